@@ -2,7 +2,8 @@
 //!
 //! A segment is a run of chunks that are one after another in an object; its record has their places, so
 //! that a reader asks for the bytes that it needs and nothing else. What stands for a chunk in an object
-//! is where it is, which nothing else ever is. Spans of segments and of the chunks in the database do not overlap.
+//! is where it is, which nothing else ever is. Spans of segments and of the chunks in the database do
+//! not overlap.
 //!
 //! No connection waits for an object. A statement that comes upon a chunk in one fails with
 //! `InObjects`; then the bytes are fetched, and all of it begins again. A reader has them in memory
