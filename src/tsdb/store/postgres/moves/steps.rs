@@ -60,6 +60,9 @@ impl Move {
             async move {
                 match lock_stated(c, dataset).await? {
                     Some((Some(_), generation)) if Some(generation) == awaited => {}
+                    // A creation that went to another server left it: what was moved there has a
+                    // higher number.
+                    Some((None, NEW_GENERATION)) if awaited == Some(NEW_GENERATION) => {}
                     None if awaited.is_none() => {}
                     _ => return Err(overtaken),
                 }

@@ -259,6 +259,40 @@ async fn a_move_that_was_paused_changes_nothing_after_others() {
     }
 }
 
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_dataset_of_many_commits_in_the_hour_before_is_moved() {
+    let urls = new_servers();
+    let store = open(&urls[0]);
+    let (id, want) = create_unsettled(&store, "busy").await;
+    // Each server reads its clock at a time of its own; meanwhile some of these are an hour old.
+    let sql = format!(
+        "INSERT INTO datasets.feed (dataset, revision, first_row_id, rows, at)
+         SELECT {id}, 1000 + n, 1, 1,
+             (extract(epoch FROM now()) * 1000000)::bigint - 3600000000 + n * 100
+         FROM generate_series(1, 400000) AS n"
+    );
+    run(&urls[0], &sql);
+    assert!(store.move_dataset(id, "second", ignore_progress()).await.unwrap());
+    contract::compare(&store, id, &want, &[]);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_dataset_is_moved_to_where_its_creation_was_interrupted() {
+    let urls = new_servers();
+    let store = open(&urls[0]);
+    let (id, want) = create_unsettled(&store, "left").await;
+    let left = format!(
+        "INSERT INTO datasets.datasets (id, name, folded, description, searched, created_at)
+             OVERRIDING SYSTEM VALUE VALUES ({id}, '{id}', '{id}', '', '', 0);
+         INSERT INTO datasets.head (dataset, updated_at) VALUES ({id}, 0)"
+    );
+    run(&urls[1], &left);
+    assert!(store.move_dataset(id, "second", ignore_progress()).await.unwrap());
+    contract::compare(&store, id, &want, &[]);
+}
+
 impl PostgresStore {
     /// Does the first steps of a move; what it knows of the chunks by then.
     async fn run_steps(
