@@ -18,6 +18,7 @@ use tracing::warn;
 use super::{
     Result, StoreError, catalog, delete,
     servers::{FIRST, Server, Servers, choose},
+    stores::ServersRefusal,
 };
 use crate::catalog::{NewDataset, VALUE_COLUMN};
 
@@ -35,12 +36,18 @@ pub(super) struct Numbered {
     pub(super) new: NewDataset,
 }
 
-/// The servers that take new datasets, and numbers for `n` of them.
+/// The servers that take new datasets, and numbers for `n` of them; unless another store has added the
+/// first one since it was opened, which would take them for its own, and for left over.
 async fn take_numbers(c: &mut PgConnection, n: usize) -> Result<(Vec<i64>, Vec<DatasetId>)> {
     let sql = "SELECT ARRAY(SELECT id FROM stores WHERE state = 'open' ORDER BY id),
-         ARRAY(SELECT nextval('datasets_id_seq') FROM generate_series(1, $1))";
+         ARRAY(SELECT nextval('datasets_id_seq') FROM generate_series(1, $1)),
+         EXISTS (SELECT FROM member)";
     let n = i64::try_from(n).unwrap_or(i64::MAX);
-    let (open, ids): (Vec<i64>, Vec<i64>) = sqlx::query_as(sql).bind(n).fetch_one(c).await?;
+    let (open, ids, is_member): (Vec<i64>, Vec<i64>, bool) =
+        sqlx::query_as(sql).bind(n).fetch_one(c).await?;
+    if is_member {
+        return Err(ServersRefusal::Member.into());
+    }
     Ok((open, ids.into_iter().map(catalog::dataset_id).collect::<Result<_>>()?))
 }
 
@@ -98,7 +105,8 @@ async fn create_numbered(
         .boxed()
     });
     let created = write.await;
-    if created.is_err() {
+    // Where nobody knows whether they were created, maintenance looks.
+    if matches!(&created, Err(error) if !matches!(error, StoreError::Unreachable(_))) {
         remove_copies(servers, &by_place).await;
     }
     created
@@ -209,19 +217,25 @@ async fn remove_some_orphans(
     server: &Server,
     after: i64,
 ) -> Result<Option<i64>> {
-    let old = server.connections.write_once(|c| {
+    let (first_era, place) = (servers.first().era, server.place);
+    let old = server.connections.write_once(move |c| {
+        // Its address may lead to a server of another store by now.
         let sql = "SELECT id FROM datasets
              WHERE id > $1 AND created_at < (extract(epoch FROM now()) * 1000000)::bigint - $2
+                 AND EXISTS (SELECT FROM member WHERE first_era = $4 AND place = $5)
              ORDER BY id LIMIT $3";
         let old = sqlx::query_scalar(sql).bind(after).bind(ORPHAN_MICROS).bind(ORPHANS_STEP);
+        let old = old.bind(first_era).bind(place);
         async move { Ok::<Vec<i64>, StoreError>(old.fetch_all(c).await?) }.boxed()
     });
     let old = old.await?;
     let Some(last) = old.last().copied() else { return Ok(None) };
-    // Written, so that no standby answers, which may not have a new dataset.
+    // Written, so that no standby answers, which may not have a new dataset. A number that was not given
+    // yet is one of a catalog that is newer than this one, which was restored.
     let orphans = servers.first().connections.write_once(|c| {
         let sql = "SELECT o.id FROM unnest($1::bigint[]) AS o (id)
-             WHERE NOT EXISTS (SELECT FROM datasets d WHERE d.id = o.id)";
+             WHERE o.id < (SELECT last_value + is_called::integer FROM datasets_id_seq)
+                 AND NOT EXISTS (SELECT FROM datasets d WHERE d.id = o.id)";
         let orphans = sqlx::query_scalar(sql).bind(old);
         async move { Ok::<Vec<i64>, StoreError>(orphans.fetch_all(c).await?) }.boxed()
     });

@@ -203,8 +203,10 @@ async fn insert(first: &Server, name: &str, url: &str, era: i64) -> Result<i64> 
     transaction.finish(inserted).await
 }
 
-/// Notes on a further server whose it is.
-async fn join(c: &mut PgConnection, first_era: i64, place: i64) -> Result<()> {
+/// Notes on a further server whose it is, unless another store did or made it its own meanwhile.
+pub(super) async fn join(c: &mut PgConnection, first_era: i64, place: i64) -> Result<()> {
+    sqlx::query("LOCK TABLE member IN EXCLUSIVE MODE").execute(&mut *c).await?;
+    check_free(c, first_era).await?;
     let sql = "INSERT INTO member (first_era, place) SELECT $1, $2
          WHERE NOT EXISTS (SELECT FROM member)";
     sqlx::query(sql).bind(first_era).bind(place).execute(c).await?;

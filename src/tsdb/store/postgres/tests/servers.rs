@@ -112,6 +112,76 @@ async fn what_an_interrupted_creation_or_deletion_left_is_removed() {
 
 #[tokio::test]
 #[ignore = "needs a PostgreSQL server"]
+async fn a_creation_that_may_be_committed_keeps_what_the_further_server_has() {
+    let [first, second] = new_pair();
+    let store = open(&first);
+    store.set_store_state("first", StoreState::Full).await.unwrap();
+    let n_there = || number(&second, "SELECT count(*) FROM datasets.head");
+    let create = || store.create(vec![contract::new_dataset("same")], Timestamp::default());
+    // The commit is answered as by a server that stops, of which nobody knows whether it was done.
+    run(
+        &first,
+        "CREATE FUNCTION datasets.cut() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN RAISE EXCEPTION 'stopped' USING ERRCODE = '57P01'; END $$;
+         CREATE CONSTRAINT TRIGGER cut AFTER INSERT ON datasets.head
+             DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION datasets.cut()",
+    );
+    let error = create().await.unwrap_err();
+    assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+    assert_eq!(n_there(), 1);
+    run(&first, "DROP TRIGGER cut ON datasets.head");
+    create().await.unwrap();
+    assert_eq!(n_there(), 2);
+    create().await.unwrap_err();
+    assert_eq!(n_there(), 2, "what a refused one had is removed");
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn an_older_catalog_or_another_store_removes_no_datasets() {
+    let [first, second] = new_pair();
+    let store = open(&first);
+    let [_, id] = create_on_both(&store).await;
+    contract::append(&store, id, contract::block([(1, 1.0)])).await;
+    run(&second, "UPDATE datasets.datasets SET created_at = created_at - 3601000000");
+    let n_rows =
+        || number(&second, &format!("SELECT count(*) FROM datasets.tail WHERE dataset = {id}"));
+    // A copy of the first server from before the dataset was created.
+    let older = format!(
+        "DELETE FROM datasets.datasets WHERE id >= {id};
+         SELECT setval('datasets.datasets_id_seq', {id}, false)"
+    );
+    run(&first, &older);
+    store.settle().await.unwrap();
+    assert_eq!(n_rows(), 1);
+    // The address leads to a server of another store.
+    run(&first, &format!("SELECT setval('datasets.datasets_id_seq', {id})"));
+    run(&second, "UPDATE datasets.member SET first_era = first_era + 1");
+    store.settle().await.unwrap();
+    assert_eq!(n_rows(), 1);
+    run(&second, "UPDATE datasets.member SET first_era = first_era - 1");
+    store.settle().await.unwrap();
+    assert_eq!(n_rows(), 0);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_database_that_another_store_has_added_creates_no_datasets() {
+    let urls = [new_database(), new_database(), new_database()];
+    let [store, served, late] = urls.each_ref().map(|url| open(url));
+    store.add_store("second", &urls[1]).await.unwrap();
+    let created = served.create(vec![contract::new_dataset("lost")], Timestamp::default()).await;
+    let error = created.unwrap_err();
+    assert!(matches!(error, StoreError::Servers(ServersRefusal::Member)), "{error}");
+    // It was free when the other store looked.
+    let (era, further) = (late.servers.first().era, served.servers.first());
+    let joined = late.wait(further.connections.write(move |c| stores::join(c, era, 1).boxed()));
+    let error = joined.unwrap_err();
+    assert!(matches!(error, StoreError::Servers(ServersRefusal::InUse)), "{error}");
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
 async fn a_change_that_was_interrupted_between_two_servers_is_caught_up() {
     let [first, second] = new_pair();
     let store = open(&first);
