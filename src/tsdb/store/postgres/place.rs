@@ -57,7 +57,6 @@ pub(super) type ExtentKey = (Uuid, i64);
 /// Where the bytes of a chunk are: its times and right after them its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// Its object.
     pub(super) object: Uuid,
     /// The highest row number in the chunk.
     pub(super) last_row: i64,
