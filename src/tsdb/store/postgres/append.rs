@@ -137,8 +137,9 @@ pub(super) async fn append(
             Err(_) => return Err(timed_out().into()),
         };
         let Some(kept) = again.filter(|_| n_thaws < THAWS_MAX) else { return Err(error) };
-        cold::thaw_needed(connections, cold, dataset, error).await?;
+        // Also where that fails: what was merged may be of another state by the next attempt.
         *append = kept;
+        cold::thaw_needed(connections, cold, dataset, error).await?;
         // It was not done, or these rows would have been refused.
         unsure = None;
         n_thaws += 1;
@@ -341,14 +342,22 @@ pub(super) async fn append_copied(
 async fn merge(c: &mut PgConnection, head: &Head, rows: &mut Block) -> Result<()> {
     let stored =
         StoredSeries { id: head.rows(), empty: head.empty.clone(), fetched: Fetched::default() };
+    // All that are in objects are found here at once. The reader would ask for the next ones of each row,
+    // and for those after them.
+    let covering = if head.has_objects {
+        chunks::covering(c, head.rows(), &rows.times, false).await?
+    } else {
+        Vec::new()
+    };
+    let ends: Vec<Timestamp> = covering.iter().map(|chunk| chunk.place.span.last).collect();
     let mut row_idx = 0;
     while let (Some(first), Some(last)) = (rows.times.get(row_idx), rows.times.last()) {
         // What lies between the rows is read only as far as a chunk goes.
-        let span = Span { first: *first, last: *last };
+        let end = ends.get(ends.partition_point(|end| end < first));
+        let span = Span { first: *first, last: *end.unwrap_or(last).min(last) };
         let under = stored.read(c, &Wanted { limit: CHUNK_ROWS, ..Wanted::all(span) }).await?;
-        let Some(read_until) = under.times.last() else { break };
         rows.fill(&under);
-        row_idx = rows.first_after(*read_until);
+        row_idx = rows.first_after(*under.times.last().unwrap_or(&span.last));
     }
     Ok(())
 }

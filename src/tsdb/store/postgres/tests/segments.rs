@@ -3,7 +3,7 @@
 use std::{ops::ControlFlow, sync::atomic::AtomicBool};
 
 use super::*;
-use crate::store::{objects::Objects, row_batch};
+use crate::store::{AppendMode, objects::Objects, row_batch};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -145,6 +145,29 @@ async fn a_writer_brings_back_the_chunks_that_it_changes_and_no_others() {
     store.delete_rows(id, span, at(0), Box::new(|_| {})).await.unwrap();
     assert_eq!(number(&url, COUNT_SEGMENTS), 0);
     assert_eq!(number(&url, "SELECT count(*) FROM datasets.objects WHERE state <> 'dead'"), 0);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn rows_of_many_chunks_in_objects_are_merged_at_once() {
+    let (url, objects) = (new_database(), Objects::in_memory());
+    let store = open_cold(&url, eager(&objects));
+    let id = contract::create(&store, contract::new_dataset("merged")).await;
+    let mut want: BTreeMap<i64, f64> =
+        (0..150 * 1024).map(|n| (i64::from(n) * 600, f64::from(n))).collect();
+    contract::append(&store, id, contract::block(want.clone())).await;
+    seal(&store).await.unwrap();
+    assert_eq!((number(&url, COUNT_CHUNKS), number(&url, COUNT_SEGMENTS)), (0, 1));
+    let rows: Vec<(i64, f64)> =
+        (0..75).map(|nth| ((nth * 2 * 1024 + 512) * 600 + nth % 2, 7.0)).collect();
+    let merge = Append {
+        mode: AppendMode::Merge,
+        ..contract::replace(contract::block(rows.iter().copied()))
+    };
+    store.append(id, merge, Box::new(|_, _| ())).await.unwrap();
+    assert_eq!(number(&url, COUNT_CHUNKS), 75, "none beside those that rows fall into");
+    want.extend(rows);
+    contract::compare(&store, id, &want, &READS);
 }
 
 fn at(second: i64) -> Timestamp {
