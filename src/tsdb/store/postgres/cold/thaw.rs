@@ -50,9 +50,12 @@ pub(in super::super) async fn thaw_needed(
 ) -> Result<()> {
     let places = into_needed(error)?;
     let Some(cold) = cold else { return Err(in_objects(dataset, places)) };
-    let fetched = cold.fetch(dataset, &places).await?;
-    let thaw = connections.write(|c| put_back(c, dataset, places, fetched).boxed());
-    thaw.await
+    // One segment after another: a late batch may be in more chunks than memory or a transaction holds.
+    for places in places.chunk_by(|a, b| a.id == b.id) {
+        let (places, fetched) = (places.to_vec(), cold.fetch(dataset, places).await?);
+        connections.write(|c| put_back(c, dataset, places, fetched).boxed()).await?;
+    }
+    Ok(())
 }
 
 /// Puts chunks back into the database, unless another service did meanwhile.
