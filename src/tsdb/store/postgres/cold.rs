@@ -58,6 +58,9 @@ pub struct ColdOptions {
     pub n_hot_chunks: usize,
     /// The fewest chunks that are worth an object.
     pub n_chunks_min: usize,
+    /// How often chunks are looked for that are old enough, and objects to delete: each time those of
+    /// each dataset are counted. Rounded up to the store's other maintenance.
+    pub seal_every: Duration,
     /// How long an object is kept after nothing refers to it any more: longer than the longest download,
     /// and than a backup of the database is old when it is restored.
     pub grace: Duration,
@@ -114,6 +117,11 @@ fn key_of(dataset: DatasetId, object: impl Display) -> String {
 impl Cold {
     pub(super) fn new(options: ColdOptions) -> Self {
         Self(Arc::new(options))
+    }
+
+    /// How often chunks are looked for that are old enough.
+    pub(super) fn seal_every(&self) -> Duration {
+        self.0.seal_every
     }
 
     /// Reads chunks in objects.

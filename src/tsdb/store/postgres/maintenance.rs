@@ -40,16 +40,14 @@ const LOOKS_PER_TRIM: u32 = 60;
 /// in its last step, its dataset is not to be used.
 const LOOKS_PER_MOVE: u32 = 6;
 
-/// Looks for old chunks each time that it has looked for other work so often: to look for them is
-/// to count those of each dataset.
-const LOOKS_PER_SEAL: u32 = 12;
-
 /// Looks for work until it is dropped.
 pub(super) async fn run(servers: Arc<Servers>, cold: Option<Cold>) {
+    let seal_every = cold.as_ref().map(Cold::seal_every).unwrap_or_default();
+    let looks_per_seal = seal_every.as_secs().div_ceil(LOOK_EVERY.as_secs()).max(1);
     for n_looks in 1_u32.. {
         sleep(LOOK_EVERY).await;
         let is_trim = n_looks % LOOKS_PER_TRIM == 0;
-        let due = Due { is_trim, is_seal: n_looks % LOOKS_PER_SEAL == 0 };
+        let due = Due { is_trim, is_seal: u64::from(n_looks) % looks_per_seal == 0 };
         let further = servers.further();
         let all = further.iter().chain([servers.first()]);
         let looks = all.map(|server| look(server, cold.as_ref(), due));

@@ -12,7 +12,13 @@ const COUNT_SEGMENTS: &str = "SELECT count(*) FROM datasets.segments";
 
 /// Every chunk is old enough, and one alone worth an object.
 fn eager(objects: &Objects) -> ColdOptions {
-    ColdOptions { objects: objects.clone(), n_hot_chunks: 0, n_chunks_min: 1, grace: DAY }
+    ColdOptions {
+        objects: objects.clone(),
+        n_hot_chunks: 0,
+        n_chunks_min: 1,
+        seal_every: DAY,
+        grace: DAY,
+    }
 }
 
 /// A store without its own maintenance, which would seal at a time of its own.
