@@ -4,6 +4,7 @@
 //! Standard output carries the result and nothing else; messages go to standard error.
 
 mod backup;
+mod cold_flags;
 mod columns;
 pub(crate) mod connection;
 mod copy;

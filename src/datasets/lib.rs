@@ -9,6 +9,7 @@
 
 mod append;
 mod catalog;
+mod cold;
 mod download;
 mod download_cache;
 mod error;
@@ -34,7 +35,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use model::resolution::Resolution;
 use task::{clock::Clock, group::Group};
 use tokio::{sync::Semaphore, task::spawn_blocking};
-use tsdb::store::{Store, StoreError};
+use tsdb::store::{Store, StoreError, objects::Objects};
 use web::{metrics::Metrics, open_files::streams_max};
 
 use crate::{
@@ -49,6 +50,7 @@ use crate::{
     recent_commits::RecentCommits,
 };
 pub use crate::{
+    cold::ColdStorage,
     fan_out::{NatsServers, NatsServersError},
     replicas::ReplicaOptions,
     server::{DatasetsOptions, DatasetsService, MetadataFilters, StartError},
@@ -83,6 +85,8 @@ pub(crate) struct Datasets {
     metrics: Metrics,
     /// The store's file, if it is in one.
     file: Option<Arc<Path>>,
+    /// Where old rows go, if not all stay in the database.
+    objects: Option<Objects>,
 }
 
 /// Limits of reading rows.
@@ -121,6 +125,7 @@ impl Datasets {
             group: group.clone(),
             metrics: metrics::new(),
             file: None,
+            objects: None,
         }
     }
 
@@ -141,6 +146,11 @@ impl Datasets {
     /// Whether copies of the store alone can be reached: reads go on, writes fail.
     pub(crate) fn is_read_only(&self) -> bool {
         self.store.is_read_only()
+    }
+
+    /// Whether old rows are on S3, which the last request did not reach.
+    pub(crate) fn is_cold_lost(&self) -> bool {
+        self.objects.as_ref().is_some_and(|objects| objects.figures().is_lost)
     }
 
     /// Runs `read` on a blocking thread.

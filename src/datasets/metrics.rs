@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use tsdb::store::StoreError;
+use tsdb::store::{StoreError, objects::ObjectFigures};
 use web::metrics::{Metrics, process, requests};
 
 use crate::{Datasets, run_blocking};
@@ -32,6 +32,18 @@ web::metrics! {
     DOWNLOADS = gauge("downloads_under_way", &[]);
     /// Bytes of the store: its data (`data`), and its write-ahead log (`log`).
     STORE_BYTES = gauge("store_bytes", &["file"]);
+    /// Objects with old rows that S3 acknowledged.
+    OBJECTS_WRITTEN = counter("cold_objects_written_total", &[]);
+    /// Bytes of these objects.
+    OBJECT_BYTES_WRITTEN = counter("cold_bytes_written_total", &[]);
+    /// Bytes read from objects.
+    OBJECT_BYTES_READ = counter("cold_bytes_read_total", &[]);
+    /// Objects deleted, which nothing referred to.
+    OBJECTS_DELETED = counter("cold_objects_deleted_total", &[]);
+    /// Requests to S3 that failed, after their retries.
+    OBJECTS_FAILED = counter("cold_requests_failed_total", &[]);
+    /// 1 while S3 cannot be reached or refuses requests, as the last one had it.
+    OBJECTS_LOST = gauge("cold_lost", &[]);
     /// The program: always 1, with its version as label.
     BUILD = gauge("build_info", &["version"]);
 }
@@ -52,6 +64,9 @@ impl Datasets {
         let metrics = self.metrics.clone();
         metrics.set(STREAMS, &[], self.hub.n_all_readers());
         metrics.set(DOWNLOADS, &[], self.downloads.n_acquired());
+        if let Some(objects) = &self.objects {
+            set_objects(&metrics, objects.figures());
+        }
         let file = self.file.clone();
         run_blocking(move || {
             if let Some(file) = file {
@@ -63,6 +78,19 @@ impl Datasets {
             metrics.text() + &process::text()
         })
         .await
+    }
+}
+
+fn set_objects(metrics: &Metrics, figures: ObjectFigures) {
+    for (metric, n) in [
+        (OBJECTS_WRITTEN, figures.n_written),
+        (OBJECT_BYTES_WRITTEN, figures.bytes_written),
+        (OBJECT_BYTES_READ, figures.bytes_read),
+        (OBJECTS_DELETED, figures.n_deleted),
+        (OBJECTS_FAILED, figures.n_failed),
+        (OBJECTS_LOST, u64::from(figures.is_lost)),
+    ] {
+        metrics.set(metric, &[], usize::try_from(n).unwrap_or(usize::MAX));
     }
 }
 

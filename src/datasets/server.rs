@@ -64,6 +64,7 @@ use wire::{
 use self::error::ApiError;
 use crate::{
     Datasets, ReadOptions, ReplicaOptions,
+    cold::{self, ColdStorage},
     download_cache::DownloadCache,
     fan_out::FanOut,
     key_limit::KeyLimit,
@@ -99,6 +100,8 @@ pub struct DatasetsOptions {
     pub store_path: PathBuf,
     /// The database that keeps the rows in place of the file.
     pub database: Option<DatabaseUrl>,
+    /// Where old rows of the database go; `None` if all stay in it. Nothing without a database.
+    pub cold: Option<ColdStorage>,
     /// Authenticates callers, and limits their rates.
     pub gate: Gate,
     /// How the commits of other services on the database are followed.
@@ -172,12 +175,14 @@ impl DatasetsService {
         let cache = open_download_cache(&options).await;
         let is_hinting = options.replicas.fan_out.is_some() && store.shared().is_some();
         let fan_out = is_hinting.then(FanOut::new);
+        let objects = options.cold.map(|cold| cold.objects);
         let datasets = Datasets::new(store, clock.clone(), group);
         let datasets = Datasets {
             hub: datasets.hub.with_fan_out(fan_out.clone()),
             download_cache: cache.into(),
             caps: Caps { raw: options.reads.raw_span_max },
             file: Some(options.store_path.into()),
+            objects: objects.clone(),
             ..datasets
         };
         if let Some(load) = options.load {
@@ -185,6 +190,9 @@ impl DatasetsService {
         }
         if let Some(market) = options.market {
             group.spawn("market", market::run(datasets.clone(), market, clock.clone()));
+        }
+        if let Some(objects) = objects {
+            group.spawn("bucket", cold::watch(objects));
         }
         if datasets.store.shared().is_some() {
             group.spawn("replicas", replicas::run(datasets.clone(), options.replicas.poll_every));
@@ -224,8 +232,15 @@ async fn open_store(options: &DatasetsOptions) -> Result<Arc<dyn Store>, StartEr
         Some(database) => database.to_string(),
         None => path.display().to_string(),
     };
+    let cold = options.cold.as_ref().map(ColdStorage::options);
     let open = move || match database {
-        Some(database) => PostgresStore::open(&database).map(|store| Arc::new(store) as _),
+        Some(database) => {
+            let store = match cold {
+                Some(cold) => PostgresStore::open_cold(&database, cold),
+                None => PostgresStore::open(&database),
+            };
+            store.map(|store| Arc::new(store) as _)
+        }
         None => SqliteStore::open(&path).map(|store| Arc::new(store) as _),
     };
     let opened = run_blocking(open).await.and_then(|opened| opened);

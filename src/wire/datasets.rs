@@ -402,12 +402,12 @@ pub struct AccessBody {
 pub struct HealthBody {
     /// `healthy`; `unhealthy` where a file does not answer or take writes; `degraded` where reads go on
     /// from standbys of the database, which itself cannot be reached, or where some of several
-    /// servers are lost.
+    /// servers are lost, or S3, which has old rows.
     pub status: String,
     /// The service's date, RFC 3339 in UTC.
     pub time: String,
-    /// `connected`; else `disconnected`, `lost: ` and the names of servers whose datasets answer 503 while
-    /// others go on, `read-only` (standbys alone answer), `full` (the disk has
+    /// `connected`; else `disconnected`, `lost: ` and the names of servers whose datasets answer 503
+    /// while others go on, or of S3, `read-only` (standbys alone answer), `full` (the disk has
     /// no space; reads go on), or `replaced` (the file was removed or replaced while it was in use;
     /// restart the service), with `accounts: ` before it where it is so of the accounts.
     pub database: String,

@@ -14,6 +14,7 @@ use task::{clock::Clock, group::Group};
 use web::cors::ReaderSites;
 
 use crate::cli::{
+    datasets::cold_flags::ColdFlags,
     gate::{GateFlags, PortalFlags},
     stop,
 };
@@ -49,6 +50,8 @@ pub(crate) struct ServeCommand {
     #[arg(long, env = "TRIPTYCH_FANOUT", hide_env_values = true, value_name = "URLS",
         requires = "store", help_heading = REPLICAS)]
     fanout: Option<NatsServers>,
+    #[command(flatten)]
+    cold: ColdFlags,
     /// Fill datasets with live data: this machine's own load, and a synthetic market
     #[arg(long)]
     demo: bool,
@@ -110,6 +113,7 @@ pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
         listen: command.listen,
         store_path: data_dir.datasets(),
         database: store,
+        cold: command.cold.storage()?,
         replicas: ReplicaOptions {
             poll_every: Duration::from_millis(command.poll_ms),
             fan_out: command.fanout,

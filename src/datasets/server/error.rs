@@ -14,7 +14,10 @@ use axum::{
 use serde_json::json;
 use task::causes::chain;
 use tracing::{error, warn};
-use tsdb::{catalog::Refusal as NotAllowed, store::StoreError};
+use tsdb::{
+    catalog::Refusal as NotAllowed,
+    store::{StoreError, objects::ObjectError},
+};
 use web::{auth::NoKey, extract::BodyError};
 use wire::{
     datasets::LogPosition,
@@ -38,6 +41,12 @@ const UNREACHABLE: &str = "the service's database cannot be reached now: what wa
 /// The text while a dataset is on its way from one server to another.
 const MOVING: &str =
     "the dataset is being moved to another server; nothing was stored, send it again";
+
+/// The text when old rows cannot be read, or be changed, which takes reading them.
+const COLD: &str = "older rows are kept on S3, which cannot be read now: nothing was read or stored; newer rows are served";
+
+/// The text when old rows are gone, which is for the operator to put right.
+const COLD_DAMAGED: &str = "some of these rows were kept on S3, where their object is gone or was changed; newer rows are served";
 
 /// The result of a handler.
 pub(super) type Result<T, E = ApiError> = std::result::Result<T, E>;
@@ -125,6 +134,7 @@ impl ApiError {
             Some(StoreError::Moved { .. }) => {
                 return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, MOVING));
             }
+            Some(error @ StoreError::Cold { .. }) => return Some(self.cold(error)),
             _ => {}
         }
         let public = match self {
@@ -162,16 +172,32 @@ impl ApiError {
 }
 
 impl ApiError {
+    /// The public text where old rows were not read.
+    fn cold(&self, error: &StoreError) -> Public {
+        use ObjectError::{Missing, Short};
+        let causes = causes(self);
+        if let Some(Missing { .. } | Short { .. }) = find_cause::<ObjectError>(error) {
+            error!(causes, "failed to {self}");
+            return Public::new(StatusCode::INTERNAL_SERVER_ERROR, COLD_DAMAGED);
+        }
+        warn!(causes, "failed to {self}");
+        Public::new(StatusCode::SERVICE_UNAVAILABLE, COLD)
+    }
+
     /// The store's error behind this one, if any.
     fn store_error(&self) -> Option<&StoreError> {
-        let mut cause: Option<&dyn Error> = Some(self);
-        while let Some(error) = cause {
-            if let Some(error) = error.downcast_ref() {
-                return Some(error);
-            }
-            cause = error.source();
+        find_cause(self)
+    }
+}
+
+/// The first error of a kind, out of an error and its causes.
+fn find_cause<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+    let mut cause = error;
+    loop {
+        match cause.downcast_ref() {
+            None => cause = cause.source()?,
+            found => return found,
         }
-        None
     }
 }
 
@@ -281,5 +307,20 @@ mod tests {
         let response = ApiError::Operation(OperationError::from(moved)).into_response();
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert!(response.headers().contains_key(RETRY_AFTER));
+    }
+
+    #[test]
+    fn old_rows_that_cannot_be_read_are_asked_for_again_unless_they_are_gone() {
+        let answer = |cause: ObjectError| {
+            let dataset = DatasetId::new(7).unwrap();
+            let error = StoreError::Cold { dataset, source: Box::new(cause) };
+            ApiError::Operation(OperationError::Store(error)).into_response()
+        };
+        let lost = answer(ObjectError::Unreachable("refused".into()));
+        assert_eq!(lost.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(lost.headers().contains_key(RETRY_AFTER));
+        let gone = answer(ObjectError::Missing { key: "7/a".to_owned() });
+        assert_eq!(gone.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(!gone.headers().contains_key(RETRY_AFTER));
     }
 }

@@ -11,10 +11,14 @@ use tsdb::store::StoreError;
 use wire::{datasets::HealthBody, paths};
 
 use super::App;
+
+/// What is lost where old rows cannot be read.
+const COLD: &str = "S3, with old rows";
+
 /// Tells whether the service and its store answer.
 #[utoipa::path(get, path = paths::HEALTH, operation_id = "health", tag = "service", security(()),
     responses((status = 200, body = HealthBody, description = "They do; `degraded` while standbys of the \
-            database serve reads and writes fail, or a further server of the store is lost"),
+            database serve reads and writes fail, or a further server of the store, or S3, is lost"),
         (status = 503, description = "A file does not answer, or was removed", body = HealthBody),
         (status = 507, description = "The disk is full: reads go on", body = HealthBody)))]
 pub(super) async fn get(State(app): State<App>) -> Response {
@@ -39,7 +43,10 @@ pub(super) async fn get(State(app): State<App>) -> Response {
     };
     match state {
         None => {
-            let lost = app.datasets.lost_servers().await;
+            let mut lost = app.datasets.lost_servers().await;
+            if app.datasets.is_cold_lost() {
+                lost.push(COLD.to_owned());
+            }
             if lost.is_empty() {
                 return Json(body("healthy", "connected")).into_response();
             }

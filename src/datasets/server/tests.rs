@@ -307,6 +307,7 @@ async fn the_service_serves_on_a_port_and_says_where() {
         listen: "127.0.0.1:0".to_owned(),
         store_path: folder.path().join("d.sqlite"),
         database: None,
+        cold: None,
         replicas: ReplicaOptions::USUAL,
         gate: Gate::new(accounts, GateOptions::unlimited(), Clock::system()),
         portal: None,

@@ -93,6 +93,7 @@ async fn serve(folder: &Path, group: &Group) -> Outcome<(SocketAddr, Keys)> {
         listen: "127.0.0.1:0".to_owned(),
         store_path: folder.join("datasets.sqlite"),
         database: None,
+        cold: None,
         replicas: ReplicaOptions::USUAL,
         gate: Gate::new(accounts, GateOptions::unlimited(), clock.clone()),
         portal: None,
