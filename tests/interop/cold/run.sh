@@ -1,27 +1,17 @@
 #!/usr/bin/env bash
-# Tests objects on S3, with a server of its own on loopback, and a built program:
+# Tests old rows on S3, with an S3 server and a PostgreSQL server of its own on loopback:
 #     tests/interop/cold/run.sh path/to/triptych
-# Needs cargo and Python 3; fetches and builds the S3 server the first time.
+# First objects alone, and `doctor`. Then rows are read beside a service that keeps all in PostgreSQL, the
+# service is killed while it moves rows, the S3 server is lost, and an object is deleted by hand. Needs
+# cargo, Python 3.11 or later and PostgreSQL 15 or later: see `../postgres/programs.sh`. Fetches and
+# builds the S3 server the first time.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")"
 . ./s3.sh
-objects=$(mktemp -d)
-mkdir "$objects/rows"
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-export AWS_ACCESS_KEY_ID=interop AWS_SECRET_ACCESS_KEY='a secret of this test alone'
-"$s3" --host 127.0.0.1 --port "$port" --access-key "$AWS_ACCESS_KEY_ID" \
-    --secret-key "$AWS_SECRET_ACCESS_KEY" "$objects" >"$objects/log" 2>&1 &
-server=$!
-trap 'kill "$server"; rm -rf "$objects"' EXIT
-url="endpoint=http://127.0.0.1:$port&region=local"
-TRIPTYCH_TEST_BUCKET="s3://rows/team?$url" cargo test --quiet --package tsdb -- --ignored a_bucket_on_a_server
-# Whether `doctor` says of a bucket what it should.
-expect() {
-    said=$(HOME=$objects "$program" doctor --cold "s3://$1?$url" || true)
-    grep --quiet "$2" <<<"$said" || { echo "instead of '$2': $said" >&2 && exit 1; }
-}
-expect rows/team 'takes objects, and gives them back'
-AWS_SECRET_ACCESS_KEY=other expect rows 'check AWS_ACCESS_KEY_ID'
-left=$(find "$objects/rows" -type f ! -name '.*')
-[[ -z $left ]] || { echo "objects are left: $left" >&2 && exit 1; }
+./objects.sh "$program" "$s3"
+. ../postgres/server.sh
+"$bin/psql" --host 127.0.0.1 --port "$port" --username postgres --quiet \
+    --command 'CREATE DATABASE cold' --command 'CREATE DATABASE plain'
+PYTHONPATH=$PWD/../replicas python3 -B check.py "$program" \
+    "postgres://postgres@127.0.0.1:$port" "$s3" "$bin/psql"
