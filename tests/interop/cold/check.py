@@ -10,7 +10,8 @@ import tempfile
 import threading
 import time
 
-from services import Bucket, Service, wait_until
+from bucket import Bucket
+from services import Service, wait_until
 
 N_DATASETS = 3
 N_ROWS = 20_000

@@ -1,9 +1,6 @@
-"""The S3 server, and services that are stopped, killed and started again, with what their database says."""
+"""Services that are killed and started again, with what their database says."""
 
 import json
-import os
-import pathlib
-import signal
 import subprocess
 import time
 import urllib.error
@@ -12,10 +9,6 @@ import urllib.request
 from processes import Process, create_key, free_port
 
 WITHIN_S = 90
-BUCKET = "rows"
-# The folder of the bucket that the service keeps its objects in.
-PREFIX = "team"
-KEY_ID, SECRET = "interop", "a secret of this test alone"
 
 
 def wait_until(is_so, what):
@@ -23,44 +16,6 @@ def wait_until(is_so, what):
     while not is_so():
         assert time.monotonic() < end, f"timed out: {what}"
         time.sleep(0.05)
-
-
-class Bucket(Process):
-    """An S3 server, which keeps its objects in files below a folder."""
-
-    def __init__(self, program, home):
-        self.folder = pathlib.Path(home) / "s3"
-        (self.folder / BUCKET).mkdir(parents=True)
-        port = free_port()
-        self.url = f"s3://{BUCKET}/{PREFIX}?endpoint=http://127.0.0.1:{port}&region=local"
-        command = [program, "--host", "127.0.0.1", "--port", str(port)]
-        command += ["--access-key", KEY_ID, "--secret-key", SECRET, str(self.folder)]
-        super().__init__("s3", command, home)
-
-    def stop(self):
-        self.process.send_signal(signal.SIGSTOP)
-
-    def resume(self):
-        self.process.send_signal(signal.SIGCONT)
-
-    def files(self, dataset="*"):
-        # Half of an upload has another name.
-        files = (self.folder / BUCKET / PREFIX).glob(f"{dataset}/*")
-        return [file for file in files if len(file.name) == 36 and file.parent.name.isdigit()]
-
-    def ids(self):
-        return {file.name for file in self.files()}
-
-    def n_bytes(self):
-        return sum(file.stat().st_size for file in self.files())
-
-    def take_away(self, dataset):
-        """Deletes the objects of a dataset; what they were."""
-        away = {file: file.read_bytes() for file in self.files(dataset)}
-        assert away, "the dataset has objects"
-        for file in away:
-            file.unlink()
-        return away
 
 
 class Lock:
@@ -91,7 +46,6 @@ class Service(Process):
         super().__init__(name, [*serve, *options], home)
 
     def start(self):
-        os.environ |= {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET}
         super().start()
         wait_until(lambda: self.call("GET", "/health")[0] == 200, f"{self.name} responds")
 
