@@ -1,7 +1,7 @@
 """Kills each process in turn that services, their database and their hints consist of, and shows that what
 was acknowledged is stored, and streamed to every reader once and in order.
 
-    check.py program folder folder-of-PostgreSQL's-programs [part…]
+    check.py program program-of-S3 folder folder-of-PostgreSQL's-programs [part…]
 """
 
 import asyncio
@@ -11,7 +11,9 @@ import subprocess
 import sys
 import time
 
+from bucket import Bucket
 from load import N_DATASETS, Load, create, timestamp
+from old_rows import OldRows
 from patroni import LEASE_S, Cluster, kill
 from processes import wait_until
 from services import Services
@@ -31,19 +33,19 @@ READS = 20
 LARGE_ROWS = 8000
 LARGE_ROWS_EACH = 2000
 LARGE_TEXT_BYTES = 500
-# What is lost in turn. Another part, such as a store of objects, is a `Process` that `Test.lose` knows by its
-# name.
+# What is lost in turn.
 LOSSES = [
     "leader", "nats0", "replica0", "frozen-leader", "haproxy", "standby", "nats1", "postgres", "replica1",
-    "frozen-patroni", "nats2", "etcd", "replica2", "copies", "leader",
+    "frozen-patroni", "nats2", "s3", "etcd", "replica2", "copies", "leader",
 ]
 
 
 class Test:
-    def __init__(self, cluster, services):
+    def __init__(self, cluster, services, bucket):
         self.cluster, self.services = cluster, services
+        self.old_rows = OldRows(cluster, services, bucket, DATABASE)
 
-    async def lose(self, what):
+    async def lose(self, what, load):
         """Kills a part, and starts it again."""
         processes = {"haproxy": self.services.balancer, "etcd": self.cluster.etcd}
         processes |= {process.name: process for process in self.services.replicas}
@@ -69,6 +71,8 @@ class Test:
                 kill(leader.postgres()[:1], signal.SIGKILL)
             case "copies":
                 await self.stop_copies(leader)
+            case "s3":
+                await self.old_rows.lose(load)
             case "frozen-leader":
                 await self.freeze(leader, [leader.patroni.process.pid, *leader.postgres()])
             case "frozen-patroni":
@@ -187,10 +191,11 @@ class Test:
         load = await Load.start(self.services, WRITES_EVERY_S)
         await load.go_on()
         dataset, whole = await self.create_large()
+        await self.old_rows.wait_until_moved([dataset])
         n_whole = 0
         for what in losses:
             began, download = time.monotonic(), await self.begin_download(dataset)
-            await self.lose(what)
+            await self.lose(what, load)
             await self.cluster.wait_until_whole()
             await wait_until(self.services.are_healthy, "all services are healthy again")
             took = time.monotonic() - began
@@ -199,10 +204,18 @@ class Test:
             n_whole += downloaded is not None
             await load.go_on()
             print(f"lost {what}, all was well after {took:.1f} s: {load.losses()}", flush=True)
+        await self.old_rows.release_claims()
+        await self.old_rows.wait_until_moved(load.datasets)
+        # What they have in memory is gone: all is read from where it is.
+        for process in self.services.replicas:
+            process.kill()
+            process.start()
+        await wait_until(self.services.are_healthy, "all services are healthy again")
         await load.end()
         assert await (await self.begin_download(dataset)) == whole, "a download has all rows"
         print(f"{n_whole} of {len(losses)} downloads went on while a part was lost, the others were cut off")
         await self.check_revisions()
+        await self.old_rows.check([dataset, *load.datasets])
 
     async def check_revisions(self):
         leader = await self.cluster.wait_for_leader()
@@ -232,19 +245,21 @@ async def create_database(cluster):
 
 
 def main():
-    program, home, bin, *losses = sys.argv[1:]
+    program, s3, home, bin, *losses = sys.argv[1:]
+    bucket = Bucket(s3, home)
     cluster = Cluster(home, bin)
     services = Services(home, 3, cluster.balancer_config())
     try:
         database = asyncio.run(create_database(cluster))
-        services.serve(program, database)
-        asyncio.run(Test(cluster, services).run(losses or LOSSES))
+        services.serve(program, database, OldRows.options(bucket))
+        asyncio.run(Test(cluster, services, bucket).run(losses or LOSSES))
     except BaseException:
-        services.print_logs(cluster.processes())
+        services.print_logs([bucket, *cluster.processes()])
         raise
     finally:
         services.end()
         cluster.end()
+        bucket.kill()
 
 
 main()

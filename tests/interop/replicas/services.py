@@ -32,10 +32,10 @@ class Services:
         routes = [f"nats://127.0.0.1:{port}" for port in self.routes]
         return [*command, "--cluster_name", "rows", "--cluster", routes[n], "--routes", ",".join(routes)]
 
-    def serve(self, program, database):
-        """Creates a key, and starts the services."""
+    def serve(self, program, database, options=()):
+        """Creates a key, and starts the services, with further options."""
         self.key = create_key(program, database)
-        serve = [program, "datasets", "serve", "--store", database, "--raw-range-cap", "0"]
+        serve = [program, "datasets", "serve", "--store", database, "--raw-range-cap", "0", *options]
         serve += ["--fanout", ",".join(f"nats://127.0.0.1:{port}" for port in self.nats_ports)]
         for n, port in enumerate(self.ports):
             place = ["--listen", f"127.0.0.1:{port}", "--data-dir", f"{self.home}/replica{n}"]
