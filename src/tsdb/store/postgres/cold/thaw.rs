@@ -22,6 +22,10 @@ use crate::store::{
 /// How often a write begins again since it came upon chunks in objects. Each time it gets further.
 pub(in super::super) const THAWS_MAX: usize = 32;
 
+/// Chunks that are put back in one transaction, of whatever segments: as many as one has. The sooner it is
+/// done, the less others seal meanwhile.
+const AT_ONCE_MAX: usize = 1024;
+
 /// Runs `write`, and puts the chunks that it needs back into the database, until it is done.
 pub(in super::super) async fn thawing<T, F: Future<Output = Result<T>>>(
     connections: &Connections,
@@ -50,8 +54,9 @@ pub(in super::super) async fn thaw_needed(
 ) -> Result<()> {
     let places = into_needed(error)?;
     let Some(cold) = cold else { return Err(in_objects(dataset, places)) };
-    // One segment after another: a late batch may be in more chunks than memory or a transaction holds.
-    for places in places.chunk_by(|a, b| a.id == b.id) {
+    // Else one segment after another: a late batch may be in more than memory or a transaction holds.
+    let is_short = places.len() <= AT_ONCE_MAX;
+    for places in places.chunk_by(|a, b| is_short || a.id == b.id) {
         let (places, fetched) = (places.to_vec(), cold.fetch(dataset, places).await?);
         connections.write(|c| put_back(c, dataset, places, fetched).boxed()).await?;
     }
