@@ -56,39 +56,49 @@ impl Schema {
     /// # Errors
     /// [`SchemaError`]: the database failed, or another version of the program made the tables.
     pub async fn open(&self, connection: &mut PgConnection) -> Result<i64, SchemaError> {
+        // They come with their format, in one transaction. Where they are, no service waits for another
+        // one that opens them, too, and may have been paused.
+        if !self.are_there(connection).await? {
+            self.create(connection).await?;
+        }
+        let (found, era): (i32, i64) =
+            sqlx::query_as("SELECT version, era FROM format").fetch_one(connection).await?;
+        if found == self.version {
+            Ok(era)
+        } else {
+            Err(SchemaError::Version { found: found.into(), known: self.version.into() })
+        }
+    }
+
+    /// Whether there are tables. Read from the catalog: `to_regclass` goes on to say no, in a transaction
+    /// that waited for the one which made them.
+    async fn are_there(&self, connection: &mut PgConnection) -> Result<bool, SchemaError> {
+        let look =
+            "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = $1 AND tablename = 'format')";
+        Ok(sqlx::query_scalar(look).bind(self.name).fetch_one(connection).await?)
+    }
+
+    /// Creates the tables, unless another service did so meanwhile.
+    async fn create(&self, connection: &mut PgConnection) -> Result<(), SchemaError> {
         let Self { name, version, tables } = *self;
         sqlx::query("SELECT pg_advisory_xact_lock($1)")
             .bind(CREATE_LOCK)
             .execute(&mut *connection)
             .await?;
-        let (has_schema, has_tables): (bool, bool) = sqlx::query_as(
-            "SELECT to_regnamespace($1) IS NOT NULL, to_regclass($1 || '.format') IS NOT NULL",
-        )
-        .bind(name)
-        .fetch_one(&mut *connection)
-        .await?;
-        if !has_schema {
+        if self.are_there(connection).await? {
+            return Ok(());
+        }
+        let look = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)";
+        if !sqlx::query_scalar(look).bind(name).fetch_one(&mut *connection).await? {
             let create = AssertSqlSafe(format!("CREATE SCHEMA {name}"));
             sqlx::raw_sql(create).execute(&mut *connection).await?;
         }
-        if !has_tables {
-            let format = "CREATE TABLE format (version integer NOT NULL, era bigint NOT NULL)";
-            sqlx::raw_sql(format).execute(&mut *connection).await?;
-            sqlx::raw_sql(tables).execute(&mut *connection).await?;
-            sqlx::query(
-                "INSERT INTO format (version, era)
-                 VALUES ($1, hashtextextended(gen_random_uuid()::text, 0))",
-            )
-            .bind(version)
-            .execute(&mut *connection)
-            .await?;
-        }
-        let (found, era): (i32, i64) =
-            sqlx::query_as("SELECT version, era FROM format").fetch_one(connection).await?;
-        if found == version {
-            Ok(era)
-        } else {
-            Err(SchemaError::Version { found: found.into(), known: version.into() })
-        }
+        let format = "CREATE TABLE format (version integer NOT NULL, era bigint NOT NULL)";
+        sqlx::raw_sql(format).execute(&mut *connection).await?;
+        sqlx::raw_sql(tables).execute(&mut *connection).await?;
+        let insert = "INSERT INTO format (version, era)
+             VALUES ($1, hashtextextended(gen_random_uuid()::text, 0))";
+        sqlx::query(insert).bind(version).execute(connection).await?;
+        Ok(())
     }
 }

@@ -370,6 +370,19 @@ fn services_that_start_at_once_make_one_store() {
     assert_eq!(eras.len(), 1);
 }
 
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_service_paused_while_it_starts_does_not_keep_others_from_it() {
+    let url = new_database();
+    let store = open(&url);
+    let mut paused = store
+        .within(|| futures::executor::block_on(store.servers.first().connections.begin_write()))
+        .unwrap();
+    tables::SCHEMA.open(&mut paused).await.unwrap();
+    drop(open(&url));
+    paused.finish(Ok::<_, StoreError>(())).await.unwrap();
+}
+
 #[test]
 #[ignore = "needs a PostgreSQL server"]
 fn a_store_of_another_format_is_refused() {
