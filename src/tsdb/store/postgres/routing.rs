@@ -155,6 +155,11 @@ pub(super) async fn append(
         let server = servers.route(dataset);
         match append::append(&server.connections, cold, known, dataset, &mut rows).await {
             Ok(appended) => return Ok((appended, rows.rows)),
+            Err(StoreError::BatchStored) => {
+                // Its writer is answered by what is there.
+                server.note_answer();
+                return Err(StoreError::BatchStored);
+            }
             Err(error) => servers.follow(dataset, &server, error, &mut hops).await?,
         }
     }

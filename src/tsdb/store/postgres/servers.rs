@@ -65,6 +65,11 @@ impl Server {
         Self { place, name, url, era, connections, avoided_until: Mutex::default() }
     }
 
+    /// Notes that it is not lost: from now on it is asked again.
+    pub(super) fn note_answer(&self) {
+        *self.avoided_until.lock() = None;
+    }
+
     /// The outcome of `read` where others can do without, unless the server is lost: then it is asked
     /// again after some seconds.
     pub(super) async fn ask<T>(&self, read: impl Future<Output = Result<T>>) -> Result<Option<T>> {

@@ -92,6 +92,24 @@ async fn heads_commits_and_listings_are_those_of_each_server() {
 
 #[tokio::test]
 #[ignore = "needs a PostgreSQL server"]
+async fn a_batch_is_found_on_a_server_that_was_lost_until_now() {
+    let [first, _] = new_pair();
+    let store = open(&first);
+    let [_, id] = create_on_both(&store).await;
+    let batch = || contract::repeats::named(contract::repeats::id(1, "again"), 10);
+    assert_eq!(contract::repeats::put(&store, id, batch()).await, Some(1));
+    for server in store.servers.further() {
+        let lost = StoreError::Unreachable("lost".into());
+        assert!(matches!(server.ask(async { Err::<(), _>(lost) }).await, Ok(None)));
+    }
+    assert_eq!(contract::repeats::find(&store, 1, "again"), None, "it is not asked for a while");
+    // By which it is known to be back: the writer gets the answer of the first time.
+    assert_eq!(contract::repeats::put(&store, id, batch()).await, None);
+    assert_eq!(contract::repeats::find(&store, 1, "again"), Some(1));
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
 async fn what_an_interrupted_creation_or_deletion_left_is_removed() {
     let [first, second] = new_pair();
     let store = open(&first);
