@@ -10,6 +10,7 @@ pub mod schema;
 pub mod single;
 mod standbys;
 mod unanswered;
+mod work;
 
 use std::{str::FromStr, sync::Arc};
 

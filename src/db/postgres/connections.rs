@@ -7,6 +7,8 @@
 //! short read, so a few that ended their transaction well stay at hand instead: defended by the rows
 //! "page of 250 in PostgreSQL" and "ingest in PostgreSQL" of the bench `figures` of `tsdb`.
 
+mod at_hand;
+
 use std::{
     ops::{Deref, DerefMut},
     sync::{
@@ -17,13 +19,11 @@ use std::{
 };
 
 use futures::{FutureExt as _, future::BoxFuture};
-use parking_lot::Mutex;
 use sqlx::{
     PgConnection, PgPool, Postgres,
     pool::PoolConnection,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
-use task::group::Group;
 use tokio::{
     runtime::Handle,
     select,
@@ -32,11 +32,13 @@ use tokio::{
 };
 use tracing::{info, warn};
 
+use self::at_hand::AtHand;
 use super::{
     DatabaseUrl,
     fault::{WorkError, is_lost, timed_out},
     standbys::{POSITION_SQL, Position, Server, Standby, Standbys},
     unanswered::wait_for_answer,
+    work::{Ending, Job, OnceJob, Work, is_lost_in, is_unreachable},
 };
 
 /// How long a caller waits for a connection: longer than a busy service needs to get to it, shorter
@@ -66,12 +68,6 @@ const SETTINGS: [(&str, &str); 6] = [
     ("plan_cache_mode", "force_generic_plan"),
     ("jit", "off"),
 ];
-
-/// Connections that are kept at hand at most: as many as work at once most of the time.
-const AT_HAND_MAX: usize = 4;
-
-/// How long a connection is used before the pool has it again, which checks it and closes old ones.
-const AT_HAND_FOR: Duration = Duration::from_mins(1);
 
 /// Idle connections are closed after this, so that a quiet service leaves its places to others.
 const IDLE_FOR: Duration = Duration::from_mins(10);
@@ -105,15 +101,6 @@ pub struct Connections {
     /// How long a transaction may take.
     done_within: Duration,
     standbys: Option<Arc<Standbys<Connections>>>,
-}
-
-/// Connections of a pool that were just used, the last one used first.
-#[derive(Debug)]
-struct AtHand {
-    connections: Mutex<Vec<(PoolConnection<Postgres>, Instant)>>,
-    runtime: Handle,
-    /// What waits for the server on connections that nobody else waits for.
-    unanswered: Group,
 }
 
 /// What the connections of a store are for.
@@ -203,34 +190,48 @@ impl Connections {
     ///
     /// # Errors
     /// That of `work`, or of the database.
-    pub async fn read<T, E: WorkError>(
+    pub async fn read<T: Send, E: WorkError>(
         &self,
         snapshot: Snapshot,
         work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Sync,
     ) -> Result<T, E> {
-        let Some(standbys) = &self.standbys else { return self.read_here(snapshot, work).await };
-        let mut result = None;
-        if standbys.stand_in().is_none() {
-            result = select! {
-                result = self.read_here(snapshot, &work) => Some(result),
-                () = standbys.stand_in_found() => None,
+        let job = Job::new(work);
+        let ended = self.read_job(snapshot, &job).await;
+        job.into_result(ended)
+    }
+
+    fn read_job<'j>(
+        &'j self,
+        snapshot: Snapshot,
+        job: &'j dyn Work,
+    ) -> BoxFuture<'j, Result<Ending, sqlx::Error>> {
+        async move {
+            let Some(standbys) = &self.standbys else {
+                return self.read_job_here(snapshot, job).await;
             };
-        }
-        let is_done = |result: &Result<T, E>| !matches!(result, Err(error) if error.unreachable_cause().is_some());
-        if let Some(result) = result.take_if(|result| is_done(result)) {
-            return result;
-        }
-        if let Some(stand_in) = standbys.stand_in() {
-            let found = stand_in.read_here(snapshot, &work).await;
-            if is_done(&found) {
-                return found;
+            let mut ended = None;
+            if standbys.stand_in().is_none() {
+                ended = select! {
+                    ended = self.read_job_here(snapshot, job) => Some(ended),
+                    () = standbys.stand_in_found() => None,
+                };
             }
-            standbys.distrust(stand_in);
+            if let Some(ended) = ended.take_if(|ended| !is_unreachable(ended)) {
+                return ended;
+            }
+            if let Some(stand_in) = standbys.stand_in() {
+                let found = stand_in.read_job_here(snapshot, job).await;
+                if !is_unreachable(&found) {
+                    return found;
+                }
+                standbys.distrust(stand_in);
+            }
+            match ended {
+                Some(ended) => ended,
+                None => self.read_job_here(snapshot, job).await,
+            }
         }
-        match result {
-            Some(result) => result,
-            None => self.read_here(snapshot, work).await,
-        }
+        .boxed()
     }
 
     /// A standby that keeps up with the primary, for reads that may be a little behind: another one each
@@ -273,50 +274,71 @@ impl Connections {
         }
     }
 
-    /// The same on this server alone.
+    /// As [`Self::read`], on this server alone.
     ///
     /// # Errors
     /// That of `work`, or of the database.
-    pub async fn read_here<T, E: WorkError>(
+    pub async fn read_here<T: Send, E: WorkError>(
         &self,
         snapshot: Snapshot,
         work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Sync,
     ) -> Result<T, E> {
-        let begin = async || match snapshot {
-            Snapshot::Statement => self.begin(None, None).await,
-            Snapshot::LockedStatement => self.begin(None, Some(self.permit_write().await?)).await,
-            Snapshot::Transaction => self.begin(Some(BEGIN_READ), None).await,
-        };
-        for _ in 0..self.n_max {
-            let done = async { begin().await?.run(&work).await };
-            match timeout(self.done_within, done).await {
-                Ok(Err(error)) if error.unreachable_cause().is_some_and(is_lost) => {}
-                Ok(result) => return result,
-                Err(_) => return Err(timed_out().into()),
+        let job = Job::new(work);
+        let ended = self.read_job_here(snapshot, &job).await;
+        job.into_result(ended)
+    }
+
+    fn read_job_here<'j>(
+        &'j self,
+        snapshot: Snapshot,
+        job: &'j dyn Work,
+    ) -> BoxFuture<'j, Result<Ending, sqlx::Error>> {
+        async move {
+            let begin = async || match snapshot {
+                Snapshot::Statement => self.begin(None, None).await,
+                Snapshot::LockedStatement => {
+                    self.begin(None, Some(self.permit_write().await?)).await
+                }
+                Snapshot::Transaction => self.begin(Some(BEGIN_READ), None).await,
+            };
+            for _ in 0..self.n_max {
+                let done = async { begin().await?.run(job).await };
+                match timeout(self.done_within, done).await {
+                    Ok(ended) if is_lost_in(&ended) => {}
+                    Ok(ended) => return ended,
+                    Err(_) => return Err(timed_out()),
+                }
             }
+            let done = async { begin().await?.run(job).await };
+            timeout(self.done_within, done).await.unwrap_or_else(|_| Err(timed_out()))
         }
-        let done = async { begin().await?.run(work).await };
-        timeout(self.done_within, done).await.unwrap_or_else(|_| Err(timed_out().into()))
+        .boxed()
     }
 
     /// Runs `work`, whose writes are durable on return.
     ///
     /// # Errors
     /// That of `work`, or of the database.
-    pub async fn write<T, E: WorkError>(
+    pub async fn write<T: Send, E: WorkError>(
         &self,
-        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>>,
+        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Send,
     ) -> Result<T, E> {
-        let done = async { self.transact(Some(self.permit_write().await?), work).await };
-        timeout(DONE_WITHIN, done).await.unwrap_or_else(|_| Err(timed_out().into()))
+        let job = OnceJob::new(work);
+        let ended = self.write_job(Some(BEGIN_WRITE), &job).await;
+        job.into_result(ended)
     }
 
-    async fn transact<T, E: WorkError>(
-        &self,
-        permit: Option<OwnedSemaphorePermit>,
-        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>>,
-    ) -> Result<T, E> {
-        self.begin(Some(BEGIN_WRITE), permit).await?.run(work).await
+    fn write_job<'j>(
+        &'j self,
+        begin: Option<&'static str>,
+        job: &'j dyn Work,
+    ) -> BoxFuture<'j, Result<Ending, sqlx::Error>> {
+        async move {
+            let done =
+                async { self.begin(begin, Some(self.permit_write().await?)).await?.run(job).await };
+            timeout(DONE_WITHIN, done).await.unwrap_or_else(|_| Err(timed_out()))
+        }
+        .boxed()
     }
 
     /// Tests whether the database takes writes by `sql`, which changes nothing; after a write that
@@ -326,22 +348,31 @@ impl Connections {
     /// # Errors
     /// That of the database.
     pub async fn check<E: WorkError>(&self, sql: &'static str) -> Result<(), E> {
-        let was_full = self.is_full.load(Ordering::Relaxed);
-        let check = self.transact(None, |c| {
-            async move {
-                if was_full {
-                    sqlx::raw_sql(TRY_SPACE).execute(&mut *c).await?;
+        Ok(self.check_writes(sql).await?)
+    }
+
+    fn check_writes(&self, sql: &'static str) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        async move {
+            let was_full = self.is_full.load(Ordering::Relaxed);
+            let check = OnceJob::new(|c| {
+                async move {
+                    if was_full {
+                        sqlx::raw_sql(TRY_SPACE).execute(&mut *c).await?;
+                    }
+                    sqlx::raw_sql(sql).execute(c).await?;
+                    Ok::<_, sqlx::Error>(())
                 }
-                sqlx::raw_sql(sql).execute(c).await?;
-                Ok::<_, E>(())
+                .boxed()
+            });
+            let done = async { self.begin(Some(BEGIN_WRITE), None).await?.run(&check).await };
+            let ended = timeout(DONE_WITHIN, done).await.unwrap_or_else(|_| Err(timed_out()));
+            check.into_result(ended)?;
+            if was_full && self.is_full.swap(false, Ordering::Relaxed) {
+                info!("the database's disk has space again");
             }
-            .boxed()
-        });
-        timeout(DONE_WITHIN, check).await.unwrap_or_else(|_| Err(timed_out().into()))?;
-        if was_full && self.is_full.swap(false, Ordering::Relaxed) {
-            info!("the database's disk has space again");
+            Ok(())
         }
-        Ok(())
+        .boxed()
     }
 
     /// Runs `work`, which is one statement that writes: a transaction of its own. Where the connection
@@ -349,13 +380,13 @@ impl Connections {
     ///
     /// # Errors
     /// That of `work`, or of the database.
-    pub async fn write_once<T, E: WorkError>(
+    pub async fn write_once<T: Send, E: WorkError>(
         &self,
-        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>>,
+        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Send,
     ) -> Result<T, E> {
-        let done =
-            async { self.begin(None, Some(self.permit_write().await?)).await?.run(work).await };
-        timeout(DONE_WITHIN, done).await.unwrap_or_else(|_| Err(timed_out().into()))
+        let job = OnceJob::new(work);
+        let ended = self.write_job(None, &job).await;
+        job.into_result(ended)
     }
 
     /// Starts a long transaction that sees one snapshot, on a standby that has all that the primary has
@@ -363,36 +394,39 @@ impl Connections {
     ///
     /// # Errors
     /// That of the database.
-    pub async fn snapshot(&self) -> Result<Transaction, sqlx::Error> {
-        let Some(standbys) = &self.standbys else {
-            return self.begin(Some(BEGIN_LONG_READ), None).await;
-        };
-        let begun = select! {
-            biased;
-            () = standbys.stand_in_found() => None,
-            begun = self.begin(Some(BEGIN_LONG_READ), None) => Some(begun),
-        };
-        match (begun, standbys.stand_in()) {
-            (Some(begun), _) => begun,
-            (None, Some(stand_in)) => stand_in.begin(Some(BEGIN_LONG_READ), None).await,
-            (None, None) => self.begin(Some(BEGIN_LONG_READ), None).await,
+    pub fn snapshot(&self) -> BoxFuture<'_, Result<Transaction, sqlx::Error>> {
+        async {
+            let Some(standbys) = &self.standbys else {
+                return self.begin(Some(BEGIN_LONG_READ), None).await;
+            };
+            let begun = select! {
+                biased;
+                () = standbys.stand_in_found() => None,
+                begun = self.begin(Some(BEGIN_LONG_READ), None) => Some(begun),
+            };
+            match (begun, standbys.stand_in()) {
+                (Some(begun), _) => begun,
+                (None, Some(stand_in)) => stand_in.begin(Some(BEGIN_LONG_READ), None).await,
+                (None, None) => self.begin(Some(BEGIN_LONG_READ), None).await,
+            }
         }
+        .boxed()
     }
 
     /// Starts a transaction that writes.
     ///
     /// # Errors
     /// That of the database.
-    pub async fn begin_write(&self) -> Result<Transaction, sqlx::Error> {
-        self.begin(Some(BEGIN_WRITE), Some(self.permit_write().await?)).await
+    pub fn begin_write(&self) -> BoxFuture<'_, Result<Transaction, sqlx::Error>> {
+        async { self.begin(Some(BEGIN_WRITE), Some(self.permit_write().await?)).await }.boxed()
     }
 
     /// Returns a connection for single statements, which may have been lost while it was idle.
     ///
     /// # Errors
     /// That of the database.
-    pub async fn single(&self) -> Result<Transaction, sqlx::Error> {
-        self.begin(None, None).await
+    pub fn single(&self) -> BoxFuture<'_, Result<Transaction, sqlx::Error>> {
+        self.begin(None, None).boxed()
     }
 
     async fn permit_write(&self) -> Result<OwnedSemaphorePermit, sqlx::Error> {
@@ -448,50 +482,11 @@ impl Server for Connections {
     }
 }
 
-impl AtHand {
-    /// The connection that was used last. Those used for long go back to the pool.
-    fn take(&self) -> Option<(PoolConnection<Postgres>, Instant)> {
-        let (taken, old) = {
-            let mut connections = self.connections.lock();
-            let is_old = |(_, since): &mut (_, Instant)| since.elapsed() > AT_HAND_FOR;
-            let old: Vec<_> = connections.extract_if(.., is_old).collect();
-            (connections.pop(), old)
-        };
-        let _context = self.runtime.enter();
-        drop(old);
-        taken
-    }
-
-    /// Keeps a connection; returns it where there are enough.
-    fn put(
-        &self,
-        connection: PoolConnection<Postgres>,
-        since: Instant,
-    ) -> Option<PoolConnection<Postgres>> {
-        let mut connections = self.connections.lock();
-        if connections.len() >= AT_HAND_MAX {
-            return Some(connection);
-        }
-        connections.push((connection, since));
-        None
-    }
-}
-
-impl Drop for AtHand {
-    fn drop(&mut self) {
-        self.unanswered.stop();
-        let _context = self.runtime.enter();
-        self.connections.get_mut().clear();
-    }
-}
-
 impl Transaction {
-    async fn run<T, E: WorkError>(
-        mut self,
-        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>>,
-    ) -> Result<T, E> {
-        let result = work(&mut self).await;
-        self.finish(result).await
+    async fn run(mut self, job: &dyn Work) -> Result<Ending, sqlx::Error> {
+        let ending = job.run(&mut self).await;
+        self.end(ending).await?;
+        Ok(ending)
     }
 
     /// Commits if `result` is well, else undoes all; returns it, unless the commit fails.
@@ -499,28 +494,38 @@ impl Transaction {
     /// # Errors
     /// That of `result`, or of the commit.
     pub async fn finish<T, E: WorkError>(self, result: Result<T, E>) -> Result<T, E> {
-        let is_full = Arc::clone(&self.connections.is_full);
-        let done = self.end(result).await;
-        let finds_full = matches!(&done, Err(error) if error.is_full());
-        if finds_full && !is_full.swap(true, Ordering::Relaxed) {
-            warn!("the database's disk is full: reads go on, writes once there is space");
-        }
-        done
+        self.end(Ending::of(&result)).await?;
+        result
     }
 
-    async fn end<T, E: WorkError>(mut self, result: Result<T, E>) -> Result<T, E> {
-        match &result {
-            Ok(_) if !self.is_open => self.is_clean = true,
-            Ok(_) => {
+    fn end(self, ending: Ending) -> BoxFuture<'static, Result<(), sqlx::Error>> {
+        async move {
+            let is_full = Arc::clone(&self.connections.is_full);
+            let ended = self.commit_or_undo(ending).await;
+            let finds_full =
+                ending == Ending::Full || matches!(&ended, Err(error) if error.is_full());
+            if finds_full && !is_full.swap(true, Ordering::Relaxed) {
+                warn!("the database's disk is full: reads go on, writes once there is space");
+            }
+            ended
+        }
+        .boxed()
+    }
+
+    async fn commit_or_undo(mut self, ending: Ending) -> Result<(), sqlx::Error> {
+        match ending {
+            // Also of a server that takes no writes any more: the next connection may find another.
+            Ending::Unreachable { .. } => {}
+            _ if !self.is_open => self.is_clean = true,
+            Ending::Done => {
                 sqlx::raw_sql("COMMIT").execute(&mut *self).await?;
                 self.is_clean = true;
             }
-            // Also of a server that takes no writes any more: the next connection may find another.
-            Err(error) if error.unreachable_cause().is_some() => {}
-            Err(_) if !self.is_open => self.is_clean = true,
-            Err(_) => self.is_clean = sqlx::raw_sql("ROLLBACK").execute(&mut *self).await.is_ok(),
+            Ending::Full | Ending::Failed => {
+                self.is_clean = sqlx::raw_sql("ROLLBACK").execute(&mut *self).await.is_ok();
+            }
         }
-        result
+        Ok(())
     }
 }
 

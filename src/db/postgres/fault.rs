@@ -41,7 +41,7 @@ pub enum Fault {
 }
 
 /// The error of work on a connection.
-pub trait WorkError: From<sqlx::Error> {
+pub trait WorkError: From<sqlx::Error> + Send {
     /// The database's error if that is [`Fault::Unreachable`].
     fn unreachable_cause(&self) -> Option<&sqlx::Error>;
 

@@ -194,7 +194,7 @@ impl Plain {
         Ok(Self { connections, runtime: Some(runtime) })
     }
 
-    fn read<T>(
+    fn read<T: Send>(
         &self,
         read: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, StoreError>> + Sync,
     ) -> Outcome<T> {
@@ -204,7 +204,7 @@ impl Plain {
 
     fn write(
         &self,
-        write: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<(), StoreError>>,
+        write: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<(), StoreError>> + Send,
     ) -> Outcome<()> {
         let _context = self.runtime.as_ref().map(Runtime::enter);
         Ok(block_on(unconstrained(self.connections.write_once(write)))?)

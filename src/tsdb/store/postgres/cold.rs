@@ -157,7 +157,7 @@ impl Cold {
 
 impl PostgresStore {
     /// Runs `read`, whose statements see one snapshot, with the chunks in objects that it needs. Blocks.
-    pub(super) fn read_rows<T>(
+    pub(super) fn read_rows<T: Send>(
         &self,
         connections: &Connections,
         dataset: DatasetId,

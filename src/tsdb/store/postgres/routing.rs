@@ -47,7 +47,7 @@ impl PostgresStore {
     }
 
     /// Runs `read`, whose statements see one snapshot. Blocks.
-    pub(super) fn read<T>(
+    pub(super) fn read<T: Send>(
         &self,
         connections: &Connections,
         read: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Sync,
