@@ -75,10 +75,12 @@ async fn put_back(
     let mut lists = SealedLists::default();
     for place in remove(c, dataset, &places).await? {
         let At::Object(extent) = place.at else { continue };
-        if let Some(bytes) = fetched.remove(&extent.key()) {
-            let (times, body) = extent.split(&bytes);
-            lists.add_stored(&place, extent.last_row, times, body);
-        }
+        // A chunk that is removed and not put back would be lost.
+        let Some(bytes) = fetched.remove(&extent.key()) else {
+            return Err(in_objects(dataset, vec![place]));
+        };
+        let (times, body) = extent.split(&bytes);
+        lists.add_stored(&place, extent.last_row, times, body);
     }
     chunks::insert_lists(c, SeriesId::rows(dataset), lists).await
 }
