@@ -64,7 +64,9 @@ class Writer:
                 if status in (200, 201):
                     acknowledgements.add(text)
                     continue
-                assert status in (0, 502, 503, 504), f"{status} {text}"
+                # It is being stored, or is on a server that took too long to say that it was.
+                is_under_way = status == 409 and "is under way" in text
+                assert status in (0, 502, 503, 504) or is_under_way, f"{status} {text}"
                 self.refusals[(status, text)] += 1
                 self.n_refused += 1
             await asyncio.sleep(0 if acknowledgements else 0.1)
