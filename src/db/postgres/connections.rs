@@ -494,7 +494,7 @@ impl Transaction {
     /// # Errors
     /// That of `result`, or of the commit.
     pub async fn finish<T, E: WorkError>(self, result: Result<T, E>) -> Result<T, E> {
-        self.end(Ending::of(&result)).await?;
+        self.end(Ending::of_result(&result)).await?;
         result
     }
 

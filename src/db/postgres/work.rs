@@ -40,7 +40,7 @@ pub(super) struct OnceJob<W, R> {
 }
 
 impl Ending {
-    pub(super) fn of<T, E: WorkError>(result: &Result<T, E>) -> Self {
+    pub(super) fn of_result<T, E: WorkError>(result: &Result<T, E>) -> Self {
         match result {
             Ok(_) => Self::Done,
             Err(error) => Self::of_error(error),
@@ -116,7 +116,7 @@ fn keep<'c, T: Send, E: WorkError>(
     kept: &'c Mutex<Option<Result<T, E>>>,
 ) -> BoxFuture<'c, Ending> {
     work.map(|result| {
-        let ending = Ending::of(&result);
+        let ending = Ending::of_result(&result);
         *kept.lock() = Some(result);
         ending
     })
