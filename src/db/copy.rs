@@ -11,14 +11,16 @@ mod table;
 use std::{
     error::Error,
     ffi::OsString,
-    fs::File,
     io,
     ops::ControlFlow,
     path::{Path, PathBuf},
 };
 
 use rusqlite::types::Value;
-use task::{lock, private};
+use task::{
+    lock::{self, Lock},
+    private,
+};
 
 use self::{
     engine::{Destination, EngineError, Source},
@@ -190,7 +192,7 @@ pub async fn copy(
 }
 
 /// Keeps services from opening a file meanwhile.
-fn lock_file(tables: &CopiedTables, place: &CopyPlace) -> Result<Option<File>, CopyError> {
+fn lock_file(tables: &CopiedTables, place: &CopyPlace) -> Result<Option<Lock>, CopyError> {
     let CopyPlace::File(path) = place else { return Ok(None) };
     if !tables.is_locked {
         return Ok(None);

@@ -1,14 +1,14 @@
 //! Where state is stored on this machine: one folder for services run by hand, one for each local
 //! stack.
 
-use std::{
-    fs::File,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use directories::ProjectDirs;
-use task::{lock::try_lock, private};
+use task::{
+    lock::{Lock, try_lock},
+    private,
+};
 
 /// Local stacks that one user may run at once without naming a folder. Each has its own history; a
 /// ninth is refused rather than filling the disk.
@@ -32,7 +32,7 @@ pub struct StackClaim {
     /// The claimed folder.
     pub data_dir: DataDir,
     /// The system unlocks it when the process ends, however it ends.
-    _lock: File,
+    _lock: Lock,
 }
 
 /// Returns the program's folders on this platform.
@@ -163,11 +163,11 @@ pub fn services_folder(data_dir: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Locks `folder` for this process until the file is dropped. `None`: another process has it.
+/// Locks `folder` for this process until the lock is dropped. `None`: another process has it.
 ///
 /// # Errors
 /// If the folder cannot be written to.
-pub fn lock_folder(folder: &Path) -> anyhow::Result<Option<File>> {
+pub fn lock_folder(folder: &Path) -> anyhow::Result<Option<Lock>> {
     let path = folder.join(LOCK_NAME);
     try_lock(&path).with_context(|| format!("lock {}", path.display()))
 }

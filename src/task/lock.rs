@@ -11,18 +11,30 @@ use std::{
 };
 
 /// How often [`wait_for`] tries: for two seconds in all. A service that is just ending still holds
-/// its lock, as does a child process between its fork and its exec.
+/// its lock.
 const TRIES: u32 = 200;
 
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Locks the file at `path`, which is created if it is missing, until the returned file is closed.
-/// None if another process has it.
+/// A file that this process has locked, until this is dropped.
+#[derive(Debug)]
+pub struct Lock(File);
+
+impl Drop for Lock {
+    /// Unlocks the file and does not leave it to closing it: a child process has a copy of it between
+    /// its fork and its exec, which would keep the lock.
+    fn drop(&mut self) {
+        // It is closed next, which unlocks it, too.
+        drop(self.0.unlock());
+    }
+}
+
+/// Locks the file at `path`, which is created if it is missing. None if it is locked already.
 ///
 /// # Errors
 /// If the file cannot be created or locked.
-pub fn try_lock(path: &Path) -> io::Result<Option<File>> {
+pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true);
     // Another user who can open it can lock it.
@@ -30,7 +42,7 @@ pub fn try_lock(path: &Path) -> io::Result<Option<File>> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let file = options.open(path)?;
     match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
+        Ok(()) => Ok(Some(Lock(file))),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(error),
     }
@@ -40,7 +52,7 @@ pub fn try_lock(path: &Path) -> io::Result<Option<File>> {
 ///
 /// # Errors
 /// As [`try_lock`].
-pub fn wait_for(path: &Path) -> io::Result<Option<File>> {
+pub fn wait_for(path: &Path) -> io::Result<Option<Lock>> {
     for _ in 1..TRIES {
         match try_lock(path)? {
             None => thread::park_timeout(PAUSE),
@@ -67,5 +79,16 @@ mod tests {
             waiting.join().unwrap()
         });
         assert!(waiting);
+    }
+
+    #[test]
+    fn a_dropped_lock_is_free_while_a_copy_of_its_file_is_open() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("lock");
+        let held = try_lock(&path).unwrap().unwrap();
+        let copy_of_a_child = held.0.try_clone().unwrap();
+        drop(held);
+        assert!(try_lock(&path).unwrap().is_some());
+        drop(copy_of_a_child);
     }
 }

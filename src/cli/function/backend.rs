@@ -1,11 +1,6 @@
 //! Where functions are stored: at the head of a cluster, or on this machine.
 
-use std::{
-    fmt,
-    fs::{self, File},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{fmt, fs, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -16,7 +11,7 @@ use stack::{
     data_dir::{lock_folder, project_dirs},
     running::find_running,
 };
-use task::wait;
+use task::{lock::Lock, wait};
 use wire::functions::{FunctionBody, FunctionDetail};
 
 use super::progress::with_progress;
@@ -81,7 +76,7 @@ pub(super) struct LocalStore {
     pub(super) functions: Functions,
     folder: PathBuf,
     /// Locked. The system unlocks it when the process ends, however it ends.
-    _lock: Option<File>,
+    _lock: Option<Lock>,
 }
 
 /// Where functions are stored.

@@ -3,13 +3,13 @@
 
 use std::{
     env, fs,
-    fs::File,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context as _, bail};
 use model::node::PeerId;
 use stack::data_dir::{lock_folder, project_dirs};
+use task::lock::Lock;
 
 use super::flags::StateFlags;
 
@@ -25,7 +25,7 @@ pub(super) struct State {
     /// Removed in the end: nobody can have its identity again.
     passing: Option<PathBuf>,
     /// Locked. The system unlocks them when the process ends, however it ends.
-    _locks: (Option<File>, File),
+    _locks: (Option<Lock>, Lock),
 }
 
 impl State {
@@ -66,7 +66,7 @@ impl State {
 }
 
 /// Makes the folder that `flag` names and locks it.
-fn locked(folder: &Path, flag: &str) -> anyhow::Result<File> {
+fn locked(folder: &Path, flag: &str) -> anyhow::Result<Lock> {
     fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
     let Some(lock) = lock_folder(folder)? else {
         bail!("use {}: another node or command uses it; give it another {flag}", folder.display());

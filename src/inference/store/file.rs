@@ -1,11 +1,14 @@
 //! The embedded engine: a SQLite file, with one connection that writes and one that reads beside it.
 
-use std::{ffi::OsString, fs::File, path::Path, sync::Arc};
+use std::{ffi::OsString, path::Path, sync::Arc};
 
 use db::{connection::keep_log_on_close, files::DatabaseFiles, space::SpaceWatch, writer::Writer};
 use parking_lot::Mutex;
 use rusqlite::Connection;
-use task::{lock, private};
+use task::{
+    lock::{self, Lock},
+    private,
+};
 
 use super::{StoreError, session::Session, tables};
 
@@ -16,7 +19,7 @@ pub(super) struct StoreFile {
     reader: Mutex<Connection>,
     files: Arc<DatabaseFiles>,
     /// Keeps other processes from serving the file.
-    _in_use: File,
+    _in_use: Lock,
 }
 
 impl Drop for StoreFile {

@@ -27,7 +27,7 @@ mod tags;
 mod tail;
 pub(crate) mod verify;
 
-use std::{fs::File, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use db::{
     connection::OpenError,
@@ -46,7 +46,7 @@ use model::{
     timestamp::Timestamp,
 };
 use rusqlite::Connection;
-use task::{file::remove_stale, private};
+use task::{file::remove_stale, lock::Lock, private};
 
 use self::{
     bucket_reader::Page, chunk_index::ChunkIndexCache, maintenance::Maintenance, readers::Readers,
@@ -76,7 +76,7 @@ pub struct SqliteStore {
     /// The life of the store; see [`ChunkId`](super::row_batch::ChunkId).
     era: i64,
     /// Keeps other processes from serving or replacing the file.
-    _in_use: File,
+    _in_use: Lock,
 }
 
 impl SqliteStore {

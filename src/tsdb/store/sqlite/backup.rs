@@ -1,8 +1,7 @@
 //! Copies of a store: made while it is in use, and put in its place while it is not.
 
 use std::{
-    fs::{self, File},
-    io,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -10,7 +9,8 @@ use db::files::beside;
 use rusqlite::Connection;
 use task::{
     file::{AtomicFile, FileMode, remove_stale},
-    lock, private,
+    lock::{self, Lock},
+    private,
 };
 
 use super::{Result, StoreError, tables, verify};
@@ -24,8 +24,8 @@ fn lock_path(path: &Path) -> PathBuf {
 /// The endings of the files that SQLite keeps beside a database.
 const LOG_ENDINGS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// Says that the store at `path` is in use by this process, until the file is closed.
-pub(super) fn use_store(path: &Path) -> Result<File> {
+/// Says that the store at `path` is in use by this process, until the lock is dropped.
+pub(super) fn use_store(path: &Path) -> Result<Lock> {
     let locked = lock::wait_for(&lock_path(path));
     locked.map_err(StoreError::Prepare)?.ok_or(StoreError::InUse)
 }

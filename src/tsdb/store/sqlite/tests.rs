@@ -279,7 +279,7 @@ async fn the_stored_file_is_written() {
     contract::append(&store, id, contract::block([(0, 3.0), (61, 5.0), (120_000, 7.0)])).await;
     let copy = folder.path().join("copy.sqlite");
     crate::admin::backup(&path, &copy).unwrap();
-    let stored = zstd::encode_all(File::open(copy).unwrap(), 19).unwrap();
+    let stored = zstd::encode_all(fs::File::open(copy).unwrap(), 19).unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("store/sqlite/tests");
     fs::write(folder.join("format_9.sqlite.zst"), stored).unwrap();
 }
