@@ -315,6 +315,29 @@ fn a_refusal_fills_an_empty_pane() {
 }
 
 #[test]
+fn a_topic_whose_first_epoch_is_open_waits_for_its_close() {
+    let mut state = state::State { now: now(), ..state::State::default() };
+    state.inference.show(now());
+    state.inference.connected(now());
+    let topics = vec![TopicSummary { last_nonce: None, ..topic(1, "processor load", &["y"]) }];
+    let mut list = TopicList { block_height: 24, block_time_ms: 5_000, topics };
+    state.inference.on(InferenceEvent::Topics(Ok(list.clone())), now());
+    let why = Failure { status: Some(404), ..Failure::new("read topic 1", "not available", "") };
+    let answer = InferenceEvent::Latest { topic: id(1), is_resistant: false, result: Err(why) };
+    state.inference.on(answer, now());
+    let text = |state: &state::State| shot::text(&drawn(state, 120, 32, theme::Name::Dark));
+    let shown = text(&state);
+    assert!(shown.contains("no epoch of this topic has closed yet"), "{shown}");
+    assert!(shown.contains("its values come when the first one closes"), "{shown}");
+    assert!(!shown.contains("failed to"), "{shown}");
+
+    list.topics[0].problem = Some("its dataset is gone".to_owned());
+    state.inference.on(InferenceEvent::Topics(Ok(list)), now());
+    let shown = text(&state);
+    assert!(shown.contains("its dataset is gone"), "{shown}");
+}
+
+#[test]
 #[ignore = "draws pictures for a person to look at; set TUI_SHOTS"]
 fn pictures() {
     let state = opened(1);
