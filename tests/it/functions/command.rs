@@ -186,7 +186,7 @@ async fn an_execution_is_started_and_its_result_fetched_later() {
     let up = Up::shared();
     let home = Home::new().with("TRIPTYCH_HEAD", up.text("head"));
     let (hello, _) = up.function("hello");
-    let id = home.done(&["function", "run", hello, "--nodes", "all", "--timeout", "2", "--async"]);
+    let id = home.done(&["function", "run", hello, "--nodes", "all", "--timeout", "5", "--async"]);
     let id = id.trim();
     let result = home.done(&["function", "result", id, "--wait"]);
     assert!(result.starts_with(&format!("code 200, request {id}, 3 nodes\n")), "{result}");
