@@ -197,6 +197,12 @@ pub enum Refusal {
         /// The name in use.
         name: String,
     },
+    /// The store has a dataset of this number, or still removes the rows of a deleted one.
+    #[error("dataset number is already taken: {dataset}")]
+    NumberTaken {
+        /// The number in use.
+        dataset: DatasetId,
+    },
     /// The dataset has rows, whose buckets would be made of other columns.
     #[error("the dataset has rows, and its buckets would be made of other columns")]
     Refolds,

@@ -34,6 +34,9 @@ pub(super) fn dataset_id(number: i64) -> Result<DatasetId> {
 
 /// Creates a dataset with the number `id`, of which the rows are on the server `place`; `None` for this
 /// one.
+///
+/// # Errors
+/// [`Refusal`] if the name or the number is taken.
 pub(super) async fn insert(
     c: &mut PgConnection,
     new: &NewDataset,
@@ -56,14 +59,20 @@ pub(super) async fn insert(
     .fetch_optional(&mut *c)
     .await?;
     if inserted.is_none() {
-        return Err(Refusal::NameTaken { name: new.name.clone() }.into());
+        let sql = "SELECT EXISTS (SELECT FROM datasets WHERE id = $1)";
+        let is_number: bool = sqlx::query_scalar(sql).bind(id.get()).fetch_one(c).await?;
+        let name_taken = || Refusal::NameTaken { name: new.name.clone() };
+        let refusal = if is_number { Refusal::NumberTaken { dataset: id } } else { name_taken() };
+        return Err(refusal.into());
     }
-    sqlx::query("INSERT INTO head (dataset, place, updated_at) VALUES ($1, $2, $3)")
-        .bind(id.get())
-        .bind(place)
-        .bind(now.micros())
-        .execute(&mut *c)
-        .await?;
+    // What is left of a deleted dataset of this number would be its rows, and its rows be removed with
+    // that.
+    let sql = "INSERT INTO head (dataset, place, updated_at) SELECT $1, $2, $3
+         WHERE NOT EXISTS (SELECT FROM doomed WHERE dataset = $1)";
+    let head = sqlx::query(sql).bind(id.get()).bind(place).bind(now.micros());
+    if head.execute(&mut *c).await?.rows_affected() == 0 {
+        return Err(Refusal::NumberTaken { dataset: id }.into());
+    }
     insert_metadata(c, id, &new.metadata).await?;
     add_columns(c, id, &new.columns, now).await?;
     for tag in &new.tags {

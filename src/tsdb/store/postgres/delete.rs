@@ -1,6 +1,8 @@
 //! Deletes rows of a span at once, and a dataset in two steps: it is invisible at once, and its space is
 //! freed in small steps.
 
+use db::postgres::connections::Connections;
+use futures::FutureExt as _;
 use model::{dataset::DatasetId, timestamp::Timestamp};
 use sqlx::PgConnection;
 
@@ -76,8 +78,14 @@ pub(super) async fn step(c: &mut PgConnection) -> Result<bool> {
     Ok(true)
 }
 
+/// Removes all records of one deleted dataset that are left on a server.
+pub(super) async fn finish(connections: &Connections, dataset: DatasetId) -> Result<()> {
+    while connections.write(move |c| step_of(c, dataset).boxed()).await? {}
+    Ok(())
+}
+
 /// Removes some records of one deleted dataset; whether there may be more.
-pub(super) async fn step_of(c: &mut PgConnection, dataset: DatasetId) -> Result<bool> {
+async fn step_of(c: &mut PgConnection, dataset: DatasetId) -> Result<bool> {
     let sql = "SELECT dataset FROM doomed WHERE dataset = $1 FOR UPDATE";
     let doomed: Option<i64> =
         sqlx::query_scalar(sql).bind(dataset.get()).fetch_optional(&mut *c).await?;
@@ -107,6 +115,9 @@ async fn remove_some(c: &mut PgConnection, doomed: i64) -> Result<()> {
         let sql =
             "UPDATE objects SET state = 'dead', at = (extract(epoch FROM now()) * 1000000)::bigint
              WHERE dataset = $1 AND state <> 'dead'";
+        sqlx::query(sql).bind(doomed).execute(&mut *c).await?;
+        // They would be those of the next dataset of this number.
+        let sql = "DELETE FROM batches WHERE dataset = $1";
         sqlx::query(sql).bind(doomed).execute(&mut *c).await?;
         sqlx::query("DELETE FROM doomed WHERE dataset = $1").bind(doomed).execute(c).await?;
     }

@@ -5,7 +5,7 @@
 //! The copy is committed first, so that no dataset is seen before it can be used. What was left of one
 //! whose creation or deletion was interrupted in between is removed by maintenance.
 
-use std::{collections::BTreeMap, error::Error};
+use std::{collections::BTreeMap, error::Error, sync::Arc};
 
 use futures::FutureExt as _;
 use model::{
@@ -64,10 +64,19 @@ pub(super) async fn create(
     create_numbered(servers, all, open, now).await
 }
 
-/// Creates a dataset with the number of another store's, at `now`.
+/// Creates a dataset with the number of another store's, at `now`. Removes what is left of a deleted one
+/// of this number first.
 pub(super) async fn create_copy(servers: &Servers, new: Numbered, now: Timestamp) -> Result<()> {
     let take = servers.first().connections.write_once(|c| take_numbers(c, 0).boxed());
     let (open, _) = take.await?;
+    let further = servers.further().into_iter().filter(|server| open.contains(&server.place));
+    for server in further.chain([Arc::clone(servers.first())]) {
+        match delete::finish(&server.connections, new.id).await {
+            // Another one gets the dataset.
+            Err(StoreError::Unreachable(_)) if server.place != FIRST => {}
+            done => done?,
+        }
+    }
     create_numbered(servers, vec![new], open, now).await.map(drop)
 }
 
@@ -171,10 +180,23 @@ pub(super) async fn insert_copy(
 async fn remove_copies(servers: &Servers, by_place: &BTreeMap<i64, Vec<Numbered>>) {
     for (place, all) in by_place.iter().filter(|(place, _)| **place != FIRST) {
         let Ok(Some(server)) = servers.find(*place).await else { continue };
-        for numbered in all {
-            remove(&server, numbered.id).await;
+        for Numbered { id, .. } in all {
+            // Else it was there before, and has rows.
+            if matches!(is_listed(servers, *id).await, Ok(false)) {
+                remove(&server, *id).await;
+            }
         }
     }
+}
+
+/// Whether the catalog has a dataset. Written, so that no standby answers, which may not have a new one.
+async fn is_listed(servers: &Servers, id: DatasetId) -> Result<bool> {
+    let read = servers.first().connections.write_once(move |c| {
+        let sql = "SELECT EXISTS (SELECT FROM datasets WHERE id = $1)";
+        let is_listed = sqlx::query_scalar(sql).bind(id.get());
+        async move { Ok::<_, StoreError>(is_listed.fetch_one(c).await?) }.boxed()
+    });
+    read.await
 }
 
 /// Removes what a further server has of a dataset that is in no catalog; at the latest maintenance does.

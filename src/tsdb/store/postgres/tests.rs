@@ -3,6 +3,7 @@
 //! They need a server, whose address is in `TRIPTYCH_TEST_POSTGRES`; `tests/interop/postgres/run.sh`
 //! starts one and runs them.
 
+mod copies;
 mod moves;
 mod segments;
 mod servers;

@@ -78,8 +78,7 @@ impl Move {
         });
         doom.await?;
         self.awaited = if is_further { Some(NEW_GENERATION) } else { awaited.map(|it| it + 1) };
-        let step = || self.target.connections.write(move |c| delete::step_of(c, dataset).boxed());
-        while step().await? {}
+        delete::finish(&self.target.connections, dataset).await?;
         if !is_further {
             return Ok(());
         }

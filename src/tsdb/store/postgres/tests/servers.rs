@@ -4,7 +4,7 @@ use super::*;
 use crate::store::postgres::stores::{ServersRefusal, StoreState};
 
 /// The addresses of two new databases, of which the second is a further server of the first's store.
-fn new_pair() -> [String; 2] {
+pub(super) fn new_pair() -> [String; 2] {
     let urls = [new_database(), new_database()];
     let store = open(&urls[0]);
     futures::executor::block_on(store.add_store("second", &urls[1])).unwrap();
@@ -12,7 +12,7 @@ fn new_pair() -> [String; 2] {
 }
 
 /// Creates datasets until one is on the further server, after one on the first; the two.
-async fn create_on_both(store: &PostgresStore) -> [DatasetId; 2] {
+pub(super) async fn create_on_both(store: &PostgresStore) -> [DatasetId; 2] {
     let mut on = [None, None];
     for n in 0.. {
         let id = contract::create(store, contract::new_dataset(&format!("placed {n}"))).await;
