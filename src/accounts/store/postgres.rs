@@ -25,7 +25,7 @@ use crate::AccountsError;
 /// The connections: checks of keys ask once in a while and one at a time, writers wait for each other in
 /// any case, and a lease is taken at most once a second for each consumer.
 const CONNECTIONS: ConnectionsOptions =
-    ConnectionsOptions { schema: tables::DATABASE.name, n_max: 8, n_writers: 6 };
+    ConnectionsOptions { schema: tables::DATABASE.name, n_max: 8, n_writers: 6, era: None };
 
 /// A write that changes nothing.
 const CHECK: &str = "UPDATE keys_version SET version = version WHERE false";

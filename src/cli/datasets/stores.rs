@@ -33,7 +33,7 @@ pub(crate) struct StoresCommand {
 /// What is done with the servers.
 #[derive(Debug, Clone, Subcommand)]
 enum StoresAction {
-    /// List the servers: name, state, datasets and address
+    /// List the servers: name, state, datasets and address, and why one cannot be used
     List {
         /// Print them as JSON
         #[arg(long)]
@@ -102,11 +102,13 @@ fn act(catalog: &CatalogFlags, action: Option<StoresAction>) -> anyhow::Result<(
 }
 
 /// A server as a line for people: `eu2  open  12 datasets  postgres://triptych@eu2/triptych`.
-fn line_of(ListedStore { name, url, state, n_datasets }: &ListedStore) -> String {
+fn line_of(ListedStore { name, url, state, n_datasets, fault }: &ListedStore) -> String {
     let line = format!("{name}  {state}  {}  {url}", counted(*n_datasets, "dataset"));
-    line.trim_end().to_owned()
+    let fault = fault.as_ref().map(|fault| format!("  failed to {fault}")).unwrap_or_default();
+    format!("{}{fault}", line.trim_end())
 }
 
-fn body_of(ListedStore { name, url, state, n_datasets }: &ListedStore) -> serde_json::Value {
-    json!({"name": name, "url": url, "state": state.to_string(), "datasets": n_datasets})
+fn body_of(ListedStore { name, url, state, n_datasets, fault }: &ListedStore) -> serde_json::Value {
+    let state = state.to_string();
+    json!({"name": name, "url": url, "state": state, "datasets": n_datasets, "error": fault})
 }

@@ -38,6 +38,9 @@ const REPLACED: &str = "the service's file was removed or replaced: nothing was 
 /// The text when the store's database cannot be reached.
 const UNREACHABLE: &str = "the service's database cannot be reached now: what was sent may be stored or not; send it again";
 
+/// The text when the address of a dataset's server leads to another database.
+const WRONG_SERVER: &str = "the address of the dataset's server leads to another database: nothing was read or stored; its operator has to point it at the right one";
+
 /// The text while a dataset is on its way from one server to another.
 const MOVING: &str =
     "the dataset is being moved to another server; nothing was stored, send it again";
@@ -130,6 +133,10 @@ impl ApiError {
             Some(StoreError::Unreachable(_)) => {
                 warn!(causes = causes(self), "failed to {self}");
                 return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, UNREACHABLE));
+            }
+            Some(StoreError::WrongServer(_)) => {
+                error!(causes = causes(self), "failed to {self}");
+                return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, WRONG_SERVER));
             }
             Some(StoreError::Moved { .. }) => {
                 return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, MOVING));

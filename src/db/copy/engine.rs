@@ -260,8 +260,12 @@ impl Destination {
 /// Connects to a database, and creates the tables if they are missing.
 async fn connect(tables: &CopiedTables, url: &DatabaseUrl) -> Result<Connections, EngineError> {
     let schema = tables.database;
-    let options =
-        ConnectionsOptions { schema: schema.name, n_max: CONNECTIONS_MAX, n_writers: WRITERS_MAX };
+    let options = ConnectionsOptions {
+        schema: schema.name,
+        n_max: CONNECTIONS_MAX,
+        n_writers: WRITERS_MAX,
+        era: None,
+    };
     let connections = Connections::new(url, options, Handle::current());
     connections
         .write(|c| async move { Ok::<_, EngineError>(schema.open(c).await?) }.boxed())

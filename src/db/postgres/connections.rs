@@ -8,6 +8,7 @@
 //! "page of 250 in PostgreSQL" and "ingest in PostgreSQL" of the bench `figures` of `tsdb`.
 
 mod at_hand;
+mod identity;
 
 use std::{
     ops::{Deref, DerefMut},
@@ -32,7 +33,8 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use self::at_hand::AtHand;
+pub use self::identity::WrongDatabase;
+use self::{at_hand::AtHand, identity::Identity};
 use super::{
     DatabaseUrl,
     fault::{WorkError, is_lost, timed_out},
@@ -100,6 +102,8 @@ pub struct Connections {
     is_full: Arc<AtomicBool>,
     /// How long a transaction may take.
     done_within: Duration,
+    /// `None` where any database will do.
+    identity: Option<Arc<Identity>>,
     standbys: Option<Arc<Standbys<Connections>>>,
 }
 
@@ -114,6 +118,9 @@ pub struct ConnectionsOptions {
     /// Connections that write at most. While no standby confirms commits, each keeps its connection: the
     /// others are left to reads.
     pub n_writers: usize,
+    /// The number of the tables, as [`Schema::open`](super::schema::Schema::open) returns it, of the only
+    /// database that is used; `None` where any will do.
+    pub era: Option<i64>,
 }
 
 /// A transaction under way, or single statements. Its connection is closed unless [`Self::finish`]
@@ -165,7 +172,9 @@ impl Connections {
         runtime: Handle,
         done_within: Duration,
     ) -> Self {
-        let ConnectionsOptions { schema, n_max, n_writers } = options;
+        let ConnectionsOptions { schema, n_max, n_writers, era } = options;
+        let identity = era.map(Identity::new);
+        let looker = identity.clone();
         let connect = PgConnectOptions::clone(&url.options)
             .application_name("triptych")
             .options([("search_path", schema)])
@@ -177,12 +186,22 @@ impl Connections {
             .idle_timeout(IDLE_FOR)
             // `begin` tells as well, without a round trip more.
             .test_before_acquire(false)
+            .after_connect(move |c, _| {
+                let identity = looker.clone();
+                async move {
+                    match identity {
+                        Some(identity) => identity.look(c).await,
+                        None => Ok(()),
+                    }
+                }
+                .boxed()
+            })
             .connect_lazy_with(connect);
         let (connections, unanswered) = Default::default();
         let at_hand = Arc::new(AtHand { connections, runtime, unanswered });
         let writers = Arc::new(Semaphore::new(n_writers));
         let is_full = Arc::default();
-        Self { pool, at_hand, n_max, writers, is_full, done_within, standbys: None }
+        Self { pool, at_hand, n_max, writers, is_full, done_within, identity, standbys: None }
     }
 
     /// Runs `work`, which sees one snapshot; again on another connection where one was lost, and on a
@@ -451,8 +470,13 @@ impl Connections {
                 connections: self.clone(),
                 is_open: sql.is_some(),
                 is_clean: false,
-                writer: writer.take(),
+                writer: None,
             };
+            if let Some(identity) = &self.identity {
+                // Its connection is closed: the next one may lead elsewhere.
+                identity.check()?;
+            }
+            transaction.writer = writer.take();
             let Some(sql) = sql else { return Ok(transaction) };
             match sqlx::raw_sql(sql).execute(&mut *transaction).await {
                 Ok(_) => return Ok(transaction),

@@ -20,7 +20,7 @@ use super::{
 
 /// The connections: each is of one caller, whose work takes milliseconds.
 const CONNECTIONS: ConnectionsOptions =
-    ConnectionsOptions { schema: tables::SHARED_NAME, n_max: 16, n_writers: 12 };
+    ConnectionsOptions { schema: tables::SHARED_NAME, n_max: 16, n_writers: 12, era: None };
 
 /// The schema of a database.
 #[derive(Debug)]

@@ -92,7 +92,7 @@ use crate::{
 
 /// The connections: those that write, 8 downloads, and a few for pages.
 const CONNECTIONS: ConnectionsOptions =
-    ConnectionsOptions { schema: tables::SCHEMA.name, n_max: 24, n_writers: 12 };
+    ConnectionsOptions { schema: tables::SCHEMA.name, n_max: 24, n_writers: 12, era: None };
 
 /// Threads of the runtime: packing chunks is most of what a writer does, and the database the rest.
 const THREADS: usize = 2;

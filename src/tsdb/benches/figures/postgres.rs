@@ -189,7 +189,7 @@ impl Drop for Plain {
 impl Plain {
     fn open(url: &str) -> Outcome<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?;
-        let options = ConnectionsOptions { schema: "public", n_max: 16, n_writers: 12 };
+        let options = ConnectionsOptions { schema: "public", n_max: 16, n_writers: 12, era: None };
         let connections = Connections::new(&url.parse()?, options, runtime.handle().clone());
         Ok(Self { connections, runtime: Some(runtime) })
     }

@@ -1,11 +1,19 @@
 //! What the database's errors are to this store.
 
 use db::postgres::{
+    connections::WrongDatabase,
     fault::{Fault, WorkError},
     schema::SchemaError,
 };
 
 use super::StoreError;
+
+impl StoreError {
+    /// Whether a server is of no use now, and others are.
+    pub(super) const fn is_server_lost(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::WrongServer(_))
+    }
+}
 
 impl WorkError for StoreError {
     fn unreachable_cause(&self) -> Option<&sqlx::Error> {
@@ -22,6 +30,11 @@ impl WorkError for StoreError {
 
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
+        if let sqlx::Error::Configuration(cause) = &error
+            && cause.is::<WrongDatabase>()
+        {
+            return Self::WrongServer(Box::new(error));
+        }
         match Fault::from(&error) {
             Fault::Unreachable => Self::Unreachable(Box::new(error)),
             Fault::Full => Self::Full,

@@ -1,6 +1,6 @@
 //! A look at the servers of a store, which changes nothing: which there are, and how each of them is.
 
-use db::postgres::{DatabaseUrl, single};
+use db::postgres::{DatabaseUrl, connections::WrongDatabase, single};
 use sqlx::PgConnection;
 
 use super::{Result, StoreError, tables::SCHEMA};
@@ -44,14 +44,14 @@ impl ServerSeen {
 
 /// Looks at the server at `url`, and at those that its catalog names, which come after it.
 pub async fn look(url: &DatabaseUrl) -> Vec<LookedAt> {
-    let (seen, further) = match look_at(url).await {
+    let (seen, further) = match look_at(url, None).await {
         Ok((seen, further)) => (Ok(seen), further),
         Err(error) => (Err(error), Vec::new()),
     };
     let mut all = vec![LookedAt { name: None, url: url.to_string(), seen }];
-    for (name, text) in further {
+    for (name, text, era) in further {
         let seen = match text.parse::<DatabaseUrl>() {
-            Ok(url) => look_at(&url).await.map(|(seen, _)| seen),
+            Ok(url) => look_at(&url, Some(era)).await.map(|(seen, _)| seen),
             Err(error) => Err(sqlx::Error::Configuration(error.into()).into()),
         };
         all.push(LookedAt { name: Some(name), url: text, seen });
@@ -59,18 +59,26 @@ pub async fn look(url: &DatabaseUrl) -> Vec<LookedAt> {
     all
 }
 
-async fn look_at(url: &DatabaseUrl) -> Result<(ServerSeen, Vec<(String, String)>)> {
+/// Name, address and era of a further server.
+type Further = (String, String, i64);
+
+/// How the server at `url` is, which is to have tables of `era`, and its further servers.
+async fn look_at(url: &DatabaseUrl, era: Option<i64>) -> Result<(ServerSeen, Vec<Further>)> {
     let mut connection = single::connect(url).await.map_err(StoreError::from)?;
     let c: &mut PgConnection = &mut connection;
     let (version, major, is_standby, has_tables, has_stores): (String, i32, bool, bool, bool) =
         sqlx::query_as(LOOK).fetch_one(&mut *c).await?;
-    let format = if has_tables {
-        sqlx::query_scalar("SELECT version FROM datasets.format").fetch_optional(&mut *c).await?
+    let format: Option<(i32, i64)> = if has_tables {
+        sqlx::query_as("SELECT version, era FROM datasets.format").fetch_optional(&mut *c).await?
     } else {
         None
     };
+    let (format, found) = format.unzip();
+    if let Some(expected) = era.filter(|expected| found != Some(*expected)) {
+        return Err(StoreError::WrongServer(Box::new(WrongDatabase { expected, found })));
+    }
     let further = if has_stores {
-        let sql = "SELECT name, url FROM datasets.stores WHERE url <> '' ORDER BY id";
+        let sql = "SELECT name, url, era FROM datasets.stores WHERE url <> '' ORDER BY id";
         sqlx::query_as(sql).fetch_all(c).await?
     } else {
         Vec::new()

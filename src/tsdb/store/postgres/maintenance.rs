@@ -87,7 +87,7 @@ fn note(done: Result<()>) {
     match done {
         Ok(()) => {}
         // Callers learn that, too.
-        Err(error @ StoreError::Unreachable(_)) => {
+        Err(error) if error.is_server_lost() => {
             debug!(error = &error as &dyn Error, "maintenance of the dataset store waits");
         }
         Err(error) => {

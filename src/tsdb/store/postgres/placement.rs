@@ -73,7 +73,7 @@ pub(super) async fn create_copy(servers: &Servers, new: Numbered, now: Timestamp
     for server in further.chain([Arc::clone(servers.first())]) {
         match delete::finish(&server.connections, new.id).await {
             // Another one gets the dataset.
-            Err(StoreError::Unreachable(_)) if server.place != FIRST => {}
+            Err(error) if error.is_server_lost() && server.place != FIRST => {}
             done => done?,
         }
     }
@@ -141,7 +141,7 @@ async fn insert_copies(
         });
         match write.await {
             Ok(()) => {}
-            Err(error @ (StoreError::Unreachable(_) | StoreError::Full)) => {
+            Err(error) if error.is_server_lost() || matches!(error, StoreError::Full) => {
                 warn!(
                     error = &error as &dyn Error,
                     "failed to create a dataset on the server {}", server.name

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use db::postgres::{
     DatabaseUrl,
-    connections::{Connections, Snapshot},
+    connections::{Connections, ConnectionsOptions, Snapshot},
 };
 use futures::FutureExt as _;
 use lru::LruCache;
@@ -78,7 +78,7 @@ impl Server {
         }
         match timeout(ASK_WITHIN, read).await {
             Ok(Ok(done)) => Ok(Some(done)),
-            Ok(Err(error)) if !matches!(error, StoreError::Unreachable(_)) => Err(error),
+            Ok(Err(error)) if !error.is_server_lost() => Err(error),
             Ok(Err(_)) | Err(_) => {
                 *self.avoided_until.lock() = Some(Instant::now() + AVOID_FOR);
                 Ok(None)
@@ -181,14 +181,15 @@ impl Servers {
         further.retain(|place, _| records.iter().any(|record| record.0 == *place));
         for record in records {
             let (place, _, url, _, era) = &record;
-            let place = *place;
-            let is_known = |known: &Arc<Server>| known.url == *url && known.era == *era;
+            let (place, era) = (*place, *era);
+            let is_known = |known: &Arc<Server>| known.url == *url && known.era == era;
             if place == FIRST || further.get(&place).is_some_and(is_known) {
                 continue;
             }
             let address: DatabaseUrl =
                 url.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
-            let connections = Connections::new(&address, CONNECTIONS, self.runtime.clone());
+            let options = ConnectionsOptions { era: Some(era), ..CONNECTIONS };
+            let connections = Connections::new(&address, options, self.runtime.clone());
             further.insert(place, Arc::new(Server::new(record, connections)));
         }
         Ok(())

@@ -4,14 +4,22 @@
 
 use std::{str::FromStr, sync::Arc};
 
-use db::postgres::{DatabaseUrl, DatabaseUrlError, connections::Connections, fault::unsigned};
+use db::postgres::{
+    DatabaseUrl, DatabaseUrlError,
+    connections::{Connections, Snapshot},
+    fault::unsigned,
+};
 use derive_more::Display;
-use futures::{FutureExt as _, future::BoxFuture};
+use futures::{
+    FutureExt as _,
+    future::{BoxFuture, join_all},
+};
 use model::dataset::DatasetId;
 use sqlx::PgConnection;
+use task::causes::chain;
 
 use super::{
-    CONNECTIONS, PostgresStore, Result, StoreError,
+    CHECK, CONNECTIONS, PostgresStore, Result, StoreError,
     servers::{self, Server},
     tables,
 };
@@ -59,6 +67,8 @@ pub struct ListedStore {
     pub state: StoreState,
     /// How many datasets it has.
     pub n_datasets: u64,
+    /// Why it cannot be used now; `None` if it can.
+    pub fault: Option<String>,
 }
 
 /// Why a change of a store's servers is refused; then nothing is changed.
@@ -107,7 +117,23 @@ impl PostgresStore {
     /// # Errors
     /// [`StoreError`].
     pub fn stores(&self) -> Result<Vec<ListedStore>> {
-        self.read(&self.servers.first().connections, |c| list(c).boxed())
+        let servers = Arc::clone(&self.servers);
+        self.run(async move {
+            servers.refresh().await?;
+            let mut all = servers
+                .first()
+                .connections
+                .read(Snapshot::Transaction, |c| list(c).boxed())
+                .await?;
+            let further = servers.further();
+            let tries = join_all(further.iter().map(|server| try_server(server))).await;
+            for (server, fault) in further.iter().zip(tries) {
+                if let Some(listed) = all.iter_mut().find(|listed| listed.name == server.name) {
+                    listed.fault = fault;
+                }
+            }
+            Ok(all)
+        })
     }
 
     /// Adds the database at `url`, which is empty or was added before, as a server called `name` that takes
@@ -154,6 +180,12 @@ impl PostgresStore {
     }
 }
 
+/// Why a server cannot be used; `None` if it can.
+async fn try_server(server: &Server) -> Option<String> {
+    let tried = server.connections.check::<StoreError>(CHECK).await;
+    tried.err().map(|error| chain(&error))
+}
+
 async fn list(c: &mut PgConnection) -> Result<Vec<ListedStore>> {
     let sql = "SELECT coalesce(place, 0), count(*) FROM head GROUP BY 1";
     let counts: Vec<(i64, i64)> = sqlx::query_as(sql).fetch_all(&mut *c).await?;
@@ -161,7 +193,7 @@ async fn list(c: &mut PgConnection) -> Result<Vec<ListedStore>> {
     for (place, name, url, state, _) in servers::records(c).await? {
         let n = counts.iter().find(|count| count.0 == place).map_or(0, |count| count.1);
         let state = state.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
-        all.push(ListedStore { name, url, state, n_datasets: unsigned(n)? });
+        all.push(ListedStore { name, url, state, n_datasets: unsigned(n)?, fault: None });
     }
     Ok(all)
 }

@@ -317,3 +317,78 @@ async fn stores_are_added_once_and_each_to_one_store() {
         stores.iter().map(|one| (one.name.as_str(), one.state, one.n_datasets)).collect();
     assert_eq!(shown, [("first", StoreState::Open, 8), ("renamed", StoreState::Full, 0)]);
 }
+
+/// What the tables of datasets of a database hold: rows, and the states of datasets.
+fn count_all(url: &str) -> i64 {
+    number(
+        url,
+        "SELECT (SELECT count(*) FROM datasets.tail) + (SELECT count(*) FROM datasets.head)",
+    )
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_server_whose_address_leads_to_another_database_is_not_used() {
+    let [first, second] = new_pair();
+    let store = open(&first);
+    let [here, there] = create_on_both(&store).await;
+    contract::append(&store, there, contract::block([(1, 1.0)])).await;
+    let wrong = |error: StoreError| assert!(matches!(error, StoreError::WrongServer(_)), "{error}");
+    // Another store, which has a dataset of this number, and a database without tables.
+    let (other, empty) = (new_database(), new_database());
+    let others = open(&other);
+    while contract::create(&others, contract::new_dataset(&new_database())).await != there {}
+    let n_before = count_all(&other);
+    let name = |url: &str| url.rsplit_once('/').unwrap().1.to_owned();
+    let rename = |from: &str, to: &str| {
+        let server = format!("{}/postgres", server());
+        let end = format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{from}'"
+        );
+        run(&server, &end);
+        // What lost its connection may have a new one.
+        run(&server, &format!("ALTER DATABASE {from} ALLOW_CONNECTIONS false"));
+        run(&server, &end);
+        while number(
+            &server,
+            &format!("SELECT count(*) FROM pg_stat_activity WHERE datname = '{from}'"),
+        ) > 0
+        {}
+        run(&server, &format!("ALTER DATABASE {from} RENAME TO {to}"));
+        run(&server, &format!("ALTER DATABASE {to} ALLOW_CONNECTIONS true"));
+    };
+    drop(others);
+    let away = format!("{}_away", name(&second));
+    rename(&name(&second), &away);
+    for url in [&other, &empty] {
+        rename(&name(url), &name(&second));
+        // Also one that starts now.
+        for store in [&store, &open(&first)] {
+            for _ in 0..2 {
+                let rows = contract::block([(2, 2.0)]);
+                wrong(contract::try_append(store, there, rows).await.unwrap_err());
+                wrong(store.sight(None, &DatasetRef::Id(there)).unwrap_err());
+            }
+            assert_eq!(store.lost_servers().await, ["second"]);
+            let listed = store.list(KeyId::new(1), &Filter::All, 0, 99).unwrap();
+            assert!(listed.datasets.len() > 1, "a listing does without it");
+            contract::append(store, here, contract::block([(1, 1.0)])).await;
+            let stores = store.stores().unwrap();
+            assert_eq!(stores[0].fault, None);
+            let fault = stores[1].fault.clone().unwrap_or_default();
+            assert!(fault.contains("leads to another database"), "{fault}");
+            let looked = look::look(&first.parse().unwrap()).await;
+            assert!(matches!(looked[1].seen, Err(StoreError::WrongServer(_))), "{looked:?}");
+        }
+        rename(&name(&second), &name(url));
+    }
+    assert_eq!(count_all(&other), n_before);
+    rename(&away, &name(&second));
+    let is_back = || contract::try_append(&store, there, contract::block([(3, 1.0)]));
+    let mut n_attempts = 0;
+    while is_back().await.is_err() {
+        n_attempts += 1;
+        assert!(n_attempts < 99, "it is used once its address leads to it");
+    }
+    assert_eq!(contract::newest(&store, there, 9).0.len(), 2);
+}
