@@ -48,6 +48,7 @@ mod tables;
 mod tags;
 mod tail;
 mod texts;
+mod turns;
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -68,7 +69,7 @@ use sqlx::PgConnection;
 use task::group::Group;
 use tokio::{
     runtime::{Builder, Runtime},
-    sync::{Mutex, oneshot},
+    sync::oneshot,
     task::unconstrained,
 };
 
@@ -79,6 +80,7 @@ use self::{
     pages::{StoredSeries, Wanted},
     servers::Servers,
     standby_reads::{SeenCommits, behind},
+    turns::Turns,
 };
 use super::{
     Append, Appended, Commit, Count, Heads, OnCommit, OnRemoval, PageOfRows, PageRead, Result,
@@ -104,15 +106,11 @@ const STEP_WITHIN: Duration = Duration::from_secs(40);
 /// A write that changes nothing.
 const CHECK: &str = "UPDATE format SET version = version WHERE false";
 
-/// Queues of writers. Those of one dataset are in one, so that they wait for each other here and not in
-/// the database, each with a connection.
-const QUEUES: usize = 64;
-
 /// The shared store.
 #[derive(Debug)]
 pub struct PostgresStore {
     servers: Arc<Servers>,
-    queues: Arc<[Mutex<()>]>,
+    turns: Arc<Turns>,
     known: Arc<Known>,
     seen: Arc<SeenCommits>,
     /// Where old chunks go; none if they stay.
@@ -157,9 +155,8 @@ impl PostgresStore {
             .build()
             .map_err(StoreError::Prepare)?;
         let connections = Connections::new(url, CONNECTIONS, runtime.handle().clone());
-        let queues = (0..QUEUES).map(|_| Mutex::default()).collect();
         let group = Group::default();
-        let (known, seen) = Default::default();
+        let (turns, known, seen) = Default::default();
         let open = connections.write(|c| {
             async move {
                 let era = tables::SCHEMA.open(c).await?;
@@ -182,7 +179,7 @@ impl PostgresStore {
         };
         let servers = Arc::new(Servers::new(connections, era, runtime.handle().clone()));
         let runtime = Some(runtime);
-        let store = Self { servers, queues, known, seen, cold: None, group, runtime };
+        let store = Self { servers, turns, known, seen, cold: None, group, runtime };
         store.wait(store.servers.refresh())?;
         Ok(store)
     }

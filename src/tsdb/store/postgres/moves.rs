@@ -302,7 +302,7 @@ pub(super) async fn resume_abandoned(servers: &Servers) -> Result<()> {
             let sql = "UPDATE moves SET touched_at = (extract(epoch FROM now()) * 1000000)::bigint
                  WHERE dataset = (SELECT dataset FROM moves
                      WHERE touched_at < (extract(epoch FROM now()) * 1000000)::bigint - $1
-                     LIMIT 1 FOR UPDATE SKIP LOCKED)
+                     ORDER BY touched_at LIMIT 1 FOR UPDATE SKIP LOCKED)
                  RETURNING dataset";
             let claim = sqlx::query_scalar(sql).bind(ABANDONED_AFTER_MICROS);
             async move { Ok::<Option<i64>, StoreError>(claim.fetch_optional(c).await?) }.boxed()

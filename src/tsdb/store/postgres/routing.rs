@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 use tokio::{sync::oneshot, time::timeout};
 
 use super::{
-    Append, Appended, PostgresStore, QUEUES, Result, STEP_WITHIN, StoreError,
+    Append, Appended, PostgresStore, Result, STEP_WITHIN, StoreError,
     append::{self, Known},
     cold::{Cold, thawing},
     remote,
@@ -119,13 +119,11 @@ impl PostgresStore {
         on_commit: impl FnOnce(&T) + Send + 'static,
     ) -> BoxFuture<'_, Result<T>> {
         let (reply, answer) = oneshot::channel();
-        let queues = Arc::clone(&self.queues);
+        let turns = Arc::clone(&self.turns);
         let write = async move {
-            let place = dataset.map_or(0, |id| id.get().unsigned_abs());
-            let queue = usize::try_from(place).unwrap_or(0) % QUEUES;
-            let _turn = match (dataset, queues.get(queue)) {
-                (Some(_), Some(queue)) => Some(queue.lock().await),
-                _ => None,
+            let _turn = match dataset {
+                Some(dataset) => Some(turns.take(dataset).await),
+                None => None,
             };
             let result = work.await;
             if let Ok(done) = &result {

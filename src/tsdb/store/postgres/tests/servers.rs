@@ -392,3 +392,31 @@ async fn a_server_whose_address_leads_to_another_database_is_not_used() {
     }
     assert_eq!(contract::newest(&store, there, 9).0.len(), 2);
 }
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn writers_of_a_dataset_that_is_on_no_server_keep_no_others_waiting() {
+    let [first, second] = new_pair();
+    let store = open(&first);
+    let [_, fenced] = create_on_both(&store).await;
+    let mut others = Vec::new();
+    for n in 0..128 {
+        others.push(contract::create(&store, contract::new_dataset(&format!("other {n}"))).await);
+    }
+    // Each server says that the other one has it.
+    run(&second, &format!("UPDATE datasets.head SET place = 0 WHERE dataset = {fenced}"));
+    let mut waiting =
+        std::pin::pin!(contract::try_append(&store, fenced, contract::block([(1, 1.0)])));
+    let rest = async {
+        for other in others {
+            contract::append(&store, other, contract::block([(1, 1.0)])).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        ended = &mut waiting => panic!("others waited until this ended: {ended:?}"),
+        () = rest => {}
+    }
+    assert!(matches!(waiting.await, Err(StoreError::Moved { .. })));
+    assert_eq!(format!("{:?}", store.turns), "Turns(Mutex { data: {} })");
+}
