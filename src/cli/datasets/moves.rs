@@ -72,23 +72,31 @@ impl Plan {
         Ok(Self { store, datasets, to })
     }
 
-    /// Moves one dataset after another, and prints a line for each.
+    /// Moves one dataset after another, and prints a line for each. One that fails keeps no others back.
     async fn run(&self) -> anyhow::Result<()> {
         let Self { store, datasets, to } = self;
-        let mut n_moved = 0_u64;
+        let (mut n_moved, mut failed) = (0_u64, None);
         for dataset in datasets {
             let drawn = Drawn::alone().begin(format!("moving dataset {dataset}"), 0);
             let drawn = Arc::new(Mutex::new(Some(drawn)));
             let moved = store.move_dataset(*dataset, to, drawing(&drawn)).await;
             // The line is cleared before another one is printed.
             drop(drawn.lock().take());
-            if moved.with_context(|| format!("move dataset {dataset} to {to}"))? {
-                print(&format!("{dataset}  {to}"))?;
-                n_moved += 1;
+            match moved.with_context(|| format!("move dataset {dataset} to {to}")) {
+                Ok(true) => {
+                    print(&format!("{dataset}  {to}"))?;
+                    n_moved += 1;
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    if let Some(error) = failed.replace(error) {
+                        tell(&format!("failed to {error:#}"));
+                    }
+                }
             }
         }
         tell(&format!("{} moved to {to}", counted(n_moved, "dataset")));
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 }
 
