@@ -367,9 +367,7 @@ pub(super) async fn newest_within(
 fn first_beyond(chunks: &[Place], is_newest: bool, n_bytes: i64) -> Option<Timestamp> {
     let mut n_passed = 0;
     for (nth, place) in chunks.iter().rev().enumerate() {
-        if let At::Object(extent) = place.at {
-            n_passed += extent.n_bytes();
-        }
+        n_passed += place.n_bytes_fetched();
         if n_passed > n_bytes && !(is_newest && nth == 0) {
             return Some(place.span.last);
         }

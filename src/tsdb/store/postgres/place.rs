@@ -42,6 +42,14 @@ impl Place {
         }
     }
 
+    /// The bytes that are fetched for it: none of a chunk in its table.
+    pub(super) const fn n_bytes_fetched(&self) -> i64 {
+        match &self.at {
+            At::Object(extent) => extent.n_bytes(),
+            At::Table | At::Segment => 0,
+        }
+    }
+
     /// The place of what has these columns, from `id` to `n`.
     pub(super) fn new(columns: (i64, i64, i64, i64), at: At) -> Result<Self> {
         let (id, first, last, n) = columns;

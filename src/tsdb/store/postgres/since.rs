@@ -23,6 +23,10 @@ use crate::store::{
 /// to download it.
 const CHUNKS_MAX: i64 = 512;
 
+/// Bytes of chunks in objects that are fetched for it at most, which are in memory at once: twice what so
+/// many chunks of numbers have.
+const FETCHED_BYTES_MAX: i64 = 48 << 20;
+
 /// The rows of a dataset with numbers above `after`, the lowest first, at most `limit`; none if that
 /// number is not known, or too far back.
 pub(super) async fn read_since(
@@ -48,7 +52,8 @@ pub(super) async fn read_since(
     }
     let left = CHUNKS_MAX - n_chunks;
     let in_objects = cold::since(c, dataset, after, left + 1).await?;
-    if i64::try_from(in_objects.len()).is_ok_and(|n| n > left) {
+    let n_bytes: i64 = in_objects.iter().map(Place::n_bytes_fetched).sum();
+    if i64::try_from(in_objects.len()).is_ok_and(|n| n > left) || n_bytes > FETCHED_BYTES_MAX {
         return Ok(None);
     }
     let mut found = tail::read_after(c, &empty, dataset, after).await?;

@@ -10,7 +10,7 @@ use crate::{
         postgres::{
             Result,
             chunks::{self, Chunk, READ_BYTES_MAX},
-            place::{At, Place},
+            place::Place,
         },
         series::SeriesId,
     },
@@ -65,9 +65,7 @@ fn n_first(chunks: &[(Place, Option<Chunk>)]) -> usize {
     let mut n_bytes = 0;
     let n_within = chunks.iter().take_while(|(place, _)| {
         let passed = n_bytes;
-        if let At::Object(extent) = place.at {
-            n_bytes += extent.n_bytes();
-        }
+        n_bytes += place.n_bytes_fetched();
         passed <= READ_BYTES_MAX
     });
     n_within.count()

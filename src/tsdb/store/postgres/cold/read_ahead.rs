@@ -55,9 +55,7 @@ impl ReadAhead {
         let mut n_bytes = 0;
         let piece = self.places.iter().skip(from).take(self.n_chunks).take_while(|place| {
             let is_more = n_bytes < BYTES_MAX;
-            if let At::Object(extent) = place.at {
-                n_bytes += extent.n_bytes();
-            }
+            n_bytes += place.n_bytes_fetched();
             is_more
         });
         let piece: Vec<Place> = piece.copied().collect();

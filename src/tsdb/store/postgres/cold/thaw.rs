@@ -26,6 +26,9 @@ pub(in super::super) const THAWS_MAX: usize = 32;
 /// done, the less others seal meanwhile.
 const AT_ONCE_MAX: usize = 1024;
 
+/// Bytes from which on no more chunks are put back in the same transaction: they are in memory meanwhile.
+const BYTES_MAX: i64 = 32 << 20;
+
 /// Runs `write`, and puts the chunks that it needs back into the database, until it is done.
 pub(in super::super) async fn thawing<T, F: Future<Output = Result<T>>>(
     connections: &Connections,
@@ -54,13 +57,26 @@ pub(in super::super) async fn thaw_needed(
 ) -> Result<()> {
     let places = into_needed(error)?;
     let Some(cold) = cold else { return Err(in_objects(dataset, places)) };
-    // Else one segment after another: a late batch may be in more than memory or a transaction holds.
-    let is_short = places.len() <= AT_ONCE_MAX;
-    for places in places.chunk_by(|a, b| is_short || a.id == b.id) {
+    for places in parts(&places) {
         let (places, fetched) = (places.to_vec(), cold.fetch(dataset, places).await?);
         connections.write(|c| put_back(c, dataset, places, fetched).boxed()).await?;
     }
     Ok(())
+}
+
+/// Divides what is put back into the part of each transaction: a late batch may need more than memory or
+/// a transaction holds. Where there are many, none has chunks of several segments.
+fn parts(places: &[Place]) -> impl Iterator<Item = &[Place]> {
+    let is_short = places.len() <= AT_ONCE_MAX;
+    let mut n_bytes = 0;
+    places.chunk_by(move |place, next| {
+        n_bytes += place.n_bytes_fetched();
+        let is_one = (is_short || place.id == next.id) && n_bytes < BYTES_MAX;
+        if !is_one {
+            n_bytes = 0;
+        }
+        is_one
+    })
 }
 
 /// Puts chunks back into the database, unless another service did meanwhile.
@@ -83,4 +99,38 @@ async fn put_back(
         lists.add_stored(&place, extent.last_row, times, body);
     }
     chunks::insert_lists(c, SeriesId::rows(dataset), lists).await
+}
+
+#[cfg(test)]
+mod tests {
+    use model::timestamp::Timestamp;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{span::Span, store::postgres::place::Extent};
+
+    /// Chunks of `n_body` bytes, `n_chunks` in each of `n_segments`.
+    fn chunks(n_segments: i64, n_chunks: i64, n_body: i64) -> Vec<Place> {
+        let place = |id, nth| {
+            let time = Timestamp::from_seconds(id * 1_000_000 + nth);
+            let offset = nth * n_body;
+            let extent = Extent { object: Uuid::nil(), last_row: 1, offset, n_times: 0, n_body };
+            let span = Span { first: time, last: time };
+            Place { id, span, n: 1, at: At::Object(extent) }
+        };
+        (0..n_segments).flat_map(|id| (0..n_chunks).map(move |nth| place(id, nth))).collect()
+    }
+
+    fn lengths(places: &[Place]) -> Vec<usize> {
+        parts(places).map(<[Place]>::len).collect()
+    }
+
+    #[test]
+    fn what_is_put_back_at_once_is_bounded_in_chunks_and_bytes() {
+        assert!(lengths(&[]).is_empty());
+        assert_eq!(lengths(&chunks(3, 10, 45_000)), [30]);
+        assert_eq!(lengths(&chunks(3, 600, 100)), [600, 600, 600]);
+        assert_eq!(lengths(&chunks(1, 10, 10 << 20)), [4, 4, 2]);
+        assert_eq!(lengths(&chunks(2, 2, 40 << 20)), [1, 1, 1, 1]);
+    }
 }
