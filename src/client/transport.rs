@@ -320,8 +320,12 @@ fn refusal(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Cl
         .map(|message| without_reason(message, status))
         .or_else(|| status.canonical_reason().map(str::to_owned))
         .unwrap_or_else(|| "no reason given".to_owned());
-    let is_limit = status == StatusCode::TOO_MANY_REQUESTS
-        || (status == StatusCode::SERVICE_UNAVAILABLE && retry_after.is_some());
+    // A conflict is one to wait for where the first try of the same request is under way.
+    let is_limit = match status {
+        StatusCode::TOO_MANY_REQUESTS => true,
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::CONFLICT => retry_after.is_some(),
+        _ => false,
+    };
     let refusals = refusals_of(body);
     if is_limit {
         ClientError::Limited { message, retry_after }

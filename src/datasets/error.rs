@@ -97,8 +97,10 @@ pub(crate) enum OperationError {
         "Idempotency-Key was sent before with another request; give each batch a key of its own"
     )]
     OtherBatch,
-    /// The same request is under way.
-    #[error("a request with this Idempotency-Key is under way; send it again")]
+    /// The same request is under way, or stored on a server that does not say so soon.
+    #[error(
+        "a request with this Idempotency-Key is under way, or its answer cannot be read now; send it again with the same key"
+    )]
     UnderWay,
     /// The store failed.
     #[error("use the store")]

@@ -86,6 +86,12 @@ async fn too_many_requests_say_when_to_come_back() {
     assert!(matches!(error, ClientError::Limited { .. }), "{error:?}");
     assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
     assert_eq!(refused(429, None, "").await.retry_after(), None);
+    for status in [409, 503] {
+        let error = refused(status, Some("1"), "").await;
+        assert!(matches!(error, ClientError::Limited { .. }), "{error:?}");
+        let error = refused(status, None, "").await;
+        assert!(matches!(error, ClientError::Refused { .. }), "{error:?}");
+    }
 }
 
 #[tokio::test]

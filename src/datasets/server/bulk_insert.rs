@@ -76,8 +76,8 @@ fn modes() -> Object {
 ///
 /// `Idempotency-Key` names the request, so that it is stored once however often it is sent. The
 /// answer to it is kept for a day, or until 100 000 others of the key followed: the same request
-/// gets it again, with the same `revision`, while another body or query is a 422. A request that
-/// was refused is not kept.
+/// gets it again, with the same `revision`, while another body or query is a 422. While its first try
+/// is under way it is a 409 with `Retry-After`. A request that was refused is not kept.
 ///
 /// A row has a timestamp of the years 0 to 9999, up to 9999-12-29. A text has at most 10 000 bytes, all
 /// texts of a row have at most 16 384.

@@ -29,6 +29,9 @@ use crate::error::{OperationError, Unfit};
 /// Seconds after which a caller may retry at a limit.
 const RETRY_AFTER_SECONDS: u32 = 5;
 
+/// The same while the first try of a request is under way, which takes no longer than a commit.
+const REPEAT_AFTER_SECONDS: u32 = 1;
+
 /// The text when the disk is full.
 const FULL: &str = "the service's disk is full: nothing was stored; retry once there is space";
 
@@ -245,8 +248,12 @@ impl IntoResponse for ApiError {
             return (status, Json(KeyError { error: text })).into_response();
         }
         let mut response = body(status, &text, details);
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
+        let retry_after = match self {
+            Self::Operation(OperationError::UnderWay) => Some(REPEAT_AFTER_SECONDS),
+            _ => (status == StatusCode::SERVICE_UNAVAILABLE).then_some(RETRY_AFTER_SECONDS),
+        };
+        if let Some(seconds) = retry_after {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }
@@ -314,6 +321,14 @@ mod tests {
         let response = ApiError::Operation(OperationError::from(moved)).into_response();
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert!(response.headers().contains_key(RETRY_AFTER));
+    }
+
+    #[test]
+    fn a_request_whose_first_try_is_under_way_is_to_be_sent_again_soon() {
+        let error = OperationError::from(StoreError::BatchStored);
+        let response = ApiError::Operation(error).into_response();
+        assert_eq!(response.status(), StatusCode::CONFLICT);
+        assert_eq!(response.headers()[RETRY_AFTER], "1");
     }
 
     #[test]
