@@ -137,9 +137,11 @@ export class Browser {
     await this.send('Input.insertText', { text });
   }
 
-  /** Clicks in the middle of the element that `selector` finds, as a mouse does. */
+  /** Clicks in the middle of the element that `selector` finds, as a mouse does, once it stays where it
+   * is: what comes above it later moves it. */
   async click(selector) {
-    const at = await until(`${selector} can be clicked`, () => this.value(`(() => {
+    let before = null;
+    const find = () => this.value(`(() => {
       const element = document.querySelector(${JSON.stringify(selector)});
       if (!element || element.disabled) return null;
       element.scrollIntoView({ block: 'center' });
@@ -147,8 +149,13 @@ export class Browser {
       const [left, top] = [x + width / 2, y + height / 2];
       const hit = document.elementFromPoint(left, top);
       return width > 0 && (element.contains(hit) || hit?.contains(element)) ? [left, top] : null;
-    })()`));
-    const mouse = { x: at[0], y: at[1], button: 'left', clickCount: 1 };
+    })()`);
+    const [x, y] = await until(`${selector} can be clicked`, async () => {
+      const [last, at] = [before, await find()];
+      before = at;
+      return last && at && last[0] === at[0] && last[1] === at[1] ? at : null;
+    });
+    const mouse = { x, y, button: 'left', clickCount: 1 };
     await this.send('Input.dispatchMouseEvent', { type: 'mousePressed', ...mouse });
     await this.send('Input.dispatchMouseEvent', { type: 'mouseReleased', ...mouse });
   }

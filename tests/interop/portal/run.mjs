@@ -371,6 +371,7 @@ const cases = {
     await browser.press('Enter');
     const key = await shown();
     assert.equal(await opens(key), 200);
+    await browser.holds(`!!${row('last')}`);
     await browser.click('#delete');
     await browser.holds('document.getElementById("ask").open');
     await browser.type(NEW_PASSWORD);
