@@ -39,6 +39,10 @@ const HOPS_AT_ONCE: u32 = 3;
 /// The pause before a dataset that is being moved is looked for again.
 const HOP_PAUSE: Duration = Duration::from_millis(20);
 
+/// Further servers that may have nothing of a dataset by the time that they are asked: it was moved on, and
+/// what was left removed. More often, the one that the catalog names has lost it.
+const MISSES_MAX: u32 = 8;
+
 /// How long a server may take for what others can do without, such as its part of a listing.
 const ASK_WITHIN: Duration = Duration::from_secs(1);
 
@@ -111,7 +115,7 @@ pub(super) async fn records(c: &mut PgConnection) -> Result<Vec<Record>> {
 pub(super) struct Hops {
     n: u32,
     since: Option<Instant>,
-    has_missed: bool,
+    n_missed: u32,
 }
 
 impl Servers {
@@ -230,8 +234,8 @@ impl Servers {
                 self.note(dataset, *place);
             }
             // It may have been moved, and what was left of it removed.
-            StoreError::NoDataset { .. } if server.place != FIRST && !hops.has_missed => {
-                hops.has_missed = true;
+            StoreError::NoDataset { .. } if server.place != FIRST && hops.n_missed < MISSES_MAX => {
+                hops.n_missed += 1;
                 self.note(dataset, FIRST);
             }
             _ => return Err(error),

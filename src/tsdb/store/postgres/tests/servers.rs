@@ -1,7 +1,10 @@
 //! A store of several servers keeps the contract of every store, and loses one at a time.
 
 use super::*;
-use crate::store::postgres::stores::{ServersRefusal, StoreState};
+use crate::store::postgres::{
+    servers::FIRST,
+    stores::{ServersRefusal, StoreState},
+};
 
 /// The addresses of two new databases, of which the second is a further server of the first's store.
 pub(super) fn new_pair() -> [String; 2] {
@@ -59,6 +62,35 @@ fn any_order_of_deeds_gives_what_a_plain_recomputation_gives() {
 fn any_order_of_sharing_shows_each_key_what_it_may_see() {
     let [first, _] = new_pair();
     contract::catalog::check_random_sharing(&|| open_any(&first), 8);
+}
+
+/// As an operation that waits for a connection to each of them meanwhile.
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_dataset_that_is_gone_from_one_server_after_the_other_is_found() {
+    let [first, _] = new_pair();
+    let store = open(&first);
+    let [_, dataset] = create_on_both(&store).await;
+    let place = place_of(&store, dataset).unwrap();
+    for (n_gone, is_found) in [(0, true), (1, true), (3, true), (99, false)] {
+        let mut n_left = n_gone;
+        let routed = store.servers.routed(dataset, |server| {
+            let is_gone = server.place == place && n_left > 0;
+            n_left -= i32::from(is_gone);
+            let error = match server.place {
+                FIRST => Some(StoreError::Moved { dataset, place, generation: 1 }),
+                _ => is_gone.then_some(StoreError::NoDataset { dataset }),
+            };
+            async { error.map_or(Ok(()), Err) }
+        });
+        match routed.await {
+            Ok(()) => assert!(is_found, "{n_gone}"),
+            Err(error) => {
+                assert!(matches!(error, StoreError::NoDataset { .. }), "{error:?}");
+                assert!(!is_found, "{n_gone}");
+            }
+        }
+    }
 }
 
 #[tokio::test]
