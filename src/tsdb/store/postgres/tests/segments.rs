@@ -2,10 +2,16 @@
 
 use std::{ops::ControlFlow, sync::atomic::AtomicBool};
 
+use tokio::time::sleep;
+
 use super::*;
 use crate::store::{AppendMode, objects::Objects, row_batch};
 
 const DAY: Duration = Duration::from_hours(24);
+
+/// The pause between two rounds of sealing, in which writers get further; those of a service are seconds
+/// apart at least.
+const PAUSE: Duration = Duration::from_millis(10);
 
 const COUNT_CHUNKS: &str = "SELECT count(*) FROM datasets.chunks WHERE resolution = 0";
 const COUNT_SEGMENTS: &str = "SELECT count(*) FROM datasets.segments";
@@ -46,7 +52,10 @@ fn while_sealing(url: &str, objects: &Objects, work: impl FnOnce()) {
             let store = open_cold(url, eager(objects));
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
             while !is_done.load(Ordering::Relaxed) {
-                runtime.block_on(seal(&store)).unwrap();
+                runtime.block_on(async {
+                    seal(&store).await.unwrap();
+                    sleep(PAUSE).await;
+                });
             }
         });
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
