@@ -242,7 +242,9 @@ impl Servers {
         }
         hops.n += 1;
         if hops.n > HOPS_AT_ONCE {
-            if hops.since.get_or_insert_with(Instant::now).elapsed() > FOLLOW_WITHIN {
+            let waited = hops.since.get_or_insert_with(Instant::now).elapsed();
+            // After a miss the first server says whether there is such a dataset at all.
+            if waited > FOLLOW_WITHIN && matches!(error, StoreError::Moved { .. }) {
                 return Err(error);
             }
             sleep(HOP_PAUSE).await;

@@ -91,6 +91,17 @@ async fn a_dataset_that_is_gone_from_one_server_after_the_other_is_found() {
             }
         }
     }
+
+    // One that takes long is not told that there is none.
+    tokio::time::pause();
+    let routed = store.servers.routed(dataset, |server| async move {
+        if server.place == FIRST {
+            return Err::<(), _>(StoreError::Moved { dataset, place, generation: 1 });
+        }
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        Err(StoreError::NoDataset { dataset })
+    });
+    assert!(matches!(routed.await, Err(StoreError::Moved { .. })));
 }
 
 #[tokio::test]
