@@ -2,8 +2,20 @@
 # names the folder of another version's programs. Sets `bin`, `folder`, a temporary folder of the server's
 # user, and `as_root` and `as_server`, which commands start with that run as these users.
 find_programs() { ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1; }
+# Below the ports of outgoing connections, one of which could take that of a server that is to be started
+# again.
 free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+    python3 - <<'PYTHON'
+import random, socket
+for port in random.sample(range(10_000, 30_000), 100):
+    with socket.socket() as listener:
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+    print(port)
+    break
+PYTHON
 }
 as_root=()
 [[ $EUID = 0 ]] || as_root=(sudo)
