@@ -4,11 +4,8 @@
 # Needs Python 3, and Prometheus, which is installed from Debian's packages if it is missing.
 set -euo pipefail
 cd "$(dirname "$0")"
-if ! command -v promtool >/dev/null; then
-    as_root=()
-    [[ $EUID = 0 ]] || as_root=(sudo)
-    "${as_root[@]}" apt-get install --yes --no-install-recommends prometheus >&2
-fi
+. ../interop/debian.sh
+debian_packages promtool:prometheus
 promtool check rules ../../assets/monitoring/alerts.yml
 promtool test rules alerts.yml
 work=$(mktemp -d)

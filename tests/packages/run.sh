@@ -8,15 +8,8 @@ set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")/../.."
 if [[ ${IN_NAMESPACE-} != yes ]]; then
-    missing=()
-    for tool in buildah minisign rpm jq; do
-        command -v "$tool" >/dev/null || missing+=("$tool")
-    done
-    if ((${#missing[@]})); then
-        as_root=()
-        [[ $EUID = 0 ]] || as_root=(sudo)
-        "${as_root[@]}" apt-get install --yes --no-install-recommends "${missing[@]}" >&2
-    fi
+    . tests/interop/debian.sh
+    debian_packages buildah minisign rpm jq
     PATH=$(assets/packaging/tools.sh):$PATH
     export PATH IN_NAMESPACE=yes
     alone=(unshare --mount)

@@ -5,12 +5,11 @@
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")"
+. ../debian.sh
 find_library() { find /usr/lib /usr/local/lib -name libfaketimeMT.so.1 2>/dev/null | head -n 1; }
 library=$(find_library)
 if [[ -z $library ]]; then
-    as_root=()
-    [[ $EUID = 0 ]] || as_root=(sudo)
-    "${as_root[@]}" apt-get install --yes --no-install-recommends faketime >&2
+    debian_packages faketime
     library=$(find_library)
 fi
 python3 -B inference.py "$program" "${library:?install libfaketime}"

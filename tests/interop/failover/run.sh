@@ -14,8 +14,5 @@ cd "$(dirname "$0")"
 . ../postgres/programs.sh
 trap 'rm -rf "$folder"' EXIT
 export PATH=$PATH:/usr/sbin PYTHONPATH=$PWD/../replicas
-for package in nats-server haproxy patroni etcd-server; do
-    command -v "${package/etcd-server/etcd}" >/dev/null ||
-        "${as_root[@]}" apt-get install --yes --no-install-recommends "$package" >&2
-done
+debian_packages nats-server haproxy patroni etcd:etcd-server
 python3 -B check.py "$program" "$s3" "$folder" "$bin" "$@"

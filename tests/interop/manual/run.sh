@@ -4,11 +4,8 @@
 # Needs mandoc, which is installed from Debian's packages if it is missing.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
-if ! command -v mandoc >/dev/null; then
-    as_root=()
-    [[ $EUID = 0 ]] || as_root=(sudo)
-    "${as_root[@]}" apt-get install --yes --no-install-recommends mandoc >&2
-fi
+. "$(dirname "$0")/../debian.sh"
+debian_packages mandoc
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "$program" man --output "$folder"

@@ -8,15 +8,13 @@
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")"
+. ../debian.sh
 export PATH=$PATH:/usr/sbin:/sbin
 if [[ $EUID != 0 ]]; then
     echo "left out: network namespaces need root"
     exit 0
 fi
-for pair in ip:iproute2 iptables:iptables nsenter:util-linux; do
-    command -v "${pair%:*}" >/dev/null ||
-        apt-get install --yes --no-install-recommends "${pair#*:}" >&2
-done
+debian_packages ip:iproute2 iptables nsenter:util-linux
 if ! ip netns add "tpt$$" 2>/dev/null; then
     echo "left out: no network namespaces can be made here"
     exit 0

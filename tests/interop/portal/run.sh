@@ -1,22 +1,17 @@
 #!/usr/bin/env bash
 # Tests the page at /portal in a real browser: tests/interop/portal/run.sh path/to/triptych [folder for pictures]
-# Needs Node 20 or later and Chromium, headless; where that is missing and apt-get may be used, installs it.
+# Needs Node 20 or later, and Chromium, headless, which is installed from Debian's packages if missing.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 pictures=${2:+$(mkdir -p "$2" && realpath "$2")}
 cd "$(dirname "$0")"
+. ../debian.sh
 browser=
 for name in chromium chromium-browser google-chrome chrome; do
     if browser=$(command -v "$name"); then break; fi
 done
 if [[ -z $browser ]]; then
-    if [[ $(id -u) != 0 ]] || ! command -v apt-get > /dev/null; then
-        echo "install chromium first" >&2
-        exit 1
-    fi
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get install -y --no-install-recommends chromium > /dev/null ||
-        { apt-get update > /dev/null && apt-get install -y --no-install-recommends chromium > /dev/null; }
+    debian_packages chromium
     browser=$(command -v chromium)
 fi
 # Node 22 has it without being asked.

@@ -1,6 +1,7 @@
 # Sourced by tests that need PostgreSQL, which is installed from Debian's packages if missing. POSTGRES_BIN
 # names the folder of another version's programs. Sets `bin`, `folder`, a temporary folder of the server's
 # user, and `as_root` and `as_server`, which commands start with that run as these users.
+. "$(dirname "${BASH_SOURCE[0]}")/../debian.sh"
 find_programs() { ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1; }
 # Below the ports of outgoing connections, one of which could take that of a server that is to be started
 # again.
@@ -21,7 +22,7 @@ as_root=()
 [[ $EUID = 0 ]] || as_root=(sudo)
 bin=${POSTGRES_BIN:-$(find_programs)}
 if [[ -z $bin ]]; then
-    "${as_root[@]}" apt-get install --yes --no-install-recommends postgresql >&2
+    debian_packages initdb:postgresql
     bin=$(find_programs)
 fi
 folder=$(mktemp -d)

@@ -7,12 +7,8 @@
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")"
-for tool in curl jq openssl; do
-    command -v "$tool" >/dev/null && continue
-    as_root=()
-    [[ $EUID = 0 ]] || as_root=(sudo)
-    "${as_root[@]}" apt-get install --yes --no-install-recommends "$tool" >&2
-done
+. ../debian.sh
+debian_packages curl jq openssl
 alone=(unshare --user --map-root-user --net)
 if command -v ip >/dev/null && "${alone[@]}" ip link set lo up 2>/dev/null; then
     exec "${alone[@]}" bash -c 'ip link set lo up && exec python3 -B blocks.py "$0"' "$program"

@@ -10,10 +10,7 @@ program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")"
 . ../postgres/server.sh
 export PATH=$PATH:/usr/sbin
-for package in nats-server haproxy; do
-    command -v "$package" >/dev/null ||
-        "${as_root[@]}" apt-get install --yes --no-install-recommends "$package" >&2
-done
+debian_packages nats-server haproxy
 "$bin/psql" --host 127.0.0.1 --port "$port" --username postgres --quiet \
     --command 'CREATE DATABASE replicas'
 python3 -B check.py "$program" "postgres://postgres@127.0.0.1:$port/replicas" "$folder" "${control[@]}"
