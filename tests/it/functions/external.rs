@@ -11,17 +11,6 @@ use crate::support::{
     command::{Home, demo},
 };
 
-/// Writes a script that is called as a runtime, and returns its path.
-fn write_script(home: &Home, body: &str) -> PathBuf {
-    let path = PathBuf::from(home.write("runtime/wrapped", body.as_bytes()));
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    }
-    path
-}
-
 /// Writes a program that notes each call and then is `triptych runtime`.
 fn write_runtime(home: &Home) -> PathBuf {
     let calls = home.path("calls");
@@ -29,7 +18,7 @@ fn write_runtime(home: &Home) -> PathBuf {
         "#!/bin/sh\necho \"$@\" >>'{calls}'\n\
         exec '{TRIPTYCH}' runtime --compiled-folder '{CACHE}/compiled' \"$@\"\n"
     );
-    write_script(home, &script)
+    PathBuf::from(home.write_program("runtime/wrapped", &script))
 }
 
 /// A head, and a worker that runs functions with `program`.
@@ -65,7 +54,8 @@ async fn no_variable_of_a_request_has_a_wrapper_run_a_command() {
     let script = format!(
         "#!/bin/bash\nexec '{TRIPTYCH}' runtime --compiled-folder '{CACHE}/compiled' \"$@\"\n"
     );
-    let (head, _worker) = head_and_worker(&write_script(&home, &script));
+    let (head, _worker) =
+        head_and_worker(Path::new(&home.write_program("runtime/wrapped", &script)));
     head.has_workers(1).await;
     for name in ["BASH_ENV", "ENV", "PS4", "PROMPT_COMMAND", "BASH_FUNC_exec%%"] {
         let reply = run_with_variable(&home, &head, &format!("{name}=$(id > {pwned})"));

@@ -1,6 +1,6 @@
 //! A head that goes: one that comes back, and one that leaves work under way.
 
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::fs;
 
 use serde_json::json;
 use task::wait;
@@ -53,8 +53,7 @@ async fn a_head_killed_in_mid_request_costs_its_client_an_error_and_frees_its_sl
     const PATH: &str = "/api/v1/functions/execute";
     const SLOTS: usize = 2;
     let home = Home::new();
-    let runtime = home.write("runtime", WRITING_RUNTIME.as_bytes());
-    fs::set_permissions(&runtime, fs::Permissions::from_mode(0o755)).unwrap();
+    home.write_program("runtime", WRITING_RUNTIME);
     let heads = [Node::head(&[]), Node::head(&[])];
     let rest_apis = heads.each_ref().map(Node::rest_api);
     let runs_with = ["--runtime-path", &home.path(""), "--runtime-cli", "runtime"];

@@ -65,6 +65,17 @@ impl Home {
         path.display().to_string()
     }
 
+    /// Writes a program, as [`Self::write`] does.
+    pub(crate) fn write_program(&self, name: &str, content: &str) -> String {
+        let path = self.write(name, content.as_bytes());
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        path
+    }
+
     /// Runs a command.
     pub(crate) fn run(&self, arguments: &[&str]) -> Said {
         self.run_with(arguments, b"")
