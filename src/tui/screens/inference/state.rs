@@ -137,12 +137,10 @@ impl State {
         self.topics.value()?.topics.iter().find(|topic| topic.topic_id == selected)
     }
 
-    /// Whether the service has no bundle of the topic in view since no epoch of it has closed.
-    pub(crate) fn waits_for_first_bundle(&self) -> bool {
-        /// Nothing there, by HTTP.
-        const NOT_FOUND: u16 = 404;
-        let is_without = self.latest.failure().is_some_and(|why| why.status == Some(NOT_FOUND));
-        is_without && self.topic().is_some_and(|topic| topic.last_nonce.is_none())
+    /// The topic in view if the service has no bundle of it, since no epoch of it has closed.
+    pub(crate) fn topic_without_bundle(&self) -> Option<&TopicSummary> {
+        let is_missing = self.latest.failure().is_some_and(|why| why.status == Some(404));
+        self.topic().filter(|topic| is_missing && topic.last_nonce.is_none())
     }
 
     /// The past of the topic in view.

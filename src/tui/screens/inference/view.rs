@@ -152,7 +152,7 @@ impl Scene<'_> {
 
     /// Why the service has nothing to show, or that it was not asked yet, in the middle of an area.
     fn draw_nothing(&self, area: Rect, buf: &mut Buffer) {
-        if let Some(topic) = self.state.topic().filter(|_| self.state.waits_for_first_bundle()) {
+        if let Some(topic) = self.state.topic_without_bundle() {
             let reason = match &topic.problem {
                 Some(problem) => (problem.as_str(), self.theme.warn),
                 None => ("its values come when the first one closes", self.theme.muted),
