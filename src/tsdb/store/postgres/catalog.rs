@@ -32,6 +32,12 @@ pub(super) fn dataset_id(number: i64) -> Result<DatasetId> {
     DatasetId::new(number).ok_or_else(|| error().into())
 }
 
+/// Whether there is a dataset of a number.
+pub(super) async fn is_listed(c: &mut PgConnection, id: DatasetId) -> Result<bool> {
+    let sql = "SELECT EXISTS (SELECT FROM datasets WHERE id = $1)";
+    Ok(sqlx::query_scalar(sql).bind(id.get()).fetch_one(c).await?)
+}
+
 /// Creates a dataset with the number `id`, of which the rows are on the server `place`; `None` for this
 /// one.
 ///
@@ -59,10 +65,11 @@ pub(super) async fn insert(
     .fetch_optional(&mut *c)
     .await?;
     if inserted.is_none() {
-        let sql = "SELECT EXISTS (SELECT FROM datasets WHERE id = $1)";
-        let is_number: bool = sqlx::query_scalar(sql).bind(id.get()).fetch_one(c).await?;
-        let name_taken = || Refusal::NameTaken { name: new.name.clone() };
-        let refusal = if is_number { Refusal::NumberTaken { dataset: id } } else { name_taken() };
+        let refusal = if is_listed(c, id).await? {
+            Refusal::NumberTaken { dataset: id }
+        } else {
+            Refusal::NameTaken { name: new.name.clone() }
+        };
         return Err(refusal.into());
     }
     // What is left of a deleted dataset of this number would be its rows, and its rows be removed with

@@ -181,22 +181,15 @@ async fn remove_copies(servers: &Servers, by_place: &BTreeMap<i64, Vec<Numbered>
     for (place, all) in by_place.iter().filter(|(place, _)| **place != FIRST) {
         let Ok(Some(server)) = servers.find(*place).await else { continue };
         for Numbered { id, .. } in all {
+            // Written, so that no standby answers, which may not have a new one.
+            let first = &servers.first().connections;
+            let look = first.write_once(|c| catalog::is_listed(c, *id).boxed());
             // Else it was there before, and has rows.
-            if matches!(is_listed(servers, *id).await, Ok(false)) {
+            if matches!(look.await, Ok(false)) {
                 remove(&server, *id).await;
             }
         }
     }
-}
-
-/// Whether the catalog has a dataset. Written, so that no standby answers, which may not have a new one.
-async fn is_listed(servers: &Servers, id: DatasetId) -> Result<bool> {
-    let read = servers.first().connections.write_once(move |c| {
-        let sql = "SELECT EXISTS (SELECT FROM datasets WHERE id = $1)";
-        let is_listed = sqlx::query_scalar(sql).bind(id.get());
-        async move { Ok::<_, StoreError>(is_listed.fetch_one(c).await?) }.boxed()
-    });
-    read.await
 }
 
 /// Removes what a further server has of a dataset that is in no catalog; at the latest maintenance does.

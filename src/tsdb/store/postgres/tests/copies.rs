@@ -87,7 +87,7 @@ async fn a_copy_that_is_refused_leaves_the_dataset_of_its_number() {
     let store = connect(&url);
     let [_, id] = create_on_both(&store).await;
     contract::append(&store, id, contract::block([(1, 1.0)])).await;
-    // The server of the dataset takes nothing for a moment.
+    // The server of the dataset takes no new dataset.
     run(
         &second,
         "CREATE FUNCTION datasets.cut() RETURNS trigger LANGUAGE plpgsql AS $$
