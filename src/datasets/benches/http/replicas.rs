@@ -1,7 +1,8 @@
-//! Pages read through one, two and three services on one `PostgreSQL`, each with a core of its own: how
-//! many a second, and what they take of processor time, in the services and in the server.
+//! Pages read through one, two and three services on one `PostgreSQL`: how many a second, and what they
+//! take of processor time, in the services and in the server. Each service runs on one core, which is its
+//! own while there are as many.
 
-use std::time::Duration;
+use std::{thread::available_parallelism, time::Duration};
 
 use tokio::{task::JoinSet, time::Instant};
 
@@ -15,7 +16,7 @@ use crate::{
     rows::{Asked, Row, float, note, per_second},
 };
 
-/// Each has a core, and one is left on a machine of four, for the server and the load.
+/// On a machine of four cores one is left for the server and the load.
 const N_SERVICES: usize = 3;
 
 /// Rows of the dataset at most. A page begins at each, which is more than are read once.
@@ -81,8 +82,10 @@ pub(crate) async fn all(asked: &Asked) -> Outcome<Vec<Row>> {
     while services.len() < N_SERVICES {
         services.push(services[0].replica(asked)?);
     }
-    for (core, service) in services.iter_mut().enumerate() {
-        service.run_on(core).await?;
+    let n_cores = available_parallelism()?.get();
+    note(&format!("{n_cores} cores"))?;
+    for (idx, service) in services.iter_mut().enumerate() {
+        service.run_on(idx % n_cores).await?;
     }
     let mut load = Load { pages: Pages::Cached, key: services[0].key.clone(), loaded, n_once: 0 };
     let mut rows = Vec::new();
