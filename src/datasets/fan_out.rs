@@ -12,6 +12,7 @@ use async_nats::{Client, ConnectOptions, Event, Message, ServerAddr};
 use futures::StreamExt as _;
 use model::dataset::DatasetId;
 use parking_lot::Mutex;
+use percent_encoding::percent_decode_str;
 use tokio::{
     select,
     sync::{Notify, watch},
@@ -38,14 +39,34 @@ const CONNECT_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// The addresses of the NATS servers, such as `nats://host:4222,nats://other:4222`.
 ///
-/// They may hold a password, which neither `Debug` nor `Display` shows.
+/// They may hold the login, which neither `Debug` nor `Display` shows.
 #[derive(Clone)]
-pub struct NatsServers(Vec<ServerAddr>);
+pub struct NatsServers {
+    addresses: Vec<ServerAddr>,
+    login: Option<Login>,
+}
+
+/// What the servers of a cluster know a service by.
+#[derive(Clone, PartialEq, Eq)]
+enum Login {
+    /// `nats://token@host`.
+    Token(String),
+    /// `nats://user:password@host`.
+    User { name: String, password: String },
+}
 
 /// A text is no list of addresses of NATS servers. It does not say which text, which may hold a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("read the addresses of NATS servers, such as nats://host:4222,nats://other:4222")]
-pub struct NatsServersError;
+pub enum NatsServersError {
+    /// It has another form.
+    #[error("read the addresses of NATS servers, such as nats://host:4222,nats://other:4222")]
+    Addresses,
+    /// Two servers have different logins, of which a client has one.
+    #[error(
+        "read the addresses of NATS servers with more than one user; give all of them the same one"
+    )]
+    Logins,
+}
 
 impl FromStr for NatsServers {
     type Err = NatsServersError;
@@ -54,15 +75,34 @@ impl FromStr for NatsServers {
         let server = |text: &str| {
             let is_nats = ["nats://", "tls://"].iter().any(|scheme| text.starts_with(scheme));
             let server = text.parse::<ServerAddr>().ok().filter(|server| !server.host().is_empty());
-            server.filter(|_| is_nats).ok_or(NatsServersError)
+            server.filter(|_| is_nats).ok_or(NatsServersError::Addresses)
         };
-        text.split(',').map(|text| server(text.trim())).collect::<Result<_, _>>().map(Self)
+        let addresses =
+            text.split(',').map(|text| server(text.trim())).collect::<Result<Vec<_>, _>>()?;
+        let mut logins = addresses.iter().filter_map(Login::of_address);
+        let login = logins.next();
+        if logins.any(|other| Some(&other) != login.as_ref()) {
+            return Err(NatsServersError::Logins);
+        }
+        Ok(Self { addresses, login })
+    }
+}
+
+impl Login {
+    /// The login in an address, if it has one.
+    fn of_address(address: &ServerAddr) -> Option<Self> {
+        let decode = |text| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let name = decode(address.username()?);
+        Some(match address.password().map(decode) {
+            Some(password) => Self::User { name, password },
+            None => Self::Token(name),
+        })
     }
 }
 
 impl fmt::Display for NatsServers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (idx, server) in self.0.iter().enumerate() {
+        for (idx, server) in self.addresses.iter().enumerate() {
             let comma = if idx > 0 { "," } else { "" };
             write!(f, "{comma}{}://{}:{}", server.scheme(), server.host(), server.port())?;
         }
@@ -190,13 +230,21 @@ impl FanOut {
             on_hint(Hint::Lost);
             async {}
         };
-        ConnectOptions::new()
+        // The client itself reads no login out of an address.
+        let options = match servers.login.clone() {
+            None => ConnectOptions::new(),
+            Some(Login::Token(token)) => ConnectOptions::with_token(token),
+            Some(Login::User { name, password }) => {
+                ConnectOptions::with_user_and_password(name, password)
+            }
+        };
+        options
             .name("triptych")
             .no_echo()
             .retry_on_initial_connect()
             .subscription_capacity(RECEIVED_MAX)
             .event_callback(note)
-            .connect(&servers.0)
+            .connect(&servers.addresses)
             .await
     }
 
@@ -263,6 +311,14 @@ fn parse(subject: Option<&str>, payload: &[u8]) -> Option<Hint> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
+    use serde_json::json;
+    use tokio::{
+        io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+        net::TcpListener,
+    };
+
     use super::*;
 
     #[track_caller]
@@ -297,8 +353,47 @@ mod tests {
     fn servers_are_named_without_their_passwords() {
         check_servers("nats://a:4222", Some("nats://a:4222"));
         check_servers("nats://a, tls://me:secret@b:1", Some("nats://a:4222,tls://b:1"));
+        check_servers(
+            "nats://me:secret@a, nats://me:secret@b",
+            Some("nats://a:4222,nats://b:4222"),
+        );
         for text in ["", "a:4222", "http://a", "nats://", "nats://a,", "nats://a,b"] {
             check_servers(text, None);
+        }
+        let two_logins = "nats://me:secret@a,nats://you:secret@b".parse::<NatsServers>();
+        assert_eq!(two_logins.unwrap_err(), NatsServersError::Logins);
+    }
+
+    /// What a server at `login` receives as the first message of a client.
+    async fn receive_connect(login: &str) -> serde_json::Value {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = format!("nats://{login}{}", listener.local_addr().unwrap());
+        let service = FanOut::new().run(address.parse().unwrap(), 1, |_| ());
+        let serve = async {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            let info =
+                r#"INFO {"server_id":"","version":"2.10.0","max_payload":1,"auth_required":true}"#;
+            connection.write_all(format!("{info}\r\n").as_bytes()).await.unwrap();
+            let mut line = String::new();
+            BufReader::new(connection).read_line(&mut line).await.unwrap();
+            serde_json::from_str(line.strip_prefix("CONNECT ").unwrap()).unwrap()
+        };
+        select! {
+            connect = serve => connect,
+            () = service => unreachable!("it connects until it is dropped"),
+        }
+    }
+
+    #[tokio::test]
+    async fn servers_are_sent_the_login_of_their_address() {
+        for (login, user, pass, token) in [
+            ("", json!(null), json!(null), json!(null)),
+            ("me:a%2Fb@", json!("me"), json!("a/b"), json!(null)),
+            ("a-token@", json!(null), json!(null), json!("a-token")),
+        ] {
+            let connect = receive_connect(login).await;
+            let sent = (&connect["user"], &connect["pass"], &connect["auth_token"]);
+            assert_eq!(sent, (&user, &pass, &token), "{connect}");
         }
     }
 

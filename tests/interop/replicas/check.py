@@ -5,6 +5,7 @@ to every reader once and in order.
 """
 
 import asyncio
+import json
 import os
 import pathlib
 import signal
@@ -15,7 +16,7 @@ import time
 
 from load import Load
 from processes import wait_until
-from services import Services
+from services import NATS_LOGIN, Services
 
 LOSSES = ["replica0", "nats", "postgres", "replica1", "nats", "replica2", "postgres"]
 
@@ -26,7 +27,8 @@ async def send_nonsense(port, era, dataset):
     subject = f"triptych.{era}.ds.{dataset}"
     messages = [(subject, b"18446744073709551615"), (subject, b"1"), (subject, b"x" * 500_000)]
     messages += [(f"triptych.{era}.{end}", b"5") for end in ["ds.999999", "ds.x", "withdrawn", "o.7"]]
-    writer.write(b"CONNECT {}\r\n")
+    login = dict(zip(["user", "pass"], NATS_LOGIN))
+    writer.write(f"CONNECT {json.dumps(login)}\r\n".encode())
     for subject, payload in messages * 20:
         writer.write(f"PUB {subject} {len(payload)}\r\n".encode() + payload + b"\r\n")
         await writer.drain()

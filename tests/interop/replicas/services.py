@@ -2,11 +2,14 @@
 
 import pathlib
 import sys
+from urllib.parse import quote
 
 from processes import Process, create_key, free_port
 from wire import call
 
 N_REPLICAS = 3
+# The user of the NATS servers, and the password.
+NATS_LOGIN = ["interop", "a secret"]
 # The end of a log that is printed where a test fails.
 LOG_BYTES = 3000
 
@@ -27,6 +30,7 @@ class Services:
 
     def nats_command(self, n):
         command = ["nats-server", "--addr", "127.0.0.1", "--port", str(self.nats_ports[n])]
+        command += ["--user", NATS_LOGIN[0], "--pass", NATS_LOGIN[1]]
         if len(self.routes) == 1:
             return command
         routes = [f"nats://127.0.0.1:{port}" for port in self.routes]
@@ -36,7 +40,8 @@ class Services:
         """Creates a key, and starts the services, with further options."""
         self.key = create_key(program, database)
         serve = [program, "datasets", "serve", "--store", database, "--raw-range-cap", "0", *options]
-        serve += ["--fanout", ",".join(f"nats://127.0.0.1:{port}" for port in self.nats_ports)]
+        login = ":".join(quote(part) for part in NATS_LOGIN)
+        serve += ["--fanout", ",".join(f"nats://{login}@127.0.0.1:{port}" for port in self.nats_ports)]
         for n, port in enumerate(self.ports):
             place = ["--listen", f"127.0.0.1:{port}", "--data-dir", f"{self.home}/replica{n}"]
             command = [*serve, *place, "--unlimited-loopback"]
