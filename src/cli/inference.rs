@@ -55,7 +55,7 @@ use crate::cli::{
 #[derive(Debug, Subcommand)]
 pub(crate) enum InferenceCommand {
     /// Serve a prediction network: its topics, epochs and bundles
-    Serve(ServeCommand),
+    Serve(Box<ServeCommand>),
     /// Print a topic's newest bundle: values, actors, what each changes, weights
     Show(ShowCommand),
     /// Print a topic's actors by their mean loss, and what its values lost
@@ -96,6 +96,17 @@ pub(crate) struct ServeCommand {
     /// in place of files: `postgres://user@host/name`, with the password in PGPASSWORD or ~/.pgpass
     #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
     store: Option<DatabaseUrl>,
+    /// Read everything from this standby of the database while that cannot be reached: `postgres://…` as
+    /// with --store. May be repeated
+    #[arg(
+        long,
+        env = "TRIPTYCH_STANDBYS",
+        hide_env_values = true,
+        value_name = "URL",
+        value_delimiter = ',',
+        requires = "store"
+    )]
+    standby: Vec<DatabaseUrl>,
     /// The head whose workers run the topics' predictors
     #[arg(long, env = "TRIPTYCH_HEAD", value_name = "URL")]
     head: String,
@@ -167,7 +178,7 @@ impl ServiceFlags {
 /// If the service cannot be started, or a file is unfit.
 pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
     match command {
-        InferenceCommand::Serve(command) => serve(command).await,
+        InferenceCommand::Serve(command) => serve(*command).await,
         InferenceCommand::Show(command) => watch::show(command).await,
         InferenceCommand::Leaderboard(command) => leaderboard::run(command).await,
         InferenceCommand::Watch(command) => watch::watch(command).await,
@@ -205,8 +216,9 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let data_dir = DataDir::of_services(command.data_dir)?;
     let clock = Clock::system();
     let group = Group::default();
+    let database = command.store.map(|store| store.with_standbys(command.standby));
     let (gate, accounts) =
-        command.gate.gate("inference", &data_dir, command.store.as_ref(), &clock, &group).await?;
+        command.gate.gate("inference", &data_dir, database.as_ref(), &clock, &group).await?;
     if let Some(accounts) = accounts {
         close_sign_up(&accounts).await?;
     }
@@ -230,7 +242,7 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let options = ServiceOptions {
         listen: command.listen,
         store: data_dir.inference(),
-        database: command.store,
+        database,
         gate,
         block_time: Duration::from_millis(command.block_time_ms),
         retention: command.retention.retention(),

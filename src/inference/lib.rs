@@ -428,6 +428,11 @@ impl Inference {
         self.with_store(|shared| Ok(shared.store.check()?)).await
     }
 
+    /// Whether the store cannot be reached, and a standby of it serves reads.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.shared.store.is_read_only()
+    }
+
     /// Returns the topic of this id.
     ///
     /// # Errors

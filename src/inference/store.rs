@@ -214,6 +214,11 @@ impl Store {
         }
     }
 
+    /// Whether the database cannot be reached, and a standby serves reads.
+    pub fn is_read_only(&self) -> bool {
+        matches!(&self.0, Engine::Database(database) if database.is_read_only())
+    }
+
     /// Lets the file grow to so many pages, as a full disk would.
     #[cfg(test)]
     pub(crate) fn limit_pages(&self, n_pages: u32) {

@@ -414,19 +414,26 @@ impl Connections {
     /// # Errors
     /// That of the database.
     pub fn snapshot(&self) -> BoxFuture<'_, Result<Transaction, sqlx::Error>> {
-        async {
-            let Some(standbys) = &self.standbys else {
-                return self.begin(Some(BEGIN_LONG_READ), None).await;
-            };
+        self.begin_read(Some(BEGIN_LONG_READ))
+    }
+
+    /// Begins by `sql`, if there is some, on this server or on the standby that stands in for it.
+    fn begin_read(
+        &self,
+        sql: Option<&'static str>,
+    ) -> BoxFuture<'_, Result<Transaction, sqlx::Error>> {
+        async move {
+            let Some(standbys) = &self.standbys else { return self.begin(sql, None).await };
             let begun = select! {
                 biased;
                 () = standbys.stand_in_found() => None,
-                begun = self.begin(Some(BEGIN_LONG_READ), None) => Some(begun),
+                begun = self.begin(sql, None) => Some(begun),
             };
             match (begun, standbys.stand_in()) {
-                (Some(begun), _) => begun,
-                (None, Some(stand_in)) => stand_in.begin(Some(BEGIN_LONG_READ), None).await,
-                (None, None) => self.begin(Some(BEGIN_LONG_READ), None).await,
+                (Some(Ok(begun)), _) => Ok(begun),
+                (_, Some(stand_in)) => stand_in.begin(sql, None).await,
+                (Some(failed), None) => failed,
+                (None, None) => self.begin(sql, None).await,
             }
         }
         .boxed()
@@ -440,12 +447,13 @@ impl Connections {
         async { self.begin(Some(BEGIN_WRITE), Some(self.permit_write().await?)).await }.boxed()
     }
 
-    /// Returns a connection for single statements, which may have been lost while it was idle.
+    /// Returns a connection for single statements that read, which may have been lost while it was idle: to
+    /// a standby that has all that the primary has where that is lost.
     ///
     /// # Errors
     /// That of the database.
     pub fn single(&self) -> BoxFuture<'_, Result<Transaction, sqlx::Error>> {
-        self.begin(None, None).boxed()
+        self.begin_read(None)
     }
 
     async fn permit_write(&self) -> Result<OwnedSemaphorePermit, sqlx::Error> {

@@ -15,8 +15,15 @@ pub(super) async fn get(
     Extension(gate): Extension<Gate>,
 ) -> Result<Json<ServiceHealth>, ApiError> {
     let inference = service.inference;
-    inference.check_file().await?;
-    gate.keys().check_file().await?;
+    let checked = async {
+        inference.check_file().await?;
+        Ok::<_, ApiError>(gate.keys().check_file().await?)
+    };
+    let is_read_only = match checked.await {
+        Ok(()) => false,
+        Err(_) if inference.is_read_only() => true,
+        Err(error) => return Err(error),
+    };
     let failing_topics = inference.failing_topics().iter().map(|topic| topic.get()).collect();
-    Ok(Json(ServiceHealth { failing_topics }))
+    Ok(Json(ServiceHealth { failing_topics, is_read_only }))
 }

@@ -65,6 +65,11 @@ impl StoreDatabase {
         wait(self.connections.check("UPDATE chain SET id = id WHERE false"))
     }
 
+    /// Whether standbys alone can be reached.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.connections.is_read_only()
+    }
+
     /// Makes `change`, and returns its result once it is durable.
     pub(super) fn write<T>(
         &self,
@@ -77,7 +82,7 @@ impl StoreDatabase {
     }
 
     /// Runs `read`, each of whose statements sees what was committed before it; again on another
-    /// connection where one was lost.
+    /// connection where one was lost, and on a standby where the database is.
     pub(super) fn read<T>(
         &self,
         read: impl Fn(&Session<'_>) -> Result<T, StoreError>,

@@ -8,6 +8,7 @@ while the primary is away.
 
 import asyncio
 import json
+import os
 import random
 import re
 import subprocess
@@ -41,12 +42,18 @@ def timestamp(second):
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(FIRST + second))
 
 
-class Service:
-    """The program serving datasets out of the database and its standby."""
+# Of a topic whose values nobody infers.
+TOPIC = {"metadata": "walk", "dataset": "shared", "column": "value", "horizon_seconds": 60}
 
-    def __init__(self, name, program, database, standby, home, flags=("--unlimited-loopback",)):
+
+class Service:
+    """The program serving datasets, or inference, out of the database and its standby."""
+
+    def __init__(
+        self, name, program, database, standby, home, flags=("--unlimited-loopback",), room="datasets"
+    ):
         self.port = free_port()
-        command = [program, "datasets", "serve", *flags, "--store", database, "--standby", standby]
+        command = [program, room, "serve", *flags, "--store", database, "--standby", standby]
         command += ["--data-dir", f"{home}/{name}", "--listen", f"127.0.0.1:{self.port}"]
         self.process = Process(name, command, home)
 
@@ -108,6 +115,10 @@ class Check:
         # Its limits are those of everybody.
         self.limited = Service("limited", program, database, standby, home, ("--rate", "200", "--burst", "200"))
         self.services = [self.one, self.other, self.limited]
+        os.environ["TRIPTYCH_API_KEY"] = self.owner
+        flags = ("--unlimited-loopback", "--head", "http://127.0.0.1:1")
+        flags += ("--datasets", f"http://127.0.0.1:{self.one.port}/api")
+        self.inference = Service("inference", program, database, standby, home, flags, "inference")
 
     def create_key(self, name):
         command = [self.program, "keys", "create", name, "--json", "--database", self.database]
@@ -115,7 +126,7 @@ class Check:
         return made["api_key"], made["id"]
 
     async def start(self):
-        for service in self.services:
+        for service in [*self.services, self.inference]:
             await wait_until(service.is_healthy, "a service responds")
             uses = lambda: service.has_logged("serves reads")
             await wait_until(uses, "a service has found the standby")
@@ -245,6 +256,38 @@ async def check_primary_lost(check, rows):
     return [*rows, 30]
 
 
+async def check_inference(check):
+    """Topics are read from the standby while the primary is away, and created as soon as it is back."""
+    ask = lambda method, path, body=None: check.inference.call(check.owner, method, path, body)
+    status, _, text = await ask("POST", "/api/v1/topics", TOPIC)
+    assert status == 200, (status, text)
+    topic = json.loads(text)["topic"]["id"]
+    await check.catch_up()
+    await asyncio.sleep(0.5)
+    check.primary.control("stop", "--mode", "immediate")
+
+    async def is_read_only():
+        status, _, text = await ask("GET", "/health")
+        return status == 200 and json.loads(text)["is_read_only"]
+
+    await wait_until(is_read_only, "the inference service reads from the standby")
+    status, _, text = await ask("GET", f"/emissions/v10/topics/{topic}")
+    assert (status, json.loads(text)["topic"]["id"]) == (200, topic), (status, text)
+    assert (await check.inference.call("UP-" + 24 * "0", "GET", "/api/v1/topics"))[0] == 401
+    status, headers, text = await ask("POST", "/api/v1/topics", TOPIC)
+    assert (status, "retry-after" in headers) == (503, True), (status, headers, text)
+    check.primary.control("start")
+
+    async def is_created():
+        return (await ask("POST", "/api/v1/topics", TOPIC))[0] == 200
+
+    await wait_until(is_created, "a topic is created once the primary is back")
+    assert not await is_read_only(), "writes are back"
+    for service in check.services:
+        await wait_until(service.is_well, "a service is healthy again")
+    print("primary lost: an inference service reads topics from the standby, and writes once it is back")
+
+
 async def check_standby_lost(check, rows):
     """A standby that is killed costs no read."""
     await check.catch_up()
@@ -338,6 +381,7 @@ async def run(check):
     await check_access(check)
     await check_paused_alone(check, rows)
     rows = await check_primary_lost(check, rows)
+    await check_inference(check)
     await check_standby_lost(check, rows)
     await check_unconfirmed(check)
 
@@ -351,12 +395,12 @@ def main():
         try:
             asyncio.run(run(check))
         except BaseException:
-            for service in check.services:
+            for service in [*check.services, check.inference]:
                 log = service.process.log.read_text()
                 print(f"== {service.process.name}\n{log[-3000:]}", file=sys.stderr)
             raise
         finally:
-            for service in check.services:
+            for service in [*check.services, check.inference]:
                 service.process.kill()
             check.standby.control("stop", "--mode", "immediate")
 

@@ -105,7 +105,7 @@ async fn a_topic_that_stops_working_says_why_until_it_works_again() {
     let (_, list) = fixture.get("/api/v1/topics").await;
     assert_eq!(list["topics"][0]["problem"], "it fails to infer: still no rows");
     let (status, all) = fixture.send("GET", "/health", None).await;
-    assert_eq!((status, all), (200, json!({"failing_topics": [1]})));
+    assert_eq!((status, all), (200, json!({"failing_topics": [1], "is_read_only": false})));
     fixture.inference.works(topic, Failing::Inferring);
     let (_, health) = fixture.get("/api/v1/topics/1/health").await;
     assert_eq!(health["state"], "working");
