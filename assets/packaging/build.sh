@@ -19,4 +19,4 @@ done
 CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f' && echo "${rust[*]}")
 export CARGO_ENCODED_RUSTFLAGS
 export CFLAGS="${CFLAGS-} ${c[*]}" CXXFLAGS="${CXXFLAGS-} ${c[*]}" ZERO_AR_DATE=1 CARGO_INCREMENTAL=0
-exec cargo build --release "$@"
+exec cargo build --profile dist "$@"

@@ -15,8 +15,8 @@ small() {
         printf '[package]\nname = "triptych"\nversion = "0.0.0"\nedition = "2024"\n\n[dependencies]\n'
         sed -n '/^\[workspace.dependencies\]/,/^\[/p' Cargo.toml |
             grep -E '^(rusqlite|serde|serde_json|rustls|zstd) = '
-        # What the release profile says of all crates.
-        sed -n '/^\[profile.release\]/,/^$/p' Cargo.toml
+        # What the profiles say of all crates.
+        sed -n '/^\[profile.release\]/,/^$/p; /^\[profile.dist\]/,/^$/p' Cargo.toml
     } >"$1/Cargo.toml"
     cp Cargo.lock "$1/"
     cat >"$1/src/main.rs" <<'RUST'
@@ -46,7 +46,7 @@ for folder in "${folders[@]}"; do
     fi
     env -u CARGO_TARGET_DIR assets/packaging/build.sh "$folder" --quiet --bin triptych
 done
-programs=("${folders[@]/%//target/release/triptych}")
+programs=("${folders[@]/%//target/dist/triptych}")
 "${programs[0]}" --version
 if strings "${programs[0]}" | grep -F -e "$work" -e "$(realpath "${CARGO_HOME:-$HOME/.cargo}")/"; then
     echo "reproducible: the program names folders of this machine" >&2
