@@ -2,7 +2,8 @@
 # Makes everything that a release consists of from a built program:
 #     assets/packaging/release.sh path/to/triptych folder
 # a Debian package, an rpm, an archive, a container image, a list of what is built in (SBOM), and
-# SHA256SUMS of them all, which minisign signs with the secret key in the file MINISIGN_SECRET_KEY.
+# SHA256SUMS of them all, which minisign signs with the secret key in the file MINISIGN_SECRET_KEY, and
+# the public key of that, minisign.pub.
 # The same program and commit give the same files.
 # Needs buildah, minisign, and cargo-deb, cargo-generate-rpm and cargo-cyclonedx in the versions of
 # `tools.sh`.
@@ -48,4 +49,5 @@ sha256sum -- * >"$work/SHA256SUMS"
 mv "$work/SHA256SUMS" .
 if [[ -n ${MINISIGN_SECRET_KEY-} ]]; then
     minisign -S -s "$MINISIGN_SECRET_KEY" -t "triptych $version" -m SHA256SUMS </dev/null
+    minisign -R -s "$MINISIGN_SECRET_KEY" -p minisign.pub </dev/null
 fi

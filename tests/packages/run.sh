@@ -129,6 +129,7 @@ sums() (
     sha256sum --quiet --check SHA256SUMS
     [[ $(wc -l <SHA256SUMS) = 5 ]] || fail "SHA256SUMS has $(wc -l <SHA256SUMS) lines"
     minisign -V -q -p "$work/key.pub" -m SHA256SUMS
+    minisign -V -q -p minisign.pub -m SHA256SUMS
     sed 's/^./x/' SHA256SUMS >"$work/SHA256SUMS"
     ! minisign -V -q -p "$work/key.pub" -m "$work/SHA256SUMS" -x SHA256SUMS.minisig 2>/dev/null ||
         fail "changed sums pass"
