@@ -9,7 +9,9 @@ debian_packages() {
     done
     ((${#missing[@]})) || return 0
     [[ $EUID = 0 ]] || as_root=(sudo)
-    local install=("${as_root[@]}" apt-get install --yes --no-install-recommends "${missing[@]}")
+    # Scripts that run side by side install one after the other.
+    local apt=("${as_root[@]}" apt-get -o DPkg::Lock::Timeout=300)
+    local install=("${apt[@]}" install --yes --no-install-recommends "${missing[@]}")
     # The lists of a new machine may be missing, or name versions that are gone.
-    "${install[@]}" >&2 || { "${as_root[@]}" apt-get update >&2 && "${install[@]}" >&2; }
+    "${install[@]}" >&2 || { "${apt[@]}" update >&2 && "${install[@]}" >&2; }
 }
