@@ -37,6 +37,7 @@ pub use crate::{
     remote::{KeyLookup, Keys, RemoteKeys},
     store::{
         keys::{KEYS_MAX, LISTED_MAX, NAME_CHARS_MAX},
+        postgres::CONNECTIONS_MAX,
         sessions::{AuthenticatedAccount, StartedSession},
     },
 };

@@ -5,7 +5,7 @@
 mod budgets;
 mod file;
 pub(crate) mod keys;
-mod postgres;
+pub(crate) mod postgres;
 pub(crate) mod sessions;
 pub(crate) mod sql;
 mod tables;

@@ -18,7 +18,7 @@ use model::count::counted;
 use serde_json::json;
 use tsdb::store::objects::ColdUrl;
 
-use self::database::Role;
+use self::database::{Demand, Role};
 use crate::cli::{config::AddressFlags, output, services::KeyFlag};
 
 /// Shown below the help.
@@ -127,11 +127,12 @@ pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
     if let Some(path) = node_config {
         findings.extend(node::check(&path).await);
     }
+    let demand = Demand { has_standbys: !standby.is_empty() };
     if let Some(url) = &store {
-        findings.extend(database::check(url, Role::Store).await);
+        findings.extend(database::check(url, Role::Store, demand).await);
     }
     for url in &standby {
-        findings.extend(database::check(url, Role::Standby).await.into_iter().take(1));
+        findings.extend(database::check(url, Role::Standby, demand).await.into_iter().take(1));
     }
     if let Some(url) = cold {
         findings.push(bucket::check(&url).await);

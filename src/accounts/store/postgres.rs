@@ -22,10 +22,17 @@ use super::{
 };
 use crate::AccountsError;
 
+/// Connections to the database that the accounts of a service open at most.
+pub const CONNECTIONS_MAX: u32 = 8;
+
 /// The connections: checks of keys ask once in a while and one at a time, writers wait for each other in
 /// any case, and a lease is taken at most once a second for each consumer.
-const CONNECTIONS: ConnectionsOptions =
-    ConnectionsOptions { schema: tables::DATABASE.name, n_max: 8, n_writers: 6, era: None };
+const CONNECTIONS: ConnectionsOptions = ConnectionsOptions {
+    schema: tables::DATABASE.name,
+    n_max: CONNECTIONS_MAX,
+    n_writers: 6,
+    era: None,
+};
 
 /// A write that changes nothing.
 const CHECK: &str = "UPDATE keys_version SET version = version WHERE false";

@@ -1,8 +1,12 @@
 //! The servers that datasets, accounts and networks are kept in, and their standbys.
 
-use db::postgres::DatabaseUrl;
+use db::postgres::{DatabaseUrl, connections::LOOKS_MAX};
+use model::count::counted;
 use task::causes::chain;
-use tsdb::store::postgres::look::{LookedAt, ServerSeen, look};
+use tsdb::store::postgres::{
+    CONNECTIONS_MAX,
+    look::{ConnectionLimit, LimitedBy, LookedAt, ServerSeen, look},
+};
 
 use super::Finding;
 
@@ -15,12 +19,33 @@ pub(super) enum Role {
     Standby,
 }
 
-/// Looks at the server at `url` and the further ones of its catalog.
-pub(super) async fn check(url: &DatabaseUrl, role: Role) -> Vec<Finding> {
-    look(url).await.into_iter().map(|looked_at| finding(looked_at, role)).collect()
+/// Dataset services that a server is to have connections for: two, so that one can be lost, and one that
+/// is started in the place of another.
+const SERVICES_MIN: u64 = 3;
+
+/// What the services are started with that changes how many connections they open.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Demand {
+    /// Whether they have standbys of the database, which they look at.
+    pub(super) has_standbys: bool,
 }
 
-fn finding(LookedAt { name, url, seen }: LookedAt, role: Role) -> Finding {
+impl Demand {
+    /// The connections that a dataset service opens at most to the server with the catalog or a standby of
+    /// it, or to a further one, which has rows alone.
+    fn per_service(self, is_further: bool) -> u64 {
+        let looks = if self.has_standbys { LOOKS_MAX } else { 0 };
+        let catalog = CONNECTIONS_MAX + looks + accounts::CONNECTIONS_MAX + looks;
+        u64::from(if is_further { CONNECTIONS_MAX } else { catalog })
+    }
+}
+
+/// Looks at the server at `url` and the further ones of its catalog.
+pub(super) async fn check(url: &DatabaseUrl, role: Role, demand: Demand) -> Vec<Finding> {
+    look(url).await.into_iter().map(|looked_at| finding(looked_at, role, demand)).collect()
+}
+
+fn finding(LookedAt { name, url, seen }: LookedAt, role: Role, demand: Demand) -> Finding {
     let what = match (&name, role) {
         (Some(name), _) => format!("store {name} at {url}"),
         (None, Role::Store) => format!("store at {url}"),
@@ -33,7 +58,7 @@ fn finding(LookedAt { name, url, seen }: LookedAt, role: Role) -> Finding {
             return Finding::wrong(what, format!("cannot {}", chain(&error)), next);
         }
     };
-    let ServerSeen { version, is_too_old, is_standby, format } = seen;
+    let ServerSeen { version, is_too_old, is_standby, format, limit } = seen;
     let version = format!("PostgreSQL {version}");
     let wrong = |seen: &str, next: &str| Finding::wrong(&what, format!("{version}, {seen}"), next);
     if is_too_old {
@@ -47,17 +72,89 @@ fn finding(LookedAt { name, url, seen }: LookedAt, role: Role) -> Finding {
         (Role::Standby, false) => {
             wrong("which follows no other server", "name a standby of the store")
         }
-        _ => match format {
-            Some(ServerSeen::FORMAT) => {
-                Finding::ok(what, format!("{version}, tables of format {}", ServerSeen::FORMAT))
-            }
-            Some(format) => wrong(
-                &format!("tables of format {format}; this program reads {}", ServerSeen::FORMAT),
-                "use the program that made them; see UPGRADE in `triptych man operate`",
-            ),
-            None => {
-                Finding::ok(what, format!("{version}, no tables: the first service makes them"))
-            }
-        },
+        _ => {
+            let tables = match format {
+                Some(ServerSeen::FORMAT) => format!("tables of format {}", ServerSeen::FORMAT),
+                Some(format) => {
+                    return wrong(
+                        &format!(
+                            "tables of format {format}; this program reads {}",
+                            ServerSeen::FORMAT
+                        ),
+                        "use the program that made them; see UPGRADE in `triptych man operate`",
+                    );
+                }
+                None => "no tables: the first service makes them".to_owned(),
+            };
+            let (room, next) = count_services(limit, demand.per_service(name.is_some()));
+            let seen = format!("{version}, {tables}; {room}");
+            next.map_or_else(
+                || Finding::ok(&what, &seen),
+                |next| Finding::warning(&what, &seen, next),
+            )
+        }
+    }
+}
+
+/// How many services fit, and what to do where those are too few.
+fn count_services(limit: ConnectionLimit, per_service: u64) -> (String, Option<String>) {
+    let ConnectionLimit { n_max, by } = limit;
+    let n_services = n_max / per_service;
+    let services = counted(n_services, "dataset service");
+    let room = format!("{n_max} connections, enough for {services} of {per_service} each");
+    let n_wanted = SERVICES_MIN * per_service;
+    let next = match by {
+        LimitedBy::Server => format!(
+            "for {SERVICES_MIN} services raise max_connections by {}, which takes a restart of it",
+            n_wanted.saturating_sub(n_max)
+        ),
+        LimitedBy::Role => {
+            format!("for {SERVICES_MIN} services: ALTER ROLE … CONNECTION LIMIT {n_wanted}")
+        }
+        LimitedBy::Database => {
+            format!("for {SERVICES_MIN} services: ALTER DATABASE … CONNECTION LIMIT {n_wanted}")
+        }
+    };
+    (room, (n_services < SERVICES_MIN).then_some(next))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALONE: Demand = Demand { has_standbys: false };
+
+    #[track_caller]
+    fn check(n_max: u64, by: LimitedBy, demand: Demand, want: &[&str]) {
+        let limit = ConnectionLimit { n_max, by };
+        let seen = ServerSeen {
+            version: "17.2".to_owned(),
+            is_too_old: false,
+            is_standby: false,
+            format: Some(ServerSeen::FORMAT),
+            limit,
+        };
+        let looked_at =
+            LookedAt { name: None, url: "postgres://db/rows".to_owned(), seen: Ok(seen) };
+        let finding = finding(looked_at, Role::Store, demand);
+        let line = crate::cli::doctor::text(&[finding]);
+        assert!(want.iter().all(|part| line.contains(part)), "{line}");
+    }
+
+    #[test]
+    fn fewer_than_three_services_are_warned_of_with_what_to_do() {
+        let server = LimitedBy::Server;
+        check(97, server, ALONE, &["ok  ", "97 connections", "3 dataset services of 32 each"]);
+        check(
+            95,
+            server,
+            ALONE,
+            &["warning  ", "2 dataset services", "raise max_connections by 1,"],
+        );
+        check(0, server, ALONE, &["warning  ", "0 dataset services", "max_connections by 96,"]);
+        let with_standbys = Demand { has_standbys: true };
+        check(97, server, with_standbys, &["warning  ", "2 dataset services of 34 each", "by 5,"]);
+        check(40, LimitedBy::Role, ALONE, &["1 dataset service of", "ALTER ROLE", "LIMIT 96"]);
+        check(40, LimitedBy::Database, ALONE, &["ALTER DATABASE", "LIMIT 96"]);
     }
 }

@@ -54,8 +54,9 @@ const DONE_WITHIN: Duration = Duration::from_secs(40);
 /// The same on a standby: the primary does what one does not do soon.
 const STANDBY_WITHIN: Duration = Duration::from_secs(2);
 
-/// Connections for looks at a server, which do not wait for those that read.
-const LOOKS_MAX: u32 = 1;
+/// Connections for looks at a server, which do not wait for those that read: each store whose database has
+/// standbys opens as many to every one of its servers.
+pub const LOOKS_MAX: u32 = 1;
 
 /// The settings of a connection: what the server may take for a statement, and to wait for a lock, and
 /// when it ends a transaction, and with it its locks, whose service was paused or is gone, in

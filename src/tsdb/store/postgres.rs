@@ -92,9 +92,16 @@ use crate::{
     span::Span,
 };
 
+/// Connections to each server that a service opens at most, but for those to look at it.
+pub const CONNECTIONS_MAX: u32 = 24;
+
 /// The connections: those that write, 8 downloads, and a few for pages.
-const CONNECTIONS: ConnectionsOptions =
-    ConnectionsOptions { schema: tables::SCHEMA.name, n_max: 24, n_writers: 12, era: None };
+const CONNECTIONS: ConnectionsOptions = ConnectionsOptions {
+    schema: tables::SCHEMA.name,
+    n_max: CONNECTIONS_MAX,
+    n_writers: 12,
+    era: None,
+};
 
 /// Threads of the runtime: packing chunks is most of what a writer does, and the database the rest.
 const THREADS: usize = 2;

@@ -13,6 +13,16 @@ const LOOK: &str = "SELECT split_part(current_setting('server_version'), ' ', 1)
      current_setting('server_version_num')::integer / 10000, pg_is_in_recovery(),
      to_regclass('datasets.format') IS NOT NULL, to_regclass('datasets.stores') IS NOT NULL";
 
+/// How many connections the server takes of roles without privileges, and how many of this role and to this
+/// database; less than 0 for any number.
+const LIMITS: &str = "SELECT current_setting('max_connections')::bigint
+         - current_setting('superuser_reserved_connections')::bigint
+         - coalesce(current_setting('reserved_connections', true)::bigint, 0),
+     (SELECT CASE WHEN rolsuper THEN -1 ELSE rolconnlimit END::bigint
+         FROM pg_roles WHERE rolname = current_user),
+     (SELECT CASE WHEN rolsuper THEN -1 ELSE datconnlimit END::bigint
+         FROM pg_roles, pg_database WHERE rolname = current_user AND datname = current_database())";
+
 /// A server that was looked at.
 #[derive(Debug)]
 pub struct LookedAt {
@@ -35,6 +45,40 @@ pub struct ServerSeen {
     pub is_standby: bool,
     /// The number of the format of its tables; `None` if there are none yet.
     pub format: Option<i32>,
+    /// How many connections all services may have together.
+    pub limit: ConnectionLimit,
+}
+
+/// How many connections services may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionLimit {
+    /// The number of connections.
+    pub n_max: u64,
+    /// What limits it.
+    pub by: LimitedBy,
+}
+
+/// What limits the number of connections most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitedBy {
+    /// `max_connections` of the server, less those that are reserved for administrators.
+    Server,
+    /// The limit of the role of the services.
+    Role,
+    /// The limit of the database.
+    Database,
+}
+
+impl ConnectionLimit {
+    /// The lowest of the limits; one below 0 is none.
+    fn new(server: i64, role: i64, database: i64) -> Self {
+        let n = |limit: i64| u64::try_from(limit).ok();
+        let server = Self { n_max: n(server).unwrap_or(0), by: LimitedBy::Server };
+        let role = n(role).map(|n_max| Self { n_max, by: LimitedBy::Role });
+        let database = n(database).map(|n_max| Self { n_max, by: LimitedBy::Database });
+        let lower = role.into_iter().chain(database).filter(|limit| limit.n_max < server.n_max);
+        lower.min_by_key(|limit| limit.n_max).unwrap_or(server)
+    }
 }
 
 impl ServerSeen {
@@ -68,6 +112,8 @@ async fn look_at(url: &DatabaseUrl, era: Option<i64>) -> Result<(ServerSeen, Vec
     let c: &mut PgConnection = &mut connection;
     let (version, major, is_standby, has_tables, has_stores): (String, i32, bool, bool, bool) =
         sqlx::query_as(LOOK).fetch_one(&mut *c).await?;
+    let (server, role, database) = sqlx::query_as(LIMITS).fetch_one(&mut *c).await?;
+    let limit = ConnectionLimit::new(server, role, database);
     let format: Option<(i32, i64)> = if has_tables {
         sqlx::query_as("SELECT version, era FROM datasets.format").fetch_optional(&mut *c).await?
     } else {
@@ -84,5 +130,25 @@ async fn look_at(url: &DatabaseUrl, era: Option<i64>) -> Result<(ServerSeen, Vec
         Vec::new()
     };
     let is_too_old = major < MAJOR_MIN;
-    Ok((ServerSeen { version, is_too_old, is_standby, format }, further))
+    Ok((ServerSeen { version, is_too_old, is_standby, format, limit }, further))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(server: i64, role: i64, database: i64, n_max: u64, by: LimitedBy) {
+        assert_eq!(ConnectionLimit::new(server, role, database), ConnectionLimit { n_max, by });
+    }
+
+    #[test]
+    fn the_lowest_limit_counts() {
+        check(97, -1, -1, 97, LimitedBy::Server);
+        check(97, 97, 100, 97, LimitedBy::Server);
+        check(97, 40, -1, 40, LimitedBy::Role);
+        check(97, 40, 30, 30, LimitedBy::Database);
+        check(97, -1, 0, 0, LimitedBy::Database);
+        check(-1, -1, -1, 0, LimitedBy::Server);
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::store::postgres::{
+    look::LimitedBy,
     servers::FIRST,
     stores::{ServersRefusal, StoreState},
 };
@@ -462,4 +463,29 @@ async fn writers_of_a_dataset_that_is_on_no_server_keep_no_others_waiting() {
     }
     assert!(matches!(waiting.await, Err(StoreError::Moved { .. })));
     assert_eq!(format!("{:?}", store.turns), "Turns(Mutex { data: {} })");
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_look_sees_what_limits_connections_most() {
+    let url = new_database();
+    let (server, database) = url.rsplit_once('/').unwrap();
+    let role = format!("role_of_{database}");
+    let of_role = url.replace("://postgres@", &format!("://{role}@"));
+    run(&url, &format!("CREATE ROLE {role} LOGIN"));
+    let limit = async |url: &str| {
+        let looked = look::look(&url.parse().unwrap()).await;
+        let limit = looked[0].seen.as_ref().unwrap().limit;
+        (limit.by, limit.n_max)
+    };
+    let sql = "SELECT current_setting('max_connections')::bigint
+         - current_setting('superuser_reserved_connections')::bigint";
+    let of_server = (LimitedBy::Server, u64::try_from(number(&url, sql)).unwrap());
+    assert_eq!(limit(&of_role).await, of_server);
+    run(&url, &format!("ALTER ROLE {role} CONNECTION LIMIT 40"));
+    assert_eq!(limit(&of_role).await, (LimitedBy::Role, 40));
+    run(&url, &format!("ALTER DATABASE {database} CONNECTION LIMIT 30"));
+    assert_eq!(limit(&of_role).await, (LimitedBy::Database, 30));
+    assert_eq!(limit(&url).await, of_server, "superusers have no other limit");
+    run(&format!("{server}/postgres"), &format!("DROP ROLE {role}"));
 }
