@@ -19,7 +19,8 @@ use super::{
     cold::{self, Cold},
     delete,
     head::Head,
-    moves, placement,
+    moves::retries::{Retries, resume_abandoned},
+    placement,
     servers::{Server, Servers},
 };
 
@@ -44,6 +45,7 @@ const LOOKS_PER_MOVE: u32 = 6;
 pub(super) async fn run(servers: Arc<Servers>, cold: Option<Cold>) {
     let seal_every = cold.as_ref().map(Cold::seal_every).unwrap_or_default();
     let looks_per_seal = seal_every.as_secs().div_ceil(LOOK_EVERY.as_secs()).max(1);
+    let mut retries = Retries::default();
     for n_looks in 1_u32.. {
         sleep(LOOK_EVERY).await;
         let is_trim = n_looks % LOOKS_PER_TRIM == 0;
@@ -56,7 +58,7 @@ pub(super) async fn run(servers: Arc<Servers>, cold: Option<Cold>) {
             note(placement::remove_orphans(&servers).await);
         }
         if n_looks % LOOKS_PER_MOVE == 0 {
-            note(moves::resume_abandoned(&servers).await);
+            note(resume_abandoned(&servers, &mut retries).await);
         }
     }
 }

@@ -20,9 +20,10 @@
 //! `generation` of the dataset's state on the source and on the target, which steps that end raise.
 
 mod copy;
+pub(super) mod retries;
 mod steps;
 
-use std::{error::Error, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use db::postgres::connections::Snapshot;
 use futures::{FutureExt as _, future::BoxFuture};
@@ -30,7 +31,7 @@ use model::dataset::DatasetId;
 use parking_lot::Mutex;
 use sqlx::{AssertSqlSafe, PgConnection};
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::{
     PostgresStore, Result, StoreError, catalog, columns_copy,
@@ -38,9 +39,6 @@ use super::{
     stores::ServersRefusal,
 };
 use crate::catalog::DatasetRef;
-
-/// Moves that were not heard of for so long are finished by any service.
-const ABANDONED_AFTER_MICROS: i64 = 60 * 1_000_000;
 
 /// How often a service says that it goes on with a move: some times before it is taken for lost.
 const TOUCH_EVERY: Duration = Duration::from_secs(10);
@@ -293,27 +291,6 @@ async fn resume(servers: &Servers, dataset: DatasetId, on_progress: &OnProgress)
         "moved dataset {dataset} from the server {} to {}", moved.source.name, moved.target.name
     );
     Ok(())
-}
-
-/// Finishes the moves that other services have abandoned.
-pub(super) async fn resume_abandoned(servers: &Servers) -> Result<()> {
-    loop {
-        let claim = servers.first().connections.write(|c| {
-            let sql = "UPDATE moves SET touched_at = (extract(epoch FROM now()) * 1000000)::bigint
-                 WHERE dataset = (SELECT dataset FROM moves
-                     WHERE touched_at < (extract(epoch FROM now()) * 1000000)::bigint - $1
-                     ORDER BY touched_at LIMIT 1 FOR UPDATE SKIP LOCKED)
-                 RETURNING dataset";
-            let claim = sqlx::query_scalar(sql).bind(ABANDONED_AFTER_MICROS);
-            async move { Ok::<Option<i64>, StoreError>(claim.fetch_optional(c).await?) }.boxed()
-        });
-        let Some(dataset) = claim.await? else { return Ok(()) };
-        let dataset = catalog::dataset_id(dataset)?;
-        if let Err(error) = resume(servers, dataset, &(Arc::new(|_| {}) as OnProgress)).await {
-            let error = &error as &dyn Error;
-            warn!(error, "failed to finish the move of dataset {dataset}; trying again later");
-        }
-    }
 }
 
 /// The place that the first server has for a dataset of `place`.

@@ -11,6 +11,7 @@ use super::{
         tests::{new_database, number, open, run},
     },
     copy::{ChunkCopies, LOGS, SMALL},
+    retries::{Retries, resume_abandoned},
     *,
 };
 use crate::{
@@ -212,7 +213,7 @@ async fn an_interrupted_move_is_finished_by_another_service() {
             run(url, &format!("DELETE FROM datasets.chunks WHERE dataset = {id} AND id % 2 = 0"));
         }
         run(&urls[0], "UPDATE datasets.moves SET touched_at = 0");
-        other.wait(resume_abandoned(&other.servers)).unwrap();
+        other.wait(resume_abandoned(&other.servers, &mut Retries::default())).unwrap();
         assert_eq!(number(&urls[0], "SELECT count(*) FROM datasets.moves"), 0, "{n_steps} steps");
         for store in [&store, &other] {
             contract::compare(store, id, &want, &[]);
@@ -227,6 +228,36 @@ async fn an_interrupted_move_is_finished_by_another_service() {
             assert!(matches!(late, Err(StoreError::Moved { .. })), "{late:?}");
             contract::compare(&store, id, &want, &[]);
         }
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn services_back_off_from_a_move_that_fails() {
+    let urls = new_servers();
+    let store = open(&urls[0]);
+    let mut retries = Retries::default();
+    let mut resume = || {
+        run(&urls[0], "UPDATE datasets.moves SET touched_at = 0");
+        store.wait(resume_abandoned(&store.servers, &mut retries)).unwrap();
+    };
+    for name in ["failing", "next"] {
+        let (id, want) = create_unsettled(&store, name).await;
+        store.run_steps(id, "second", 3).await;
+        // The target has lost it.
+        run(&urls[1], &format!("DELETE FROM datasets.datasets WHERE id = {id}"));
+        for whole in [60, 120, 240, 300, 300] {
+            resume();
+            // Until it is taken for abandoned.
+            let sql = "SELECT 60 + touched_at / 1000000 - extract(epoch FROM now())::bigint
+                 FROM datasets.moves";
+            let pause = number(&urls[0], sql);
+            assert!(((whole / 2 - 3)..=whole + 1).contains(&pause), "{pause} s, not {whole}");
+        }
+        run(&urls[0], "UPDATE datasets.moves SET step = 'purge'");
+        resume();
+        assert_eq!(number(&urls[0], "SELECT count(*) FROM datasets.moves"), 0);
+        contract::compare(&store, id, &want, &[]);
     }
 }
 
