@@ -12,7 +12,7 @@ use tsdb::{
     catalog::DatasetRef,
     store::postgres::{
         PostgresStore,
-        moves::{MoveProgress, OnProgress},
+        moves::{MoveProgress, OnProgress, cancel::CancelledMove},
     },
 };
 
@@ -26,12 +26,15 @@ use crate::cli::{
 #[derive(Debug, Args)]
 pub(crate) struct MoveCommand {
     /// The dataset to move, by number or name, and the name of the server to move it to; with --all-from
-    /// that server alone
+    /// that server alone, with --cancel the dataset alone
     #[arg(required = true, num_args = 1..=2, value_names = ["DATASET", "STORE"])]
     what: Vec<String>,
     /// Move all datasets away from this server, one after another
     #[arg(long, value_name = "STORE")]
     all_from: Option<String>,
+    /// Cancel the move of the dataset, which stays where it is
+    #[arg(long, conflicts_with = "all_from")]
+    cancel: bool,
     #[command(flatten)]
     catalog: CatalogFlags,
 }
@@ -51,30 +54,63 @@ pub(super) async fn run(command: MoveCommand) -> anyhow::Result<()> {
     }
 }
 
-/// What is to be moved.
+/// What is to be done with which datasets.
 #[derive(Debug)]
 struct Plan {
     store: PostgresStore,
     datasets: Vec<DatasetId>,
-    to: String,
+    deed: Deed,
+}
+
+/// What is to be done with each dataset.
+#[derive(Debug)]
+enum Deed {
+    /// It is moved to the server of this name.
+    Move(String),
+    /// Its move is cancelled.
+    Cancel,
 }
 
 impl Plan {
     /// Opens the store and finds the datasets. Blocks.
     fn open(command: &MoveCommand) -> anyhow::Result<Self> {
         let store = command.catalog.open()?;
-        let (datasets, to) = match (&command.all_from, command.what.as_slice()) {
+        let MoveCommand { what, all_from, cancel, .. } = command;
+        let (datasets, deed) = match (all_from, what.as_slice()) {
+            (None, [dataset]) if *cancel => (vec![find(&store, dataset)?], Deed::Cancel),
+            _ if *cancel => bail!("cancel a move: name its dataset alone"),
             (Some(from), [to]) if from == to => bail!("move datasets from {from} to itself"),
-            (Some(from), [to]) => (store.datasets_on(from)?, to.clone()),
-            (None, [dataset, to]) => (vec![find(&store, dataset)?], to.clone()),
+            (Some(from), [to]) => (store.datasets_on(from)?, Deed::Move(to.clone())),
+            (None, [dataset, to]) => (vec![find(&store, dataset)?], Deed::Move(to.clone())),
             _ => bail!("move what to where: name a dataset and a store, or --all-from and a store"),
         };
-        Ok(Self { store, datasets, to })
+        Ok(Self { store, datasets, deed })
+    }
+
+    async fn run(&self) -> anyhow::Result<()> {
+        match &self.deed {
+            Deed::Move(to) => self.move_all(to).await,
+            Deed::Cancel => self.cancel_all().await,
+        }
+    }
+
+    /// Cancels moves, and prints a line for each.
+    async fn cancel_all(&self) -> anyhow::Result<()> {
+        for dataset in &self.datasets {
+            let cancelled = self.store.cancel_move(*dataset).await?;
+            print(&format!("{dataset}  cancelled"))?;
+            if cancelled == CancelledMove::Removing {
+                tell(
+                    "a server cannot be reached; a service removes what was copied once it can be",
+                );
+            }
+        }
+        Ok(())
     }
 
     /// Moves one dataset after another, and prints a line for each. One that fails keeps no others back.
-    async fn run(&self) -> anyhow::Result<()> {
-        let Self { store, datasets, to } = self;
+    async fn move_all(&self, to: &str) -> anyhow::Result<()> {
+        let Self { store, datasets, .. } = self;
         let (mut n_moved, mut failed) = (0_u64, None);
         for dataset in datasets {
             let drawn = Drawn::alone().begin(format!("moving dataset {dataset}"), 0);

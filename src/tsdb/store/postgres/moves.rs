@@ -18,7 +18,10 @@
 //! A service that was paused may go on when others have finished its move, and moved the dataset again. So
 //! each step tests, in its transaction, what the move began with: its record on the first server, and the
 //! `generation` of the dataset's state on the source and on the target, which steps that end raise.
+//!
+//! A move that is not fenced yet can be cancelled, which `cancel` describes.
 
+pub mod cancel;
 mod copy;
 pub(super) mod retries;
 mod steps;
@@ -61,6 +64,8 @@ enum Step {
     Purge,
     Copy,
     Clean,
+    /// It was cancelled: the dataset stays where it is, and what was copied is to be removed.
+    Cancel,
 }
 
 impl fmt::Display for Step {
@@ -69,6 +74,7 @@ impl fmt::Display for Step {
             Self::Purge => "purge",
             Self::Copy => "copy",
             Self::Clean => "clean",
+            Self::Cancel => "cancel",
         })
     }
 }
@@ -105,17 +111,11 @@ impl Move {
 
     /// Finds the move of a dataset that is on record, and how far it is.
     async fn find(servers: &Servers, dataset: DatasetId) -> Result<Option<(Self, String)>> {
-        let first = Arc::clone(servers.first());
-        let record = async || {
-            let read = first.connections.read_here(Snapshot::Statement, |c| {
-                let sql = "SELECT id, source, target, step FROM moves WHERE dataset = $1";
-                let found = sqlx::query_as(sql).bind(dataset.get());
-                async move { Ok::<Option<Record>, StoreError>(found.fetch_optional(c).await?) }
-                    .boxed()
-            });
-            read.await
-        };
-        let Some((id, source, target, _)) = record().await? else { return Ok(None) };
+        let read = servers.first().connections.read_here(Snapshot::Statement, |c| {
+            let found = sqlx::query_as(RECORD).bind(dataset.get());
+            async move { Ok::<Option<Record>, StoreError>(found.fetch_optional(c).await?) }.boxed()
+        });
+        let Some((id, source, target, _)) = read.await? else { return Ok(None) };
         let server = async |place: i64| {
             let unknown = || ServersRefusal::Unknown { name: place.to_string() };
             Ok::<_, StoreError>(servers.find(place).await?.ok_or_else(unknown)?)
@@ -123,7 +123,8 @@ impl Move {
         let (source, target) = (server(source).await?, server(target).await?);
         let (fenced, awaited) = (stated(&source, dataset).await?, stated(&target, dataset).await?);
         // What was read is of this move if that is on record still.
-        let step = record().await?.filter(|found| found.0 == id).map(|found| found.3);
+        let found = await_record(servers, dataset).await?;
+        let step = found.filter(|found| found.0 == id).map(|found| found.3);
         let moved = Self {
             id,
             dataset,
@@ -156,6 +157,19 @@ impl Move {
 /// Number, source, target and step of a move on record.
 type Record = (i64, i64, i64, String);
 
+/// What is on record of the move of a dataset.
+const RECORD: &str = "SELECT id, source, target, step FROM moves WHERE dataset = $1";
+
+/// What is on record of the move of a dataset, after the end of a transaction that marks it as cancelled.
+async fn await_record(servers: &Servers, dataset: DatasetId) -> Result<Option<Record>> {
+    let read = servers.first().connections.read_here(Snapshot::LockedStatement, |c| {
+        let lock = AssertSqlSafe(format!("{RECORD} FOR SHARE"));
+        let found = sqlx::query_as(lock).bind(dataset.get());
+        async move { Ok::<Option<Record>, StoreError>(found.fetch_optional(c).await?) }.boxed()
+    });
+    read.await
+}
+
 /// Is read alone and with a lock, always by the number of the dataset.
 const STATED: &str = "SELECT place, generation FROM head WHERE dataset = $1";
 
@@ -174,13 +188,20 @@ async fn lock_stated(c: &mut PgConnection, dataset: DatasetId) -> Result<Option<
     Ok(sqlx::query_as(lock).bind(dataset.get()).fetch_optional(c).await?)
 }
 
+/// Raises the generation of the state of a dataset, so that what was read of it before is known to be old.
+async fn raise(c: &mut PgConnection, dataset: DatasetId) -> Result<()> {
+    let sql = "UPDATE head SET generation = generation + 1 WHERE dataset = $1";
+    sqlx::query(sql).bind(dataset.get()).execute(c).await?;
+    Ok(())
+}
+
 impl PostgresStore {
     /// Moves a dataset to the server called `to`; whether it was on another one. A move that was
     /// interrupted is continued.
     ///
     /// # Errors
-    /// [`StoreError`]; [`StoreError::Servers`] if there is no such server, or the dataset is being moved to
-    /// another one.
+    /// [`StoreError`]; [`StoreError::Servers`] if there is no such server, the dataset is being moved to
+    /// another one, or the move was cancelled.
     pub fn move_dataset(
         &self,
         dataset: DatasetId,
@@ -193,8 +214,14 @@ impl PostgresStore {
             if !begin(&servers, dataset, target).await? {
                 return Ok(false);
             }
-            resume(&servers, dataset, &on_progress).await?;
-            Ok(true)
+            let resumed = resume(&servers, dataset, &on_progress).await;
+            let is_moved = matches!(resumed, Ok(true));
+            if !is_moved
+                && matches!(cancel::is_cancelled(&servers, dataset, target).await, Ok(true))
+            {
+                return Err(ServersRefusal::Cancelled { dataset }.into());
+            }
+            resumed.map(|_| true)
         };
         self.in_turn(None, work, |_| {})
     }
@@ -250,11 +277,13 @@ async fn begin(servers: &Servers, dataset: DatasetId, target: i64) -> Result<boo
     let write = servers.first().connections.write(move |c| {
         async move {
             let source = columns_copy::lock_place(c, dataset).await?;
-            let sql = "SELECT target FROM moves WHERE dataset = $1";
-            let found: Option<i64> =
-                sqlx::query_scalar(sql).bind(dataset.get()).fetch_optional(&mut *c).await?;
+            let found: Option<Record> =
+                sqlx::query_as(RECORD).bind(dataset.get()).fetch_optional(&mut *c).await?;
             match found {
-                Some(found) if found == target => return Ok(true),
+                Some((.., step)) if step == Step::Cancel.to_string() => {
+                    return Err(ServersRefusal::Cancelled { dataset }.into());
+                }
+                Some((_, _, found, _)) if found == target => return Ok(true),
                 Some(_) => return Err(ServersRefusal::Moving { dataset }.into()),
                 None if source == target => return Ok(false),
                 None => {}
@@ -270,10 +299,14 @@ async fn begin(servers: &Servers, dataset: DatasetId, target: i64) -> Result<boo
     write.await
 }
 
-/// Finishes a move that is on record.
-async fn resume(servers: &Servers, dataset: DatasetId, on_progress: &OnProgress) -> Result<()> {
+/// Finishes a move that is on record, or its cancellation; whether it was moved here.
+async fn resume(servers: &Servers, dataset: DatasetId, on_progress: &OnProgress) -> Result<bool> {
     // Another service may have finished it.
-    let Some((mut moved, step)) = Move::find(servers, dataset).await? else { return Ok(()) };
+    let Some((mut moved, step)) = Move::find(servers, dataset).await? else { return Ok(false) };
+    if step == Step::Cancel.to_string() {
+        moved.remove_copy().await?;
+        return Ok(false);
+    }
     if step == Step::Purge.to_string() {
         moved.purge().await?;
         moved.record(Step::Copy).await?;
@@ -290,7 +323,7 @@ async fn resume(servers: &Servers, dataset: DatasetId, on_progress: &OnProgress)
         dataset.id = %dataset,
         "moved dataset {dataset} from the server {} to {}", moved.source.name, moved.target.name
     );
-    Ok(())
+    Ok(true)
 }
 
 /// The place that the first server has for a dataset of `place`.

@@ -101,6 +101,28 @@ pub enum ServersRefusal {
         /// The dataset on its way.
         dataset: DatasetId,
     },
+    /// The move of the dataset was cancelled.
+    #[error(
+        "move dataset {dataset}, whose move was cancelled; begin again once what was copied of it is removed"
+    )]
+    Cancelled {
+        /// The dataset, which stays where it is.
+        dataset: DatasetId,
+    },
+    /// The dataset is not on its way.
+    #[error("cancel the move of dataset {dataset}, which is not being moved")]
+    NotMoving {
+        /// The dataset that is where it is to be.
+        dataset: DatasetId,
+    },
+    /// The move can only be finished.
+    #[error(
+        "cancel the move of dataset {dataset}, which is in its last step; finish it, then move the dataset back"
+    )]
+    Fenced {
+        /// The dataset on its way.
+        dataset: DatasetId,
+    },
     /// The database has a catalog of its own, or belongs to another store.
     #[error("add a database that has datasets, or that another store has added; name an empty one")]
     InUse,

@@ -7,7 +7,7 @@ use super::{
     super::{Result, StoreError, columns_copy::StoredColumns, delete, servers::FIRST},
     Move, OnProgress, Step,
     copy::{ChunkCopies, check_logs, check_small, copy_logs, copy_small},
-    lock_stated, stated, stored_place,
+    lock_stated, raise, stated, stored_place,
 };
 
 /// Passes over the chunks while the source is written. Each has as much less to do as the one before was
@@ -41,8 +41,10 @@ impl Move {
                     sqlx::query(sql).bind(dataset).bind(place).execute(&mut *c).await?;
                 }
                 let sql = "UPDATE moves SET step = $2,
-                     touched_at = (extract(epoch FROM now()) * 1000000)::bigint WHERE id = $1";
+                     touched_at = (extract(epoch FROM now()) * 1000000)::bigint
+                     WHERE id = $1 AND step <> $3";
                 let record = sqlx::query(sql).bind(id).bind(step.to_string());
+                let record = record.bind(Step::Cancel.to_string());
                 let is_recorded = record.execute(c).await?.rows_affected() > 0;
                 if is_recorded { Ok(()) } else { Err(overtaken) }
             }
@@ -56,7 +58,7 @@ impl Move {
         let dataset = self.dataset;
         let is_further = self.target.place != FIRST;
         let (awaited, overtaken) = (self.awaited, self.overtaken());
-        let doom = self.target.connections.write(move |c| {
+        self.write_target(Step::Purge, move |c| {
             async move {
                 match lock_stated(c, dataset).await? {
                     Some((Some(_), generation)) if Some(generation) == awaited => {}
@@ -69,21 +71,20 @@ impl Move {
                 if is_further {
                     delete::dataset(c, dataset).await?;
                 } else {
-                    let sql = "UPDATE head SET generation = generation + 1 WHERE dataset = $1";
-                    sqlx::query(sql).bind(dataset.get()).execute(&mut *c).await?;
+                    raise(c, dataset).await?;
                 }
                 delete::doom(c, dataset).await
             }
             .boxed()
-        });
-        doom.await?;
+        })
+        .await?;
         self.awaited = if is_further { Some(NEW_GENERATION) } else { awaited.map(|it| it + 1) };
         delete::finish(&self.target.connections, dataset).await?;
         if !is_further {
             return Ok(());
         }
         let source = self.source.place;
-        let make = self.target.connections.write(move |c| {
+        let make = self.write_target(Step::Purge, move |c| {
             async move {
                 let sql = "INSERT INTO datasets
                          (id, name, folded, description, searched, created_at)
@@ -208,7 +209,7 @@ impl Move {
 
     /// Removes what the source has of the dataset, and the record of the move.
     pub(super) async fn clean(&self) -> Result<()> {
-        let (id, dataset, fenced) = (self.id, self.dataset, self.fenced);
+        let (dataset, fenced) = (self.dataset, self.fenced);
         let (target, is_further) = (self.target.place, self.source.place != FIRST);
         let clean = self.source.connections.write(move |c| {
             async move {
@@ -229,6 +230,12 @@ impl Move {
             .boxed()
         });
         clean.await?;
+        self.forget().await
+    }
+
+    /// Removes the record of the move.
+    pub(super) async fn forget(&self) -> Result<()> {
+        let id = self.id;
         let forget = self.first.connections.write(move |c| {
             let forget = sqlx::query("DELETE FROM moves WHERE id = $1").bind(id);
             async move { Ok::<_, StoreError>(forget.execute(c).await.map(drop)?) }.boxed()

@@ -1,5 +1,7 @@
 //! Moves lose nothing, whoever writes meanwhile and whichever step they were interrupted in.
 
+mod cancel;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use model::{dataset::Dtype, timestamp::Timestamp};
