@@ -66,7 +66,7 @@ pub(crate) enum DatasetsCommand {
     Mirror(mirror::MirrorCommand),
     /// Copy datasets from one store to another: files on this machine, or PostgreSQL databases
     Copy(copy::CopyCommand),
-    /// List the PostgreSQL servers of a store, add one, or change which take new datasets
+    /// List the PostgreSQL servers of a store, add or remove one, or change which take new datasets
     Stores(stores::StoresCommand),
     /// Move datasets from one PostgreSQL server of a store to another, while they are used
     Move(moves::MoveCommand),

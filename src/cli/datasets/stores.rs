@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::task::spawn_blocking;
 use tsdb::store::postgres::{
     PostgresStore,
-    stores::{ListedStore, StoreState},
+    stores::{ListedStore, StoreState, remove::RemovedServer},
 };
 
 use crate::cli::output::{print, print_body, tell};
@@ -54,6 +54,14 @@ enum StoresAction {
         /// `open`: it takes new datasets; `full`: it does not; `drained`: nor is it to keep what it has
         state: StoreState,
     },
+    /// Take a server that has no datasets out of the catalog
+    Remove {
+        /// The server's name
+        name: String,
+        /// It is lost for good: do not ask it what moves have left there
+        #[arg(long)]
+        lost: bool,
+    },
 }
 
 impl CatalogFlags {
@@ -96,6 +104,12 @@ fn act(catalog: &CatalogFlags, action: Option<StoresAction>) -> anyhow::Result<(
         StoresAction::State { name, state } => {
             futures::executor::block_on(store.set_store_state(&name, state))?;
             tell(&format!("the store {name} is {state}"));
+            Ok(())
+        }
+        StoresAction::Remove { name, lost } => {
+            let server = if lost { RemovedServer::Lost } else { RemovedServer::Reachable };
+            futures::executor::block_on(store.remove_store(&name, server))?;
+            tell(&format!("the store {name} is removed; services stop using it within seconds"));
             Ok(())
         }
     }

@@ -275,14 +275,16 @@ async def check(services, stores):
 
 
 async def check_drained(services, stores, datasets, stills):
-    """A server that is drained has nothing, and is missed by nobody."""
+    """A server that is drained has nothing, is removed, and is missed by nobody."""
     stores.run("stores", "state", "second", "drained")
     stores.run("move", "--all-from", "second", "third")
     assert all(stores.place(dataset) != "second" for dataset in datasets)
     for n in range(4):
         assert stores.place(await create(services, f"after {n}")) != "second"
     await wait_until(lambda: stores.n_records("second") == 0, "a drained server is empty")
+    stores.run("stores", "remove", "second")
     stores.further["second"].lose()
+    await wait_until(services.are_healthy, "no service asks for a server that was removed")
     for still in stills:
         n_reads, still.n_refused = still.n_reads, 0
         await still.check()

@@ -50,6 +50,8 @@ pub(super) async fn run(servers: Arc<Servers>, cold: Option<Cold>) {
         sleep(LOOK_EVERY).await;
         let is_trim = n_looks % LOOKS_PER_TRIM == 0;
         let due = Due { is_trim, is_seal: u64::from(n_looks) % looks_per_seal == 0 };
+        // Connections to one that was removed are closed.
+        note(servers.refresh().await);
         let further = servers.further();
         let all = further.iter().chain([servers.first()]);
         let looks = all.map(|server| look(server, cold.as_ref(), due));

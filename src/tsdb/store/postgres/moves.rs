@@ -39,7 +39,7 @@ use tracing::info;
 use super::{
     PostgresStore, Result, StoreError, catalog, columns_copy,
     servers::{FIRST, Server, Servers},
-    stores::ServersRefusal,
+    stores::{ServersRefusal, remove::lock_stores},
 };
 use crate::catalog::DatasetRef;
 
@@ -287,6 +287,9 @@ async fn begin(servers: &Servers, dataset: DatasetId, target: i64) -> Result<boo
                 Some(_) => return Err(ServersRefusal::Moving { dataset }.into()),
                 None if source == target => return Ok(false),
                 None => {}
+            }
+            if lock_stores(c, &[target]).await?.is_some() {
+                return Err(ServersRefusal::Unknown { name: target.to_string() }.into());
             }
             let sql = "INSERT INTO moves (dataset, source, target, step, touched_at)
                  VALUES ($1, $2, $3, $4, (extract(epoch FROM now()) * 1000000)::bigint)";

@@ -18,7 +18,7 @@ use tracing::warn;
 use super::{
     Result, StoreError, catalog, delete,
     servers::{FIRST, Server, Servers, choose},
-    stores::ServersRefusal,
+    stores::{ServersRefusal, remove::lock_stores},
 };
 use crate::catalog::{NewDataset, VALUE_COLUMN};
 
@@ -86,39 +86,69 @@ async fn create_numbered(
     mut open: Vec<i64>,
     now: Timestamp,
 ) -> Result<Vec<Dataset>> {
-    // A server that cannot be reached gets none.
-    let by_place = loop {
+    loop {
         let mut by_place: BTreeMap<i64, Vec<Numbered>> = BTreeMap::new();
         for numbered in &all {
             by_place.entry(choose(numbered.id, &open)).or_default().push(numbered.clone());
         }
-        match insert_copies(servers, &by_place, now).await {
-            Ok(None) => break by_place,
-            Ok(Some(lost)) => open.retain(|place| *place != lost),
-            Err(error) => return Err(error),
-        }
-    };
+        // A server that cannot be reached, or was removed meanwhile, gets none.
+        let gone = match insert_copies(servers, &by_place, now).await? {
+            Some(lost) => lost,
+            None => match list(servers, &all, &by_place, now).await {
+                Ok(Listing::Created(created)) => return Ok(created),
+                Ok(Listing::Removed(place)) => {
+                    remove_copies(servers, &by_place).await;
+                    place
+                }
+                Err(error) => {
+                    // Where nobody knows whether they were created, maintenance looks.
+                    if !matches!(error, StoreError::Unreachable(_)) {
+                        remove_copies(servers, &by_place).await;
+                    }
+                    return Err(error);
+                }
+            },
+        };
+        open.retain(|place| *place != gone);
+    }
+}
+
+/// Outcome of entering new datasets in the catalog.
+#[derive(Debug)]
+enum Listing {
+    Created(Vec<Dataset>),
+    /// Nothing was entered: the server of this number was removed.
+    Removed(i64),
+}
+
+/// Enters datasets in the catalog, each with the server that has its copy.
+async fn list(
+    servers: &Servers,
+    all: &[Numbered],
+    by_place: &BTreeMap<i64, Vec<Numbered>>,
+    now: Timestamp,
+) -> Result<Listing> {
+    let places: Vec<i64> = by_place.keys().copied().collect();
     let place_of: BTreeMap<DatasetId, i64> = by_place
         .iter()
         .flat_map(|(place, all)| all.iter().map(|numbered| (numbered.id, *place)))
         .collect();
+    let all = all.to_vec();
     let write = servers.first().connections.write(|c| {
         async move {
+            if let Some(removed) = lock_stores(c, &places).await? {
+                return Ok(Listing::Removed(removed));
+            }
             let mut created = Vec::with_capacity(all.len());
             for Numbered { id, new } in &all {
                 let place = place_of.get(id).copied().filter(|place| *place != FIRST);
                 created.push(catalog::insert(c, new, *id, place, now).await?);
             }
-            Ok::<_, StoreError>(created)
+            Ok::<_, StoreError>(Listing::Created(created))
         }
         .boxed()
     });
-    let created = write.await;
-    // Where nobody knows whether they were created, maintenance looks.
-    if matches!(&created, Err(error) if !matches!(error, StoreError::Unreachable(_))) {
-        remove_copies(servers, &by_place).await;
-    }
-    created
+    write.await
 }
 
 /// Makes what further servers have of new datasets; a server that cannot be reached, if there is one.

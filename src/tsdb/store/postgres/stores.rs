@@ -2,6 +2,8 @@
 //!
 //! Addresses are kept without passwords, which each service has from its own environment or password file.
 
+pub mod remove;
+
 use std::{str::FromStr, sync::Arc};
 
 use db::postgres::{
@@ -18,6 +20,7 @@ use model::dataset::DatasetId;
 use sqlx::PgConnection;
 use task::causes::chain;
 
+use self::remove::Occupation;
 use super::{
     CHECK, CONNECTIONS, PostgresStore, Result, StoreError,
     servers::{self, Server},
@@ -122,6 +125,24 @@ pub enum ServersRefusal {
     Fenced {
         /// The dataset on its way.
         dataset: DatasetId,
+    },
+    /// The server that is to be removed has something.
+    #[error("remove the store {name}, which {by}")]
+    Occupied {
+        /// The name of the server.
+        name: String,
+        /// What it has.
+        by: Occupation,
+    },
+    /// The server that is to be removed does not say what it has.
+    #[error(
+        "ask the store {name} what it has: {reason}; remove it with --lost if it is lost for good"
+    )]
+    Unanswered {
+        /// The name of the server.
+        name: String,
+        /// Why it cannot be asked.
+        reason: String,
     },
     /// The database has a catalog of its own, or belongs to another store.
     #[error("add a database that has datasets, or that another store has added; name an empty one")]
@@ -261,9 +282,14 @@ async fn insert(first: &Server, name: &str, url: &str, era: i64) -> Result<i64> 
 pub(super) async fn join(c: &mut PgConnection, first_era: i64, place: i64) -> Result<()> {
     sqlx::query("LOCK TABLE member IN EXCLUSIVE MODE").execute(&mut *c).await?;
     check_free(c, first_era).await?;
-    let sql = "INSERT INTO member (first_era, place) SELECT $1, $2
-         WHERE NOT EXISTS (SELECT FROM member)";
-    sqlx::query(sql).bind(first_era).bind(place).execute(c).await?;
+    // One that was removed while it was lost is a new server.
+    for sql in [
+        "UPDATE member SET place = $2 WHERE first_era = $1",
+        "INSERT INTO member (first_era, place) SELECT $1, $2
+         WHERE NOT EXISTS (SELECT FROM member)",
+    ] {
+        sqlx::query(sql).bind(first_era).bind(place).execute(&mut *c).await?;
+    }
     Ok(())
 }
 

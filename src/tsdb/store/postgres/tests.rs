@@ -5,6 +5,7 @@
 
 mod copies;
 mod moves;
+mod removal;
 mod segments;
 mod servers;
 
