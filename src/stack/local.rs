@@ -106,6 +106,8 @@ pub struct NodeWish {
     pub subgroups: Vec<String>,
     /// How many functions a worker runs at once; 0 for as many as a node does by itself.
     pub n_slots: u32,
+    /// What a worker declares of itself, each `NAME=VALUE`.
+    pub attributes: Vec<String>,
     /// The folder of a runtime to call, as bls-runtime is; none for the one built in.
     pub runtime: Option<String>,
     /// Whether it goes on when the screen is closed.

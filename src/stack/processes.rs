@@ -488,6 +488,19 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_declares_its_attributes_and_a_head_none() {
+        let attribute = |role: &str| {
+            let attributes = ["zone=a", "gpu=a100"].map(str::to_owned).to_vec();
+            let wish = NodeWish { role: role.to_owned(), attributes, ..NodeWish::default() };
+            let mut arguments = node_arguments(&wish, Path::new("/f")).into_iter();
+            arguments.find(|argument| argument == "--attribute")?;
+            arguments.next()
+        };
+        assert_eq!(attribute("worker").as_deref(), Some("zone=a,gpu=a100"));
+        assert_eq!(attribute("head"), None);
+    }
+
+    #[test]
     fn a_line_that_is_not_json_is_a_warning() {
         check("thread panicked", Level::Warn, "thread panicked", &[]);
     }

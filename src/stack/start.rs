@@ -379,6 +379,9 @@ pub(crate) fn node_arguments(wish: &NodeWish, folder: &Path) -> Vec<String> {
     } else if wish.n_slots > 0 {
         add("--concurrency", wish.n_slots.to_string());
     }
+    if wish.role != "head" && !wish.attributes.is_empty() {
+        add("--attribute", wish.attributes.join(","));
+    }
     if let Some(runtime) = &wish.runtime {
         add("--runtime-path", runtime.clone());
     }

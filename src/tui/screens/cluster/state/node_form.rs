@@ -1,6 +1,6 @@
 //! The form that starts a node on this machine.
 
-use model::node::Subgroup;
+use model::{node::Subgroup, selector::Selector};
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::{
@@ -32,6 +32,8 @@ pub(crate) enum NodeField {
     Subgroups,
     /// Functions at once.
     Slots,
+    /// What the worker declares of itself.
+    Attributes,
     /// The folder of a runtime.
     Runtime,
     /// Whether the node keeps running when the screen closes.
@@ -64,6 +66,7 @@ impl NodeField {
             Self::BootNodes => "multiaddresses, comma-separated",
             Self::Subgroups => "comma-separated; empty for the general group only",
             Self::Slots => "concurrent executions",
+            Self::Attributes => "NAME=VALUE, comma-separated; selectors choose workers by these",
             Self::Runtime => "a folder with bls-runtime; empty for the built-in one",
             Self::Kept => "↑↓ stops with the screen, or keeps running",
         }
@@ -107,7 +110,7 @@ impl NodeForm {
         let is_head = self.is_head;
         NodeField::VARIANTS.iter().copied().filter(move |field| match field {
             NodeField::RestPort => is_head,
-            NodeField::Slots | NodeField::Runtime => !is_head,
+            NodeField::Slots | NodeField::Attributes | NodeField::Runtime => !is_head,
             _ => true,
         })
     }
@@ -160,6 +163,9 @@ impl NodeForm {
                 let is_fit = text.parse::<u32>().is_ok_and(|n| (1..=10_000).contains(&n));
                 (!self.is_head && !is_fit).then(|| "a number from 1 to 10000".to_owned())
             }
+            NodeField::Attributes => parts(text)
+                .find(|pair| !is_attribute(pair))
+                .map(|pair| format!("`{pair}` is not NAME=VALUE")),
             NodeField::Role | NodeField::Runtime | NodeField::Kept => None,
         }
     }
@@ -181,6 +187,7 @@ impl NodeForm {
             boot_nodes: all(NodeField::BootNodes),
             subgroups: all(NodeField::Subgroups),
             n_slots: text(NodeField::Slots).parse().unwrap_or(1),
+            attributes: all(NodeField::Attributes),
             runtime: Some(text(NodeField::Runtime).to_owned()).filter(|path| !path.is_empty()),
             is_kept: self.is_kept,
         })
@@ -196,6 +203,12 @@ impl NodeForm {
 /// The port that `text` names, 0 for none.
 fn port(text: &str) -> Option<u16> {
     if text.is_empty() { Some(0) } else { text.parse().ok().filter(|port| *port > 0) }
+}
+
+/// Whether `text` is `NAME=VALUE`, which the selector of the same text then means.
+fn is_attribute(text: &str) -> bool {
+    let is_same = |selector: Selector| selector.to_string() == text;
+    text.contains('=') && !text.contains("!=") && text.parse().is_ok_and(is_same)
 }
 
 fn parts(text: &str) -> impl Iterator<Item = &str> {
@@ -256,6 +269,8 @@ mod tests {
             (NodeField::BootNodes, "head:1", "`head:1` is not a multiaddress"),
             (NodeField::Subgroups, "a b", "`a b` is not a valid group name"),
             (NodeField::Slots, "0", "a number from 1 to 10000"),
+            (NodeField::Attributes, "zone=a,gpu", "`gpu` is not NAME=VALUE"),
+            (NodeField::Attributes, "zone!=a", "`zone!=a` is not NAME=VALUE"),
         ] {
             let mut screen = Harness::ready(160, 45);
             screen.press("1 a");

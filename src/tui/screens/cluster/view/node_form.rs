@@ -65,7 +65,7 @@ fn draw_node_field(
         label: field.into_str(),
         label_width: LABEL_WIDTH,
         width: match field {
-            NodeField::BootNodes | NodeField::Runtime => area.width,
+            NodeField::BootNodes | NodeField::Attributes | NodeField::Runtime => area.width,
             NodeField::Subgroups => 40,
             NodeField::Kept => 26,
             _ => 12,

@@ -33,6 +33,12 @@ fn a_worker_is_added_with_the_heads_address_filled_in() {
     assert!(shown.contains("Start a worker") && shown.contains("/p2p/12D3KooWRvAp"), "{shown}");
     screen.press("tab tab tab");
     screen.type_text("gpu,fast");
+    screen.press("tab tab");
+    screen.type_text("zone=a,gpu");
+    screen.press("enter");
+    assert!(screen.text().contains("`gpu` is not NAME=VALUE"), "{}", screen.text());
+    assert_eq!(screen.take_effects(), [], "nothing is started");
+    screen.type_text("=a100");
     screen.press("enter");
     let asked = screen.take_effects();
     let added = added_node(&asked);
@@ -40,6 +46,7 @@ fn a_worker_is_added_with_the_heads_address_filled_in() {
         (added.role.as_str(), added.subgroups.as_slice()),
         ("worker", ["gpu", "fast"].map(str::to_owned).as_slice())
     );
+    assert!(format!("{added:?}").contains(r#"["zone=a", "gpu=a100"]"#), "{added:?}");
     assert!(added.boot_nodes[0].starts_with("/ip4/127.0.0.1/tcp/39510/"), "{added:?}");
     screen.take(Event::Local(LocalEvent::Node(node("worker-4", "worker", None))));
     assert!(screen.text().contains("● worker-4"), "{}", screen.text());
