@@ -2,9 +2,9 @@
 
 mod activity;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use model::timestamp::Timestamp;
+use model::{selector::Selector, timestamp::Timestamp};
 use strum::IntoStaticStr;
 use wire::{
     functions::{ExecuteResponse, NodeBody},
@@ -209,8 +209,14 @@ impl Nodes {
         }
     }
 
-    /// How many workers are known in `subgroup`, the general group if that is empty.
-    pub(crate) fn n_workers_in(&self, subgroup: &str, stack: &Stack) -> usize {
+    /// How many workers are known in `subgroup`, the general group if that is empty, that declare what
+    /// `selector` asks for.
+    pub(crate) fn n_workers_in(
+        &self,
+        subgroup: &str,
+        selector: Option<&Selector>,
+        stack: &Stack,
+    ) -> usize {
         let is_in = |node: &Node| {
             subgroup.is_empty()
                 || node
@@ -219,7 +225,17 @@ impl Nodes {
                     .is_some_and(|groups| groups.iter().any(|group| group == subgroup))
         };
         let is_worker = |node: &Node| node.role.as_deref() == Some("worker");
-        self.all(stack).iter().filter(|node| is_worker(node) && is_in(node)).count()
+        let is_selected =
+            |node: &Node| selector.is_none_or(|selector| selector.matches(&node.attributes));
+        let nodes = self.all(stack);
+        nodes.iter().filter(|node| is_worker(node) && is_in(node) && is_selected(node)).count()
+    }
+
+    /// What the nodes known declare, `NAME=VALUE`, each once.
+    pub(crate) fn declared(&self, stack: &Stack) -> Vec<String> {
+        let pairs: BTreeSet<(String, String)> =
+            self.all(stack).into_iter().flat_map(|node| node.attributes).collect();
+        pairs.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
     }
 
     /// The subgroups known, each once.

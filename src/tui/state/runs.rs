@@ -38,6 +38,13 @@ pub(crate) enum Phase {
     Cancelled,
 }
 
+/// Which workers `request` is for, by their group and what they declare; none for any.
+pub(crate) fn workers_text(request: &ExecuteRequest) -> Option<String> {
+    let selector = request.config.selector.as_deref().filter(|text| !text.is_empty());
+    let parts: Vec<&str> = [request.group(), selector].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Run {
     pub(crate) id: RunId,

@@ -24,7 +24,7 @@ use crate::{
         loadable::Failure,
         navigation::Steps as _,
         results::{self, DIFF_LINES_MAX, text::Position},
-        runs::{Phase, Run},
+        runs::{Phase, Run, workers_text},
     },
     theme::Theme,
     widget::{format, paint, share::ShareBar},
@@ -38,6 +38,16 @@ const GIST_CHARS_MAX: usize = 400;
 
 /// The least rows for how one group differs from another: a title, a line gone, and one come.
 const DIFF_ROWS_MIN: u16 = 3;
+
+/// `title` with the workers that `run` is for, where not any worker is.
+pub(crate) fn title_with_workers(title: String, run: Option<&Run>) -> String {
+    /// What is longer leaves no room for the rest of the frame.
+    const WORKERS_WIDTH_MAX: usize = 32;
+    match run.and_then(|run| workers_text(&run.request)) {
+        Some(workers) => format!("{title} · {}", format::fit(&workers, WORKERS_WIDTH_MAX)),
+        None => title,
+    }
+}
 
 /// Draws what `run` came to.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run, hits: &mut Hits) {

@@ -126,7 +126,7 @@ fn run_some(session: &Session) {
     open_form(session);
     session.press("backspace 3 shift-tab shift-tab shift-tab up");
     session.wait_text("function  whoami", SHOWN_WITHIN);
-    session.press("tab tab tab tab tab");
+    session.press("tab tab tab tab tab tab");
     let last = disagree(session, 10);
     for number in last + 1..=last + 4 {
         run(session, number, "R");

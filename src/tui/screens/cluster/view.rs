@@ -118,9 +118,10 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
             }
         }
     };
-    let frame_of_pane = pane::Pane::new("Result groups")
-        .info(info)
-        .focus(focus_if(is_focused(Pane::Groups, frame)));
+    let frame_of_pane =
+        pane::Pane::new(results::title_with_workers("Result groups".to_owned(), run))
+            .info(info)
+            .focus(focus_if(is_focused(Pane::Groups, frame)));
     let inside = frame_of_pane.draw(area, buf, theme);
     if let Some(run) = run {
         let peers_height = peers::height(run);

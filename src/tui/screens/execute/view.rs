@@ -59,6 +59,7 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
     hits.add(area, Target::Pane(RESULTS));
     let run = state.execute.results.selected(&state.runs);
     let title = run.map_or_else(|| "Run".to_owned(), |run| format!("Run {}", run.id.0));
+    let title = results::title_with_workers(title, run);
     let info = run.map_or_else(String::new, |run| run_info(run, frame));
     let frame_of_pane =
         pane::Pane::new(title).info(info).focus(focus_if(state.execute.focus == Pane::Results));

@@ -150,7 +150,7 @@ fn hints_name_both_keys_and_follow_the_mode() {
 fn field_errors_are_not_cut() {
     for (width, height) in [(160, 45), (80, 24), (60, 16)] {
         let mut screen = Harness::ready(width, height);
-        screen.press("e tab tab tab tab tab tab");
+        screen.press("e tab tab tab tab tab tab tab");
         screen.type_text(&format!("A={} no-equals-sign-{}", "x".repeat(8), "y".repeat(60)));
         screen.press("tab shift-tab");
         let shown: String = screen.text().split_whitespace().collect();

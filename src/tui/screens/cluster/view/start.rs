@@ -115,7 +115,7 @@ fn steps(frame: Frame<'_>) -> Vec<Step> {
     if has(Service::Head) {
         let form = &state.execute.form;
         let name = form.meant().map_or("a function", |function| function.name.as_str());
-        let n_workers = state.nodes.n_workers_in("", &state.stack);
+        let n_workers = state.nodes.n_workers_in("", None, &state.stack);
         let on = match n_workers {
             0 => "the workers".to_owned(),
             n => format::counted(n, "worker"),

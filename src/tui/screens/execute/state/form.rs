@@ -52,6 +52,8 @@ pub(crate) enum FormField {
     Nodes,
     /// The group to choose them from.
     Subgroup,
+    /// What they must declare.
+    Selector,
     Arguments,
     Environment,
     /// The source of standard input.
@@ -311,6 +313,14 @@ impl Form {
                 let group = groups.get(cycled(idx, by, groups.len())).cloned().unwrap_or_default();
                 self.set(FormField::Subgroup, &group);
             }
+            FormField::Selector => {
+                let mut known = known.nodes.declared(known.stack);
+                known.insert(0, String::new());
+                let now = self.text(FormField::Selector).trim();
+                let idx = known.iter().position(|pair| pair == now);
+                let pair = known.get(cycled(idx, by, known.len())).cloned().unwrap_or_default();
+                self.set(FormField::Selector, &pair);
+            }
             _ => self.move_focus(by.signum()),
         }
     }
@@ -326,6 +336,7 @@ impl Form {
         self.set(FormField::Method, &request.method);
         self.set(FormField::Nodes, &request.config.number_of_nodes.max(1).to_string());
         self.set(FormField::Subgroup, request.group().unwrap_or_default());
+        self.set(FormField::Selector, request.config.selector.as_deref().unwrap_or_default());
         let arguments = request.arguments();
         self.set(FormField::Arguments, &words::join(arguments.iter().map(String::as_str)));
         let variables = request.config.environment();
@@ -395,6 +406,7 @@ impl Form {
                 number_of_nodes: text(FormField::Nodes).parse().unwrap_or(1),
                 timeout: seconds(FormField::Timeout),
                 stdin,
+                selector: some(text(FormField::Selector)),
                 env_vars: Some(variables).filter(|variables| !variables.is_empty()),
                 runtime: Some(runtime).filter(|runtime| *runtime != RuntimeConfig::default()),
                 ..ExecuteConfig::default()

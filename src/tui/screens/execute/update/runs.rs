@@ -27,7 +27,7 @@ use crate::{
         Dirty, State,
         field::Field,
         loadable::Failure,
-        runs::{Input, Phase, RunId},
+        runs::{Input, Phase, RunId, workers_text},
         services::Service,
         stack,
     },
@@ -189,7 +189,7 @@ fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Inpu
         id.0,
         request.method,
         nodes,
-        request.group().map(|group| format!(" of {group}")).unwrap_or_default()
+        workers_text(&request).map(|workers| format!(" of {workers}")).unwrap_or_default()
     );
     state.logs.log(Level::Info, state.now, line);
     if state.services.addresses.head.is_none() {
@@ -245,8 +245,8 @@ pub(crate) fn presets(state: &mut State, action: Action) {
             let form = &state.execute.form;
             let request = form.preview();
             let name = request.method.trim_end_matches(".wasm").to_owned();
-            let group = request.group().map(|group| format!(" {group}")).unwrap_or_default();
-            let name = format!("{name} x{}{group}", request.config.number_of_nodes);
+            let workers = workers_text(&request).map(|text| format!(" {text}")).unwrap_or_default();
+            let name = format!("{name} x{}{workers}", request.config.number_of_nodes);
             state.open(Overlay::PresetName(Field::edited(&name)));
         }
         Action::Remove => {

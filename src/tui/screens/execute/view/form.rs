@@ -13,7 +13,10 @@ use crate::{
     event::Target,
     keymap::Layer,
     screens::execute::state::{Check, FORM, FormField, Pane},
-    state::{runs::Phase, stack},
+    state::{
+        runs::{Phase, workers_text},
+        stack,
+    },
     theme::Theme,
     view::{
         Frame, Tier, field::LabelledField, focus_if, hits::Hits, results, split_columns,
@@ -38,11 +41,12 @@ const SOURCE_WIDTH: u16 = LABEL_WIDTH + 12;
 const NOTE_ROWS_MAX: usize = 4;
 
 /// The fields, line by line.
-const LINES: [&[FormField]; 8] = [
+const LINES: [&[FormField]; 9] = [
     &[FormField::Function],
     &[FormField::FunctionId],
     &[FormField::Method],
     &[FormField::Nodes, FormField::Subgroup],
+    &[FormField::Selector],
     &[FormField::Arguments],
     &[FormField::Environment],
     &[FormField::Source, FormField::Stdin],
@@ -375,7 +379,7 @@ fn draw_recent(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
             format::clock(run.sent_at),
             format::left(form.name_of(request).unwrap_or(&request.method), name_width),
             request.config.number_of_nodes,
-            format::left(request.group().unwrap_or("*"), group_width)
+            format::left(workers_text(request).as_deref().unwrap_or("*"), group_width)
         );
         let x = paint::text(buf, area, (0, y), &text, theme.muted);
         text_cut(buf, area, (x + 1, y), &result, style);

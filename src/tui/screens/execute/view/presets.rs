@@ -4,7 +4,7 @@ use crate::{
     action::Action,
     keymap::Layer,
     overlay::view::{Prompt, Surface, raise},
-    state::field::Field,
+    state::{field::Field, runs::workers_text},
     view::{
         Frame, centered, draw_empty,
         table::{Column, Side, Table},
@@ -18,7 +18,7 @@ const COLUMNS: [Column; 5] = [
     Column { title: "FUNCTION", width: 11, side: Side::Left },
     Column { title: "METHOD", width: 18, side: Side::Left },
     Column { title: "NODES", width: 5, side: Side::Right },
-    Column { title: "GROUP", width: 10, side: Side::Left },
+    Column { title: "WORKERS", width: 10, side: Side::Left },
 ];
 
 /// Draws the list of presets over `area`.
@@ -50,7 +50,7 @@ pub(crate) fn draw(on: Surface<'_>, selected: usize) {
             (format::short_cid(&request.function_id).into_owned(), theme.muted),
             (request.method.clone(), theme.focus),
             (request.config.number_of_nodes.to_string(), theme.text),
-            (request.group().unwrap_or("*").to_owned(), theme.muted),
+            (workers_text(request).unwrap_or_else(|| "*".to_owned()), theme.muted),
         ]
     });
 }

@@ -3,6 +3,7 @@
 use model::{
     function::{FunctionId, Method},
     node::Subgroup,
+    selector::Selector,
 };
 
 use super::{Check, Form, FormField, N_NODES_MAX, SECONDS_MAX, variables};
@@ -33,6 +34,7 @@ impl Form {
             },
             FormField::Nodes => self.check_nodes(known),
             FormField::Subgroup => check_subgroup(text, known),
+            FormField::Selector => check_selector(text, known),
             FormField::Arguments => match words::split(text) {
                 Err(error) => Check::Unfit(error.to_string()),
                 Ok(_) => Check::Fit("space-separated; quote arguments with spaces".to_owned()),
@@ -110,11 +112,15 @@ impl Form {
             return Check::Unfit("an integer of at least 1, or -1 for all".to_owned());
         }
         let subgroup = self.text(FormField::Subgroup).trim();
-        let n_known = known.nodes.n_workers_in(subgroup, known.stack);
-        let place = match subgroup {
+        let selector = self.text(FormField::Selector).trim().parse().ok();
+        let n_known = known.nodes.n_workers_in(subgroup, selector.as_ref(), known.stack);
+        let mut place = match subgroup {
             "" => "the cluster".to_owned(),
             name => format!("subgroup \"{name}\""),
         };
+        if let Some(selector) = selector {
+            place = format!("{place} with {selector}");
+        }
         if n_known == 0 {
             return Check::Fit(format!("no worker is known in {place} yet"));
         }
@@ -162,5 +168,26 @@ fn check_subgroup(text: &str, known: ClusterContext<'_>) -> Check {
             Check::Fit("only nodes of this group".to_owned())
         }
         Ok(_) => Check::Doubtful(format!("no node known in \"{text}\"")),
+    }
+}
+
+fn check_selector(text: &str, known: ClusterContext<'_>) -> Check {
+    if text.is_empty() {
+        let declared = known.nodes.declared(known.stack);
+        let hint = "empty: whatever they declare";
+        return Check::Fit(match declared.as_slice() {
+            [] => format!("{hint}; such as zone=a,gpu!=none"),
+            declared => format!("{hint}; ↓ for known: {}", declared.join(", ")),
+        });
+    }
+    let selector: Selector = match text.parse() {
+        Ok(selector) => selector,
+        Err(error) => return Check::Unfit(error.to_string()),
+    };
+    let n_selected = |selector| known.nodes.n_workers_in("", selector, known.stack);
+    match (n_selected(Some(&selector)), n_selected(None)) {
+        (_, 0) => Check::Fit("only workers that declare this".to_owned()),
+        (0, _) => Check::Doubtful("no known worker declares this: the head may refuse".to_owned()),
+        (n, n_known) => Check::Fit(format!("{n} of {n_known} known workers")),
     }
 }

@@ -1,6 +1,8 @@
+use std::time::Duration;
+
 use super::*;
 use crate::{
-    event::Effect,
+    event::{Effect, Event},
     harness::{FUNCTION_ID, Harness},
 };
 
@@ -19,7 +21,7 @@ fn check(field: FormField, text: &str, is_right: impl Fn(&Check) -> bool) {
 
 #[test]
 fn each_field_is_checked() {
-    use FormField::{Arguments, Environment, FunctionId, Method, Nodes, Subgroup};
+    use FormField::{Arguments, Environment, FunctionId, Method, Nodes, Selector, Subgroup};
     let fit = |check: &Check| matches!(check, Check::Fit(_));
     let doubtful = |check: &Check| matches!(check, Check::Doubtful(_));
     let unfit = |check: &Check| matches!(check, Check::Unfit(_));
@@ -39,6 +41,9 @@ fn each_field_is_checked() {
     check(Subgroup, "", fit);
     check(Subgroup, "tpu", doubtful);
     check(Subgroup, "two words", unfit);
+    check(Selector, "", fit);
+    check(Selector, "zone=a,!old", doubtful);
+    check(Selector, "zone in a", unfit);
     check(Arguments, "a 'b c'", fit);
     check(Arguments, "'open", unfit);
     check(Environment, "A=1 B='x y'", fit);
@@ -52,7 +57,7 @@ fn each_field_is_checked() {
 #[test]
 fn each_error_of_the_form_is_on_the_screen() {
     use FormField::{
-        Arguments, Environment, Function, FunctionId, Method, Nodes, RunLimit, Subgroup,
+        Arguments, Environment, Function, FunctionId, Method, Nodes, RunLimit, Selector, Subgroup,
     };
     for (field, text, want) in [
         (Function, "nameless", "no function has this name; enter an id"),
@@ -61,6 +66,7 @@ fn each_error_of_the_form_is_on_the_screen() {
         (Method, "", "a file name is required"),
         (Nodes, "many", "an integer of at least 1, or -1 for all"),
         (Subgroup, "two words", "1 to 128 bytes without spaces"),
+        (Selector, "zone in a", "read `zone in a` as a selector such as"),
         (Arguments, "'open", "close the quote"),
         (Environment, "A", "`A` is not NAME=value"),
         (RunLimit, "an hour", "seconds, 1 to"),
@@ -110,7 +116,7 @@ fn standard_input_is_typed_or_a_file_or_rows() {
     let mut screen = Harness::ready(160, 45);
     let form = &mut screen.state.execute.form;
     form.set_datasets(["btc", "eth"].map(str::to_owned).into_iter());
-    screen.press("e tab tab tab tab tab tab tab down");
+    screen.press("e tab tab tab tab tab tab tab tab down");
     assert_eq!(screen.state.execute.form.source, Source::File);
     let known = screen.state.cluster_context();
     assert!(!screen.state.execute.form.check(FormField::Stdin, known).is_fit());
@@ -131,6 +137,7 @@ fn a_request_fills_the_form_that_made_it() {
     form.set(FormField::Environment, "A=1 B='x y'");
     form.set(FormField::Stdin, "a\\nb");
     form.set(FormField::Subgroup, "gpu");
+    form.set(FormField::Selector, "zone=a");
     let request = form.preview();
     assert_eq!(request.arguments(), ["one", "two three"]);
     assert_eq!(request.config.environment()["B"], "x y");
@@ -163,7 +170,7 @@ fn a_dataset_is_found_by_a_part_of_its_name_and_completed() {
     let mut screen = Harness::ready(160, 45);
     let form = &mut screen.state.execute.form;
     form.set_datasets(["btc_usd", "eth_usd", "cpu"].map(str::to_owned).into_iter());
-    screen.press("e tab tab tab tab tab tab tab down down tab ctrl-u");
+    screen.press("e tab tab tab tab tab tab tab tab down down tab ctrl-u");
     screen.type_text("usd");
     let shown = screen.text();
     let listed = |name: &str| shown.lines().any(|line| line.contains(&format!("  {name} ")));
@@ -190,4 +197,28 @@ fn tab_moves_on_while_a_file_is_uploaded() {
     );
     screen.press("shift-tab shift-tab tab");
     assert_eq!(screen.take_effects(), [], "it is under way");
+}
+
+#[test]
+fn a_selector_is_checked_sent_and_filled_in_again() {
+    let mut screen = Harness::ready(160, 45);
+    screen.take(Event::Nodes(Ok(crate::harness::many_nodes()), Duration::ZERO));
+    screen.press("e tab tab tab tab tab");
+    screen.type_text("zone=a,gpu=");
+    screen.press("(");
+    screen.take_effects();
+    screen.press("ctrl-r");
+    assert!(screen.text().contains("read `zone=a,gpu=(` as a selector"), "{}", screen.text());
+    assert_eq!(screen.take_effects(), [], "it is not sent");
+    screen.press("ctrl-u");
+    screen.type_text("zone=a,gpu=a100");
+    assert!(screen.text().contains("15 of 300 known workers"), "{}", screen.text());
+    screen.press("ctrl-r");
+    let asked = screen.take_effects();
+    let Some(Effect::Execute(_, order)) = asked.last() else { panic!("{asked:?}") };
+    assert_eq!(order.request.config.selector.as_deref(), Some("zone=a,gpu=a100"));
+    assert!(screen.text().contains("zone=a,gpu=a100"), "{}", screen.text());
+    let mut other = Form::default();
+    other.fill(&order.request, &Input::Typed);
+    assert_eq!(other.preview(), order.request);
 }
