@@ -127,15 +127,19 @@ actions! {
     /// Stops the selected process, after the question.
     StopNow => "stop it",
     /// Asks whether to cordon the selected node, or has it get work again.
-    CordonNode => "cordon (drain) / uncordon the node",
+    CordonNode => "cordon / uncordon the node, group",
     /// Asks whether to approve the selected node.
-    ApproveNode => "approve the node",
+    ApproveNode => "approve the node or group",
     /// Asks whether to refuse the selected node.
-    RefuseNode => "refuse the node",
+    RefuseNode => "refuse the node or group",
     /// Changes the node, after the question.
     ConfirmNode => "change the node",
     /// Groups the nodes by the next attribute that they declare.
     GroupNodes => "group nodes by the next attribute",
+    /// Folds the selected group of nodes, or shows its nodes again.
+    FoldGroup => "fold / unfold the group of nodes",
+    /// Folds all groups of nodes, or shows all their nodes again.
+    FoldGroups => "fold / unfold all groups",
     /// Starts the node that the form describes.
     StartNode => "start the node",
     /// Runs the selected run again, or starts the selected process again.

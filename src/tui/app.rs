@@ -96,6 +96,7 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::RunReport(id, body) => state.runs.add_report(id, &body),
         Event::Cluster(news) => runs::on_cluster(state, news),
         Event::NodeChanged(result) => operator::on_changed(state, result),
+        Event::GroupChanged(outcome) => operator::on_group_changed(state, outcome),
         Event::FunctionAdded(result) => runs::on_function_added(state, result),
         Event::Presets(list) => state.execute.presets = list,
         Event::Usage(usage) => state.stack.measured(usage),

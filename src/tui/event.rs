@@ -40,7 +40,7 @@ use crate::{
     screens::execute::state::presets::Preset,
     state::{
         loadable::Failure,
-        nodes::NodeChange,
+        nodes::{GroupChange, NodeChange},
         runs::{Input, RunId},
         services::Service,
     },
@@ -75,6 +75,8 @@ pub(crate) enum Event {
     Nodes(Result<Vec<NodeBody>, Failure>, Duration),
     /// The answer to [`Effect::ChangeNode`].
     NodeChanged(Result<NodeDetail, Failure>),
+    /// The same where the nodes of a group were to be changed.
+    GroupChanged(GroupChange),
     /// The answer to [`Effect::Probe`], one for each service whose address is known.
     Probed {
         service: Service,

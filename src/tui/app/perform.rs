@@ -127,7 +127,9 @@ fn in_view(state: &mut State, action: Action) {
     let known = ClusterContext { nodes, stack, runs, page };
     match state.screen {
         Screen::Cluster => {
-            let is_zoom = action == Action::Open && cluster.focus != cluster::state::Pane::Runs;
+            let is_zoom = action == Action::Open
+                && cluster.focus != cluster::state::Pane::Runs
+                && !cluster.is_group_selected(known);
             cluster.act(action, known);
             state.is_zoomed ^= is_zoom;
         }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     event::{Effect, Event},
-    state::nodes::NodeChange,
+    state::nodes::{GroupChange, NodeChange},
 };
 
 impl Runner {
@@ -24,9 +24,9 @@ impl Runner {
         let head = self.clients.head.clone();
         match effect {
             Effect::LoadNodes => self.call("nodes", nodes(head)),
-            Effect::ChangeNode(question) => {
-                let name = format!("node {}", question.peer_id);
-                self.call(name, change_node(head, question));
+            Effect::ChangeNode(change) => {
+                let name = format!("nodes {}", change.peer_ids.join(" "));
+                self.call(name, change_nodes(head, change));
             }
             Effect::LoadFunctions => self.call("functions", functions(head)),
             Effect::FollowCluster => self.start("cluster", cluster(head, self.events.clone())),
@@ -50,11 +50,30 @@ async fn nodes(head: Option<Functions>) -> Event {
     Event::Nodes(result, started.elapsed())
 }
 
-async fn change_node(head: Option<Functions>, question: NodeChange) -> Event {
-    let NodeChange { peer_id, patch } = question;
-    let call =
-        |head: Functions| async move { head.change_node(&peer_id, patch, Duration::ZERO).await };
-    Event::NodeChanged(ask(head, "change the node", call).await)
+/// Changes one node after another. A head that does not answer is not asked for the rest.
+async fn change_nodes(head: Option<Functions>, change: NodeChange) -> Event {
+    let (mut n_changed, mut failure) = (0, None);
+    for peer_id in &change.peer_ids {
+        let (peer_id, patch) = (peer_id.clone(), change.patch);
+        let call = |head: Functions| async move {
+            head.change_node(&peer_id, patch, Duration::ZERO).await
+        };
+        let result = ask(head.clone(), "change the node", call).await;
+        if change.group.is_none() {
+            return Event::NodeChanged(result);
+        }
+        match result {
+            Ok(_) => n_changed += 1,
+            Err(why) => {
+                let is_answered = why.status.is_some();
+                failure.get_or_insert(why);
+                if !is_answered {
+                    break;
+                }
+            }
+        }
+    }
+    Event::GroupChanged(GroupChange { change, n_changed, failure })
 }
 
 async fn functions(head: Option<Functions>) -> Event {

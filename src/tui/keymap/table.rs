@@ -76,6 +76,8 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(Layer::Cluster, &["s"], Action::Sort, "sort"),
     bind(Layer::Cluster, &["S"], Action::Reverse, ""),
     bind(Layer::Cluster, &["b"], Action::GroupNodes, ""),
+    bind(Layer::Cluster, &["space"], Action::FoldGroup, "fold"),
+    bind(Layer::Cluster, &["B"], Action::FoldGroups, "fold all"),
     bind(Layer::Cluster, &["n"], Action::NextMatch, "matches"),
     bind(Layer::Cluster, &["N"], Action::PreviousMatch, "matches"),
     bind(Layer::Cluster, &["left", "h"], Action::OutputLeft, "sideways"),

@@ -220,9 +220,7 @@ pub(crate) fn reach(state: &mut State, goal: Goal) {
         }
         Goal::Node(peer_id) => {
             show(state, Screen::Cluster);
-            state.cluster.filter.clear();
-            state.cluster.node = Some(peer_id);
-            state.cluster.focus = cluster::state::Pane::Nodes;
+            state.cluster.show_node(peer_id);
         }
         Goal::Function(id, method) => {
             show(state, Screen::Execute);

@@ -74,13 +74,25 @@ pub(crate) struct Node {
     pub(crate) exited: Option<Exit>,
 }
 
-/// A change of a node that the operator asks for.
+/// A change of one node, or of those of a group, that the operator asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct NodeChange {
-    /// The node's id.
-    pub(crate) peer_id: String,
-    /// What is changed of it.
+    /// The ids of the nodes.
+    pub(crate) peer_ids: Vec<String>,
+    /// What is changed of each.
     pub(crate) patch: NodePatch,
+    /// The group that was selected, and how many workers it has; none for a node alone.
+    pub(crate) group: Option<(String, usize)>,
+}
+
+/// Outcome of changing the nodes of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GroupChange {
+    /// What was asked.
+    pub(crate) change: NodeChange,
+    pub(crate) n_changed: usize,
+    /// Why the first one of the others was not changed.
+    pub(crate) failure: Option<Failure>,
 }
 
 /// All nodes known.

@@ -154,6 +154,15 @@ fn result_words(binding: &Bound, state: &State) -> &'static str {
         Action::Open if is_cluster && state.cluster.focus == cluster::state::Pane::Runs => {
             "results"
         }
+        Action::FoldGroup | Action::FoldGroups
+            if state.cluster.focus != cluster::state::Pane::Nodes
+                || state.cluster.grouped_by.is_none() =>
+        {
+            ""
+        }
+        Action::Open if is_cluster && state.cluster.is_group_selected(state.cluster_context()) => {
+            ""
+        }
         Action::Diff if look.is_diff => "output",
         Action::Diff if response.is_none_or(|response| response.results.len() < 2) => "",
         Action::NextOutput if response.is_none() => "",

@@ -82,6 +82,8 @@ fn the_cluster_screen_of_many_nodes() {
         check("cluster-many", &screen);
         screen.press("b b");
         check("cluster-grouped", &screen);
+        screen.press("home enter down");
+        check("cluster-unfolded", &screen);
     }
     let (width, height) = STATE_SIZE;
     let mut screen = Harness::ready(width, height);
@@ -89,6 +91,8 @@ fn the_cluster_screen_of_many_nodes() {
     screen.state.notices.clear();
     screen.press("down A");
     check_state("cluster-approve", &screen);
+    screen.press("n b b home c");
+    check_state("cluster-cordon-group", &screen);
 }
 
 #[test]

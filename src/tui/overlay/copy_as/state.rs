@@ -91,12 +91,11 @@ fn of_cluster(state: &State) -> Vec<(&'static str, String)> {
     }
 }
 
-/// The forms of the selected node; the table is of all of them.
+/// The forms of the selected node or group; the table is of all of them.
 fn of_node(state: &State) -> Option<Vec<(&'static str, String)>> {
     let nodes = state.cluster.nodes(state.cluster_context());
-    let node = nodes.get(state.cluster.node_idx(&nodes))?;
+    let node = state.cluster.node_idx(&nodes).and_then(|idx| nodes.get(idx));
     let bodies = state.nodes.listed.value().map_or(&[][..], Vec::as_slice);
-    let body = bodies.iter().find(|body| body.peer_id == node.peer_id);
     let row = |node: &crate::state::nodes::Node| {
         [
             node.peer_id.clone(),
@@ -109,13 +108,21 @@ fn of_node(state: &State) -> Option<Vec<(&'static str, String)>> {
     };
     let columns = &["peer_id", "role", "groups", "runs", "agreed", "addresses"];
     let table = Table::new(columns, nodes.iter().map(row));
-    Some(vec![
-        ("peer id", node.peer_id.clone()),
-        ("address", node.addresses.first().cloned().unwrap_or_default()),
-        ("JSON", body.and_then(|it| serde_json::to_string_pretty(it).ok()).unwrap_or_default()),
-        ("CSV of all nodes", table.text(false)),
-        ("curl", curl(&state.services.addresses, paths::NODES)),
-    ])
+    let mut forms = match node {
+        Some(node) => {
+            let body = bodies.iter().find(|body| body.peer_id == node.peer_id);
+            let json = body.and_then(|it| serde_json::to_string_pretty(it).ok());
+            vec![
+                ("peer id", node.peer_id.clone()),
+                ("address", node.addresses.first().cloned().unwrap_or_default()),
+                ("JSON", json.unwrap_or_default()),
+            ]
+        }
+        None => vec![("peer ids", state.cluster.selection(state.cluster_context())?)],
+    };
+    forms.push(("CSV of all nodes", table.text(false)));
+    forms.push(("curl", curl(&state.services.addresses, paths::NODES)));
+    Some(forms)
 }
 
 fn of_form(state: &State) -> Vec<(&'static str, String)> {

@@ -15,7 +15,10 @@ use crate::state::{
     stack::{Process, Stack},
 };
 
-use self::{grouping::NodeRow, node_form::NodeForm};
+use self::{
+    grouping::{Folds, NodeGroup, NodeRow},
+    node_form::NodeForm,
+};
 
 /// A pane of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
@@ -85,6 +88,10 @@ pub(crate) struct State {
     pub(crate) is_reversed: bool,
     /// The attribute that the nodes are grouped by, if by one.
     pub(crate) grouped_by: Option<String>,
+    /// Which of the groups are folded.
+    pub(crate) folds: Folds,
+    /// The title of the selected group; none while a node is selected.
+    pub(crate) group: Option<String>,
     /// The name of the selected local process; the first one if that is gone.
     pub(crate) process: Option<String>,
     /// The form that starts a node.
@@ -156,26 +163,83 @@ impl State {
 
     /// The rows of the table of `nodes`, which are in their order.
     pub(crate) fn node_rows(&self, nodes: &[Node]) -> Vec<NodeRow> {
-        grouping::rows(nodes, self.grouped_by.as_deref())
+        grouping::rows(nodes, self.grouped_by.as_deref(), &self.folds)
     }
 
-    /// The selected node.
+    /// Selects node `peer_id`, whatever hid it.
+    pub(crate) fn show_node(&mut self, peer_id: String) {
+        self.filter.clear();
+        self.folds = Folds::default();
+        self.group = None;
+        self.node = Some(peer_id);
+        self.focus = Pane::Nodes;
+    }
+
+    /// The selected node; none where a group is selected.
     pub(crate) fn selected_node(&self, known: ClusterContext<'_>) -> Option<Node> {
         let nodes = self.nodes(known);
-        let idx = self.node_idx(&nodes);
+        let idx = self.node_idx(&nodes)?;
         nodes.into_iter().nth(idx)
     }
 
-    /// The index of the selected node in `nodes`.
-    pub(crate) fn node_idx(&self, nodes: &[Node]) -> usize {
+    /// The index of the selected node in `nodes`; none where a group is selected.
+    pub(crate) fn node_idx(&self, nodes: &[Node]) -> Option<usize> {
+        let rows = self.node_rows(nodes);
+        match rows.get(self.row_idx(nodes, &rows)) {
+            Some(NodeRow::Node(idx)) => Some(*idx),
+            Some(NodeRow::Group(_)) | None => None,
+        }
+    }
+
+    /// The selected group, and its nodes.
+    pub(crate) fn selected_group(
+        &self,
+        known: ClusterContext<'_>,
+    ) -> Option<(NodeGroup, Vec<Node>)> {
+        let nodes = self.nodes(known);
+        let mut rows = self.node_rows(&nodes);
+        let idx = self.row_idx(&nodes, &rows);
+        match (idx < rows.len()).then(|| rows.swap_remove(idx)) {
+            Some(NodeRow::Group(group)) => {
+                let nodes = nodes.get(group.nodes.clone()).unwrap_or_default().to_vec();
+                Some((group, nodes))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the keys go to the nodes, and a group of them is selected.
+    pub(crate) fn is_group_selected(&self, known: ClusterContext<'_>) -> bool {
+        self.focus == Pane::Nodes && self.selected_group(known).is_some()
+    }
+
+    /// The index of the selected one of `rows`, which are those of `nodes`: that of the group of a
+    /// node that is folded away.
+    pub(crate) fn row_idx(&self, nodes: &[Node], rows: &[NodeRow]) -> usize {
         let is_selected = |node: &Node| Some(&node.peer_id) == self.node.as_ref();
-        nodes.iter().position(is_selected).unwrap_or(0)
+        let node_idx = nodes.iter().position(is_selected).unwrap_or(0);
+        let is_group = |row: &NodeRow| match row {
+            NodeRow::Group(group) => Some(&group.title) == self.group.as_ref(),
+            NodeRow::Node(_) => false,
+        };
+        let holds_node = |row: &NodeRow| match row {
+            NodeRow::Group(group) => group.is_folded && group.nodes.contains(&node_idx),
+            NodeRow::Node(idx) => *idx == node_idx,
+        };
+        let selected = rows.iter().position(is_group);
+        selected.or_else(|| rows.iter().position(holds_node)).unwrap_or(0)
     }
 
     /// The text that the copy action takes.
     pub(crate) fn selection(&self, known: ClusterContext<'_>) -> Option<String> {
         match self.focus {
-            Pane::Nodes => self.selected_node(known).map(|node| node.peer_id),
+            Pane::Nodes => match self.selected_group(known) {
+                Some((_, nodes)) => {
+                    let ids: Vec<String> = nodes.into_iter().map(|node| node.peer_id).collect();
+                    Some(ids.join("\n"))
+                }
+                None => self.selected_node(known).map(|node| node.peer_id),
+            },
             Pane::Runs => Some(self.results.selected(known.runs)?.request.function_id.clone()),
             Pane::Groups => self.results.text(known.runs),
             Pane::Processes => {
@@ -187,6 +251,9 @@ impl State {
     /// The selected local process: that of the selected node, where the nodes have the keys.
     pub(crate) fn selected_process(&self, stack: &Stack) -> Option<Process> {
         let processes = stack.processes();
+        if self.focus == Pane::Nodes && self.group.is_some() {
+            return None;
+        }
         if self.focus == Pane::Nodes
             && let Some(peer_id) = &self.node
         {

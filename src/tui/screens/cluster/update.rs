@@ -7,12 +7,15 @@ pub(crate) mod processes;
 
 use super::state::{
     ClusterContext, Pane, State,
-    grouping::{self, NodeRow},
+    grouping::{self, Folds, NodeGroup, NodeRow},
 };
 use crate::{
     action::Action,
     event::Target,
-    state::navigation::{Steps as _, moved},
+    state::{
+        navigation::{Steps as _, moved},
+        nodes::Node,
+    },
 };
 
 impl State {
@@ -31,7 +34,17 @@ impl State {
                 self.focus = Pane::Nodes;
                 let all = known.nodes.all(known.stack);
                 self.grouped_by = grouping::next_attribute(&all, self.grouped_by.as_deref());
+                self.group = None;
+                self.folds = Folds::of_nodes(all.len());
+                self.select_shown(known);
             }
+            Action::FoldGroup if self.focus == Pane::Nodes => self.fold(known),
+            Action::FoldGroups if self.grouped_by.is_some() => {
+                self.focus = Pane::Nodes;
+                self.folds.toggle_all();
+                self.select_shown(known);
+            }
+            Action::Open if self.is_group_selected(known) => self.fold(known),
             Action::Open if self.focus == Pane::Runs => self.focus = Pane::Groups,
             Action::NextOutput | Action::Diff | Action::Mark => {
                 self.results.take(action, known.runs, known.page);
@@ -62,13 +75,7 @@ impl State {
         match (pane, row) {
             (Pane::Nodes, Some(row)) => {
                 let nodes = self.nodes(known);
-                let idx = match self.node_rows(&nodes).get(row) {
-                    Some(NodeRow::Node(idx)) => Some(*idx),
-                    Some(NodeRow::Group(group)) => Some(group.first),
-                    None => None,
-                };
-                let node = idx.and_then(|idx| nodes.get(idx));
-                self.node = node.map(|node| node.peer_id.clone());
+                self.select_row(&nodes, self.node_rows(&nodes).get(row));
             }
             (Pane::Runs, Some(row)) => {
                 self.results.show_at(row, known.runs);
@@ -93,10 +100,42 @@ impl State {
 
     fn move_node(&mut self, action: Action, known: ClusterContext<'_>) {
         let nodes = self.nodes(known);
-        let idx = moved(action, self.node_idx(&nodes), nodes.len(), known.page);
-        if let Some(node) = idx.and_then(|idx| nodes.get(idx)) {
-            self.node = Some(node.peer_id.clone());
+        let rows = self.node_rows(&nodes);
+        let idx = moved(action, self.row_idx(&nodes, &rows), rows.len(), known.page);
+        if let Some(idx) = idx {
+            self.select_row(&nodes, rows.get(idx));
         }
+    }
+
+    /// Selects a row of the table of `nodes`.
+    fn select_row(&mut self, nodes: &[Node], row: Option<&NodeRow>) {
+        let (group, idx) = match row {
+            Some(NodeRow::Group(group)) => (Some(group.title.clone()), group.nodes.start),
+            Some(NodeRow::Node(idx)) => (None, *idx),
+            None => return,
+        };
+        self.group = group;
+        // The place to go back to where the group is gone.
+        self.node = nodes.get(idx).map(|node| node.peer_id.clone());
+    }
+
+    /// Selects the group of the selected node, where that is folded away.
+    fn select_shown(&mut self, known: ClusterContext<'_>) {
+        let nodes = self.nodes(known);
+        let rows = self.node_rows(&nodes);
+        self.select_row(&nodes, rows.get(self.row_idx(&nodes, &rows)));
+    }
+
+    /// Folds the selected group, or that of the selected node, which is selected then; or unfolds it.
+    fn fold(&mut self, known: ClusterContext<'_>) {
+        let nodes = self.nodes(known);
+        let rows = self.node_rows(&nodes);
+        let upto = rows.iter().take(self.row_idx(&nodes, &rows) + 1);
+        let group = upto.rev().find(|row| matches!(row, NodeRow::Group(_)));
+        if let Some(NodeRow::Group(NodeGroup { title, .. })) = group {
+            self.folds.toggle(title);
+        }
+        self.select_row(&nodes, group);
     }
 
     fn move_run(&mut self, action: Action, known: ClusterContext<'_>) {

@@ -1,11 +1,17 @@
-//! Nodes grouped by an attribute that they declare: rows of the table, with a sum over each group.
+//! Nodes grouped by an attribute that they declare: rows of the table, with a sum over each group,
+//! which may be folded.
+
+use std::{collections::BTreeSet, ops::Range};
 
 use crate::state::nodes::Node;
+
+/// The most nodes whose groups start unfolded: the sums of more would not be seen among them.
+const UNFOLDED_NODES_MAX: usize = 50;
 
 /// A row of the table of nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum NodeRow {
-    /// The head of a group, whose nodes follow.
+    /// The head of a group, whose nodes follow unless it is folded.
     Group(NodeGroup),
     /// A node, by its index.
     Node(usize),
@@ -16,9 +22,10 @@ pub(crate) enum NodeRow {
 pub(crate) struct NodeGroup {
     /// `zone=a`, or `zone` is missing.
     pub(crate) title: String,
-    /// The index of its first node.
-    pub(crate) first: usize,
-    pub(crate) n_nodes: usize,
+    /// The indices of its nodes.
+    pub(crate) nodes: Range<usize>,
+    /// Whether its nodes are not shown.
+    pub(crate) is_folded: bool,
     pub(crate) n_connected: usize,
     /// Nodes that get no work.
     pub(crate) n_withheld: usize,
@@ -28,9 +35,46 @@ pub(crate) struct NodeGroup {
     pub(crate) n_agreed: u64,
 }
 
+/// Which groups are folded.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Folds {
+    /// Whether all are that are not among the exceptions.
+    are_folded: bool,
+    /// The titles of the exceptions.
+    exceptions: BTreeSet<String>,
+}
+
+impl Folds {
+    /// What `n_nodes` that are grouped anew start with.
+    pub(crate) fn of_nodes(n_nodes: usize) -> Self {
+        Self { are_folded: n_nodes > UNFOLDED_NODES_MAX, exceptions: BTreeSet::new() }
+    }
+
+    /// Folds the group of `title`, or unfolds it.
+    pub(crate) fn toggle(&mut self, title: &str) {
+        if !self.exceptions.remove(title) {
+            self.exceptions.insert(title.to_owned());
+        }
+    }
+
+    /// Unfolds all if all are folded, or folds them.
+    pub(crate) fn toggle_all(&mut self) {
+        let are_folded = !(self.are_folded && self.exceptions.is_empty());
+        *self = Self { are_folded, exceptions: BTreeSet::new() };
+    }
+
+    fn is_folded(&self, title: &str) -> bool {
+        self.are_folded != self.exceptions.contains(title)
+    }
+}
+
 impl NodeGroup {
+    /// How many nodes it has.
+    pub(crate) fn n_nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
     fn add(&mut self, node: &Node) {
-        self.n_nodes += 1;
         self.n_connected += usize::from(node.is_connected == Some(true));
         self.n_withheld += usize::from(node.withheld_by.is_some());
         if let Some((n_slots, n_free)) = node.slots {
@@ -51,7 +95,7 @@ pub(super) fn gather(nodes: &mut [Node], name: &str) {
 }
 
 /// The rows of `nodes`, with a head for each value of attribute `name`, if they are grouped by one.
-pub(super) fn rows(nodes: &[Node], name: Option<&str>) -> Vec<NodeRow> {
+pub(super) fn rows(nodes: &[Node], name: Option<&str>, folds: &Folds) -> Vec<NodeRow> {
     let Some(name) = name else { return (0..nodes.len()).map(NodeRow::Node).collect() };
     let mut rows = Vec::new();
     let value = |node: &Node| node.attributes.get(name).cloned();
@@ -60,12 +104,13 @@ pub(super) fn rows(nodes: &[Node], name: Option<&str>) -> Vec<NodeRow> {
             Some(value) => format!("{name}={value}"),
             None => format!("no {name}"),
         };
-        let mut sum = NodeGroup { title, first: start, ..NodeGroup::default() };
+        let (is_folded, nodes) = (folds.is_folded(&title), start..start + group.len());
+        let mut sum = NodeGroup { title, nodes: nodes.clone(), is_folded, ..NodeGroup::default() };
         for node in group {
             sum.add(node);
         }
         rows.push(NodeRow::Group(sum));
-        rows.extend((start..start + group.len()).map(NodeRow::Node));
+        rows.extend(nodes.filter(|_| !is_folded).map(NodeRow::Node));
     }
     rows
 }

@@ -1,4 +1,5 @@
-//! What the operator decides of nodes: cordon, drain, approve and refuse them, after a question.
+//! What the operator decides of nodes: cordon, drain, approve and refuse them, after a question; all
+//! of a group where one is selected.
 
 use wire::{
     functions::NodeApproval,
@@ -10,7 +11,12 @@ use crate::{
     event::Effect,
     overlay::Overlay,
     screens::update::load_nodes,
-    state::{State, loadable::Failure, nodes::NodeChange},
+    state::{
+        State,
+        loadable::Failure,
+        nodes::{GroupChange, Node, NodeChange, Origin},
+    },
+    widget::format::counted,
 };
 
 /// Handles an action on the selected node.
@@ -22,28 +28,67 @@ pub(crate) fn act(state: &mut State, action: Action) {
         }
         return;
     }
-    let node = state.cluster.selected_node(state.cluster_context());
-    let Some(node) = node.filter(|node| !node.is_head()) else {
+    let context = state.cluster_context();
+    let (group, nodes) = match state.cluster.selected_group(context) {
+        Some((group, nodes)) => (Some(group.title), nodes),
+        None => (None, state.cluster.selected_node(context).into_iter().collect()),
+    };
+    let workers: Vec<Node> = nodes.into_iter().filter(|node| !node.is_head()).collect();
+    let group = group.map(|title| (title, workers.len()));
+    if workers.is_empty() {
         let detail = "select a worker in the table of nodes".to_owned();
         return state.notify_refused("no worker is selected".to_owned(), detail);
-    };
-    let patch = match action {
-        Action::CordonNode => {
-            NodePatch { cordoned: Some(!node.is_cordoned), ..NodePatch::default() }
-        }
-        Action::ApproveNode => {
-            NodePatch { approval: Some(NodeApproval::Approved), ..NodePatch::default() }
-        }
-        Action::RefuseNode => {
-            NodePatch { approval: Some(NodeApproval::Refused), ..NodePatch::default() }
-        }
-        _ => return,
-    };
-    let question = NodeChange { peer_id: node.peer_id, patch };
-    if patch.cordoned == Some(false) {
-        state.effects.push(Effect::ChangeNode(question));
+    }
+    let Some(patch) = patch(action, &workers) else { return };
+    let is_meant = |node: &&Node| group.is_none() || is_changed(node, patch);
+    let peer_ids: Vec<String> =
+        workers.iter().filter(is_meant).map(|node| node.peer_id.clone()).collect();
+    if peer_ids.is_empty() {
+        let title = group.map(|(title, _)| title).unwrap_or_default();
+        let text = format!("nothing to change: the nodes of {title} {}", outcome(patch));
+        return state.notify_refused(text, String::new());
+    }
+    let change = NodeChange { peer_ids, patch, group };
+    if patch.cordoned == Some(false) && change.group.is_none() {
+        state.effects.push(Effect::ChangeNode(change));
     } else {
-        state.open(Overlay::ConfirmNode(question));
+        state.open(Overlay::ConfirmNode(change));
+    }
+}
+
+/// What `action` changes of `workers`: those of which any is not cordoned are cordoned, others are
+/// uncordoned.
+fn patch(action: Action, workers: &[Node]) -> Option<NodePatch> {
+    let approval = |approval| NodePatch { approval: Some(approval), ..NodePatch::default() };
+    match action {
+        Action::CordonNode => {
+            let cordoned = workers.iter().any(|node| !node.is_cordoned);
+            Some(NodePatch { cordoned: Some(cordoned), ..NodePatch::default() })
+        }
+        Action::ApproveNode => Some(approval(NodeApproval::Approved)),
+        Action::RefuseNode => Some(approval(NodeApproval::Refused)),
+        _ => None,
+    }
+}
+
+/// Whether `patch` changes anything of `node`, which the head must know.
+fn is_changed(node: &Node, patch: NodePatch) -> bool {
+    let is_listed = node.origin != Origin::Seen;
+    is_listed
+        && match patch.approval {
+            None => patch.cordoned != Some(node.is_cordoned),
+            Some(NodeApproval::Refused) => node.withheld_by != Some("refused"),
+            Some(_) => matches!(node.withheld_by, Some("pending" | "refused")),
+        }
+}
+
+/// What nodes are once they are changed.
+const fn outcome(patch: NodePatch) -> &'static str {
+    match (patch.cordoned, patch.approval) {
+        (Some(true), _) => "are cordoned",
+        (_, Some(NodeApproval::Refused)) => "are refused",
+        (_, Some(_)) => "are approved",
+        _ => "are not cordoned",
     }
 }
 
@@ -64,6 +109,25 @@ pub(crate) fn on_changed(state: &mut State, result: Result<NodeDetail, Failure>)
                 n => format!("work orders that it still runs: {n}"),
             };
             state.notify(format!("{name} {what}"), detail);
+        }
+    }
+    load_nodes(state);
+}
+
+/// The nodes of a group were changed, or not all.
+pub(crate) fn on_group_changed(state: &mut State, outcome_of: GroupChange) {
+    let GroupChange { change, n_changed, failure } = outcome_of;
+    let title = change.group.map(|(title, _)| title).unwrap_or_default();
+    let n_asked = change.peer_ids.len();
+    match failure {
+        None => {
+            let nodes = counted(n_changed, "node");
+            state.notify(format!("{nodes} of {title} {}", outcome(change.patch)), String::new());
+        }
+        Some(failure) => {
+            let n_failed = n_asked.saturating_sub(n_changed);
+            let what = format!("change {n_failed} of {n_asked} nodes of {title}");
+            state.notify_failure(&Failure { what, ..failure });
         }
     }
     load_nodes(state);

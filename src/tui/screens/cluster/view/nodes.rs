@@ -29,7 +29,7 @@ use crate::{
         focus_if,
         hits::Hits,
         spinner, split_rows, strip,
-        table::{Cell, Column, Side, Table},
+        table::{Cell, Column, Side, Table, draw_facts},
         text_cut,
     },
     widget::{
@@ -101,7 +101,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let Frame { state, theme, tier } = frame;
     let cluster = &state.cluster;
     let nodes = cluster.nodes(state.cluster_context());
-    let selected = cluster.node_idx(&nodes);
+    let rows_shown = cluster.node_rows(&nodes);
+    let selected = cluster.row_idx(&nodes, &rows_shown);
     let focus = focus_if(is_focused(Pane::Nodes, frame));
     let inside =
         pane::Pane::new("Nodes").info(info(&nodes, frame)).focus(focus).draw(area, buf, theme);
@@ -118,11 +119,10 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     draw_filter(filter, buf, frame);
 
     let (columns, peer_width) = columns(rows.width, &nodes, cluster.grouped_by.is_some());
-    let rows_shown = cluster.node_rows(&nodes);
     let table = Table {
         columns: &columns,
         n_rows: rows_shown.len(),
-        selected: rows_shown.iter().position(|row| *row == NodeRow::Node(selected)),
+        selected: Some(selected).filter(|_| !rows_shown.is_empty()),
         pane: Pane::Nodes.number(),
     };
     table.draw(rows, buf, theme, hits, |row| match rows_shown.get(row) {
@@ -132,17 +132,47 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         }
         None => Vec::new(),
     });
-    let Some(node) = nodes.get(selected) else { return };
-    if has_detail {
+    let title = match rows_shown.get(selected) {
+        Some(NodeRow::Group(group)) => group.title.clone(),
+        Some(NodeRow::Node(idx)) => match nodes.get(*idx) {
+            Some(node) => state.stack.node_name(&node.peer_id).into_owned(),
+            None => return,
+        },
+        None => return,
+    };
+    let lower = if has_detail {
         let y = lower.y.saturating_sub(area.y);
-        let title = frame.state.stack.node_name(&node.peer_id).into_owned();
-        let area = area.intersection(buf.area);
-        pane::divider(buf, area, y, title, focus, theme);
-        let [_, lower] = split_rows(lower, 1);
-        draw_detail(lower, buf, frame, node);
+        pane::divider(buf, area.intersection(buf.area), y, title, focus, theme);
+        split_rows(lower, 1)[1]
     } else {
-        draw_short_detail(lower, buf, frame, node);
+        lower
+    };
+    match rows_shown.get(selected) {
+        Some(NodeRow::Group(group)) if has_detail => draw_facts(lower, buf, theme, &facts(group)),
+        Some(NodeRow::Group(group)) => {
+            let parts: Vec<String> = facts(group).into_iter().map(|(_, text)| text).collect();
+            let text = format!("{} · {}", group.title, parts.join(" · "));
+            text_cut(buf, lower, (0, 0), &text, theme.muted);
+        }
+        Some(NodeRow::Node(idx)) => {
+            let Some(node) = nodes.get(*idx) else { return };
+            let draw = if has_detail { draw_detail } else { draw_short_detail };
+            draw(lower, buf, frame, node);
+        }
+        None => {}
     }
+}
+
+/// What the nodes of a group have together.
+fn facts(group: &NodeGroup) -> Vec<(&'static str, String)> {
+    let NodeGroup { n_connected, n_withheld, n_slots, n_free, n_runs, .. } = *group;
+    let mut facts = vec![("nodes", format!("{n_connected} of {} connected", group.n_nodes()))];
+    if n_withheld > 0 {
+        facts.push(("out", format!("{n_withheld} get no work")));
+    }
+    facts.push(("slots", format!("{n_free} of {n_slots} slots free")));
+    facts.push(("runs", format::counted(usize::try_from(n_runs).unwrap_or(usize::MAX), "run")));
+    facts
 }
 
 /// The columns that fit into `width`, and the width of the peer ids among them.
@@ -247,7 +277,8 @@ fn group_cells(group: &NodeGroup, frame: Frame<'_>) -> Vec<Cell> {
     let theme = frame.theme;
     let bold = theme.text.add_modifier(Modifier::BOLD);
     let none = || (String::new(), theme.muted);
-    let NodeGroup { n_nodes, n_connected, n_withheld, n_slots, n_free, .. } = *group;
+    let NodeGroup { n_connected, n_withheld, n_slots, n_free, is_folded, .. } = *group;
+    let n_nodes = group.n_nodes();
     let withheld = match n_withheld {
         0 => String::new(),
         n => format!("{n} out"),
@@ -255,7 +286,7 @@ fn group_cells(group: &NodeGroup, frame: Frame<'_>) -> Vec<Cell> {
     let agree = Node { n_runs: group.n_runs, n_agreed: group.n_agreed, ..Node::default() };
     let agree = agree.agree_percent().map_or_else(String::new, |share| format!("{share:.0}%"));
     vec![
-        ('▾'.to_string(), theme.muted),
+        (if is_folded { "▸" } else { "▾" }.to_owned(), theme.muted),
         none(),
         (group.title.clone(), bold),
         (format!("{n_connected}/{n_nodes}"), theme.text),

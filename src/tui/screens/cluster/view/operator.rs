@@ -1,4 +1,4 @@
-//! Asks whether to change a node.
+//! Asks whether to change a node, or those of a group.
 
 use ratatui::text::Line;
 use wire::functions::NodeApproval;
@@ -13,9 +13,13 @@ use crate::{
 
 pub(crate) fn draw(on: Surface<'_>, question: &NodeChange) {
     let Frame { state, theme, .. } = on.frame;
-    let NodeChange { peer_id, patch } = question;
+    let NodeChange { peer_ids, patch, group } = question;
     let nodes = state.nodes.all(&state.stack);
-    let n_running = nodes.iter().find(|node| node.peer_id == *peer_id).map_or(0, |n| n.n_running);
+    let changed = nodes.iter().filter(|node| peer_ids.contains(&node.peer_id));
+    let n_running: usize = changed.map(|node| node.n_running).sum();
+    if let Some((title, n_nodes)) = group {
+        return draw_group(on, question, (title, *n_nodes), n_running);
+    }
     let (title, what, note) = match patch.approval {
         None => {
             let note = match n_running {
@@ -32,16 +36,46 @@ pub(crate) fn draw(on: Surface<'_>, question: &NodeChange) {
             ("Refuse?", "Give this node no work?", "Approve it to take that back.".to_owned())
         }
     };
+    let lines = vec![
+        Line::styled(what, theme.text),
+        Line::styled(peer_ids.concat(), theme.accent2),
+        Line::styled(note, theme.muted),
+    ];
+    ask(on, title, lines);
+}
+
+/// Asks whether to change nodes of the group of this title, which has so many.
+fn draw_group(
+    on: Surface<'_>,
+    question: &NodeChange,
+    (group, n_nodes): (&str, usize),
+    n_running: usize,
+) {
+    let theme = on.frame.theme;
+    let NodeChange { peer_ids, patch, .. } = question;
+    let (title, verb, note) = match (patch.cordoned, patch.approval) {
+        (Some(false), _) => ("Uncordon?", "Uncordon", "They get work again.".to_owned()),
+        (_, None) if n_running > 0 => (
+            "Cordon?",
+            "Cordon",
+            format!("They get no new work, and end what they run: {n_running}."),
+        ),
+        (_, None) => ("Cordon?", "Cordon", "They get no new work from this head.".to_owned()),
+        (_, Some(NodeApproval::Refused)) => {
+            ("Refuse?", "Refuse", "They get no work. Approve them to take that back.".to_owned())
+        }
+        (_, Some(_)) => ("Approve?", "Approve", "What they declare is their own word.".to_owned()),
+    };
+    let lines = vec![
+        Line::styled(format!("{verb} {} of {n_nodes} nodes?", peer_ids.len()), theme.text),
+        Line::styled(group.to_owned(), theme.accent2),
+        Line::styled(note, theme.muted),
+    ];
+    ask(on, title, lines);
+}
+
+fn ask(on: Surface<'_>, title: &'static str, lines: Vec<Line<'static>>) {
     let hints = [(Action::ConfirmNode, "do it "), (Action::Back, "leave it")];
-    Question {
-        title,
-        width: 62,
-        lines: vec![
-            Line::styled(what, theme.text),
-            Line::styled(peer_id.clone(), theme.accent2),
-            Line::styled(note, theme.muted),
-        ],
-        keys: on.frame.hints(Layer::ConfirmNode, &hints),
-    }
-    .draw(on);
+    let keys = on.frame.hints(Layer::ConfirmNode, &hints);
+    Question { title, width: 62, lines, keys }.draw(on);
 }

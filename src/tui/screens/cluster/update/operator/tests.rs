@@ -10,8 +10,8 @@ use crate::{
 };
 
 /// A screen on many nodes, and what it was asked for taken.
-fn many() -> Harness {
-    let mut screen = Harness::ready(160, 45);
+fn many((width, height): (u16, u16)) -> Harness {
+    let mut screen = Harness::ready(width, height);
     screen.take(Event::Nodes(Ok(harness::many_nodes()), Duration::ZERO));
     screen.state.notices.clear();
     screen.take_effects();
@@ -19,17 +19,18 @@ fn many() -> Harness {
 }
 
 /// The selected node.
-fn selected(screen: &Harness) -> crate::state::nodes::Node {
+fn selected(screen: &Harness) -> Node {
     screen.state.cluster.selected_node(screen.state.cluster_context()).unwrap()
 }
 
 fn change(peer_id: &str, patch: NodePatch) -> Effect {
-    Effect::ChangeNode(NodeChange { peer_id: peer_id.to_owned(), patch })
+    let peer_ids = vec![peer_id.to_owned()];
+    Effect::ChangeNode(NodeChange { peer_ids, patch, group: None })
 }
 
 #[test]
 fn cordoning_asks_first_and_uncordoning_does_not() {
-    let mut screen = many();
+    let mut screen = many((160, 45));
     screen.press("c");
     assert!(screen.state.overlays.is_empty(), "the head itself is selected");
     screen.press("down");
@@ -50,7 +51,7 @@ fn cordoning_asks_first_and_uncordoning_does_not() {
 
 #[test]
 fn approving_shows_the_whole_id_and_what_came_of_it() {
-    let mut screen = many();
+    let mut screen = many((160, 45));
     screen.type_text("/pending");
     screen.press("enter A");
     let id = selected(&screen).peer_id;
@@ -77,7 +78,7 @@ fn approving_shows_the_whole_id_and_what_came_of_it() {
 
 #[test]
 fn groups_sum_up_what_their_nodes_have() {
-    let mut screen = many();
+    let mut screen = many((160, 45));
     screen.press("b b");
     let cluster = &screen.state.cluster;
     let nodes = cluster.nodes(screen.state.cluster_context());
@@ -85,7 +86,7 @@ fn groups_sum_up_what_their_nodes_have() {
     let heads: Vec<(&str, usize, usize)> = rows
         .iter()
         .filter_map(|row| match row {
-            NodeRow::Group(group) => Some((&*group.title, group.n_nodes, group.n_withheld)),
+            NodeRow::Group(group) => Some((&*group.title, group.n_nodes(), group.n_withheld)),
             NodeRow::Node(_) => None,
         })
         .collect();
@@ -97,17 +98,120 @@ fn groups_sum_up_what_their_nodes_have() {
         ("no zone", 61, 10),
     ];
     assert_eq!(heads, want);
-    assert_eq!(rows.len(), nodes.len() + want.len());
-    // Keys move from node to node, and a click on a head selects its first one.
-    screen.press("home");
-    assert_eq!(selected(&screen).attributes["zone"], "a");
+    assert_eq!(rows.len(), want.len(), "all are folded");
     screen.press("b");
     assert_eq!(screen.state.cluster.grouped_by, None, "after the last attribute");
 }
 
 #[test]
+fn groups_of_many_nodes_are_folded_and_show_every_sum() {
+    for size in [(80, 24), (160, 45)] {
+        let mut screen = many(size);
+        screen.press("b b");
+        let shown = screen.text();
+        for title in ["zone=a", "zone=b", "zone=c", "zone=d", "no zone"] {
+            assert!(shown.contains(title), "`{title}` is not in\n{shown}");
+        }
+    }
+}
+
+#[test]
+fn keys_fold_a_group_and_all_of_them() {
+    let mut screen = many((160, 45));
+    let n_rows = |screen: &Harness| {
+        let nodes = screen.state.cluster.nodes(screen.state.cluster_context());
+        screen.state.cluster.node_rows(&nodes).len()
+    };
+    screen.press("b b home enter");
+    assert_eq!((n_rows(&screen), screen.state.is_zoomed), (65, false));
+    screen.press("down down");
+    assert_eq!(selected(&screen).attributes["zone"], "a");
+    screen.press("space");
+    assert_eq!(n_rows(&screen), 5, "a node's group is folded, too");
+    assert_eq!(screen.state.cluster.group.as_deref(), Some("zone=a"));
+    screen.press("space end");
+    assert_eq!((n_rows(&screen), screen.state.cluster.group.as_deref()), (65, Some("no zone")));
+    screen.press("B");
+    assert_eq!(n_rows(&screen), 5);
+    screen.press("B home down enter");
+    assert_eq!((n_rows(&screen), screen.state.is_zoomed), (306, true), "of a node it zooms");
+    screen.press("z B :");
+    screen.type_text("12D3KooWManyzz1W");
+    screen.press("enter");
+    assert!(selected(&screen).peer_id.contains("zz1W"), "the palette finds what was folded");
+    screen.take(Event::Nodes(Ok(harness::nodes()), Duration::ZERO));
+    assert_eq!(n_rows(&screen), 5, "four nodes of no zone below their head");
+}
+
+#[test]
+fn what_is_decided_of_a_group_is_decided_of_its_workers_after_a_question() {
+    let ask = |keys: &str| {
+        let mut screen = many((80, 24));
+        screen.press("b b home down down");
+        assert_eq!(screen.state.cluster.group.as_deref(), Some("zone=c"));
+        screen.press(keys);
+        screen
+    };
+    for (keys, question, n_nodes, patch) in [
+        (
+            "c",
+            "Cordon 50 of 60 nodes?",
+            50,
+            NodePatch { cordoned: Some(true), ..NodePatch::default() },
+        ),
+        (
+            "X",
+            "Refuse 60 of 60 nodes?",
+            60,
+            NodePatch { approval: Some(NodeApproval::Refused), ..NodePatch::default() },
+        ),
+    ] {
+        let mut screen = ask(keys);
+        assert!(screen.text().contains(question), "{}", screen.text());
+        assert_eq!(screen.take_effects(), [], "it asks first");
+        screen.press("n");
+        assert_eq!(screen.take_effects(), []);
+        screen.press(keys);
+        screen.press("y");
+        let asked = screen.take_effects();
+        let [Effect::ChangeNode(change)] = asked.as_slice() else { panic!("{asked:?}") };
+        let group = Some(("zone=c".to_owned(), 60));
+        assert_eq!((change.peer_ids.len(), change.patch, &change.group), (n_nodes, patch, &group));
+        let outcome = GroupChange { change: change.clone(), n_changed: n_nodes, failure: None };
+        screen.take(Event::GroupChanged(outcome.clone()));
+        assert!(screen.text().contains(&format!("{n_nodes} nodes of zone=c are")));
+        let why = "connection refused".to_owned();
+        let failure = Some(Failure { why, ..Failure::default() });
+        screen.take(Event::GroupChanged(GroupChange { n_changed: 20, failure, ..outcome }));
+        let want = format!("failed to change {} of {n_nodes} nodes of zone=c", n_nodes - 20);
+        assert!(screen.text().contains(&want), "{}", screen.text());
+        assert!(screen.take_effects().contains(&Effect::LoadNodes));
+    }
+    let mut screen = ask("A");
+    assert!(screen.text().contains("nothing to change"), "{}", screen.text());
+    screen.press("end A");
+    assert!(screen.text().contains("Approve 10 of 60 nodes?"), "{}", screen.text());
+}
+
+#[test]
+fn a_group_whose_workers_are_all_cordoned_is_uncordoned() {
+    let mut screen = many((160, 45));
+    let mut nodes = harness::many_nodes();
+    for node in &mut nodes {
+        node.cordoned = true;
+    }
+    screen.take(Event::Nodes(Ok(nodes), Duration::ZERO));
+    screen.press("b b home c");
+    assert!(screen.text().contains("Uncordon 60 of 60 nodes?"), "{}", screen.text());
+    screen.press("y");
+    let asked = screen.take_effects();
+    let [Effect::ChangeNode(change)] = asked.as_slice() else { panic!("{asked:?}") };
+    assert_eq!(change.patch.cordoned, Some(false));
+}
+
+#[test]
 fn nodes_are_found_by_what_they_declare() {
-    let mut screen = many();
+    let mut screen = many((160, 45));
     screen.type_text("/gpu=a100,zone=b");
     screen.press("enter");
     let nodes = screen.state.cluster.nodes(screen.state.cluster_context());
