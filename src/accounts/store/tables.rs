@@ -69,6 +69,7 @@ CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHO
 pub(super) const DATABASE: schema::Schema = schema::Schema {
     name: "accounts",
     version: 2,
+    views: "",
     tables: r"
 CREATE TABLE accounts (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -28,6 +28,7 @@ CREATE TABLE things (
     database: SharedSchema {
         name: "things",
         version: 1,
+        views: "",
         tables: "
 CREATE TABLE people (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL UNIQUE

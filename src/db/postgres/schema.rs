@@ -1,12 +1,21 @@
 //! The tables of a room, in a schema of their own, and the number of their format.
 
 use sqlx::{AssertSqlSafe, PgConnection};
+use task::causes::chain;
+use tracing::warn;
 
 use super::fault::{Fault, WorkError};
 
 /// The key of the lock under which one service of several creates the tables: any number will do, and
 /// this one is the letters `tript`.
 const CREATE_LOCK: i64 = 0x74_72_69_70_74;
+
+/// Before the statements of views, which may fail without the rest of the transaction. They wait for a
+/// reader of a view no longer than people notice, since other readers wait behind them.
+const BEGIN_VIEWS: &str = "SAVEPOINT views; SET LOCAL lock_timeout = 500;";
+
+/// After them: the rest of the transaction waits for locks as long as before.
+const END_VIEWS: &str = "SET LOCAL lock_timeout TO DEFAULT; RELEASE views";
 
 /// The tables of a room.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +26,9 @@ pub struct Schema {
     pub version: i32,
     /// The statements that create them in an empty schema.
     pub tables: &'static str,
+    /// The statements that create or replace views for people, and their functions; empty if there are
+    /// none. They are no part of the format.
+    pub views: &'static str,
 }
 
 /// Why tables were not opened.
@@ -62,12 +74,12 @@ impl Schema {
             self.create(connection).await?;
         }
         let (found, era): (i32, i64) =
-            sqlx::query_as("SELECT version, era FROM format").fetch_one(connection).await?;
-        if found == self.version {
-            Ok(era)
-        } else {
-            Err(SchemaError::Version { found: found.into(), known: self.version.into() })
+            sqlx::query_as("SELECT version, era FROM format").fetch_one(&mut *connection).await?;
+        if found != self.version {
+            return Err(SchemaError::Version { found: found.into(), known: self.version.into() });
         }
+        self.put_views(connection).await?;
+        Ok(era)
     }
 
     /// Whether there are tables. Read from the catalog: `to_regclass` goes on to say no, in a transaction
@@ -80,7 +92,7 @@ impl Schema {
 
     /// Creates the tables, unless another service did so meanwhile.
     async fn create(&self, connection: &mut PgConnection) -> Result<(), SchemaError> {
-        let Self { name, version, tables } = *self;
+        let Self { name, version, tables, .. } = *self;
         sqlx::query("SELECT pg_advisory_xact_lock($1)")
             .bind(CREATE_LOCK)
             .execute(&mut *connection)
@@ -99,6 +111,35 @@ impl Schema {
         let insert = "INSERT INTO format (version, era)
              VALUES ($1, hashtextextended(gen_random_uuid()::text, 0))";
         sqlx::query(insert).bind(version).execute(connection).await?;
+        Ok(())
+    }
+
+    /// Creates the views, or replaces those of another text, by the comment on the table `format`.
+    /// Nothing waits for them: they are left unchanged where the role may not change them, where the
+    /// database takes no writes, and while another service or a reader of a view is in the way.
+    async fn put_views(&self, connection: &mut PgConnection) -> Result<(), SchemaError> {
+        if self.views.is_empty() {
+            return Ok(());
+        }
+        let look =
+            "SELECT format('COMMENT ON TABLE format IS %L', 'views ' || md5($1)) FROM pg_class
+             WHERE oid = 'format'::regclass AND pg_has_role(relowner, 'USAGE')
+             AND current_setting('transaction_read_only') = 'off'
+             AND obj_description(oid, 'pg_class') IS DISTINCT FROM 'views ' || md5($1)";
+        let wanted: Option<String> =
+            sqlx::query_scalar(look).bind(self.views).fetch_optional(&mut *connection).await?;
+        let Some(comment) = wanted else { return Ok(()) };
+        let lock = "SELECT pg_try_advisory_xact_lock($1)";
+        if !sqlx::query_scalar(lock).bind(CREATE_LOCK).fetch_one(&mut *connection).await? {
+            return Ok(());
+        }
+        let Self { name, views, .. } = *self;
+        let put = format!("{BEGIN_VIEWS}{views};{comment};{END_VIEWS}");
+        if let Err(error) = sqlx::raw_sql(AssertSqlSafe(put)).execute(&mut *connection).await {
+            sqlx::raw_sql("ROLLBACK TO views").execute(connection).await?;
+            let cause = chain(&error);
+            warn!(cause, "the views of the schema {name} stay as they are: {cause}");
+        }
         Ok(())
     }
 }

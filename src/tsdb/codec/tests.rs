@@ -21,7 +21,7 @@ fn row() -> impl Strategy<Value = (i64, [Option<Value>; 4])> {
 }
 
 /// A block of rows in order, with unique timestamps.
-fn block() -> impl Strategy<Value = Block> {
+pub(crate) fn block() -> impl Strategy<Value = Block> {
     prop::collection::btree_map(0..200_i64, row(), 0..40).prop_map(|rows| {
         let mut block = Block::new(&DTYPES);
         for (second, (id, values)) in rows {
@@ -39,8 +39,49 @@ fn block() -> impl Strategy<Value = Block> {
     })
 }
 
+/// A block of a column of floats, another one near it and one of integers.
+pub(crate) fn numbers() -> impl Strategy<Value = Block> {
+    (0..6_u8, prop::collection::vec(any::<i64>(), 1..700)).prop_map(|(kind, values)| {
+        let n = values.len();
+        let floats: Vec<Option<f64>> = values
+            .iter()
+            .zip(0_i32..)
+            .map(|(value, idx)| match kind {
+                0 => Some(f64::from_bits(value.cast_unsigned())).filter(|value| value.is_finite()),
+                1 => Some(f64::from(i32::try_from(value % 1_000_000).unwrap()) / 100.0),
+                2 => Some(100.0 + f64::from(i32::try_from(value % 1000).unwrap()).sin()),
+                3 => Some(-0.0),
+                4 => (value % 3 != 0).then(|| f64::from(idx) * 1e-9),
+                _ => Some(f64::from(idx).powi(7) * if value % 2 == 0 { -1.0 } else { 1.0 }),
+            })
+            .collect();
+        let mut block = Block::new(&[Dtype::Float, Dtype::Float, Dtype::Integer]);
+        let micros = |value: &i64| value % 377_000_000_000_000_000;
+        let mut times: Vec<i64> = if kind % 2 == 0 {
+            (0..).step_by(60).take(n).collect()
+        } else {
+            values.iter().map(micros).collect()
+        };
+        times.sort_unstable();
+        block.times = times.iter().map(|micros| Timestamp::from_micros(*micros)).collect();
+        block.ids = match kind {
+            1 => vec![values[0]; n],
+            2 => (0..).take(n).map(|idx: i64| values[0].wrapping_add(idx * 3)).collect(),
+            _ => values.clone(),
+        };
+        block.created = values.iter().map(|value| Timestamp::from_micros(micros(value))).collect();
+        let near = floats.iter().map(|value| value.map(|value| value * 1.001)).collect();
+        block.columns = vec![
+            Series::Float(floats),
+            Series::Float(near),
+            Series::Integer(values.into_iter().map(Some).collect()),
+        ];
+        block
+    })
+}
+
 /// All ways in which a block is written.
-fn forms(block: &Block) -> [Encoded; 2] {
+pub(crate) fn forms(block: &Block) -> [Encoded; 2] {
     [Packing::Quick, Packing::Small].map(|packing| encode(block, 0..block.len(), packing))
 }
 
@@ -75,33 +116,11 @@ proptest! {
 
     #[test]
     fn any_numbers_survive_being_packed(
-        kind in 0..6_u8,
-        values in prop::collection::vec(any::<i64>(), 1..700),
+        block in numbers(),
         a in any::<prop::sample::Index>(),
         b in any::<prop::sample::Index>(),
     ) {
-        let n = values.len();
-        let floats: Vec<Option<f64>> = values.iter().zip(0_i32..).map(|(value, idx)| match kind {
-            0 => Some(f64::from_bits(value.cast_unsigned())).filter(|value| value.is_finite()),
-            1 => Some(f64::from(i32::try_from(value % 1_000_000).unwrap()) / 100.0),
-            2 => Some(100.0 + f64::from(i32::try_from(value % 1000).unwrap()).sin()),
-            3 => Some(-0.0),
-            4 => (value % 3 != 0).then(|| f64::from(idx) * 1e-9),
-            _ => Some(f64::from(idx).powi(7) * if value % 2 == 0 { -1.0 } else { 1.0 }),
-        }).collect();
-        let mut block = Block::new(&[Dtype::Float, Dtype::Float, Dtype::Integer]);
-        let micros = |value: &i64| value % 377_000_000_000_000_000;
-        let mut times: Vec<i64> = if kind % 2 == 0 { (0..).step_by(60).take(n).collect() } else { values.iter().map(micros).collect() };
-        times.sort_unstable();
-        block.times = times.iter().map(|micros| Timestamp::from_micros(*micros)).collect();
-        block.ids = match kind {
-            1 => vec![values[0]; n],
-            2 => (0..).take(n).map(|idx: i64| values[0].wrapping_add(idx * 3)).collect(),
-            _ => values.clone(),
-        };
-        block.created = values.iter().map(|value| Timestamp::from_micros(micros(value))).collect();
-        let near = floats.iter().map(|value| value.map(|value| value * 1.001)).collect();
-        block.columns = vec![Series::Float(floats), Series::Float(near), Series::Integer(values.into_iter().map(Some).collect())];
+        let n = block.len();
         let (a, b) = (a.index(n), b.index(n));
         let rows = a.min(b)..a.max(b);
         for packing in [Packing::Quick, Packing::Small] {

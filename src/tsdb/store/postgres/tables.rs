@@ -4,7 +4,8 @@ use db::postgres::schema::Schema;
 
 /// The tables and the number of their format, which grows with each change of them or of the bytes of
 /// chunks.
-pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 7, tables: TABLES };
+pub(super) const SCHEMA: Schema =
+    Schema { name: "datasets", version: 7, tables: TABLES, views: include_str!("views.sql") };
 
 /// The tables, in a schema of their own.
 ///
@@ -50,8 +51,8 @@ pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 7, tables:
 ///   `datasets` has the datasets placed on it, called by their numbers, `columns` copies, and `metadata` the
 ///   field alone that names the column to fold.
 ///
-/// The views are for people: `overview` has a line for each dataset, `bars` the single buckets. The
-/// columns of chunks are packed bit by bit, which SQL alone cannot undo.
+/// The views are for people: `overview` has a line for each dataset, `rows` and `bars` the rows and the
+/// buckets that are in this database, unpacked. Any opening replaces those of another text.
 const TABLES: &str = r#"
 CREATE TABLE datasets (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -229,27 +230,6 @@ CREATE TABLE moves (
     touched_at bigint NOT NULL
 );
 CREATE TABLE member (first_era bigint NOT NULL, place bigint NOT NULL);
-
-CREATE FUNCTION at(micros bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE
-    RETURN 'epoch'::timestamptz + micros * interval '1 microsecond';
-
-CREATE VIEW overview AS
-SELECT d.id, d.name, d.description, d.owner, h.revision, datasets.at(h.newest) AS newest,
-    coalesce(c.n, 0) + coalesce(s.n, 0)
-        + (SELECT count(*) FROM tail WHERE dataset = d.id AND NOT replaces) AS rows,
-    coalesce(c.bytes, 0) AS bytes_in_chunks, coalesce(s.bytes, 0) AS bytes_in_objects,
-    datasets.at(h.updated_at) AS updated_at
-FROM datasets d JOIN head h ON h.dataset = d.id LEFT JOIN LATERAL (
-    SELECT sum(n) AS n, sum(octet_length(times) + octet_length(body)) AS bytes
-    FROM chunks WHERE dataset = d.id AND resolution = 0
-) c ON true LEFT JOIN LATERAL (
-    SELECT sum(n) AS n, sum(bytes) AS bytes FROM segments WHERE dataset = d.id AND resolution = 0
-) s ON true;
-
-CREATE VIEW bars AS
-SELECT d.name, b.dataset, make_interval(secs => b.resolution) AS length, datasets.at(b.t) AS t,
-    b.open, b.high, b.low, b.close, b.volume, b.count
-FROM buckets b JOIN datasets d ON d.id = b.dataset;
 
 INSERT INTO tags (name, is_public) VALUES ('public', true);
 "#;

@@ -8,6 +8,7 @@ mod moves;
 mod removal;
 mod segments;
 mod servers;
+mod views;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -17,7 +17,7 @@ const COUNT_CHUNKS: &str = "SELECT count(*) FROM datasets.chunks WHERE resolutio
 const COUNT_SEGMENTS: &str = "SELECT count(*) FROM datasets.segments";
 
 /// Every chunk is old enough, and one alone worth an object.
-fn eager(objects: &Objects) -> ColdOptions {
+pub(super) fn eager(objects: &Objects) -> ColdOptions {
     ColdOptions {
         objects: objects.clone(),
         n_hot_chunks: 0,
@@ -28,14 +28,14 @@ fn eager(objects: &Objects) -> ColdOptions {
 }
 
 /// A store without its own maintenance, which would seal at a time of its own.
-fn open_cold(url: &str, options: ColdOptions) -> PostgresStore {
+pub(super) fn open_cold(url: &str, options: ColdOptions) -> PostgresStore {
     let mut store = PostgresStore::connect(&url.parse().unwrap()).unwrap();
     store.cold = Some(Cold::new(options));
     store
 }
 
 /// Seals what is old enough.
-async fn seal(store: &PostgresStore) -> Result<()> {
+pub(super) async fn seal(store: &PostgresStore) -> Result<()> {
     let (reply, answer) = oneshot::channel();
     let first = store.servers.first().connections.clone();
     let cold = store.cold.clone().unwrap();
@@ -96,7 +96,7 @@ fn any_order_of_deeds_gives_the_same_where_packing_ends_with_sealing() {
 }
 
 /// A dataset of many chunks, of a row every ten minutes.
-async fn create_long(store: &PostgresStore, name: &str) -> (DatasetId, BTreeMap<i64, f64>) {
+pub(super) async fn create_long(store: &PostgresStore, name: &str) -> (DatasetId, BTreeMap<i64, f64>) {
     let id = contract::create(store, contract::new_dataset(name)).await;
     let want: BTreeMap<i64, f64> =
         (0..10_240).map(|n| (i64::from(n) * 600, f64::from(n))).collect();
