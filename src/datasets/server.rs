@@ -55,13 +55,14 @@ use web::{
     middleware::{RequestOptions, add_layers},
     response::Created,
     serve::{BindError, bind, serve_by},
+    shared_check::SharedCheck,
 };
 use wire::{
     datasets::{Envelope, MessageBody},
     paths,
 };
 
-use self::error::ApiError;
+use self::{error::ApiError, health::Health};
 use crate::{
     Datasets, ReadOptions, ReplicaOptions,
     cold::{self, ColdStorage},
@@ -210,6 +211,7 @@ impl DatasetsService {
             group: group.clone(),
             inserts: body_limit::new_limit(),
             metadata_filters: options.metadata_filters,
+            health: Arc::default(),
         });
         let addresses = app.gate.options().addresses;
         let router = router(app, options.portal, &options.reader_sites);
@@ -279,6 +281,8 @@ pub(crate) struct Shared {
     /// The memory for bodies of inserts.
     pub(crate) inserts: KeyLimit,
     pub(crate) metadata_filters: MetadataFilters,
+    /// The checks of whether the service is well.
+    health: Arc<SharedCheck<Health>>,
 }
 
 /// All routes of the service, with those of `portal` outside the gate. Pages of `sites` may read the

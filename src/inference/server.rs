@@ -55,6 +55,7 @@ use web::{
     middleware::{RequestOptions, add_layers},
     open_files::streams_max,
     serve::{BindError, bind, serve_by},
+    shared_check::SharedCheck,
 };
 
 pub use self::consumer::Consumers;
@@ -136,6 +137,7 @@ struct Service {
     consumers: Arc<Consumers>,
     quota: WorkerQuota,
     description: Arc<LazyDescription>,
+    health: Arc<SharedCheck<Result<(), ApiError>>>,
     /// Room for endless answers.
     streams: Arc<Semaphore>,
     /// Endless answers end with it.
@@ -252,6 +254,7 @@ pub fn router(
         consumers: Arc::new(consumers),
         quota,
         description: Arc::new(LazyDescription::new(gate.options().limits, quota)),
+        health: Arc::default(),
         streams: Arc::new(Semaphore::new(streams_max())),
         group: group.clone(),
     };

@@ -3,7 +3,7 @@
 //! [`serve`] binds an address and serves a router until its group stops, [`middleware`] adds time
 //! and size limits and a log line to every request, [`auth`] reads the API key, [`host_names`] tells
 //! requests of this machine's programs from those of others, [`rate_limit`] limits how often
-//! something happens, [`open_files`] shares out file descriptors, [`extract`] reads bodies and
+//! something happens, [`shared_check`] checks for many at once, [`open_files`] shares out file descriptors, [`extract`] reads bodies and
 //! queries so that each room words its own refusals, [`mod@metrics`] counts, [`openapi`] describes
 //! an API and [`api_docs`] renders the description as a page. Deliberately absent: any endpoint, and
 //! the shape of an error body, which each document gives differently.
@@ -23,4 +23,5 @@ pub mod origin;
 pub mod rate_limit;
 pub mod response;
 pub mod serve;
+pub mod shared_check;
 pub mod tls;

@@ -22,12 +22,23 @@ const COLD: &str = "S3, with old rows";
         (status = 503, description = "A file does not answer, or was removed", body = HealthBody),
         (status = 507, description = "The disk is full: reads go on", body = HealthBody)))]
 pub(super) async fn get(State(app): State<App>) -> Response {
-    let time = app.clock.now().to_string();
-    let body = |status: &str, database: &str| HealthBody {
-        status: status.to_owned(),
-        time,
-        database: database.to_owned(),
-    };
+    let Health { code, status, database } = app.health.get(check(&app)).await;
+    let body =
+        HealthBody { status: status.to_owned(), time: app.clock.now().to_string(), database };
+    (code, Json(body)).into_response()
+}
+
+/// What was found of the service.
+#[derive(Debug, Clone)]
+pub(super) struct Health {
+    code: StatusCode,
+    status: &'static str,
+    database: String,
+}
+
+async fn check(app: &App) -> Health {
+    let health =
+        |code, status, database: &str| Health { code, status, database: database.to_owned() };
     let state = match app.datasets.check().await {
         Ok(()) => app.gate.keys().check_file().await.err().map(|error| match error {
             AccountsError::Full => "accounts: full",
@@ -35,7 +46,7 @@ pub(super) async fn get(State(app): State<App>) -> Response {
             _ => "accounts: disconnected",
         }),
         Err(_) if app.datasets.is_read_only() => {
-            return Json(body("degraded", "read-only")).into_response();
+            return health(StatusCode::OK, "degraded", "read-only");
         }
         Err(StoreError::Full) => Some("full"),
         Err(StoreError::Replaced) => Some("replaced"),
@@ -48,18 +59,18 @@ pub(super) async fn get(State(app): State<App>) -> Response {
                 lost.push(COLD.to_owned());
             }
             if lost.is_empty() {
-                return Json(body("healthy", "connected")).into_response();
+                return health(StatusCode::OK, "healthy", "connected");
             }
-            Json(body("degraded", &format!("lost: {}", lost.join(", ")))).into_response()
+            health(StatusCode::OK, "degraded", &format!("lost: {}", lost.join(", ")))
         }
         Some(state) => {
             let is_full = state.ends_with("full");
-            let status = if is_full {
+            let code = if is_full {
                 StatusCode::INSUFFICIENT_STORAGE
             } else {
                 StatusCode::SERVICE_UNAVAILABLE
             };
-            (status, Json(body("unhealthy", state))).into_response()
+            health(code, "unhealthy", state)
         }
     }
 }

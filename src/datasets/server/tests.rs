@@ -172,6 +172,7 @@ fn app_on(
         group: group.clone(),
         inserts: body_limit::new_limit(),
         metadata_filters: MetadataFilters::One,
+        health: Arc::default(),
     });
     (app, group)
 }

@@ -27,7 +27,7 @@ const RETRY_AFTER_SECONDS: u32 = 5;
 const INTERNAL: &str = "internal error";
 
 /// Why a request is refused, as the caller reads it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct ApiError {
     code: Code,
     message: String,

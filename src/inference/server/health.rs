@@ -15,11 +15,11 @@ pub(super) async fn get(
     Extension(gate): Extension<Gate>,
 ) -> Result<Json<ServiceHealth>, ApiError> {
     let inference = service.inference;
-    let checked = async {
+    let check = async {
         inference.check_file().await?;
-        Ok::<_, ApiError>(gate.keys().check_file().await?)
+        Ok(gate.keys().check_file().await?)
     };
-    let is_read_only = match checked.await {
+    let is_read_only = match service.health.get(check).await {
         Ok(()) => false,
         Err(_) if inference.is_read_only() => true,
         Err(error) => return Err(error),

@@ -1,0 +1,60 @@
+//! One check for all callers at about the same time, so that anybody may ask, however often.
+
+use std::time::Duration;
+
+use tokio::{sync::Mutex, time::Instant};
+
+/// How long an outcome holds: shorter than a balancer takes between two checks.
+const HOLDS_FOR: Duration = Duration::from_millis(500);
+
+/// The outcome of the last check, and the turn to check again.
+#[derive(Debug)]
+pub struct SharedCheck<T>(Mutex<Option<(T, Instant)>>);
+
+impl<T> Default for SharedCheck<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: Clone> SharedCheck<T> {
+    /// The outcome of the last check, or of `check` if that was too long ago. Other callers wait
+    /// meanwhile for its outcome. Cancel-safe if `check` is.
+    pub async fn get(&self, check: impl Future<Output = T>) -> T {
+        let mut last = self.0.lock().await;
+        match &*last {
+            Some((outcome, ended)) if ended.elapsed() < HOLDS_FOR => outcome.clone(),
+            _ => {
+                let outcome = check.await;
+                *last = Some((outcome.clone(), Instant::now()));
+                outcome
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use futures::future::join_all;
+    use tokio::time::{advance, sleep};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn callers_at_about_the_same_time_share_a_check() {
+        let n_checks = AtomicU32::new(0);
+        let check = async || {
+            sleep(Duration::from_secs(5)).await;
+            n_checks.fetch_add(1, Ordering::Relaxed) + 1
+        };
+        let shared = SharedCheck::default();
+        let many = async || join_all((0..9).map(|_| shared.get(check()))).await;
+        assert_eq!(many().await, [1; 9]);
+        advance(Duration::from_millis(499)).await;
+        assert_eq!(many().await, [1; 9]);
+        advance(Duration::from_millis(1)).await;
+        assert_eq!(many().await, [2; 9]);
+    }
+}
