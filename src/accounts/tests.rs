@@ -26,7 +26,7 @@ macro_rules! on_both {
     };
 }
 
-mod postgres;
+pub(crate) mod postgres;
 mod remote;
 mod sessions;
 

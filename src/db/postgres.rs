@@ -16,6 +16,8 @@ use std::{str::FromStr, sync::Arc};
 
 use sqlx::postgres::PgConnectOptions;
 
+pub use self::standbys::StandbyFigures;
+
 /// The address of a database, such as `postgres://user@host:5432/name`.
 ///
 /// What it leaves out comes from the variables and the password file that `psql` reads. It may hold a

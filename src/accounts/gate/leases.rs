@@ -13,7 +13,7 @@ use std::{
 use lru::LruCache;
 use model::timestamp::Timestamp;
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use web::rate_limit::CALLERS_MAX;
 
 use super::{
@@ -173,13 +173,15 @@ impl Leases {
         let n_bytes = leased.n_bytes.load(Ordering::Relaxed);
         let ask = Ask { limits, n_wanted, n_unused, unused_day: lease.day, n_bytes };
         let started = Instant::now();
-        let grant = self.accounts.lease(format!("{} {consumer}", self.service), ask).await;
+        // What is leased after all is lost.
+        let granting = self.accounts.lease(format!("{} {consumer}", self.service), ask);
+        let grant = timeout(GRANTED_WITHIN, granting).await;
         let obtained = Instant::now();
         let grant = match grant {
-            Ok(grant) if obtained.duration_since(started) <= GRANTED_WITHIN => grant,
+            Ok(Ok(grant)) if obtained.duration_since(started) <= GRANTED_WITHIN => grant,
             late => {
                 lease.failed = Some(obtained);
-                let late = late.err().unwrap_or_else(|| {
+                let late = late.ok().and_then(Result::err).unwrap_or_else(|| {
                     AccountsError::Unreachable("it did not answer in time".into())
                 });
                 return Err(Refusal::Failed(late));

@@ -3,7 +3,7 @@
 //! One of them writes at a time, as to a file: changes of accounts are few, and what one has read holds
 //! until it commits.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use db::postgres::{
     DatabaseUrl,
@@ -34,6 +34,9 @@ const CONNECTIONS: ConnectionsOptions = ConnectionsOptions {
     era: None,
 };
 
+/// How long a key, or what else an account has, may be looked up: each request waits for that.
+const FOUND_WITHIN: Duration = Duration::from_secs(5);
+
 /// A write that changes nothing.
 const CHECK: &str = "UPDATE keys_version SET version = version WHERE false";
 
@@ -56,6 +59,7 @@ impl DatabaseStore {
     /// Connects, and creates the tables if they are missing.
     pub(crate) async fn open(url: &DatabaseUrl) -> Result<Self, AccountsError> {
         let connections = Connections::new(url, CONNECTIONS, Handle::current());
+        let connections = connections.reading_within(FOUND_WITHIN);
         connections.write(|c| tables::DATABASE.open(c).boxed()).await?;
         Ok(Self { connections, tasks: Group::default() })
     }

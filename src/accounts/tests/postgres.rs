@@ -1,11 +1,15 @@
 //! Accounts in a database that goes away, or is another one.
 
+use std::future::pending;
+
 use axum::{Router, body::Body, extract::Request, http::header::RETRY_AFTER, routing::get};
-use db::postgres::DatabaseUrl;
+use futures::FutureExt as _;
 use task::group::Group;
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
+    sync::watch,
+    time::Instant,
 };
 use tower::ServiceExt as _;
 
@@ -25,23 +29,39 @@ async fn end_connections(url: &str) {
     run_sql(url, sql).await;
 }
 
-/// Passes connections on to the server until its tasks are stopped: the address to connect to.
-async fn start_line(url: &str, group: &Group) -> DatabaseUrl {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let (start, rest) = url.rsplit_once('@').unwrap();
-    let (server, name) = rest.split_once('/').unwrap();
-    let (server, connections) = (server.to_owned(), group.clone());
-    group.spawn("line", async move {
-        while let Ok((mut near, _)) = listener.accept().await {
-            let server = server.clone();
-            connections.spawn("connection", async move {
-                let mut far = TcpStream::connect(server).await.unwrap();
-                drop(copy_bidirectional(&mut near, &mut far).await);
-            });
-        }
-    });
-    format!("{start}@127.0.0.1:{port}/{name}").parse().unwrap()
+/// What passes connections on to the server: the address to connect to, and whether it is silent, as a
+/// line to a server that hangs is.
+pub(crate) struct Line {
+    pub(crate) near: String,
+    pub(crate) is_silent: watch::Sender<bool>,
+    group: Group,
+}
+
+impl Line {
+    pub(crate) async fn start(url: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (start, rest) = url.rsplit_once('@').unwrap();
+        let (server, name) = rest.split_once('/').unwrap();
+        let (server, group) = (server.to_owned(), Group::default());
+        let connections = group.clone();
+        let (is_silent, silent) = watch::channel(false);
+        group.spawn("line", async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                let (server, mut silent) = (server.clone(), silent.clone());
+                connections.spawn("connection", async move {
+                    let mut far = TcpStream::connect(server).await.unwrap();
+                    tokio::select! {
+                        biased;
+                        () = silent.wait_for(|is_silent| *is_silent).map(drop) => pending().await,
+                        _ = copy_bidirectional(&mut near, &mut far) => {}
+                    }
+                });
+            }
+        });
+        let near = format!("{start}@127.0.0.1:{port}/{name}");
+        Self { near, is_silent, group }
+    }
 }
 
 #[tokio::test]
@@ -107,32 +127,73 @@ fn refuse(refusal: Refusal) -> axum::response::Response {
     axum::response::Response::builder().status(status).body(body).unwrap()
 }
 
-#[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
-async fn while_the_database_is_away_no_key_is_refused_for_good() {
-    let (_, url) = new_database().await;
-    let line = Group::default();
-    let near = start_line(&url, &line).await;
-    let accounts = Accounts::connect(&near, clock()).await.unwrap();
+/// The accounts of a service whose database is at `near`, its router, and a key that it accepts.
+async fn start_service(near: &str) -> (Accounts, Router, ApiKey) {
+    let accounts = Accounts::connect(&near.parse().unwrap(), clock()).await.unwrap();
     let gate = Gate::new(accounts.clone(), GateOptions::unlimited(), clock());
     let router = Router::new().route("/", get(async || "let in"));
     let router = gate.wrap(router, GateMessages { refuse, key_in_query: &[] });
     let (_, key) = accounts.create_key("a client").await.unwrap();
-    let strange = ApiKey::from_random([7; 12]);
     assert_eq!(ask(&router, &key).await, (200, None));
-    assert_eq!(ask(&router, &strange).await, (401, None));
-    line.shutdown().await;
+    (accounts, router, key)
+}
+
+/// Asks with both keys while the database does not answer: the first request waits for it, those after
+/// it do not.
+async fn check_refusals(router: &Router, [key, strange]: [&ApiKey; 2]) {
     wait_out_the_cache().await;
     // Waiting for a connection takes no time.
     tokio::time::pause();
     let come_again = Some("5".to_owned());
-    assert_eq!(ask(&router, &strange).await, (503, come_again.clone()));
-    let many = (0..100).map(|_| ask(&router, &key));
-    let began = tokio::time::Instant::now();
+    let began = Instant::now();
+    assert_eq!(ask(router, strange).await, (503, come_again.clone()));
+    let many = (0..100).map(|_| ask(router, key));
     for answer in futures::future::join_all(many).await {
         assert_eq!(answer, (503, come_again.clone()));
     }
-    // Requests that wait for the same query fail with it.
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert!(began.elapsed() <= Duration::from_secs(10), "{:?}", began.elapsed());
+    // By now it is known.
+    tokio::time::advance(Duration::from_secs(5)).await;
+    for _ in 0..20 {
+        let began = Instant::now();
+        assert_eq!(ask(router, key).await, (503, come_again.clone()));
+        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
     tokio::time::resume();
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn while_the_database_is_away_no_key_is_refused_for_good() {
+    let (_, url) = new_database().await;
+    let line = Line::start(&url).await;
+    let (_, router, key) = start_service(&line.near).await;
+    let strange = ApiKey::from_random([7; 12]);
+    assert_eq!(ask(&router, &strange).await, (401, None));
+    line.group.shutdown().await;
+    check_refusals(&router, [&key, &strange]).await;
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_database_that_hangs_is_waited_for_once_and_used_again() {
+    let (_, url) = new_database().await;
+    let line = Line::start(&url).await;
+    let (accounts, router, key) = start_service(&line.near).await;
+    line.is_silent.send_replace(true);
+    tokio::time::pause();
+    let began = Instant::now();
+    let error = accounts.create_key("another client").await.unwrap_err();
+    assert!(matches!(error, AccountsError::Unreachable(_)), "{error}");
+    assert!(began.elapsed() <= Duration::from_secs(10), "{:?}", began.elapsed());
+    tokio::time::resume();
+    check_refusals(&router, [&key, &ApiKey::from_random([7; 12])]).await;
+    line.is_silent.send_replace(false);
+    let is_back = async {
+        while ask(&router, &key).await != (200, None) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), is_back).await.unwrap();
 }

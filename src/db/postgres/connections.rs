@@ -8,7 +8,9 @@
 //! "page of 250 in PostgreSQL" and "ingest in PostgreSQL" of the bench `figures` of `tsdb`.
 
 mod at_hand;
+mod check;
 mod identity;
+mod reach;
 
 use std::{
     ops::{Deref, DerefMut},
@@ -29,15 +31,15 @@ use tokio::{
     runtime::Handle,
     select,
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, timeout},
+    time::Instant,
 };
-use tracing::{info, warn};
+use tracing::warn;
 
-pub use self::identity::WrongDatabase;
-use self::{at_hand::AtHand, identity::Identity};
+use self::{at_hand::AtHand, identity::Identity, reach::Reach};
+pub use self::{identity::WrongDatabase, reach::Figures};
 use super::{
     DatabaseUrl,
-    fault::{WorkError, is_lost, timed_out},
+    fault::{WorkError, is_lost},
     standbys::{POSITION_SQL, Position, Server, Standby, Standbys},
     unanswered::wait_for_answer,
     work::{Ending, Job, OnceJob, Work, is_lost_in, is_unreachable},
@@ -47,9 +49,10 @@ use super::{
 /// than its client waits.
 const ACQUIRE_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long a transaction may take from end to end. The server ends a statement sooner; this is for a
-/// server that does not respond at all.
-const DONE_WITHIN: Duration = Duration::from_secs(40);
+/// How long a transaction may take from end to end: less than a client waits, so that it learns why.
+/// The server ends a statement sooner; this is for a server that does not respond at all. Then a commit
+/// may have been made, which its writer learns by sending it again.
+pub const DONE_WITHIN: Duration = Duration::from_secs(25);
 
 /// The same on a standby: the primary does what one does not do soon.
 const STANDBY_WITHIN: Duration = Duration::from_secs(2);
@@ -65,7 +68,7 @@ pub const LOOKS_MAX: u32 = 1;
 /// Single statements are transactions like those of [`BEGIN_WRITE`].
 const SETTINGS: [(&str, &str); 6] = [
     ("default_transaction_isolation", "read committed"),
-    ("statement_timeout", "30000"),
+    ("statement_timeout", "20000"),
     ("lock_timeout", "10000"),
     ("idle_in_transaction_session_timeout", "15000"),
     ("plan_cache_mode", "force_generic_plan"),
@@ -86,11 +89,6 @@ const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 /// The same for a long one, which may wait for its reader. It holds no lock that a writer needs.
 const BEGIN_LONG_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = 0";
 
-/// Takes a megabyte of the disk until the transaction ends, for which no standby is waited for.
-const TRY_SPACE: &str = "SET LOCAL synchronous_commit = local;
-    CREATE TEMP TABLE space_trial ON COMMIT DROP AS
-    SELECT repeat('x', 1000) FROM generate_series(1, 1000)";
-
 /// Handle to the connections. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Connections {
@@ -101,8 +99,9 @@ pub struct Connections {
     writers: Arc<Semaphore>,
     /// Whether a write found the server's disk full, and no check has found space since.
     is_full: Arc<AtomicBool>,
-    /// How long a transaction may take.
-    done_within: Duration,
+    /// How long a read may take.
+    read_within: Duration,
+    reach: Arc<Reach>,
     /// `None` where any database will do.
     identity: Option<Arc<Identity>>,
     standbys: Option<Arc<Standbys<Connections>>>,
@@ -171,7 +170,7 @@ impl Connections {
         url: &DatabaseUrl,
         options: ConnectionsOptions,
         runtime: Handle,
-        done_within: Duration,
+        read_within: Duration,
     ) -> Self {
         let ConnectionsOptions { schema, n_max, n_writers, era } = options;
         let identity = era.map(Identity::new);
@@ -183,7 +182,7 @@ impl Connections {
         let _context = runtime.enter();
         let pool = PgPoolOptions::new()
             .max_connections(n_max)
-            .acquire_timeout(ACQUIRE_WITHIN.min(done_within))
+            .acquire_timeout(ACQUIRE_WITHIN.min(read_within))
             .idle_timeout(IDLE_FOR)
             // `begin` tells as well, without a round trip more.
             .test_before_acquire(false)
@@ -198,11 +197,18 @@ impl Connections {
                 .boxed()
             })
             .connect_lazy_with(connect);
-        let (connections, unanswered) = Default::default();
-        let at_hand = Arc::new(AtHand { connections, runtime, unanswered });
+        let (connections, tasks) = Default::default();
+        let at_hand = Arc::new(AtHand { connections, runtime, tasks });
         let writers = Arc::new(Semaphore::new(n_writers));
-        let is_full = Arc::default();
-        Self { pool, at_hand, n_max, writers, is_full, done_within, identity, standbys: None }
+        let (is_full, reach) = (Arc::default(), Reach::new(url.to_string()));
+        let standbys = None;
+        Self { pool, at_hand, n_max, writers, is_full, read_within, reach, identity, standbys }
+    }
+
+    /// The same, whose reads may take so long on the primary.
+    #[must_use]
+    pub fn reading_within(self, limit: Duration) -> Self {
+        Self { read_within: limit, ..self }
     }
 
     /// Runs `work`, which sees one snapshot; again on another connection where one was lost, and on a
@@ -323,14 +329,14 @@ impl Connections {
             };
             for _ in 0..self.n_max {
                 let done = async { begin().await?.run(job).await };
-                match timeout(self.done_within, done).await {
-                    Ok(ended) if is_lost_in(&ended) => {}
-                    Ok(ended) => return ended,
-                    Err(_) => return Err(timed_out()),
+                // What took all its time does not get it again.
+                let started = Instant::now();
+                let ended = self.within(self.read_within, done).await;
+                if !is_lost_in(&ended) || started.elapsed() >= self.read_within {
+                    return ended;
                 }
             }
-            let done = async { begin().await?.run(job).await };
-            timeout(self.done_within, done).await.unwrap_or_else(|_| Err(timed_out()))
+            self.within(self.read_within, async { begin().await?.run(job).await }).await
         }
         .boxed()
     }
@@ -356,41 +362,7 @@ impl Connections {
         async move {
             let done =
                 async { self.begin(begin, Some(self.permit_write().await?)).await?.run(job).await };
-            timeout(DONE_WITHIN, done).await.unwrap_or_else(|_| Err(timed_out()))
-        }
-        .boxed()
-    }
-
-    /// Tests whether the database takes writes by `sql`, which changes nothing; after a write that
-    /// found its disk full also by one of a megabyte, which is undone. It needs no permit, since it waits
-    /// for no standby.
-    ///
-    /// # Errors
-    /// That of the database.
-    pub async fn check<E: WorkError>(&self, sql: &'static str) -> Result<(), E> {
-        Ok(self.check_writes(sql).await?)
-    }
-
-    fn check_writes(&self, sql: &'static str) -> BoxFuture<'_, Result<(), sqlx::Error>> {
-        async move {
-            let was_full = self.is_full.load(Ordering::Relaxed);
-            let check = OnceJob::new(|c| {
-                async move {
-                    if was_full {
-                        sqlx::raw_sql(TRY_SPACE).execute(&mut *c).await?;
-                    }
-                    sqlx::raw_sql(sql).execute(c).await?;
-                    Ok::<_, sqlx::Error>(())
-                }
-                .boxed()
-            });
-            let done = async { self.begin(Some(BEGIN_WRITE), None).await?.run(&check).await };
-            let ended = timeout(DONE_WITHIN, done).await.unwrap_or_else(|_| Err(timed_out()));
-            check.into_result(ended)?;
-            if was_full && self.is_full.swap(false, Ordering::Relaxed) {
-                info!("the database's disk has space again");
-            }
-            Ok(())
+            self.within(DONE_WITHIN, done).await
         }
         .boxed()
     }
@@ -457,11 +429,6 @@ impl Connections {
         self.begin_read(None)
     }
 
-    async fn permit_write(&self) -> Result<OwnedSemaphorePermit, sqlx::Error> {
-        let permit = timeout(ACQUIRE_WITHIN, Arc::clone(&self.writers).acquire_owned()).await;
-        permit.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::PoolClosed)
-    }
-
     async fn begin(
         &self,
         sql: Option<&'static str>,
@@ -469,10 +436,11 @@ impl Connections {
     ) -> Result<Transaction, sqlx::Error> {
         // Each of the idle connections may have been lost with the server.
         let mut n_left = self.n_max;
+        self.check_reach().await?;
         loop {
             let connection = match self.at_hand.take() {
                 Some(connection) => connection,
-                None => (self.pool.acquire().await?, Instant::now()),
+                None => (self.acquire().await?, Instant::now()),
             };
             let mut transaction = Transaction {
                 connection: Some(connection),
@@ -580,10 +548,13 @@ impl DerefMut for Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        let Connections { pool, at_hand, n_max, .. } = &self.connections;
+        let Connections { pool, at_hand, n_max, reach, .. } = &self.connections;
         // A task returns or closes the connection.
         let _context = at_hand.runtime.enter();
         let Some((mut connection, since)) = self.connection.take() else { return };
+        if self.is_clean {
+            reach.note_answer();
+        }
         // Else a caller may wait for one that comes back to the pool.
         let is_spare = pool.num_idle() > 0 || pool.size() < *n_max;
         match self.writer.take() {
@@ -591,7 +562,7 @@ impl Drop for Transaction {
             _ if self.is_clean => {}
             Some(permit) => {
                 let wait = wait_for_answer(connection, permit, pool.clone());
-                at_hand.unanswered.spawn("unanswered write", wait);
+                at_hand.tasks.spawn("unanswered write", wait);
             }
             None => connection.close_on_drop(),
         }

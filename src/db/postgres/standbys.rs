@@ -108,6 +108,24 @@ struct State {
     is_complete: bool,
 }
 
+/// How many standbys there are, by how they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StandbyFigures {
+    /// Those that serve reads.
+    pub n_used: u64,
+    /// Those that are too far behind the primary for that.
+    pub n_behind: u64,
+    /// Those that do not answer, or are no standbys of this database.
+    pub n_lost: u64,
+}
+
+impl State {
+    /// Whether reads that may be a little behind are tried on it, where the primary's log ends at `end`.
+    const fn keeps_up(self, end: i64) -> bool {
+        self.is_trusted && end.saturating_sub(self.replayed) <= BEHIND_BYTES_MAX
+    }
+}
+
 impl<S> Standby<S> {
     /// The standby at `place`, with connections for reads, and those to look at it.
     pub(super) fn new(place: String, reads: S, looks: S) -> Self {
@@ -137,10 +155,7 @@ impl<S: Server> Standbys<S> {
         let end = known.lock().end;
         let first = next.fetch_add(1, Ordering::Relaxed);
         let in_turn = all.iter().cycle().skip(first % all.len().max(1)).take(all.len());
-        let mut up = in_turn.filter(|standby| {
-            let State { is_trusted, replayed, .. } = *standby.state.lock();
-            is_trusted && end.saturating_sub(replayed) <= BEHIND_BYTES_MAX
-        });
+        let mut up = in_turn.filter(|standby| standby.state.lock().keeps_up(end));
         up.next().map(|standby| &standby.reads)
     }
 
@@ -174,6 +189,22 @@ impl<S: Server> Standbys<S> {
                 return std::future::pending().await;
             }
         }
+    }
+
+    /// How the standbys are.
+    pub(super) fn figures(&self) -> StandbyFigures {
+        let end = self.shared.known.lock().end;
+        let mut figures = StandbyFigures::default();
+        for standby in &self.shared.all {
+            let state = *standby.state.lock();
+            let n = match (state.is_up, state.keeps_up(end)) {
+                (_, true) => &mut figures.n_used,
+                (true, false) => &mut figures.n_behind,
+                (false, false) => &mut figures.n_lost,
+            };
+            *n += 1;
+        }
+        figures
     }
 
     /// Uses a standby no more until it was looked at and is well.

@@ -54,7 +54,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use db::postgres::{
     DatabaseUrl,
-    connections::{Connections, ConnectionsOptions},
+    connections::{Connections, ConnectionsOptions, DONE_WITHIN},
 };
 use futures::future::{BoxFuture, FutureExt as _, ready};
 use model::{
@@ -108,7 +108,7 @@ const THREADS: usize = 2;
 
 /// How long a step of a long read may take, such as reading a chunk. The server ends a statement sooner;
 /// this is for one that does not respond at all.
-const STEP_WITHIN: Duration = Duration::from_secs(40);
+const STEP_WITHIN: Duration = DONE_WITHIN;
 
 /// A write that changes nothing.
 const CHECK: &str = "UPDATE format SET version = version WHERE false";

@@ -182,6 +182,24 @@ def lose(how, data, control):
     raise AssertionError("the server did not start again")
 
 
+def pause(service, data):
+    """Has the server hang for a while: the first request waits some seconds for it, those after it do not."""
+    pid = (data / "postmaster.pid").read_text().splitlines()[0]
+    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    for one in [pid, *children]:
+        os.kill(int(one), signal.SIGSTOP)
+    for within_s in [10, 2, 2]:
+        began = time.monotonic()
+        status, headers, text = service.call("GET", "/api/datasets/")
+        took_s = time.monotonic() - began
+        assert status == 503 and "Retry-After" in headers, (status, text)
+        assert took_s < within_s, f"503 after {took_s:.1f} s"
+        print(f"a server that hangs: 503 after {took_s:.1f} s")
+        wait_until(lambda: service.call("GET", "/health")[0] == 503, "the service is not healthy")
+    for one in [pid, *children]:
+        os.kill(int(one), signal.SIGCONT)
+
+
 def check(service, data, control):
     datasets = [service.create(f"lost {n}") for n in range(N_DATASETS)]
     stop = threading.Event()
@@ -193,13 +211,13 @@ def check(service, data, control):
     ]
     for writer in writers:
         writer.start()
-    for how in ["killed", "fast", "immediate", "killed"]:
+    for how in ["killed", "fast", "paused", "immediate", "killed"]:
         wanted = [writer.n_batches + 10 for writer in writers]
         wait_until(
             lambda: all(w.n_batches >= n or w.fault for w, n in zip(writers, wanted)), "writers go on"
         )
         n_refused = sum(writer.n_refused for writer in writers)
-        lose(how, data, control)
+        pause(service, data) if how == "paused" else lose(how, data, control)
         wait_until(lambda: service.call("GET", "/health")[0] == 200, "the service is healthy again")
         refused = sum(writer.n_refused for writer in writers) - n_refused
         print(f"server lost ({how}): {refused} inserts were answered 503 and sent again")

@@ -1,7 +1,7 @@
 //! Limits that several services on one database share.
 
 use super::*;
-use crate::tests::Place;
+use crate::tests::{Place, postgres::Line};
 
 /// One of several services on a database: its gate, and a key that all of them accept.
 struct Replica {
@@ -123,6 +123,27 @@ async fn bytes_of_one_service_count_at_another() {
     other.settle().await;
     assert!(!one.lets_in(1).await);
     assert!(!other.lets_in(1).await);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn requests_wait_for_a_lease_no_longer_than_it_is_worth() {
+    let Place::Database(url) = Place::new_database().await else { unreachable!() };
+    let line = Line::start(&url).await;
+    let (_, key) = Place::Database(url).open().await.create_key("a client").await.unwrap();
+    let limits = Limits { rate: 10, burst: 20, ..Limits::NONE };
+    let replica = Replica::of(&Place::Database(line.near.clone()), limits, &key).await;
+    assert!(replica.lets_in(0).await);
+    line.is_silent.send_replace(true);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let began = Instant::now();
+    for refused in
+        futures::future::join_all((0..9).map(|_| replica.gate.count(&replica.key, 0))).await
+    {
+        assert!(matches!(refused, Err(Refusal::Failed(AccountsError::Unreachable(_)))));
+    }
+    assert!(began.elapsed() <= Duration::from_secs(3), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

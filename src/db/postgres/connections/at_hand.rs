@@ -18,8 +18,8 @@ const AT_HAND_FOR: Duration = Duration::from_mins(1);
 pub(super) struct AtHand {
     pub(super) connections: Mutex<Vec<(PoolConnection<Postgres>, Instant)>>,
     pub(super) runtime: Handle,
-    /// What waits for the server on connections that nobody else waits for.
-    pub(super) unanswered: Group,
+    /// What waits for the server when nobody else does.
+    pub(super) tasks: Group,
 }
 
 impl AtHand {
@@ -53,7 +53,7 @@ impl AtHand {
 
 impl Drop for AtHand {
     fn drop(&mut self) {
-        self.unanswered.stop();
+        self.tasks.stop();
         let _context = self.runtime.enter();
         self.connections.get_mut().clear();
     }

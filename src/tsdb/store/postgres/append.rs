@@ -12,7 +12,7 @@ use std::io;
 
 use db::postgres::{
     connections::Connections,
-    fault::{WorkError as _, is_lost, timed_out},
+    fault::{WorkError as _, is_lost},
 };
 use futures::FutureExt as _;
 use model::{
@@ -24,7 +24,6 @@ use model::{
 };
 use sqlx::PgConnection;
 use task::cache::{Cache, Capacity};
-use tokio::time::timeout;
 
 use super::{
     Result, STEP_WITHIN, StoreError,
@@ -125,16 +124,15 @@ pub(super) async fn append(
             let done = fully(&mut transaction, dataset, append, before).await;
             transaction.finish(done).await
         };
-        let error = match timeout(STEP_WITHIN, full).await {
-            Ok(Ok(left)) => {
+        let error = match connections.within(STEP_WITHIN, full).await {
+            Ok(left) => {
                 let appended = left.head.appended(&append.rows);
                 known.put(left);
                 return Ok(appended);
             }
             // If it was done, it was moved with the dataset.
-            Ok(Err(error @ StoreError::Moved { .. })) => return Err(unsure.unwrap_or(error)),
-            Ok(Err(error)) => error,
-            Err(_) => return Err(timed_out().into()),
+            Err(error @ StoreError::Moved { .. }) => return Err(unsure.unwrap_or(error)),
+            Err(error) => error,
         };
         let Some(kept) = again.filter(|_| n_thaws < THAWS_MAX) else { return Err(error) };
         // Also where that fails: what was merged may be of another state by the next attempt.
