@@ -183,6 +183,8 @@ impl Connections {
         let pool = PgPoolOptions::new()
             .max_connections(n_max)
             .acquire_timeout(ACQUIRE_WITHIN.min(read_within))
+            // Not logged by the pool: who waits, and who waits in vain, is counted.
+            .acquire_slow_threshold(ACQUIRE_WITHIN)
             .idle_timeout(IDLE_FOR)
             // `begin` tells as well, without a round trip more.
             .test_before_acquire(false)
