@@ -28,7 +28,8 @@ const PASSING: [&str; 13] = [
 /// What an error of the database means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The server cannot be reached, or takes no work now: the same request will do a little later.
+    /// The server cannot be reached, refuses this program's user or password, or takes no work now: the
+    /// same request will do a little later.
     Unreachable,
     /// Its disk is full.
     Full,
@@ -95,7 +96,12 @@ impl From<&sqlx::Error> for Fault {
             Error::Database(fault) => match fault.code().as_deref() {
                 Some("53100") => Self::Full,
                 Some("XX001" | "XX002") => Self::Corrupt,
-                Some(code) if PASSING.contains(&code) || code.starts_with("08") => {
+                // Class 28 refuses who asks: the service's operator, not its caller, can mend it.
+                Some(code)
+                    if PASSING.contains(&code)
+                        || code.starts_with("08")
+                        || code.starts_with("28") =>
+                {
                     Self::Unreachable
                 }
                 _ => Self::Statement,

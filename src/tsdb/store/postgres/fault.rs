@@ -7,8 +7,27 @@ use db::postgres::{
 };
 
 use super::StoreError;
+use crate::store::Cause;
+
+/// One of several servers failed.
+#[derive(Debug, thiserror::Error)]
+#[error("use the server {name}")]
+struct OnServer {
+    name: String,
+    source: Cause,
+}
 
 impl StoreError {
+    /// The same of the server `name`, where it is lost.
+    pub(super) fn on_server(self, name: &str) -> Self {
+        let on_server = |source| -> Cause { Box::new(OnServer { name: name.to_owned(), source }) };
+        match self {
+            Self::Unreachable(cause) => Self::Unreachable(on_server(cause)),
+            Self::WrongServer(cause) => Self::WrongServer(on_server(cause)),
+            error => error,
+        }
+    }
+
     /// Whether a server is of no use now, and others are.
     pub(super) const fn is_server_lost(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::WrongServer(_))

@@ -238,7 +238,8 @@ impl Servers {
                 hops.n_missed += 1;
                 self.note(dataset, FIRST);
             }
-            _ => return Err(error),
+            _ if server.place == FIRST => return Err(error),
+            _ => return Err(error.on_server(&server.name)),
         }
         hops.n += 1;
         if hops.n > HOPS_AT_ONCE {

@@ -296,6 +296,16 @@ async fn a_lost_server_fails_its_datasets_and_no_others() {
     let set_address = |address: &str| {
         run(&first, &format!("UPDATE datasets.stores SET url = '{address}' WHERE id > 0"));
     };
+    // Its server does not let in who asks.
+    set_address(&second.replace("postgres@", "stranger@"));
+    let refused = open(&first);
+    let rows = contract::block([(1, 1.0)]);
+    let error = contract::try_append(&refused, there, rows).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+    let error = refused.sight(None, &DatasetRef::Id(there)).unwrap_err();
+    let causes = task::causes::chain(&error);
+    assert!(causes.contains("use the server second: ") && causes.contains("stranger"), "{causes}");
+    assert_eq!(refused.lost_servers().await, ["second"]);
     set_address("postgres://127.0.0.1:1/lost");
     let store = open(&first);
     let error = contract::try_append(&store, there, contract::block([(1, 1.0)])).await.unwrap_err();
