@@ -9,6 +9,7 @@
 
 mod account;
 mod cache;
+pub mod database_metrics;
 pub mod gate;
 mod key;
 mod passwords;
@@ -21,7 +22,7 @@ use std::{error::Error, io, path::Path, sync::Arc, time::Duration};
 use db::{
     connection::{OpenError, retry_while_busy},
     fault::DatabaseFault,
-    postgres::DatabaseUrl,
+    postgres::{DatabaseUrl, connections::Figures},
 };
 use model::timestamp::Timestamp;
 use parking_lot::Mutex;
@@ -193,6 +194,12 @@ impl Accounts {
     /// Why it does not.
     pub async fn check_file(&self) -> Result<(), AccountsError> {
         self.shared.store.check().await
+    }
+
+    /// Numbers of the database that has them; `None` where a file has.
+    #[must_use]
+    pub fn database(&self) -> Option<Figures> {
+        self.shared.store.database()
     }
 }
 

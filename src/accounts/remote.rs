@@ -10,10 +10,11 @@ use tokio::{
     sync::Semaphore,
     time::{Instant, timeout},
 };
-use web::rate_limit::CALLERS_MAX;
+use web::{metrics::Metrics, rate_limit::CALLERS_MAX};
 
 use crate::{
     Accounts, AccountsError,
+    database_metrics::{self, ACCOUNTS, FIRST},
     key::{KeyHash, Verified},
 };
 
@@ -112,6 +113,15 @@ impl Keys {
         match self {
             Self::Local(accounts) => accounts.check_file().await,
             Self::Remote(_) => Ok(()),
+        }
+    }
+
+    /// Sets the metrics of the accounts' database, if the service has one.
+    pub fn set_metrics(&self, metrics: &Metrics) {
+        if let Self::Local(accounts) = self
+            && let Some(figures) = accounts.database()
+        {
+            database_metrics::set(metrics, ACCOUNTS, FIRST, figures);
         }
     }
 

@@ -13,7 +13,10 @@ mod tables;
 use std::{borrow::Cow, path::Path, sync::Arc};
 
 use db::{
-    connection::OpenError, copy::CopiedTables, fault::DatabaseFault, postgres::DatabaseUrl,
+    connection::OpenError,
+    copy::CopiedTables,
+    fault::DatabaseFault,
+    postgres::{DatabaseUrl, connections::Figures},
     space::CHANGE_BYTES,
 };
 use futures::{FutureExt as _, future::BoxFuture};
@@ -63,6 +66,13 @@ impl Store {
 
     pub(crate) async fn open_database(url: &DatabaseUrl) -> Result<Self, AccountsError> {
         Ok(Self::Database(Arc::new(DatabaseStore::open(url).await?)))
+    }
+
+    pub(crate) fn database(&self) -> Option<Figures> {
+        match self {
+            Self::File(_) => None,
+            Self::Database(database) => Some(database.figures()),
+        }
     }
 
     /// The rows of a statement that only reads.

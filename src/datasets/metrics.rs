@@ -2,7 +2,8 @@
 
 use std::{fs, path::Path};
 
-use tsdb::store::{StoreError, objects::ObjectFigures};
+use accounts::{Keys, database_metrics};
+use tsdb::store::{DatabaseFigures, ServerFigures, StoreError, objects::ObjectFigures};
 use web::metrics::{Metrics, process, requests};
 
 use crate::{Datasets, run_blocking};
@@ -30,7 +31,7 @@ web::metrics! {
     STREAMS = gauge("streams_open", &[]);
     /// Bulk downloads under way.
     DOWNLOADS = gauge("downloads_under_way", &[]);
-    /// Bytes of the store: its data (`data`), and its write-ahead log (`log`).
+    /// Bytes of a store in a file: its data (`data`), and its write-ahead log (`log`).
     STORE_BYTES = gauge("store_bytes", &["file"]);
     /// Objects with old rows that S3 acknowledged.
     OBJECTS_WRITTEN = counter("cold_objects_written_total", &[]);
@@ -44,24 +45,36 @@ web::metrics! {
     OBJECTS_FAILED = counter("cold_requests_failed_total", &[]);
     /// 1 while S3 cannot be reached or refuses requests, as the last one had it.
     OBJECTS_LOST = gauge("cold_lost", &[]);
+    /// 1 while hints of other services' commits, over NATS, are missing.
+    NATS_LOST = gauge("nats_lost", &[]);
+    /// Datasets that are being moved from one server of the store to another.
+    MOVES = gauge("moves_under_way", &[]);
     /// The program: always 1, with its version as label.
     BUILD = gauge("build_info", &["version"]);
 }
 
 /// The metrics of a service, all zero.
 pub(crate) fn new() -> Metrics {
-    let metrics = Metrics::new(PREFIX, &[requests::METRICS, METRICS]);
+    let metrics = Metrics::new(PREFIX, &[requests::METRICS, METRICS, database_metrics::METRICS]);
     metrics.set(BUILD, &[env!("CARGO_PKG_VERSION")], 1);
     metrics
 }
 
 impl Datasets {
-    /// All metrics as Prometheus text, with those of the process.
+    /// All metrics as Prometheus text, with those of the process, and of the database of `keys`.
     ///
     /// # Errors
     /// [`StoreError::Closed`] if the program is stopping.
-    pub(crate) async fn render_metrics(&self) -> Result<String, StoreError> {
+    pub(crate) async fn render_metrics(&self, keys: &Keys) -> Result<String, StoreError> {
         let metrics = self.metrics.clone();
+        keys.set_metrics(&metrics);
+        if let Some(DatabaseFigures { servers, n_moves }) = self.store.database() {
+            for ServerFigures { name, connections } in servers {
+                database_metrics::set(&metrics, "rows", &name, connections);
+            }
+            metrics.set(MOVES, &[], usize::try_from(n_moves).unwrap_or(usize::MAX));
+        }
+        metrics.set(NATS_LOST, &[], usize::from(self.hub.lacks_hints()));
         metrics.set(STREAMS, &[], self.hub.n_all_readers());
         metrics.set(DOWNLOADS, &[], self.downloads.n_acquired());
         if let Some(objects) = &self.objects {

@@ -176,13 +176,14 @@ impl DatasetsService {
         let cache = open_download_cache(&options).await;
         let is_hinting = options.replicas.fan_out.is_some() && store.shared().is_some();
         let fan_out = is_hinting.then(FanOut::new);
+        let file = options.database.is_none().then(|| options.store_path.into());
         let objects = options.cold.map(|cold| cold.objects);
         let datasets = Datasets::new(store, clock.clone(), group);
         let datasets = Datasets {
             hub: datasets.hub.with_fan_out(fan_out.clone()),
             download_cache: cache.into(),
             caps: Caps { raw: options.reads.raw_span_max },
-            file: Some(options.store_path.into()),
+            file,
             objects: objects.clone(),
             ..datasets
         };

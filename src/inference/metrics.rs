@@ -1,5 +1,9 @@
 //! Metrics of the inference service, beside those of every HTTP service.
 
+use accounts::{
+    Keys,
+    database_metrics::{self, FIRST},
+};
 use web::metrics::{Metrics, process, requests};
 
 use crate::{Inference, InferenceError, blocking};
@@ -30,7 +34,7 @@ web::metrics! {
 
 /// The metrics of a service, all zero.
 pub(crate) fn new() -> Metrics {
-    let metrics = Metrics::new(PREFIX, &[requests::METRICS, METRICS]);
+    let metrics = Metrics::new(PREFIX, &[requests::METRICS, METRICS, database_metrics::METRICS]);
     metrics.set(BUILD, &[env!("CARGO_PKG_VERSION")], 1);
     metrics
 }
@@ -45,12 +49,16 @@ pub(crate) const fn outcome(submitted: &Result<(), InferenceError>) -> &'static 
 }
 
 impl Inference {
-    /// All metrics as Prometheus text, with those of the process.
+    /// All metrics as Prometheus text, with those of the process, and of the database of `keys`.
     ///
     /// # Errors
     /// [`InferenceError::Stopped`] if the program is stopping.
-    pub(crate) async fn render_metrics(&self) -> Result<String, InferenceError> {
+    pub(crate) async fn render_metrics(&self, keys: &Keys) -> Result<String, InferenceError> {
         let metrics = self.shared.metrics.clone();
+        keys.set_metrics(&metrics);
+        if let Some(figures) = self.shared.store.database() {
+            database_metrics::set(&metrics, "network", FIRST, figures);
+        }
         let topics = self.topics();
         let active = topics.iter().filter(|topic| topic.is_active);
         metrics.set(TOPICS, &[], active.count());

@@ -24,7 +24,11 @@ mod worker_quota;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use db::{copy::CopiedTables, postgres::DatabaseUrl, space::CHANGE_BYTES};
+use db::{
+    copy::CopiedTables,
+    postgres::{DatabaseUrl, connections::Figures},
+    space::CHANGE_BYTES,
+};
 use model::{
     timestamp::Timestamp,
     topic::{BlockHeight, TopicId},
@@ -217,6 +221,14 @@ impl Store {
     /// Whether the database cannot be reached, and a standby serves reads.
     pub fn is_read_only(&self) -> bool {
         matches!(&self.0, Engine::Database(database) if database.is_read_only())
+    }
+
+    /// Numbers of its database; `None` of a file.
+    pub fn database(&self) -> Option<Figures> {
+        match &self.0 {
+            Engine::File(_) => None,
+            Engine::Database(database) => Some(database.figures()),
+        }
     }
 
     /// Lets the file grow to so many pages, as a full disk would.

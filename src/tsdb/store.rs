@@ -23,7 +23,7 @@ use std::{
     fmt, io,
 };
 
-use db::connection::OpenError;
+use db::{connection::OpenError, postgres::connections::Figures};
 use futures::future::{BoxFuture, ready};
 use model::{
     block::{Block, Rows},
@@ -171,6 +171,24 @@ pub struct Commit {
     pub first_row: i64,
     /// The number of its rows; 0 of a deletion.
     pub n_rows: u64,
+}
+
+/// Numbers of a store's database now, for metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatabaseFigures {
+    /// Its servers, the one with the catalog first.
+    pub servers: Vec<ServerFigures>,
+    /// Datasets that are being moved from one server to another, as of some seconds ago.
+    pub n_moves: u64,
+}
+
+/// Numbers of one server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerFigures {
+    /// What it is called.
+    pub name: String,
+    /// Its connections, and whether it is lost.
+    pub connections: Figures,
 }
 
 /// Called once, in the order of commits, when rows are durable and before their append returns.
@@ -463,6 +481,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// [`Self::check`] asks. The datasets on them fail with [`StoreError::Unreachable`], others do not.
     fn lost_servers(&self) -> BoxFuture<'_, Vec<String>> {
         Box::pin(ready(Vec::new()))
+    }
+
+    /// Numbers of its servers; `None` of a store in a file.
+    fn database(&self) -> Option<DatabaseFigures> {
+        None
     }
 
     /// Lets the file grow to so many pages, as a full disk would.

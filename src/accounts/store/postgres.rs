@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use db::postgres::{
     DatabaseUrl,
-    connections::{Connections, ConnectionsOptions, Snapshot},
+    connections::{Connections, ConnectionsOptions, Figures, Snapshot},
     fault::{Fault, WorkError},
     schema::SchemaError,
 };
@@ -129,6 +129,10 @@ impl DatabaseStore {
             write.await
         })
         .await
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        self.connections.figures()
     }
 
     /// Whether standbys alone can be reached.

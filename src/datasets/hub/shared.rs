@@ -161,6 +161,11 @@ impl Hub {
         self.fan_out.as_ref().is_some_and(FanOut::is_connected)
     }
 
+    /// Whether hints are missing, where there should be some.
+    pub(crate) fn lacks_hints(&self) -> bool {
+        self.fan_out.as_ref().is_some_and(|fan_out| !fan_out.is_connected())
+    }
+
     /// Waits until there is something to read, or somebody new follows a dataset. Cancel-safe.
     pub(crate) async fn woken(&self) {
         self.wake.notified().await;

@@ -9,6 +9,7 @@ use crate::error::OperationError;
 #[utoipa::path(get, path = paths::METRICS, operation_id = "metrics", tag = "service", security(()),
     responses((status = 200, description = "Counts", body = String, content_type = "text/plain")))]
 pub(super) async fn get(State(app): State<App>) -> Result<Response> {
-    let text = app.datasets.render_metrics().await.map_err(OperationError::Store)?;
+    let text = app.datasets.render_metrics(app.gate.keys()).await;
+    let text = text.map_err(OperationError::Store)?;
     Ok(web::metrics::respond(text))
 }

@@ -1,6 +1,7 @@
 //! `GET /metrics`: metrics as Prometheus text. Needs no key: they name no topic.
 
-use axum::{extract::State, response::Response};
+use accounts::gate::Gate;
+use axum::{Extension, extract::State, response::Response};
 use wire::paths;
 
 use super::{Service, error::ApiError};
@@ -8,6 +9,9 @@ use super::{Service, error::ApiError};
 /// Counts, as Prometheus text.
 #[utoipa::path(get, path = paths::METRICS, operation_id = "metrics", tag = "service", security(()),
     responses((status = 200, description = "Counts", body = String, content_type = "text/plain")))]
-pub(super) async fn get(State(service): State<Service>) -> Result<Response, ApiError> {
-    Ok(web::metrics::respond(service.inference.render_metrics().await?))
+pub(super) async fn get(
+    State(service): State<Service>,
+    Extension(gate): Extension<Gate>,
+) -> Result<Response, ApiError> {
+    Ok(web::metrics::respond(service.inference.render_metrics(gate.keys()).await?))
 }

@@ -5,7 +5,7 @@
 
 use db::postgres::{
     DatabaseUrl,
-    connections::{Connections, ConnectionsOptions},
+    connections::{Connections, ConnectionsOptions, Figures},
     fault::{Fault, WorkError, is_lost},
     schema::SchemaError,
 };
@@ -68,6 +68,11 @@ impl StoreDatabase {
     /// Whether standbys alone can be reached.
     pub(super) fn is_read_only(&self) -> bool {
         self.connections.is_read_only()
+    }
+
+    /// The numbers of its connections.
+    pub(super) fn figures(&self) -> Figures {
+        self.connections.figures()
     }
 
     /// Makes `change`, and returns its result once it is durable.

@@ -83,9 +83,9 @@ use self::{
     turns::Turns,
 };
 use super::{
-    Append, Appended, Commit, Count, Heads, OnCommit, OnRemoval, PageOfRows, PageRead, Result,
-    SharedStore, Sight, Since, Store, StoreError, batch::StoredBatch, row_batch::VisitBatch,
-    series::SeriesId,
+    Append, Appended, Commit, Count, DatabaseFigures, Heads, OnCommit, OnRemoval, PageOfRows,
+    PageRead, Result, SharedStore, Sight, Since, Store, StoreError, batch::StoredBatch,
+    row_batch::VisitBatch, series::SeriesId,
 };
 use crate::{
     catalog::{DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter},
@@ -416,6 +416,10 @@ impl Store for PostgresStore {
         let servers = Arc::clone(&self.servers);
         let check = async move { Ok(remote::lost_servers(&servers).await) };
         self.in_turn(None, check, |_| {}).map(Result::unwrap_or_default).boxed()
+    }
+
+    fn database(&self) -> Option<DatabaseFigures> {
+        Some(self.servers.figures())
     }
 
     #[cfg(any(test, feature = "faults"))]

@@ -11,7 +11,7 @@ fn text_of(piece: Option<Result<Bytes, axum::Error>>) -> String {
 }
 
 /// The counts as they are told now.
-async fn counts(service: &Service) -> String {
+pub(super) async fn counts(service: &Service) -> String {
     let response = service.send("", "GET", "/metrics", Body::empty()).await;
     assert_eq!(response.headers()[CONTENT_TYPE], "text/plain; version=0.0.4; charset=utf-8");
     let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
@@ -19,7 +19,7 @@ async fn counts(service: &Service) -> String {
 }
 
 #[track_caller]
-fn check(text: &str, name: &str, want: &str) {
+pub(super) fn check(text: &str, name: &str, want: &str) {
     let name = format!("triptych_datasets_{name} ");
     let value = text.lines().find_map(|line| line.strip_prefix(&name));
     assert_eq!(value, Some(want), "{name} in\n{text}");

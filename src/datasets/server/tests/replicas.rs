@@ -242,3 +242,18 @@ async fn the_log_has_the_commits_of_both_services_in_the_same_bytes() {
     assert_eq!(log(&restarted, "&after=1").await.0, 410);
     assert_eq!(log(&restarted, "&after=2").await, log(&pair.one, "&after=2").await);
 }
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn the_servers_of_the_database_are_in_the_metrics() {
+    let pair = Pair::start("metrics").await;
+    pair.insert(&pair.one, 0, 1.0).await;
+    let text = metrics::counts(&pair.one).await;
+    let first = "{for=\"rows\",server=\"first\"";
+    metrics::check(&text, &format!("database_lost{first}}}"), "0");
+    metrics::check(&text, &format!("database_waiting{first}}}"), "0");
+    let n_open = format!("triptych_datasets_database_connections{first},state=\"open\"}} ");
+    let n_open = text.lines().find_map(|line| line.strip_prefix(&n_open)).unwrap();
+    assert!((1..=24).contains(&n_open.parse::<u32>().unwrap()), "{n_open}");
+    assert!(!text.contains("store_bytes{"), "{text}");
+}

@@ -5,7 +5,7 @@ use futures::StreamExt as _;
 use super::*;
 
 /// The counts as they are now.
-async fn counts(fixture: &Fixture) -> String {
+pub(super) async fn counts(fixture: &Fixture) -> String {
     let request = Request::builder().uri("/metrics").body(Body::empty()).unwrap();
     let response = fixture.router.clone().oneshot(request).await.unwrap();
     let body = to_bytes(response.into_body(), 1 << 24).await.unwrap();
@@ -13,7 +13,7 @@ async fn counts(fixture: &Fixture) -> String {
 }
 
 #[track_caller]
-fn check(text: &str, name: &str, want: &str) {
+pub(super) fn check(text: &str, name: &str, want: &str) {
     let name = format!("triptych_inference_{name} ");
     let value = text.lines().find_map(|line| line.strip_prefix(&name));
     assert_eq!(value, Some(want), "{name} in\n{text}");

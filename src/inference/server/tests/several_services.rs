@@ -140,8 +140,11 @@ async fn a_database_out_of_reach_is_a_503_until_it_is_back_and_loses_nothing() {
     let health = Request::builder().uri("/health").body(Body::empty()).unwrap();
     let health = fixture.router.clone().oneshot(health).await.unwrap();
     assert_eq!((health.status().as_u16(), &health.headers()["retry-after"]), (503, &5_u16.into()));
+    let lost = "database_lost{for=\"network\",server=\"first\"}";
+    metrics::check(&metrics::counts(&fixture).await, lost, "1");
     let line = Line::to(&url, Some(address)).await;
     assert_eq!(fixture.put("POST", path, &body("b")).await.0, 200, "without a restart");
+    metrics::check(&metrics::counts(&fixture).await, lost, "0");
     assert_eq!(fixture.put("POST", path, &body("a")).await.0, 409, "it was kept");
     assert!(fixture.inference.close(topic, 1).await.unwrap());
     let bundle = fixture.inference.latest(topic).await.unwrap();

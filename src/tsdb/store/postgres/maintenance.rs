@@ -52,10 +52,7 @@ pub(super) async fn run(servers: Arc<Servers>, cold: Option<Cold>) {
         let due = Due { is_trim, is_seal: u64::from(n_looks) % looks_per_seal == 0 };
         // Connections to one that was removed are closed.
         note(servers.refresh().await);
-        let further = servers.further();
-        let all = further.iter().chain([servers.first()]);
-        let looks = all.map(|server| look(server, cold.as_ref(), due));
-        join_all(looks).await.into_iter().for_each(note);
+        look_at_all(&servers, cold.as_ref(), due).await;
         if is_trim {
             note(placement::remove_orphans(&servers).await);
         }
@@ -65,9 +62,22 @@ pub(super) async fn run(servers: Arc<Servers>, cold: Option<Cold>) {
     }
 }
 
+/// Does what there is to do on each server, and notes which are lost, and how many datasets are moved.
+pub(super) async fn look_at_all(servers: &Servers, cold: Option<&Cold>, due: Due) {
+    let further = servers.further();
+    let all = further.iter().chain([servers.first()]);
+    let looks = all.map(|server| async {
+        let look = look(server, cold, due).await;
+        server.note_look(&look);
+        note(look);
+    });
+    join_all(looks).await;
+    note(moves::count(servers.first()).await.map(|n_moves| servers.note_moves(n_moves)));
+}
+
 /// What is not looked for each time.
-#[derive(Debug, Clone, Copy)]
-struct Due {
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Due {
     /// Whether old entries of the feed and old batches are looked for.
     is_trim: bool,
     /// Whether old chunks are looked for.

@@ -28,7 +28,7 @@ mod steps;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use db::postgres::connections::Snapshot;
+use db::postgres::{connections::Snapshot, fault::unsigned};
 use futures::{FutureExt as _, future::BoxFuture};
 use model::dataset::DatasetId;
 use parking_lot::Mutex;
@@ -327,6 +327,15 @@ async fn resume(servers: &Servers, dataset: DatasetId, on_progress: &OnProgress)
         "moved dataset {dataset} from the server {} to {}", moved.source.name, moved.target.name
     );
     Ok(true)
+}
+
+/// How many datasets are being moved.
+pub(super) async fn count(first: &Server) -> Result<u64> {
+    let count = first.connections.read_here(Snapshot::Statement, |c| {
+        let count = sqlx::query_scalar("SELECT count(*) FROM moves");
+        async move { Ok::<i64, StoreError>(count.fetch_one(c).await?) }.boxed()
+    });
+    Ok(unsigned(count.await?)?)
 }
 
 /// The place that the first server has for a dataset of `place`.

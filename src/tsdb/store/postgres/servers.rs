@@ -4,7 +4,15 @@
 //! from: what is asked of a wrong one fails with [`StoreError::Moved`], and is asked again where that
 //! points. So nothing has to be looked up for a dataset that is where it was last time.
 
-use std::{collections::BTreeMap, num::NonZeroUsize, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    num::NonZeroUsize,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use db::postgres::{
     DatabaseUrl,
@@ -21,6 +29,7 @@ use tokio::{
 };
 
 use super::{CONNECTIONS, Result, StoreError};
+use crate::store::{DatabaseFigures, ServerFigures};
 
 /// The number of the first server, which has the catalog.
 pub(super) const FIRST: i64 = 0;
@@ -61,12 +70,28 @@ pub(super) struct Server {
     pub(super) connections: Connections,
     /// Until when it is not asked for what others can do without.
     avoided_until: Mutex<Option<Instant>>,
+    /// Whether maintenance could not use it when it last looked.
+    is_lost: AtomicBool,
 }
 
 impl Server {
     fn new(record: Record, connections: Connections) -> Self {
         let (place, name, url, _, era) = record;
-        Self { place, name, url, era, connections, avoided_until: Mutex::default() }
+        let (avoided_until, is_lost) = Default::default();
+        Self { place, name, url, era, connections, avoided_until, is_lost }
+    }
+
+    /// Notes whether maintenance could use it.
+    pub(super) fn note_look(&self, look: &Result<()>) {
+        let is_lost = matches!(look, Err(error) if error.is_server_lost());
+        self.is_lost.store(is_lost, Ordering::Relaxed);
+    }
+
+    /// Its name and numbers.
+    pub(super) fn figures(&self) -> ServerFigures {
+        let mut connections = self.connections.figures();
+        connections.is_lost |= self.is_lost.load(Ordering::Relaxed);
+        ServerFigures { name: self.name.clone(), connections }
     }
 
     /// Notes that it is not lost: from now on it is asked again.
@@ -98,6 +123,8 @@ pub(super) struct Servers {
     further: RwLock<BTreeMap<i64, Arc<Server>>>,
     /// Where datasets are that are not on the first server.
     routes: Mutex<LruCache<DatasetId, i64>>,
+    /// Moves under way when maintenance last looked.
+    n_moves: AtomicU64,
     runtime: Handle,
 }
 
@@ -126,8 +153,21 @@ impl Servers {
             first: Arc::new(Server::new(record, connections)),
             further: RwLock::default(),
             routes: Mutex::new(LruCache::new(ROUTES_MAX)),
+            n_moves: AtomicU64::default(),
             runtime,
         }
+    }
+
+    /// Notes how many datasets are being moved.
+    pub(super) fn note_moves(&self, n_moves: u64) {
+        self.n_moves.store(n_moves, Ordering::Relaxed);
+    }
+
+    /// The numbers of all servers.
+    pub(super) fn figures(&self) -> DatabaseFigures {
+        let servers = [self.first.figures()].into_iter();
+        let servers = servers.chain(self.further().iter().map(|server| server.figures())).collect();
+        DatabaseFigures { servers, n_moves: self.n_moves.load(Ordering::Relaxed) }
     }
 
     /// The server with the catalog.

@@ -1,10 +1,14 @@
 //! A store of several servers keeps the contract of every store, and loses one at a time.
 
 use super::*;
-use crate::store::postgres::{
-    look::LimitedBy,
-    servers::FIRST,
-    stores::{ServersRefusal, StoreState},
+use crate::store::{
+    ServerFigures,
+    postgres::{
+        look::LimitedBy,
+        maintenance,
+        servers::FIRST,
+        stores::{ServersRefusal, StoreState},
+    },
 };
 
 /// The addresses of two new databases, of which the second is a further server of the first's store.
@@ -306,6 +310,11 @@ async fn a_lost_server_fails_its_datasets_and_no_others() {
     let causes = task::causes::chain(&error);
     assert!(causes.contains("use the server second: ") && causes.contains("stranger"), "{causes}");
     assert_eq!(refused.lost_servers().await, ["second"]);
+    refused.wait(maintenance::look_at_all(&refused.servers, None, maintenance::Due::default()));
+    let figures = refused.database().unwrap();
+    let lost = |server: &ServerFigures| (server.name.clone(), server.connections.is_lost);
+    let want = [("first".to_owned(), false), ("second".to_owned(), true)];
+    assert_eq!(figures.servers.iter().map(lost).collect::<Vec<_>>(), want);
     set_address("postgres://127.0.0.1:1/lost");
     let store = open(&first);
     let error = contract::try_append(&store, there, contract::block([(1, 1.0)])).await.unwrap_err();
