@@ -96,7 +96,10 @@ fn any_order_of_deeds_gives_the_same_where_packing_ends_with_sealing() {
 }
 
 /// A dataset of many chunks, of a row every ten minutes.
-pub(super) async fn create_long(store: &PostgresStore, name: &str) -> (DatasetId, BTreeMap<i64, f64>) {
+pub(super) async fn create_long(
+    store: &PostgresStore,
+    name: &str,
+) -> (DatasetId, BTreeMap<i64, f64>) {
     let id = contract::create(store, contract::new_dataset(name)).await;
     let want: BTreeMap<i64, f64> =
         (0..10_240).map(|n| (i64::from(n) * 600, f64::from(n))).collect();

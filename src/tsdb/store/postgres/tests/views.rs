@@ -340,7 +340,7 @@ async fn chunks_that_are_not_asked_for_are_not_unpacked_and_damaged_ones_are_nam
     for (column, damaged, undo, want) in [
         ("body", "set_byte(body, 0, 7)", "set_byte(body, 0, 2)", "unknown version 7"),
         ("times", "set_byte(times, 0, 1)", "set_byte(times, 0, 2)", "unknown version 1"),
-        ("n", "n + 1", "n - 1", "it ends too early"),
+        ("n", "n + 1", "n - 1", "it is not where it should be"),
         ("t_first", "t_first + 1", "t_first - 1", "it is not where it should be"),
         (
             "body",
