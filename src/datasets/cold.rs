@@ -60,7 +60,7 @@ pub(crate) async fn watch(objects: Objects) {
 fn log(objects: &Objects, checked: Result<(), ObjectError>) {
     match checked {
         Ok(()) => info!("old rows go to {objects}"),
-        Err(error @ ObjectError::Unreachable(_)) => {
+        Err(error @ (ObjectError::Unreachable(_) | ObjectError::NoCredentials(_))) => {
             let causes = chain(&error);
             warn!(causes, "old rows wait for {objects}, and those there cannot be read");
         }

@@ -16,6 +16,11 @@ pub enum ObjectError {
     /// The server cannot be reached, is overloaded or too slow. It may work again later.
     #[error("reach S3, which is down, overloaded or too slow")]
     Unreachable(#[source] Cause),
+    /// The environment has no credentials, and the machine or the service that it names gives none.
+    #[error(
+        "find credentials for S3, which the environment lacks and this machine's role gives none"
+    )]
+    NoCredentials(#[source] Cause),
     /// The server does not know the credentials, or they lack a right.
     #[error("use the bucket on S3, which refuses these credentials")]
     Denied(#[source] Cause),
@@ -78,9 +83,10 @@ impl ObjectError {
     pub const fn advice(&self) -> &'static str {
         match self {
             Self::Prepare(_) => "correct the variables that begin with AWS_",
-            Self::Unreachable(_) => {
-                "check that it runs, and its endpoint; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, unless the machine has a role"
+            Self::NoCredentials(_) => {
+                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role"
             }
+            Self::Unreachable(_) => "check that it runs, and its endpoint",
             Self::Denied(_) => {
                 "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; allow s3:PutObject, s3:GetObject and s3:DeleteObject on the objects, and s3:ListBucket on the bucket"
             }
@@ -98,15 +104,19 @@ impl ObjectError {
             // Such as a certificate that nobody knows.
             let is_lasting = transport.kind() == HttpErrorKind::Unknown;
             let broken = Broken(innermost(transport).to_string());
+            if is_of_credentials(&error) {
+                return Self::NoCredentials(broken.into());
+            }
             return if is_lasting { Self::Failed } else { Self::Unreachable }(broken.into());
         }
-        let Some(refusal) = Refusal::parse(&error) else {
+        let Some(refusal) = Refusal::parse(&error.to_string()) else {
             return match error {
                 object_store::Error::NotFound { .. } => Self::Missing { key: key.to_owned() },
                 error => Self::Failed(error.into()),
             };
         };
         match (refusal.status, &*refusal.code) {
+            _ if is_of_credentials(&error) => Self::NoCredentials(refusal.into()),
             (404, "NoSuchBucket") => Self::NoBucket(refusal.into()),
             (404, _) => Self::Missing { key: key.to_owned() },
             (401 | 403, _) => Self::Denied(refusal.into()),
@@ -114,6 +124,18 @@ impl ObjectError {
             _ => Self::Failed(refusal.into()),
         }
     }
+}
+
+/// Whether `error` is of a request for credentials, by its address: that of a machine's metadata, of a
+/// container's role, or of Amazon's service for tokens. Its own type is private.
+fn is_of_credentials(error: &object_store::Error) -> bool {
+    let text = error.to_string();
+    let request = text.split_once("Error performing ").and_then(|(_, rest)| rest.split(' ').nth(1));
+    request.is_some_and(|url| {
+        let places =
+            ["://169.254.", "://[fd00:ec2:", "://sts.", "/latest/api/token", "/latest/meta-data/"];
+        places.iter().any(|place| url.contains(place))
+    })
 }
 
 /// The cause that has none itself.
@@ -137,9 +159,8 @@ fn transport(error: &object_store::Error) -> Option<&HttpError> {
 }
 
 impl Refusal {
-    /// Parses the answer out of the text of `error`, whose own type is private.
-    fn parse(error: &object_store::Error) -> Option<Self> {
-        let text = error.to_string();
+    /// Parses the answer out of `text`, that of an error whose own type is private.
+    fn parse(text: &str) -> Option<Self> {
         let (_, answer) = text.split_once("status code: ")?;
         let status = answer.get(..3)?.parse().ok()?;
         let code = answer.split_once("<Code>").and_then(|(_, code)| code.split_once("</Code>"));

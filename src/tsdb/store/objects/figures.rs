@@ -51,11 +51,12 @@ impl Counts {
 
     /// Takes in how a request ended.
     pub(super) fn add_outcome(&self, error: Option<&ObjectError>) {
-        use ObjectError::{Denied, NoBucket, Unreachable};
+        use ObjectError::{Denied, NoBucket, NoCredentials, Unreachable};
         if error.is_some() {
             self.n_failed.fetch_add(1, Relaxed);
         }
-        let is_lost = matches!(error, Some(Unreachable(_) | Denied(_) | NoBucket(_)));
+        let is_lost =
+            matches!(error, Some(Unreachable(_) | NoCredentials(_) | Denied(_) | NoBucket(_)));
         self.is_lost.store(is_lost, Release);
     }
 

@@ -166,6 +166,20 @@ async fn what_a_server_answers_has_a_meaning() {
 }
 
 #[tokio::test]
+async fn a_machine_that_gives_no_credentials_is_not_a_server_that_refuses_them() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let metadata = format!("http://{}", listener.local_addr().unwrap());
+    let group = Group::default();
+    group.spawn("metadata", serve(listener, &["403 no"]).map(|_| ()));
+    let machine = AmazonS3Builder::new().with_metadata_endpoint(metadata);
+    let objects =
+        Objects::connect(&"s3://rows?endpoint=http://127.0.0.1:1".parse().unwrap(), machine);
+    let put = objects.unwrap().put("7/a", Bytes::from_static(b"row")).await;
+    let Err(error @ ObjectError::NoCredentials(_)) = put else { panic!("{put:?}") };
+    assert!(error.advice().contains("AWS_ACCESS_KEY_ID"), "{error}");
+}
+
+#[tokio::test]
 async fn a_server_that_is_gone_is_unreachable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("s3://rows?endpoint=http://{}", listener.local_addr().unwrap());
