@@ -23,6 +23,7 @@ mod own_files;
 mod parse;
 mod password;
 mod profiles;
+mod redact;
 mod runtime;
 mod secret;
 mod services;
@@ -39,7 +40,9 @@ use anyhow::anyhow;
 use clap::{
     Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, builder::Resettable,
 };
+use db::postgres::fault::next_step;
 use model::node::Role;
+use task::causes::chain;
 use tokio::runtime::{Builder, Runtime};
 
 /// A function cluster, a dataset service, an inference network, and one screen to live in.
@@ -139,7 +142,9 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(code) => code,
         Err(error) if output::is_reader_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            output::tell(&format!("cannot {error:#}"));
+            let next = next_step(&*error).map(|next| format!("; {next}"));
+            let next = next.unwrap_or_default();
+            output::tell(&format!("cannot {}{next}", chain(&*error)));
             match error.downcast_ref::<RunError>() {
                 Some(RunError::NotATerminal | RunError::NoCursor) => ExitCode::from(MISUSED),
                 _ => ExitCode::FAILURE,
@@ -163,7 +168,11 @@ fn parse(arguments: Vec<OsString>) -> anyhow::Result<Cli> {
     let command = help::with_endings(Cli::command());
     let command = command.mut_subcommand(NODE, node::layers::with_switches);
     let mut command = without_empty(command);
-    let given = command.try_get_matches_from_mut(&arguments)?;
+    let given = command.try_get_matches_from_mut(&arguments);
+    let given = given.map_err(|error| redact::redact(error, &command))?;
+    for exposed in redact::exposed_passwords(&command, &given) {
+        output::tell(&format!("warning: {exposed}"));
+    }
     let node = command.find_subcommand(NODE).zip(given.subcommand_matches(NODE));
     let Some(node) = node else { return Ok(Cli::from_arg_matches(&given)?) };
     let n_given = arguments.len();
@@ -175,25 +184,22 @@ fn parse(arguments: Vec<OsString>) -> anyhow::Result<Cli> {
         return Ok(Cli::from_arg_matches(&given)?);
     }
     let given = command.try_get_matches_from_mut(arguments).map_err(|error| {
-        let text = error.to_string();
+        let text = redact::redact(error, &command).to_string();
         let reason = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
         anyhow!("use the node's configuration file and the environment: {reason}")
     })?;
     Ok(Cli::from_arg_matches(&given)?)
 }
 
-/// Treats an empty variable of the environment as not set, as scripts and container files write it.
+/// Treats an empty variable of the environment as not set, as scripts and container files write it, and
+/// shows none in the help that has credentials in it.
 fn without_empty(command: clap::Command) -> clap::Command {
-    let is_empty = |argument: &clap::Arg| {
-        let value = argument.get_env().and_then(std::env::var_os);
-        value.is_some_and(|value| value.is_empty())
-    };
     command
-        .mut_args(
-            |argument| {
-                if is_empty(&argument) { argument.env(Resettable::Reset) } else { argument }
-            },
-        )
+        .mut_args(|argument| match argument.get_env().and_then(std::env::var_os) {
+            Some(value) if value.is_empty() => argument.env(Resettable::Reset),
+            Some(value) if value.to_string_lossy().contains('@') => argument.hide_env_values(true),
+            _ => argument,
+        })
         .mut_subcommands(without_empty)
 }
 

@@ -78,8 +78,8 @@ pub enum AccountsError {
     /// A hash could not be made or read.
     #[error("hash a password")]
     Hash(#[source] argon2::password_hash::Error),
-    /// The machine that has the accounts and keys does not answer.
-    #[error("ask another machine about accounts and keys")]
+    /// The machine or the database that has the accounts and keys does not answer.
+    #[error("reach the accounts and keys, which another machine or a database has")]
     Unreachable(#[source] Box<dyn Error + Send + Sync>),
     /// The disk is full. Reads go on.
     #[error("write accounts and keys, whose disk is full; retry once there is space")]

@@ -13,7 +13,7 @@ use ::tui::widget::symbols::Symbols;
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use client::transport::Token;
-use model::key::ApiKey;
+use model::{address::redact_address, key::ApiKey};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use stack::{data_dir::project_dirs, start::KEY_VARIABLE};
 use toml::Spanned;
@@ -103,7 +103,8 @@ pub(crate) struct ScreenOptions {
 
 fn address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let text = String::deserialize(from)?;
-    let unfit = || format!("`{text}` is no address, such as http://127.0.0.1:8080");
+    let unfit =
+        || format!("`{}` is no address, such as http://127.0.0.1:8080", redact_address(&text));
     if is_address(&text) { Ok(Some(text)) } else { Err(D::Error::custom(unfit())) }
 }
 

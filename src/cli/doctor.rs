@@ -5,7 +5,9 @@
 
 mod bucket;
 mod database;
+mod endpoints;
 mod node;
+mod rooms;
 mod services;
 mod state;
 
@@ -16,9 +18,13 @@ use clap::Args;
 use db::postgres::DatabaseUrl;
 use model::count::counted;
 use serde_json::json;
+use task::causes::chain;
 use tsdb::store::objects::ColdUrl;
 
-use self::database::{Demand, Role};
+use self::{
+    database::{Demand, Role},
+    endpoints::EndpointFlags,
+};
 use crate::cli::{config::AddressFlags, output, services::KeyFlag};
 
 /// Shown below the help.
@@ -29,6 +35,7 @@ Examples:
   triptych doctor --node-config head.yaml            also a node's file: its key, ports, boot nodes
   triptych doctor --store postgres://triptych@db/triptych    also a database and those its catalog names
   triptych doctor --cold s3://triptych/rows          also a bucket: writes, reads and deletes an object
+  triptych doctor --fanout nats://mq:4222 --otlp http://otel:4318    also what services connect to
   triptych doctor --json | jq 'select(.state != \"ok\")'
 
 Exit codes: 0 nothing is wrong, warnings aside; 1 something is, and the list says what to do.";
@@ -58,8 +65,10 @@ pub(crate) struct DoctorCommand {
     )]
     standby: Vec<DatabaseUrl>,
     /// A bucket for old rows, as for `triptych datasets serve --cold`
-    #[arg(long, env = "TRIPTYCH_COLD", value_name = "URL")]
+    #[arg(long, env = "TRIPTYCH_COLD", hide_env_values = true, value_name = "URL")]
     cold: Option<ColdUrl>,
+    #[command(flatten)]
+    endpoints: EndpointFlags,
     /// Print a line of JSON for each check
     #[arg(long)]
     json: bool,
@@ -108,7 +117,7 @@ impl Finding {
 
     /// What failed with `error`, whose text says the rest.
     fn failed(what: impl Into<String>, error: &anyhow::Error, next: &str) -> Self {
-        Self::wrong(what, format!("cannot {error:#}"), next)
+        Self::wrong(what, format!("cannot {}", chain(&**error)), next)
     }
 }
 
@@ -117,9 +126,8 @@ impl Finding {
 /// # Errors
 /// If something is wrong.
 pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
-    let DoctorCommand { data_dir, listen, node_config, store, standby, cold, json, addresses, key } =
-        command;
-    let mut findings = services::check(addresses, key).await;
+    let DoctorCommand { data_dir, listen, node_config, store, standby, cold, json, .. } = command;
+    let mut findings = services::check(command.addresses, command.key).await;
     findings.extend(state::check(data_dir).await);
     for address in &listen {
         findings.push(state::check_address(address).await);
@@ -130,6 +138,7 @@ pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
     let demand = Demand { has_standbys: !standby.is_empty() };
     if let Some(url) = &store {
         findings.extend(database::check(url, Role::Store, demand).await);
+        findings.extend(rooms::check(url).await);
     }
     for url in &standby {
         findings.extend(database::check(url, Role::Standby, demand).await.into_iter().take(1));
@@ -137,6 +146,7 @@ pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
     if let Some(url) = cold {
         findings.push(bucket::check(&url).await);
     }
+    findings.extend(endpoints::check(&command.endpoints).await);
     if json {
         for Finding { what, state, seen, next } in &findings {
             let state: &str = state.into();

@@ -60,7 +60,7 @@ pub(crate) struct GateFlags {
     host_name: Vec<HostName>,
     /// Ask the service at this address what keys are good for, in the place of the accounts here; the
     /// token for that comes from `TRIPTYCH_ACCOUNTS_TOKEN`
-    #[arg(long, env = "TRIPTYCH_ACCOUNTS", value_name = "URL")]
+    #[arg(long, env = "TRIPTYCH_ACCOUNTS", hide_env_values = true, value_name = "URL")]
     accounts: Option<String>,
 }
 
@@ -162,6 +162,16 @@ impl PortalFlags {
         let options = PortalOptions { sign_up: self.sign_up, addresses, token, hosts };
         Ok(accounts::server::router(accounts, options))
     }
+}
+
+/// Asks the service at `url`, which has the accounts, about a key that nobody has.
+///
+/// # Errors
+/// If there is no token for that, or the service does not answer or refuses it.
+pub(crate) async fn ask_for_accounts(url: &str) -> anyhow::Result<()> {
+    let nobody = "0".repeat(64);
+    Elsewhere::new(url)?.0.verify(nobody).await?;
+    Ok(())
 }
 
 /// The accounts of another machine.

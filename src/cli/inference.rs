@@ -25,7 +25,7 @@ use client::{
     datasets::Datasets, functions::Functions, inference::Inference, transport::Transport,
 };
 use db::postgres::DatabaseUrl;
-use model::topic::TopicId;
+use model::{address::redact_address, topic::TopicId};
 use stack::{data_dir::DataDir, start::KEY_VARIABLE};
 use task::{clock::Clock, group::Group};
 use tracing::warn;
@@ -232,7 +232,7 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
         warn!(
             "there is no API key for the dataset service at {}, so that its topics get no rows: set \
              {KEY_VARIABLE}, or keep a key with `triptych keys store`, and start again",
-            command.datasets
+            redact_address(&command.datasets)
         );
     }
     let datasets = Transport::new(&command.datasets, key).context("use --datasets")?;

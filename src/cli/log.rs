@@ -91,7 +91,7 @@ pub(crate) fn of_service(
     let (tracer, traces) = started.unzip();
     let lines = init(Box::new(io::stdout()), level, tracer)?;
     if let Some(collector) = collector {
-        info!(collector = collector.as_str(), "sending spans");
+        info!(collector = &*collector.redacted(), "sending spans");
     }
     Ok(ServiceLog { _traces: traces, _lines: lines })
 }

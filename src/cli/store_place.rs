@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::bail;
 use db::postgres::DatabaseUrl;
+use model::address::redact_address;
 use stack::data_dir::DataDir;
 
 /// The file of a room's store in the services' data folder.
@@ -34,7 +35,7 @@ impl fmt::Display for StorePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Database(url) => url.fmt(f),
-            Self::Path(path) => path.display().fmt(f),
+            Self::Path(path) => redact_address(&path.to_string_lossy()).fmt(f),
         }
     }
 }
@@ -55,7 +56,8 @@ impl StorePlace {
             return Ok(Self::Path(path));
         }
         if is_source && !path.is_dir() {
-            bail!("find a store in {}: there is no such file or folder", path.display());
+            let path = path.to_string_lossy();
+            bail!("find a store in {}: there is no such file or folder", redact_address(&path));
         }
         Ok(Self::Path(file_in(&DataDir::of_services(Some(path))?)))
     }
@@ -84,10 +86,8 @@ pub(crate) fn resolve_places(
     if from.is_same(&to) {
         bail!("copy {from} onto itself: name two stores");
     }
-    if let StorePlace::Path(path) = &from
-        && !path.is_file()
-    {
-        bail!("find a store in {}: there is no such file", path.display());
+    if matches!(&from, StorePlace::Path(path) if !path.is_file()) {
+        bail!("find a store in {from}: there is no such file");
     }
     Ok((from, to))
 }

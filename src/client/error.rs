@@ -12,6 +12,11 @@ pub enum ClientError {
         /// The text, shortened.
         text: String,
     },
+    /// The address has a user or a password in it, which would be printed and logged with it.
+    #[error(
+        "take a user or password in the address of a service; set TRIPTYCH_API_KEY, or TRIPTYCH_REST_TOKEN for a head"
+    )]
+    Credentials,
     /// The text is no token.
     #[error("send a token of other than printable characters")]
     Token,
@@ -121,7 +126,7 @@ impl ClientError {
     #[must_use]
     pub fn next_step(&self) -> &'static str {
         match self {
-            Self::Address { .. } => "correct the address",
+            Self::Address { .. } | Self::Credentials => "correct the address",
             Self::Token => "correct the token",
             Self::Prepare(_) => "check the certificates of this machine",
             Self::Reach { .. } => "check that the service runs and that the address is right",

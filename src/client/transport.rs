@@ -3,7 +3,9 @@
 use std::{net::IpAddr, str::FromStr, time::Duration};
 
 use futures::StreamExt as _;
-use model::{escape::escape_line, idempotency::IdempotencyKey, key::ApiKey};
+use model::{
+    address::redact_address, escape::escape_line, idempotency::IdempotencyKey, key::ApiKey,
+};
 use reqwest::{
     Client, Method, RequestBuilder, Response, StatusCode, Url,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
@@ -86,13 +88,18 @@ impl Transport {
     /// Connects to nobody yet. Redirects are not followed: the key is for this address alone.
     ///
     /// # Errors
-    /// [`ClientError::Address`] if `base` is no `http` or `https` address, and
+    /// [`ClientError::Address`] if `base` is no `http` or `https` address, [`ClientError::Credentials`] if
+    /// it has a user or password in it, and
     /// [`ClientError::Prepare`] if it is `https` and the machine has no certificates.
     pub fn new(base: &str, key: Option<ApiKey>) -> Result<Self, ClientError> {
-        let unfit = || ClientError::Address { text: base.chars().take(200).collect() };
+        let unfit =
+            || ClientError::Address { text: redact_address(base).chars().take(200).collect() };
         let mut url: Url = base.trim().parse().map_err(|_| unfit())?;
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
             return Err(unfit());
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(ClientError::Credentials);
         }
         let path = url.path().trim_end_matches('/').to_owned();
         url.set_path(&path);

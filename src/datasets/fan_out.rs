@@ -100,6 +100,13 @@ impl Login {
     }
 }
 
+impl NatsServers {
+    /// The host and port of each.
+    pub fn hosts(&self) -> impl Iterator<Item = (&str, u16)> {
+        self.0.iter().map(|server| (server.host(), server.port()))
+    }
+}
+
 impl fmt::Display for NatsServers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (idx, server) in self.addresses.iter().enumerate() {

@@ -6,6 +6,7 @@
 
 pub mod connections;
 pub mod fault;
+mod no_connection;
 pub mod schema;
 pub mod single;
 mod standbys;

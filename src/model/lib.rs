@@ -4,6 +4,7 @@
 //! nothing else: grouping results, bounding buckets, checking names. Absent on purpose: serde (see
 //! `wire`), async, clocks, locks and every kind of I/O.
 
+pub mod address;
 pub mod block;
 pub mod bundle;
 pub mod count;

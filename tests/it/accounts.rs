@@ -198,7 +198,11 @@ async fn a_service_asks_another_machine_and_without_an_answer_lets_nobody_in() {
     // A line of the log may come after the answer.
     let look = || async {
         let log = service.out().concat();
-        if log.contains("ask another machine about accounts and keys") { Ok(log) } else { Err(log) }
+        if log.contains("reach the accounts and keys, which another machine") {
+            Ok(log)
+        } else {
+            Err(log)
+        }
     };
     let log = wait::until(SEEN_WITHIN, look).await.unwrap();
     for secret in [key.trim(), TOKEN.1, "UP-1111"] {

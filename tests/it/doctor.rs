@@ -104,6 +104,26 @@ fn a_database_that_is_not_there_is_wrong_and_its_password_is_not_shown() {
 }
 
 #[test]
+fn every_address_that_services_connect_to_is_checked() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let home = || Home::new().with("TRIPTYCH_ACCOUNTS_TOKEN", &"0123456789abcdef".repeat(4));
+    let run = |variable: &str, value: &str| home().with(variable, value).run(&["doctor"]);
+    let fan_out = format!("nats://{address},nats://me:secret@127.0.0.1:1");
+    let said = run("TRIPTYCH_FANOUT", &fan_out);
+    check(&said, 1, "ok", &[&format!("NATS server {address}"), "accepts connections"]);
+    check(&said, 1, "wrong", &["NATS server 127.0.0.1:1", "refused", "TRIPTYCH_FANOUT"]);
+    let collector = format!("http://{address}?token=secret");
+    check(&run("TRIPTYCH_OTLP", &collector), 0, "ok", &["collector", "accepts connections"]);
+    check(&run("TRIPTYCH_OTLP", NOBODY), 1, "wrong", &["collector", "refused", "TRIPTYCH_OTLP"]);
+    let said = run("TRIPTYCH_ACCOUNTS", NOBODY);
+    check(&said, 1, "wrong", &["accounts at", NOBODY, "TRIPTYCH_ACCOUNTS_TOKEN"]);
+    for said in [said, run("TRIPTYCH_FANOUT", &fan_out), run("TRIPTYCH_OTLP", &collector)] {
+        assert!(!format!("{said:?}").contains("secret"), "{said:?}");
+    }
+}
+
+#[test]
 fn the_file_of_a_node_is_checked_with_what_it_names() {
     let boot = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = boot.local_addr().unwrap().port();
@@ -120,6 +140,17 @@ fn the_file_of_a_node_is_checked_with_what_it_names() {
     check(&said, 0, "ok", &["private key", id.trim()]);
     check(&node(1, "key/priv.bin"), 1, "wrong", &["boot node", "cannot connect"]);
     check(&node(port, "nothing.bin"), 1, "wrong", &["private key", "triptych keys node"]);
+    for (option, parts) in [
+        (format!("otlp: {NOBODY}"), ["collector", "refused"]),
+        (
+            format!("role: head\nrest-api: {}", boot.local_addr().unwrap()),
+            ["address", "another address"],
+        ),
+        ("prometheus-address: 300.1.1.1:1".to_owned(), ["address 300.1.1.1:1", "cannot"]),
+    ] {
+        let path = home.write("node.yaml", format!("{option}\n").as_bytes());
+        check(&home.run(&["doctor", "--node-config", &path]), 1, "wrong", &parts);
+    }
     home.write("node.yaml", b"prot: 3\n");
     let said = home.run(&["doctor", "--node-config", "node.yaml"]);
     check(&said, 1, "wrong", &["node.yaml", "prot", "triptych node --help"]);

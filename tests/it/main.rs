@@ -21,6 +21,7 @@ mod inference;
 mod monitoring;
 mod nodes;
 mod screen;
+mod secrets;
 mod startup;
 mod support;
 mod tidy;

@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use db::postgres::{
     DatabaseUrl,
     connections::{Connections, ConnectionsOptions, Figures, Snapshot},
-    fault::{Fault, WorkError},
+    fault::{Fault, Refused, WorkError},
     schema::SchemaError,
 };
 use futures::{FutureExt as _, future::BoxFuture};
@@ -178,7 +178,7 @@ impl From<sqlx::Error> for AccountsError {
             Fault::Unreachable => Self::Unreachable(Box::new(error)),
             Fault::Full => Self::Full,
             Fault::Closed => Self::Stopped,
-            Fault::Corrupt | Fault::Statement => Self::Statement(Box::new(error)),
+            Fault::Corrupt | Fault::Statement => Self::Statement(Box::new(Refused::from(error))),
         }
     }
 }

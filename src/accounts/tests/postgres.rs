@@ -3,8 +3,9 @@
 use std::future::pending;
 
 use axum::{Router, body::Body, extract::Request, http::header::RETRY_AFTER, routing::get};
+use db::postgres::{DatabaseUrl, fault::next_step, schema::SchemaSeen, single};
 use futures::FutureExt as _;
-use task::group::Group;
+use task::{causes::chain, group::Group};
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
@@ -85,6 +86,34 @@ async fn tables_of_another_version_are_refused() {
     run_sql(&url, "UPDATE accounts.format SET version = 99").await;
     let error = Accounts::connect(&url.parse().unwrap(), clock()).await.unwrap_err();
     assert!(matches!(error, AccountsError::Format { found: 99, .. }), "{error:?}");
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_look_sees_tables_and_whether_they_may_be_created() {
+    let (_, url) = new_database().await;
+    let schema = Accounts::copied_tables().database;
+    let look = async |url: &str| {
+        let mut connection = single::connect(&url.parse().unwrap()).await.unwrap();
+        schema.look(&mut connection).await.unwrap()
+    };
+    let create = "DO $$ BEGIN CREATE ROLE poor LOGIN; EXCEPTION WHEN duplicate_object THEN END $$";
+    run_sql(&url, create).await;
+    let (_, place) = url.rsplit_once('@').unwrap();
+    let poor = format!("postgres://poor@{place}");
+    assert_eq!(look(&url).await, SchemaSeen::Missing { can_create: true });
+    assert_eq!(look(&poor).await, SchemaSeen::Missing { can_create: false });
+    for (url, part, next) in [
+        (&poor, "permission denied for database", "GRANT"),
+        (&format!("{url}_nope"), "does not exist", "createdb"),
+    ] {
+        let error = Accounts::connect(&url.parse().unwrap(), clock()).await.unwrap_err();
+        let text = chain(&error);
+        assert!(text.matches(part).count() == 1 && !text.contains("at line"), "{text}");
+        assert!(next_step(&error).is_some_and(|step| step.contains(next)), "{text}");
+    }
+    drop(Place::Database(url.clone()).open().await);
+    assert_eq!(look(&url).await, SchemaSeen::Format(schema.version));
 }
 
 #[tokio::test]

@@ -15,7 +15,13 @@ pub(crate) struct ColdFlags {
     /// `endpoint=http://host:port` for a server other than Amazon's. Credentials come from
     /// `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or from the machine's role. All services on the
     /// database need the same one
-    #[arg(long, env = "TRIPTYCH_COLD", value_name = "URL", requires = "store")]
+    #[arg(
+        long,
+        env = "TRIPTYCH_COLD",
+        hide_env_values = true,
+        value_name = "URL",
+        requires = "store"
+    )]
     cold: Option<ColdUrl>,
     /// The newest rows of each dataset that stay in the database
     #[arg(long, default_value_t = 262_144, value_name = "ROWS", requires = "cold",

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use client::datasets::Datasets;
-use model::timestamp::Timestamp;
+use model::{address::redact_address, timestamp::Timestamp};
 use stack::data_dir::project_dirs;
 use task::group::Group;
 use transfer::{
@@ -107,7 +107,7 @@ fn connect_source(command: &MirrorCommand) -> anyhow::Result<Datasets> {
             bail!(
                 "copy from {} without its key: set {SOURCE_KEY_VARIABLE}, or name \
                  --source-key-file",
-                command.url
+                redact_address(&command.url)
             )
         };
         text.trim().parse().with_context(|| format!("use {SOURCE_KEY_VARIABLE}"))?

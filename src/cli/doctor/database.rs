@@ -1,6 +1,6 @@
 //! The servers that datasets, accounts and networks are kept in, and their standbys.
 
-use db::postgres::{DatabaseUrl, connections::LOOKS_MAX};
+use db::postgres::{DatabaseUrl, connections::LOOKS_MAX, fault::next_step};
 use model::count::counted;
 use task::causes::chain;
 use tsdb::store::postgres::{
@@ -54,11 +54,12 @@ fn finding(LookedAt { name, url, seen }: LookedAt, role: Role, demand: Demand) -
     let seen = match seen {
         Ok(seen) => seen,
         Err(error) => {
-            let next = "check that it runs, its host and port, and PGPASSWORD or ~/.pgpass";
+            let usual = "check that it runs, its host and port, and PGPASSWORD or ~/.pgpass";
+            let next = next_step(&error).unwrap_or(usual);
             return Finding::wrong(what, format!("cannot {}", chain(&error)), next);
         }
     };
-    let ServerSeen { version, is_too_old, is_standby, format, limit } = seen;
+    let ServerSeen { version, is_too_old, is_standby, format, limit, can_create } = seen;
     let version = format!("PostgreSQL {version}");
     let wrong = |seen: &str, next: &str| Finding::wrong(&what, format!("{version}, {seen}"), next);
     if is_too_old {
@@ -82,6 +83,12 @@ fn finding(LookedAt { name, url, seen }: LookedAt, role: Role, demand: Demand) -
                             ServerSeen::FORMAT
                         ),
                         "use the program that made them; see UPGRADE in `triptych man operate`",
+                    );
+                }
+                None if !can_create => {
+                    return wrong(
+                        "no tables, and the user may not create them",
+                        "let its owner GRANT CREATE ON DATABASE name TO user",
                     );
                 }
                 None => "no tables: the first service makes them".to_owned(),
@@ -133,6 +140,7 @@ mod tests {
             is_standby: false,
             format: Some(ServerSeen::FORMAT),
             limit,
+            can_create: true,
         };
         let looked_at =
             LookedAt { name: None, url: "postgres://db/rows".to_owned(), seen: Ok(seen) };

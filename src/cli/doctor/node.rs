@@ -1,23 +1,18 @@
 //! The file of options of a node: its key, certificate, lists of peers, ports and boot nodes.
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
 use anyhow::Context as _;
 use cluster::{identity::Identity, network::BootNode};
 use futures::future::join_all;
-use tokio::{net::TcpStream, time::timeout};
 use web::tls::{Tls, TlsFiles};
 
-use super::Finding;
+use super::{Finding, endpoints, state::check_address};
 use crate::cli::{
     Command, NODE,
     node::{NodeCommand, allowed_peers, free},
     parse,
 };
-
-/// How long a boot node may take to accept a connection: a round trip to the other side of the world,
-/// and a packet lost.
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// Checks the options of the node in the file `path`.
 pub(super) async fn check(path: &Path) -> Vec<Finding> {
@@ -42,6 +37,14 @@ pub(super) async fn check(path: &Path) -> Vec<Finding> {
             Ok(()) => Finding::ok(what, "is free"),
             Err(error) => Finding::failed(what, &error, "stop that node, or give another --port"),
         });
+    }
+    for address in [&node.head.rest_api, &node.runs.prometheus_address].into_iter().flatten() {
+        findings.push(check_address(address).await);
+    }
+    match node.process.otlp.clone().map_or_else(|| node.unused.collector(), |it| Ok(Some(it))) {
+        Ok(None) => {}
+        Ok(Some(collector)) => findings.push(endpoints::check_collector(&collector).await),
+        Err(error) => findings.push(Finding::failed("collector", &error, "correct it")),
     }
     let named = node.boot_nodes.iter().map(|boot| ("boot node", boot));
     let named = named.chain(node.network.relay_through.iter().map(|relay| ("relay", relay)));
@@ -92,10 +95,5 @@ async fn check_boot_node(kind: &str, node: &BootNode) -> Finding {
     };
     let next = "check that the node runs, its --port, and what is between";
     let Ok(port) = port.parse::<u16>() else { return Finding::wrong(what, "has no port", next) };
-    let connect = TcpStream::connect((host, port));
-    match timeout(CONNECT_WITHIN, connect).await {
-        Ok(Ok(_)) => Finding::ok(what, "accepts connections"),
-        Ok(Err(error)) => Finding::wrong(what, format!("cannot connect to it: {error}"), next),
-        Err(_) => Finding::wrong(what, "does not answer", next),
-    }
+    endpoints::check_port(what, host, port, next).await
 }

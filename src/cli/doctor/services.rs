@@ -11,7 +11,7 @@ use client::{
     transport::Transport,
 };
 use futures::future::join_all;
-use model::{count::counted, key::ApiKey};
+use model::{address::redact_address, count::counted, key::ApiKey};
 use stack::{local::Addresses, running::find_running};
 use task::causes::chain;
 
@@ -89,7 +89,7 @@ async fn of_profile(name: &str, profile: Profile, key: Option<ApiKey>) -> Vec<Fi
     let checks = services.into_iter().filter_map(|(service, address, advice)| {
         let (address, key) = (address?, key.clone());
         Some(async move {
-            let what = format!("{service} of {name} at {address}");
+            let what = format!("{service} of {name} at {}", redact_address(&address));
             let asked = async {
                 let transport = Transport::new(&address, key)?;
                 match service {

@@ -5,13 +5,14 @@
 //! (`OTEL_TRACES_SAMPLER`), batches and headers hold.
 
 use std::{
+    borrow::Cow,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
 use anyhow::{Context as _, anyhow, bail};
 use async_trait::async_trait;
-use model::escape::escape_line;
+use model::address::redact_address;
 use opentelemetry::{KeyValue, global, trace::TracerProvider as _};
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response, ResponseExt as _};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _, WithHttpConfig as _};
@@ -36,27 +37,41 @@ const LAST_WITHIN: Duration = Duration::from_secs(2);
 
 /// Where spans go.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Collector(String);
+pub(crate) struct Collector(Box<Url>);
 
 impl Collector {
     /// Reads the address of a collector; one without a path gets that of spans.
     ///
     /// # Errors
-    /// If it is none of HTTP.
+    /// If it is none of HTTP, or has a user or a password in it. The text is not repeated.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
-        let mut url: Url = text.parse().with_context(|| format!("read {:?}", escape_line(text)))?;
-        if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-            bail!("send spans by {}: give http://host:4318, or https", url.scheme());
+        let url = text.parse::<Url>().ok();
+        let is_http = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+        let mut url = url.filter(is_http).context("read it: give http://host:4318, or https")?;
+        if !url.username().is_empty() || url.password().is_some() {
+            bail!("take a user or password in it: set OTEL_EXPORTER_OTLP_HEADERS");
         }
         if url.path() == "/" {
             url.set_path(PATH);
         }
-        Ok(Self(url.into()))
+        Ok(Self(Box::new(url)))
     }
 
     /// The address that spans are sent to.
     pub(crate) fn as_str(&self) -> &str {
-        &self.0
+        self.0.as_str()
+    }
+
+    /// The host, without the brackets of IPv6, and the port.
+    pub(crate) fn host_and_port(&self) -> (&str, u16) {
+        let host = self.0.host_str().unwrap_or_default();
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        (host, self.0.port_or_known_default().unwrap_or_default())
+    }
+
+    /// The address without its query, which may have a token in it.
+    pub(crate) fn redacted(&self) -> Cow<'_, str> {
+        redact_address(self.as_str())
     }
 }
 
@@ -81,7 +96,7 @@ pub(super) fn start(
     service: ServiceName,
 ) -> anyhow::Result<(SdkTracer, TracesGuard)> {
     client::transport::install_crypto();
-    let address = collector.0.clone();
+    let address = collector.as_str().to_owned();
     let mut builder = Client::builder().timeout(SENT_WITHIN).user_agent("triptych");
     if address.starts_with("http:") {
         // No certificate is ever looked at.
@@ -95,7 +110,7 @@ pub(super) fn start(
         .with_http()
         .with_http_client(Sender {
             http,
-            address: address.clone(),
+            shown: collector.redacted().into_owned(),
             is_failing: AtomicBool::new(false),
         })
         .with_endpoint(address)
@@ -126,7 +141,8 @@ impl Drop for TracesGuard {
 #[derive(Debug)]
 struct Sender {
     http: Client,
-    address: String,
+    /// Where to, for messages.
+    shown: String,
     is_failing: AtomicBool,
 }
 
@@ -135,10 +151,10 @@ impl HttpClient for Sender {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let sent = match self.http.send_bytes(request).await {
             Ok(response) => response.error_for_status(),
-            Err(error) => Err(error),
+            Err(error) => Err(without_url(error)),
         };
         let was_failing = self.is_failing.swap(sent.is_err(), Ordering::Relaxed);
-        let collector = &self.address;
+        let collector = &self.shown;
         match &sent {
             Err(error) if !was_failing => {
                 let cause = chain(error.as_ref());
@@ -148,5 +164,45 @@ impl HttpClient for Sender {
             _ => {}
         }
         sent
+    }
+}
+
+/// `error` without the address of the collector, whose query may have a token in it.
+fn without_url(error: HttpError) -> HttpError {
+    match error.downcast::<reqwest::Error>() {
+        Ok(error) => error.without_url().into(),
+        Err(error) => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WITH_TOKEN: &str = "http://127.0.0.1:1/?token=hunter2";
+
+    #[test]
+    fn an_address_with_a_user_is_refused_and_no_token_is_shown() {
+        for text in
+            ["http://me:hunter2@host", "http://hunter2@host", "ftp://me:hunter2@host", "h:a"]
+        {
+            let error = format!("{:#}", Collector::parse(text).unwrap_err());
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+        let collector = Collector::parse(WITH_TOKEN).unwrap();
+        assert_eq!(collector.redacted(), "http://127.0.0.1:1/v1/traces");
+        assert_eq!(collector.as_str(), "http://127.0.0.1:1/v1/traces?token=hunter2");
+        assert_eq!(Collector::parse("https://[::1]").unwrap().host_and_port(), ("::1", 443));
+    }
+
+    #[test]
+    fn why_spans_were_not_sent_repeats_no_token() {
+        client::transport::install_crypto();
+        let http = Client::builder().tls_certs_only([]).no_proxy().build().unwrap();
+        let sender = Sender { http, shown: String::new(), is_failing: AtomicBool::new(false) };
+        let request = Request::post(WITH_TOKEN).body(Bytes::new()).unwrap();
+        let sent = futures::executor::block_on(sender.send_bytes(request));
+        let why = chain(sent.unwrap_err().as_ref());
+        assert!(why.contains("refused") && !why.contains("hunter2"), "{why}");
     }
 }

@@ -8,9 +8,11 @@ use std::{
     path::Path,
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, parser::ValueSource};
 use serde_json::Value;
+
+use crate::cli::config::line_of;
 
 /// What the names of environment variables begin with.
 const PREFIX: &str = "B7S_";
@@ -131,7 +133,14 @@ fn read_file(path: &Path) -> anyhow::Result<OptionValues> {
     }
     let text = fs::read_to_string(path)?;
     let is_toml = path.extension().is_some_and(|extension| extension == "toml");
-    let file: Value = if is_toml { toml::from_str(&text)? } else { serde_saphyr::from_str(&text)? };
+    // Neither error repeats the line, which may have a secret in it.
+    let file: Value = if is_toml {
+        let at = |error: &toml::de::Error| line_of(&text, error.span().unwrap_or_default().start);
+        toml::from_str(&text)
+            .map_err(|error| anyhow!("line {}: {}", at(&error), error.message()))?
+    } else {
+        serde_saphyr::from_str(&text).map_err(|error| anyhow!("{}", error.without_snippet()))?
+    };
     let mut all = OptionValues::new();
     match file {
         Value::Null => {}

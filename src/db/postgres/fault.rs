@@ -1,11 +1,12 @@
 //! What the database's errors are to a store.
 
-use std::io;
+use std::{error::Error as StdError, io};
 
 use sqlx::{
     error::DatabaseError,
     postgres::{PgDatabaseError, PgSeverity},
 };
+use task::causes::chain;
 
 /// The codes with which a server says that it stops, starts, is full of connections or takes no writes
 /// since another one leads: the same request will do a little later.
@@ -70,9 +71,70 @@ pub fn is_lost(error: &sqlx::Error) -> bool {
                     .code()
                     .is_some_and(|code| code.starts_with("57P") || code.starts_with("08"))
         }
-        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
+        sqlx::Error::Io(error) => {
+            !matches!(error.get_ref(), Some(cause) if cause.is::<NoConnection>())
+        }
+        sqlx::Error::Protocol(_) => true,
         _ => false,
     }
+}
+
+/// An error of the database as one text: the server's own words, without the line of its sources.
+fn describe(error: &sqlx::Error) -> String {
+    match error {
+        sqlx::Error::Database(fault) => fault.message().to_owned(),
+        sqlx::Error::Io(error) => chain(error),
+        error => chain(error),
+    }
+}
+
+/// Why a look by itself got no connection.
+#[derive(Debug, thiserror::Error)]
+#[error("connect to it: {}; `triptych doctor --store` says more", describe(.0))]
+struct NoConnection(sqlx::Error);
+
+/// The error of a pool that got no connection because of `cause`. No connection was lost.
+pub(super) fn no_connection(cause: sqlx::Error) -> sqlx::Error {
+    io::Error::other(NoConnection(cause)).into()
+}
+
+/// A statement that a server refused, or another error that the same request would meet again.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", describe(.0))]
+pub struct Refused(sqlx::Error);
+
+impl From<sqlx::Error> for Refused {
+    fn from(error: sqlx::Error) -> Self {
+        Self(error)
+    }
+}
+
+/// What an operator can do about `error`, where a server refused to serve a user or has no such
+/// database.
+#[must_use]
+pub fn next_step(error: &(dyn StdError + 'static)) -> Option<&'static str> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(Refused(error)) = error.downcast_ref() {
+            return next_step_after(error.as_database_error()?.code().as_deref()?);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// What to do about an error of the code `code`.
+fn next_step_after(code: &str) -> Option<&'static str> {
+    Some(match code {
+        "3D000" => "create it with `createdb NAME`, or correct the name at the end of the address",
+        "28P01" | "28000" => {
+            "check the user in the address, its password in PGPASSWORD or ~/.pgpass, and pg_hba.conf"
+        }
+        "42501" => {
+            "let the owner of the database GRANT the user what it lacks: CREATE ON DATABASE, or the tables"
+        }
+        _ => return None,
+    })
 }
 
 /// Whether the server ended, as one does that has no space for its log of commits. What it was asked may
@@ -124,4 +186,16 @@ impl From<&sqlx::Error> for Fault {
 pub fn unsigned<T: TryFrom<i64>>(number: i64) -> Result<T, sqlx::Error> {
     let error = || sqlx::Error::Decode(format!("{number} is out of range").into());
     T::try_from(number).map_err(|_| error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_user_or_a_database_lacks_has_a_next_step() {
+        assert!(next_step_after("3D000").is_some_and(|it| it.contains("createdb")));
+        assert!(next_step_after("28P01").is_some_and(|it| it.contains("PGPASSWORD")));
+        assert_eq!(next_step_after("22012"), None);
+    }
 }

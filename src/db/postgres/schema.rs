@@ -31,6 +31,18 @@ pub struct Schema {
     pub views: &'static str,
 }
 
+/// What a look at the tables of a room found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SchemaSeen {
+    /// Tables of this format.
+    Format(i32),
+    /// No tables in the schema, or no schema.
+    Missing {
+        /// Whether the user of the connection may create them.
+        can_create: bool,
+    },
+}
+
 /// Why tables were not opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -39,7 +51,9 @@ pub enum SchemaError {
     #[error("open the tables of the database")]
     Database(#[from] sqlx::Error),
     /// Another version of the program made them.
-    #[error("read tables of format {found}, where this program knows format {known} alone")]
+    #[error(
+        "read tables of format {found}, where this program knows format {known} alone; run the version that made them, see UPGRADE in `triptych man operate`"
+    )]
     Version {
         /// The format of the tables.
         found: i64,
@@ -82,12 +96,29 @@ impl Schema {
         Ok(era)
     }
 
+    /// Looks for the tables, and changes nothing.
+    ///
+    /// # Errors
+    /// That of the database.
+    pub async fn look(&self, connection: &mut PgConnection) -> Result<SchemaSeen, sqlx::Error> {
+        let name = self.name;
+        if self.are_there(connection).await? {
+            let format = AssertSqlSafe(format!("SELECT version FROM {name}.format"));
+            return sqlx::query_scalar(format).fetch_one(connection).await.map(SchemaSeen::Format);
+        }
+        let rights = "SELECT CASE WHEN EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)
+             THEN has_schema_privilege($1, 'CREATE')
+             ELSE has_database_privilege(current_database(), 'CREATE') END";
+        let can_create = sqlx::query_scalar(rights).bind(name).fetch_one(connection).await?;
+        Ok(SchemaSeen::Missing { can_create })
+    }
+
     /// Whether there are tables. Read from the catalog: `to_regclass` goes on to say no, in a transaction
     /// that waited for the one which made them.
-    async fn are_there(&self, connection: &mut PgConnection) -> Result<bool, SchemaError> {
+    async fn are_there(&self, connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
         let look =
             "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = $1 AND tablename = 'format')";
-        Ok(sqlx::query_scalar(look).bind(self.name).fetch_one(connection).await?)
+        sqlx::query_scalar(look).bind(self.name).fetch_one(connection).await
     }
 
     /// Creates the tables, unless another service did so meanwhile.

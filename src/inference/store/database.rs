@@ -6,7 +6,7 @@
 use db::postgres::{
     DatabaseUrl,
     connections::{Connections, ConnectionsOptions, Figures},
-    fault::{Fault, WorkError, is_lost},
+    fault::{Fault, Refused, WorkError, is_lost},
     schema::SchemaError,
 };
 use futures::FutureExt as _;
@@ -131,7 +131,7 @@ impl From<sqlx::Error> for StoreError {
             Fault::Unreachable => Self::Unreachable(Box::new(error)),
             Fault::Full => Self::DiskFull,
             Fault::Closed => Self::Closed,
-            Fault::Corrupt | Fault::Statement => Self::Database(Box::new(error)),
+            Fault::Corrupt | Fault::Statement => Self::Database(Box::new(Refused::from(error))),
         }
     }
 }

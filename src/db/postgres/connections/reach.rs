@@ -24,7 +24,11 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{ACQUIRE_WITHIN, Connections};
-use crate::postgres::{fault::timed_out, standbys::StandbyFigures};
+use crate::postgres::{
+    fault::{no_connection, timed_out},
+    no_connection::explain,
+    standbys::StandbyFigures,
+};
 
 /// How long the server has to answer to a new connection.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
@@ -162,7 +166,7 @@ impl Connections {
         let mut is_lost = self.reach.is_lost.subscribe();
         match timeout(LOST_WITHIN, is_lost.wait_for(|is_lost| !is_lost)).await {
             Ok(_) => Ok(()),
-            Err(_) => Err(sqlx::Error::PoolTimedOut),
+            Err(_) => Err(no_connection(timed_out())),
         }
     }
 
@@ -239,6 +243,7 @@ impl Connections {
         if matches!(acquired, Err(sqlx::Error::PoolTimedOut)) {
             self.reach.n_timed_out.fetch_add(1, Ordering::Relaxed);
             self.suspect(since);
+            return Err(explain(&self.pool).await);
         }
         acquired
     }

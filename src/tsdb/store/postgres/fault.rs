@@ -2,7 +2,7 @@
 
 use db::postgres::{
     connections::WrongDatabase,
-    fault::{Fault, WorkError},
+    fault::{Fault, Refused, WorkError},
     schema::SchemaError,
 };
 
@@ -57,9 +57,9 @@ impl From<sqlx::Error> for StoreError {
         match Fault::from(&error) {
             Fault::Unreachable => Self::Unreachable(Box::new(error)),
             Fault::Full => Self::Full,
-            Fault::Corrupt => Self::Corrupt(Box::new(error)),
+            Fault::Corrupt => Self::Corrupt(Box::new(Refused::from(error))),
             Fault::Closed => Self::Closed,
-            Fault::Statement => Self::Statement(Box::new(error)),
+            Fault::Statement => Self::Statement(Box::new(Refused::from(error))),
         }
     }
 }

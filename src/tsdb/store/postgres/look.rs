@@ -1,6 +1,6 @@
 //! A look at the servers of a store, which changes nothing: which there are, and how each of them is.
 
-use db::postgres::{DatabaseUrl, connections::WrongDatabase, single};
+use db::postgres::{DatabaseUrl, connections::WrongDatabase, schema::SchemaSeen, single};
 use sqlx::PgConnection;
 
 use super::{Result, StoreError, tables::SCHEMA};
@@ -47,6 +47,8 @@ pub struct ServerSeen {
     pub format: Option<i32>,
     /// How many connections all services may have together.
     pub limit: ConnectionLimit,
+    /// Whether the user may create tables where there are none.
+    pub can_create: bool,
 }
 
 /// How many connections services may have.
@@ -119,6 +121,7 @@ async fn look_at(url: &DatabaseUrl, era: Option<i64>) -> Result<(ServerSeen, Vec
     } else {
         None
     };
+    let can_create = SCHEMA.look(c).await? != SchemaSeen::Missing { can_create: false };
     let (format, found) = format.unzip();
     if let Some(expected) = era.filter(|expected| found != Some(*expected)) {
         return Err(StoreError::WrongServer(Box::new(WrongDatabase { expected, found })));
@@ -130,7 +133,7 @@ async fn look_at(url: &DatabaseUrl, era: Option<i64>) -> Result<(ServerSeen, Vec
         Vec::new()
     };
     let is_too_old = major < MAJOR_MIN;
-    Ok((ServerSeen { version, is_too_old, is_standby, format, limit }, further))
+    Ok((ServerSeen { version, is_too_old, is_standby, format, limit, can_create }, further))
 }
 
 #[cfg(test)]

@@ -19,7 +19,10 @@ use super::{
     cold::{self, Cold},
     delete,
     head::Head,
-    moves::retries::{Retries, resume_abandoned},
+    moves::{
+        self,
+        retries::{Retries, resume_abandoned},
+    },
     placement,
     servers::{Server, Servers},
 };

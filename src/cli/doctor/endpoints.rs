@@ -1,0 +1,88 @@
+//! Addresses that services connect to beside databases and buckets: the collector of spans, servers of
+//! NATS, and the service that has the accounts.
+
+use std::time::Duration;
+
+use ::datasets::NatsServers;
+use clap::Args;
+use futures::future::join_all;
+use model::address::redact_address;
+use task::causes::chain;
+use tokio::{net::TcpStream, time::timeout};
+
+use super::Finding;
+use crate::cli::{gate::ask_for_accounts, log::Collector, stop::OTLP_VARIABLE};
+
+/// The addresses, as services take them.
+#[derive(Debug, Args)]
+pub(super) struct EndpointFlags {
+    /// Servers of NATS, as for `triptych datasets serve --fanout`
+    #[arg(long, env = "TRIPTYCH_FANOUT", hide_env_values = true, value_name = "URLS")]
+    fanout: Option<NatsServers>,
+    /// The service that has the accounts, as for `triptych datasets serve --accounts`
+    #[arg(long, env = "TRIPTYCH_ACCOUNTS", hide_env_values = true, value_name = "URL")]
+    accounts: Option<String>,
+    /// The collector of spans, as for every service
+    #[arg(
+        long, env = OTLP_VARIABLE, hide_env_values = true, value_name = "URL",
+        value_parser = Collector::parse
+    )]
+    otlp: Option<Collector>,
+}
+
+/// How long it may take to accept a connection: a round trip to the other side of the world, and a packet
+/// lost.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// Whether `what`, which is at `host` and `port`, accepts connections; who is behind it is not asked.
+pub(super) async fn check_port(what: String, host: &str, port: u16, next: &str) -> Finding {
+    match timeout(CONNECT_WITHIN, TcpStream::connect((host, port))).await {
+        Ok(Ok(_)) => Finding::ok(what, "accepts connections"),
+        Ok(Err(error)) => Finding::wrong(what, format!("cannot connect to it: {error}"), next),
+        Err(_) => Finding::wrong(what, "does not answer", next),
+    }
+}
+
+/// Checks those that are named.
+pub(super) async fn check(flags: &EndpointFlags) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(servers) = &flags.fanout {
+        findings.extend(check_fan_out(servers).await);
+    }
+    if let Some(url) = &flags.accounts {
+        findings.push(check_accounts(url).await);
+    }
+    if let Some(collector) = &flags.otlp {
+        findings.push(check_collector(collector).await);
+    }
+    findings
+}
+
+/// Checks the collector of spans.
+pub(super) async fn check_collector(collector: &Collector) -> Finding {
+    let what = format!("collector {}", collector.redacted());
+    let (host, port) = collector.host_and_port();
+    check_port(what, host, port, "check that it runs, and --otlp or TRIPTYCH_OTLP").await
+}
+
+/// Checks each of `servers`.
+async fn check_fan_out(servers: &NatsServers) -> Vec<Finding> {
+    let next = "check that it runs, and --fanout or TRIPTYCH_FANOUT";
+    join_all(servers.hosts().map(|(host, port)| {
+        let shown = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        check_port(format!("NATS server {shown}:{port}"), host, port, next)
+    }))
+    .await
+}
+
+/// Checks that the service at `url` answers what keys are good for, with the token of the environment.
+async fn check_accounts(url: &str) -> Finding {
+    let what = format!("accounts at {}", redact_address(url));
+    match ask_for_accounts(url).await {
+        Ok(()) => Finding::ok(what, "answers, and takes the token"),
+        Err(error) => {
+            let next = "check that it runs, and that TRIPTYCH_ACCOUNTS_TOKEN is the same there";
+            Finding::wrong(what, format!("cannot {}", chain(&*error)), next)
+        }
+    }
+}

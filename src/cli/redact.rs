@@ -1,0 +1,76 @@
+//! Errors of the command line without the secrets in it: clap repeats what it cannot read.
+
+use std::ffi::OsStr;
+
+use clap::{
+    Arg, ArgMatches, Command,
+    error::{ContextKind, ContextValue},
+    parser::ValueSource,
+};
+use db::postgres::DatabaseUrl;
+use model::address::{REDACTED, redact_address};
+
+/// How addresses begin that may have a password in them; it is refused in others.
+const WITH_PASSWORD: [&str; 4] = ["postgres://", "postgresql://", "nats://", "tls://"];
+
+/// Takes out of `error` the value of an argument of `command` that may be a secret, which is one whose
+/// help hides what its variable holds, and what looks like credentials in any other.
+pub(super) fn redact(mut error: clap::Error, command: &Command) -> clap::Error {
+    let is_secret = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(shown)) => {
+            let name = shown.split([' ', '=']).next().unwrap_or_default();
+            has_secret(command, name.trim_start_matches("--"))
+        }
+        _ => false,
+    };
+    for kind in [ContextKind::InvalidArg, ContextKind::InvalidSubcommand, ContextKind::InvalidValue]
+    {
+        let Some(ContextValue::String(text)) = error.get(kind) else { continue };
+        let text = if is_secret && kind == ContextKind::InvalidValue {
+            REDACTED.to_owned()
+        } else {
+            redact_address(text).into_owned()
+        };
+        error.insert(kind, ContextValue::String(text));
+    }
+    error
+}
+
+/// Whether `command` or one below it has an option called `long` whose value may be a secret.
+fn has_secret(command: &Command, long: &str) -> bool {
+    let mut options = command.get_arguments();
+    options.any(|it| it.is_hide_env_values_set() && it.get_long() == Some(long))
+        || command.get_subcommands().any(|below| has_secret(below, long))
+}
+
+/// What to do about each password that `given`, the arguments of `command`, show to everybody who lists
+/// the processes of this machine.
+pub(super) fn exposed_passwords(command: &Command, given: &ArgMatches) -> Vec<String> {
+    let own = command.get_arguments().filter_map(|argument| {
+        let id = argument.get_id().as_str();
+        let is_typed = given.value_source(id) == Some(ValueSource::CommandLine);
+        let values = given.get_raw(id).filter(|_| is_typed)?;
+        let is_kept = |it: &&str| WITH_PASSWORD.iter().any(|scheme| it.starts_with(scheme));
+        let mut addresses = values.filter_map(OsStr::to_str).filter(is_kept);
+        addresses.find(|it| DatabaseUrl::has_password(it)).map(|it| advice(argument, it))
+    });
+    let below = given
+        .subcommand()
+        .and_then(|(name, below)| Some(exposed_passwords(command.find_subcommand(name)?, below)));
+    let mut all: Vec<_> = own.chain(below.into_iter().flatten()).collect();
+    // An option of all subcommands is there on each level.
+    all.dedup();
+    all
+}
+
+fn advice(argument: &Arg, address: &str) -> String {
+    let name = argument.get_long().map(|long| format!("--{long}"));
+    let name = name.unwrap_or_else(|| argument.get_id().as_str().to_uppercase());
+    let is_database = address.parse::<DatabaseUrl>().is_ok();
+    let files = is_database.then(|| "put it in PGPASSWORD or ~/.pgpass".to_owned());
+    let variable = argument.get_env().map(|it| format!("set {}", it.to_string_lossy()));
+    let instead: Vec<_> = files.into_iter().chain(variable).collect();
+    let instead =
+        if instead.is_empty() { "leave it out".to_owned() } else { instead.join(", or ") };
+    format!("everybody on this machine can read the password in {name}; {instead} instead")
+}

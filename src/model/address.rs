@@ -1,0 +1,60 @@
+//! Addresses of services as they are printed and logged: without what may be a secret.
+
+use std::borrow::Cow;
+
+/// Stands for what is left out.
+pub const REDACTED: &str = "…";
+
+/// Returns `text`, an address or a text in place of one, without user, password and query.
+///
+/// `http://me:secret@host/a?token=b` is `http://…@host/a`. A text without `://` is unchanged unless it
+/// begins with a user and a password.
+#[must_use]
+pub fn redact_address(text: &str) -> Cow<'_, str> {
+    let (scheme, rest) = match text.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), text),
+    };
+    let user = rest.rsplit_once('@');
+    Cow::Owned(match user.filter(|(user, _)| !scheme.is_empty() || user.contains(':')) {
+        // The password has a `?` in it, or the query an `@`.
+        Some((user, _)) if user.contains(['?', '#']) => format!("{scheme}{REDACTED}"),
+        Some((_, rest)) => format!("{scheme}{REDACTED}@{}", without_query(rest)),
+        None if scheme.is_empty() => return Cow::Borrowed(text),
+        None => format!("{scheme}{}", without_query(rest)),
+    })
+}
+
+fn without_query(text: &str) -> &str {
+    text.split(['?', '#']).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, want: &str) {
+        assert_eq!(redact_address(text), want);
+    }
+
+    #[test]
+    fn an_address_is_shown_without_user_password_and_query() {
+        check("http://127.0.0.1:8080/api", "http://127.0.0.1:8080/api");
+        check("http://me:secret@host/a?token=b", "http://…@host/a");
+        check("http://secret@host", "http://…@host");
+        check("https://host/a?token=b#c", "https://host/a");
+        check("postgres://me:p@ss@host:abc/name", "postgres://…@host:abc/name");
+        check("postgres://me:secret@[::1", "postgres://…@[::1");
+        check("http://me:a?b@host", "http://…");
+        check("http://host?token=a@b", "http://…");
+        check("me:secret@host/name", "…@host/name");
+    }
+
+    #[test]
+    fn a_text_without_a_secret_is_unchanged() {
+        for text in ["", "nowhere", "./me@work/rows.db", "what?", "http://"] {
+            check(text, text);
+        }
+    }
+}
