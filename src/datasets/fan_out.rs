@@ -103,7 +103,7 @@ impl Login {
 impl NatsServers {
     /// The host and port of each.
     pub fn hosts(&self) -> impl Iterator<Item = (&str, u16)> {
-        self.0.iter().map(|server| (server.host(), server.port()))
+        self.addresses.iter().map(|server| (server.host(), server.port()))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::future::pending;
 
 use axum::{Router, body::Body, extract::Request, http::header::RETRY_AFTER, routing::get};
-use db::postgres::{DatabaseUrl, fault::next_step, schema::SchemaSeen, single};
+use db::postgres::{fault::next_step, schema::SchemaSeen, single};
 use futures::FutureExt as _;
 use task::{causes::chain, group::Group};
 use tokio::{
