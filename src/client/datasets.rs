@@ -7,6 +7,7 @@ pub mod elements;
 pub mod insert;
 pub mod log;
 pub mod row_counter;
+pub(crate) mod seen_revisions;
 
 use std::collections::BTreeMap;
 
@@ -26,15 +27,19 @@ use wire::{
     paths,
 };
 
+use self::seen_revisions::SeenRevisions;
 use crate::{
     error::ClientError,
     transport::{Request, Transport, parse},
 };
 
-/// A dataset service. Cheap to clone.
+/// A dataset service, or several behind one address. Cheap to clone.
+///
+/// Rows that are read include what was seen of their dataset before, by this client and its clones.
 #[derive(Debug, Clone)]
 pub struct Datasets {
     pub(crate) transport: Transport,
+    seen: SeenRevisions,
 }
 
 /// Which datasets to list.
@@ -130,7 +135,7 @@ impl Datasets {
     /// A service behind `transport`, whose address may end in `/api`.
     #[must_use]
     pub fn new(transport: Transport) -> Self {
-        Self { transport: transport.strip_segment("api") }
+        Self { transport: transport.strip_segment("api"), seen: SeenRevisions::default() }
     }
 
     /// The address of the service, without `/api`.
@@ -192,6 +197,7 @@ impl Datasets {
     /// not to be seen; and those of a broken line.
     pub async fn rows(&self, query: &RowsQuery) -> Result<RowsPage, ClientError> {
         let call = self.transport.get(paths::ROWS).query(&query.pairs());
+        let call = call.seeing(&self.seen, query.dataset);
         let (rows, next, count) = if query.resolution == Resolution::Raw {
             let page: Envelope<RawRowBody> = call.json("a page of rows").await?;
             let rows = page.results.into_iter().map(named).collect::<Result<Vec<_>, _>>()?;
@@ -216,7 +222,8 @@ impl Datasets {
         limit: Limit,
     ) -> Result<Vec<NamedRow>, ClientError> {
         let query = (("dataset", dataset.get()), ("limit", limit.get()));
-        let body = self.transport.get(paths::ROWS_LIVE).query(&query).bytes().await?;
+        let call = self.transport.get(paths::ROWS_LIVE).query(&query);
+        let body = call.seeing(&self.seen, dataset).bytes().await?;
         body.split(|byte| *byte == b'\n')
             .filter(|line| !line.trim_ascii().is_empty())
             .map(|line| NamedRow::try_from(parse::<FlatRow>(line, "a row")?))

@@ -4,7 +4,8 @@ use std::{net::IpAddr, str::FromStr, time::Duration};
 
 use futures::StreamExt as _;
 use model::{
-    address::redact_address, escape::escape_line, idempotency::IdempotencyKey, key::ApiKey,
+    address::redact_address, dataset::DatasetId, escape::escape_line, idempotency::IdempotencyKey,
+    key::ApiKey,
 };
 use reqwest::{
     Client, Method, RequestBuilder, Response, StatusCode, Url,
@@ -19,7 +20,7 @@ use wire::{
     paths::{API_KEY_HEADER, IDEMPOTENCY_KEY_HEADER, LAST_EVENT_ID_HEADER},
 };
 
-use crate::error::ClientError;
+use crate::{datasets::seen_revisions::SeenRevisions, error::ClientError};
 
 /// The longest wait for a connection. Longer than a lost packet and its second try take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
@@ -69,6 +70,8 @@ pub(crate) struct Request<'a> {
     builder: RequestBuilder,
     /// `None` for a stream, which has no end to wait for.
     within: Option<Duration>,
+    /// Of which dataset commits are asked for and noted.
+    seeing: Option<(&'a SeenRevisions, DatasetId)>,
 }
 
 /// Makes ring the program's provider of cryptography, unless there is one already.
@@ -184,7 +187,7 @@ impl Transport {
                 builder = builder.header(TRACESTATE, carrier.tracestate);
             }
         }
-        Request { transport: self, builder, within: Some(ANSWER_WITHIN) }
+        Request { transport: self, builder, within: Some(ANSWER_WITHIN), seeing: None }
     }
 
     /// Reads the whole of an answer, if it is no longer than [`BODY_BYTES_MAX`].
@@ -216,7 +219,7 @@ impl Transport {
     }
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
     /// Adds names and values to the query.
     pub(crate) fn query(self, query: &(impl Serialize + ?Sized)) -> Self {
         Self { builder: self.builder.query(query), ..self }
@@ -246,6 +249,12 @@ impl Request<'_> {
         Self { builder: self.builder.header(LAST_EVENT_ID_HEADER, id), ..self }
     }
 
+    /// Asks for what was `seen` of the dataset before, and notes what is seen now.
+    pub(crate) fn seeing(self, seen: &'a SeenRevisions, dataset: DatasetId) -> Self {
+        let seeing = Some((seen, dataset));
+        Self { builder: seen.ask(self.builder, dataset), seeing, ..self }
+    }
+
     /// Waits for the answer as long as `within`; `None` for a stream.
     pub(crate) fn within(self, within: Option<Duration>) -> Self {
         Self { within, ..self }
@@ -253,13 +262,16 @@ impl Request<'_> {
 
     /// Makes the call and returns its answer as soon as the head of it is there, if it is a success.
     pub(crate) async fn open(self) -> Result<Response, ClientError> {
-        let Self { transport, mut builder, within } = self;
+        let Self { transport, mut builder, within, seeing } = self;
         if let Some(within) = within {
             builder = builder.timeout(within);
         }
         let within = within.unwrap_or(ANSWER_WITHIN);
         let response = builder.send().await.map_err(|source| transport.broken(source, within))?;
         if response.status().is_success() {
+            if let Some((seen, dataset)) = seeing {
+                seen.note(&response, dataset);
+            }
             return Ok(response);
         }
         let (status, retry_after) = (response.status(), retry_after(&response));

@@ -35,6 +35,7 @@ pub enum InsertMode {
 /// the service stores them once.
 #[derive(Debug, Clone)]
 pub struct InsertBody {
+    dataset: DatasetId,
     json: Vec<u8>,
     key: IdempotencyKey,
 }
@@ -55,7 +56,7 @@ impl InsertBody {
             body.push(b'}');
         }
         body.extend_from_slice(b"]}");
-        Self { json: body, key: IdempotencyKey::from_random(rand::random()) }
+        Self { dataset, json: body, key: IdempotencyKey::from_random(rand::random()) }
     }
 }
 
@@ -163,7 +164,7 @@ impl Datasets {
         let mode = (mode == InsertMode::Merge).then_some("merge");
         let call = self.transport.post(paths::ROWS_BULK_INSERT).within(Some(INSERT_WITHIN));
         let call = call.query(&[("mode", mode)]).bytes_body(JSON, body.json.clone());
-        let call = call.named(&body.key);
+        let call = call.named(&body.key).seeing(&self.seen, body.dataset);
         let answer: BulkInserted = call.json("a number of rows").await?;
         Ok(answer.inserted)
     }

@@ -1,15 +1,21 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
     extract::Query,
-    http::StatusCode,
+    http::{HeaderMap, StatusCode},
     response::{IntoResponse as _, NoContent},
     routing::{get, post},
 };
+use parking_lot::Mutex;
 use serde_json::{Value as Json_, json};
+use wire::paths::REVISION_HEADER;
 
-use super::{log::LogQuery, *};
+use super::{
+    insert::{InsertBody, InsertMode},
+    log::LogQuery,
+    *,
+};
 use crate::tests::fake::Fake;
 
 const AT: &str = "2026-07-30T21:57:00Z";
@@ -157,4 +163,31 @@ async fn a_log_is_commits_or_nothing_yet() {
     assert_eq!((deleted.deleted, page.revision), (Some((time, time)), 9));
     query.after = Some(9);
     assert_eq!(datasets.log(&query).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn reads_ask_for_what_was_seen_of_their_dataset() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&asked);
+    // Another service, which has less, answers the second request.
+    let revisions = Mutex::new(vec![5, 9, 7]);
+    let serve = move |headers: HeaderMap| async move {
+        let seen = headers.get(REVISION_HEADER).map(|seen| seen.to_str().unwrap().to_owned());
+        noted.lock().push(seen);
+        let body =
+            json!({ "count": 0, "next": null, "previous": null, "results": [], "inserted": 0 });
+        ([(REVISION_HEADER, revisions.lock().pop().unwrap_or(1).to_string())], Json(body))
+    };
+    let router = Router::new().fallback(serve);
+    let (_fake, datasets) = service(router).await;
+    let read = async |dataset| {
+        let query = RowsQuery::newest(id(dataset), Resolution::Raw, Limit::new(1).unwrap());
+        datasets.clone().rows(&query).await.unwrap();
+    };
+    read(1).await;
+    datasets.insert_body(&InsertBody::new(id(1), &[], &[]), InsertMode::Replace).await.unwrap();
+    read(2).await;
+    read(1).await;
+    let want = [None, Some("7"), None, Some("9")];
+    assert_eq!(asked.lock().iter().map(Option::as_deref).collect::<Vec<_>>(), want);
 }

@@ -1,0 +1,45 @@
+//! The last commit of each dataset that a client has seen, which it asks services to include: behind a
+//! balancer one of them may read a copy of the database that is older than the last response.
+
+use std::{num::NonZeroUsize, sync::Arc};
+
+use lru::LruCache;
+use model::dataset::DatasetId;
+use parking_lot::Mutex;
+use reqwest::{RequestBuilder, Response};
+use wire::paths::REVISION_HEADER;
+
+/// Datasets whose commits are remembered; the one that was used the longest ago is forgotten first.
+const DATASETS_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
+
+/// Commits that were seen. Cheap to clone; all clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct SeenRevisions(Arc<Mutex<LruCache<DatasetId, u64>>>);
+
+impl Default for SeenRevisions {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(LruCache::new(DATASETS_MAX))))
+    }
+}
+
+impl SeenRevisions {
+    /// Has the response to a request include the last commit seen of a dataset.
+    pub(crate) fn ask(&self, request: RequestBuilder, dataset: DatasetId) -> RequestBuilder {
+        match self.0.lock().get(&dataset) {
+            Some(revision) => request.header(REVISION_HEADER, *revision),
+            None => request,
+        }
+    }
+
+    /// Notes the commit of a dataset that a response includes, if it says one.
+    pub(crate) fn note(&self, response: &Response, dataset: DatasetId) {
+        let revision = response.headers().get(REVISION_HEADER);
+        let Some(revision) = revision.and_then(|revision| revision.to_str().ok()?.parse().ok())
+        else {
+            return;
+        };
+        let mut all = self.0.lock();
+        let last = all.get_or_insert_mut(dataset, || revision);
+        *last = revision.max(*last);
+    }
+}
