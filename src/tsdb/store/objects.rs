@@ -1,11 +1,14 @@
 //! Objects on S3, where old chunks go: put, read by ranges, deleted and listed.
 //!
 //! A thin layer over `object_store`, with time limits, and with errors that say what to do. A key is
-//! written once and never changed. Which objects are in use is not known here: a bucket holds bytes,
-//! and PostgreSQL what they mean.
+//! written once and never changed, but for those that are replaced under conditions. Which objects are in
+//! use is not known here: a bucket holds bytes, and PostgreSQL what they mean.
 
+mod conditional;
 mod error;
 mod figures;
+#[cfg(test)]
+pub(in crate::store) mod test_server;
 #[cfg(test)]
 mod tests;
 mod url;
@@ -19,7 +22,7 @@ use object_store::{
     BackoffConfig, ClientOptions, GetOptions, ObjectStore, ObjectStoreExt as _, RetryConfig,
     aws::AmazonS3Builder, coalesce_ranges, memory::InMemory, path::Path, prefix::PrefixStore,
 };
-use tokio::time::timeout;
+use tokio::{sync::OnceCell, time::timeout};
 use uuid::Uuid;
 
 use self::figures::Counts;
@@ -69,6 +72,8 @@ pub struct Objects {
     /// Where they are, for messages.
     place: Arc<str>,
     counts: Arc<Counts>,
+    /// Whether the server honors conditions of requests; empty until it was tried.
+    honors_conditions: Arc<OnceCell<bool>>,
 }
 
 /// An object that is there.
@@ -125,12 +130,18 @@ impl Objects {
     }
 
     fn new(store: impl ObjectStore, place: String) -> Self {
-        Self { store: Arc::new(store), place: place.into(), counts: Arc::default() }
+        let (counts, honors_conditions) = Default::default();
+        Self { store: Arc::new(store), place: place.into(), counts, honors_conditions }
     }
 
     /// What was done with objects since this was opened, by all clones together.
     pub fn figures(&self) -> ObjectFigures {
         self.counts.read()
+    }
+
+    /// Notes whether another database owns the objects; whether that is new.
+    pub(in crate::store) fn note_foreign(&self, is_foreign: bool) -> bool {
+        self.counts.note_foreign(is_foreign)
     }
 
     /// Writes an object, which is durable when this returns. One of this key is replaced.

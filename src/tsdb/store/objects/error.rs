@@ -120,7 +120,7 @@ impl ObjectError {
             (404, "NoSuchBucket") => Self::NoBucket(refusal.into()),
             (404, _) => Self::Missing { key: key.to_owned() },
             (401 | 403, _) => Self::Denied(refusal.into()),
-            (408 | 429 | 500.., _) => Self::Unreachable(refusal.into()),
+            (408 | 429 | 500 | 502.., _) => Self::Unreachable(refusal.into()),
             _ => Self::Failed(refusal.into()),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
 use super::ObjectError;
@@ -22,6 +22,8 @@ pub struct ObjectFigures {
     pub n_failed: u64,
     /// Whether nothing can be read or written: so the last request had it.
     pub is_lost: bool,
+    /// Whether another database owns them: nothing is written or deleted.
+    pub is_foreign: bool,
 }
 
 /// The counts behind [`ObjectFigures`].
@@ -33,6 +35,7 @@ pub(super) struct Counts {
     n_deleted: AtomicU64,
     n_failed: AtomicU64,
     is_lost: AtomicBool,
+    is_foreign: AtomicBool,
 }
 
 impl Counts {
@@ -60,6 +63,11 @@ impl Counts {
         self.is_lost.store(is_lost, Release);
     }
 
+    /// Takes in whether another database owns the objects; whether that is new.
+    pub(super) fn note_foreign(&self, is_foreign: bool) -> bool {
+        self.is_foreign.swap(is_foreign, AcqRel) != is_foreign
+    }
+
     pub(super) fn read(&self) -> ObjectFigures {
         ObjectFigures {
             n_written: self.n_written.load(Relaxed),
@@ -68,6 +76,7 @@ impl Counts {
             n_deleted: self.n_deleted.load(Relaxed),
             n_failed: self.n_failed.load(Relaxed),
             is_lost: self.is_lost.load(Acquire),
+            is_foreign: self.is_foreign.load(Acquire),
         }
     }
 }

@@ -7,7 +7,10 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use super::*;
+use super::{
+    test_server::{Conditions, TestServer},
+    *,
+};
 
 #[tokio::test]
 async fn ranges_are_read_in_their_order() {
@@ -70,6 +73,7 @@ async fn objects_are_listed_and_deleted() {
         n_deleted: 2,
         n_failed: 1,
         is_lost: false,
+        is_foreign: false,
     };
     assert_eq!(objects.figures(), counted);
 }
@@ -217,4 +221,30 @@ async fn a_bucket_on_a_server_keeps_objects() {
     objects.delete(&key).await.unwrap();
     let read = objects.read_ranges(&key, from_ref(&(0..1))).await;
     assert!(matches!(read, Err(ObjectError::Missing { .. })), "{read:?}");
+}
+
+/// Whether an object is replaced by whoever knows its version alone.
+async fn check_replaced(objects: &Objects, is_honored: bool) {
+    assert_eq!(objects.honors_conditions().await.unwrap(), is_honored);
+    assert_eq!(objects.read_version("owner").await.unwrap(), None);
+    let put = async |text: &'static str, version| {
+        objects.replace("owner", Bytes::from_static(text.as_bytes()), version).await.unwrap()
+    };
+    assert!(put("one", None).await);
+    assert_eq!(put("two", None).await, !is_honored, "there is one");
+    let (_, version) = objects.read_version("owner").await.unwrap().unwrap();
+    assert!(put("three", Some(version.clone())).await);
+    assert_eq!(put("four", Some(version)).await, !is_honored, "it is another one by now");
+    let (bytes, version) = objects.read_version("owner").await.unwrap().unwrap();
+    assert_eq!(bytes, if is_honored { "three" } else { "four" });
+    objects.delete("owner").await.unwrap();
+    assert_eq!(put("five", Some(version)).await, !is_honored, "it is gone");
+    assert!(objects.list("check", None, 1).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn an_object_is_replaced_by_one_of_several_where_the_server_honors_conditions() {
+    check_replaced(&Objects::in_memory(), true).await;
+    check_replaced(&TestServer::start(Conditions::Honored).open(), true).await;
+    check_replaced(&TestServer::start(Conditions::Ignored).open(), false).await;
 }

@@ -11,6 +11,7 @@
 //! Only a scan keeps its connection, and with it its snapshot, while it reads objects.
 
 mod index;
+pub mod owner;
 mod pages;
 mod read_ahead;
 mod seal;
@@ -30,6 +31,7 @@ use db::postgres::connections::{Connections, Snapshot};
 use futures::future::BoxFuture;
 use model::dataset::DatasetId;
 use sqlx::PgConnection;
+use tokio::sync::Mutex;
 use uuid::Uuid;
 
 pub(super) use self::{
@@ -68,7 +70,11 @@ pub struct ColdOptions {
 
 /// Where the chunks of a store are that are not in the database.
 #[derive(Debug, Clone)]
-pub(super) struct Cold(Arc<ColdOptions>);
+pub(super) struct Cold {
+    options: Arc<ColdOptions>,
+    /// Is locked while this service claims them: its own claims need not overtake each other.
+    claiming: Arc<Mutex<()>>,
+}
 
 /// Bytes of chunks in objects.
 pub(super) type Fetched = Arc<HashMap<ExtentKey, Bytes>>;
@@ -116,12 +122,12 @@ fn key_of(dataset: DatasetId, object: impl Display) -> String {
 
 impl Cold {
     pub(super) fn new(options: ColdOptions) -> Self {
-        Self(Arc::new(options))
+        Self { options: Arc::new(options), claiming: Arc::default() }
     }
 
     /// How often chunks are looked for that are old enough.
     pub(super) fn seal_every(&self) -> Duration {
-        self.0.seal_every
+        self.options.seal_every
     }
 
     /// Reads chunks in objects.
@@ -143,7 +149,7 @@ impl Cold {
         let mut fetched = Vec::with_capacity(places.len());
         for (object, chunks) in objects {
             let ranges: Vec<_> = chunks.iter().map(Extent::range).collect();
-            let read = self.0.objects.read_ranges(&key_of(dataset, object), &ranges).await;
+            let read = self.options.objects.read_ranges(&key_of(dataset, object), &ranges).await;
             let parts = read.map_err(|error| cold_error(dataset, error))?;
             for (idx, extent) in chunks.into_iter().enumerate() {
                 let bytes = parts.get(idx).cloned().unwrap_or_default();

@@ -16,7 +16,7 @@ use tracing::{debug, warn};
 use super::{
     Result, StoreError, append, batches, buckets,
     catalog::dataset_id,
-    cold::{self, Cold},
+    cold::{self, Cold, owner::Claimant},
     delete,
     head::Head,
     moves::{
@@ -70,7 +70,7 @@ pub(super) async fn look_at_all(servers: &Servers, cold: Option<&Cold>, due: Due
     let further = servers.further();
     let all = further.iter().chain([servers.first()]);
     let looks = all.map(|server| async {
-        let look = look(server, cold, due).await;
+        let look = look(servers, server, cold, due).await;
         server.note_look(&look);
         note(look);
     });
@@ -88,14 +88,14 @@ pub(super) struct Due {
 }
 
 /// Does what there is to do on a server.
-async fn look(server: &Server, cold: Option<&Cold>, due: Due) -> Result<()> {
+async fn look(servers: &Servers, server: &Server, cold: Option<&Cold>, due: Due) -> Result<()> {
     let connections = &server.connections;
     settle_all(connections, cold, Unsettled::Much).await?;
     if due.is_trim {
         trim_all(connections).await?;
     }
     match cold {
-        Some(cold) if due.is_seal => tend_objects(connections, cold).await,
+        Some(cold) if due.is_seal => tend_objects(servers, connections, cold).await,
         _ => Ok(()),
     }
 }
@@ -121,16 +121,17 @@ pub(super) async fn settle_servers(servers: &Servers, cold: Option<&Cold>) -> Re
         settle_all(&server.connections, cold, Unsettled::Any).await?;
         trim_all(&server.connections).await?;
         if let Some(cold) = cold {
-            tend_objects(&server.connections, cold).await?;
+            tend_objects(servers, &server.connections, cold).await?;
         }
     }
     Ok(())
 }
 
-/// Makes objects of old chunks, and deletes those that nothing refers to.
-pub(super) async fn tend_objects(connections: &Connections, cold: &Cold) -> Result<()> {
-    cold::seal_all(connections, cold).await?;
-    cold::sweep(connections, cold).await
+/// Makes objects of old chunks of a server, and deletes those that nothing refers to.
+async fn tend_objects(servers: &Servers, connections: &Connections, cold: &Cold) -> Result<()> {
+    let claimant = Claimant { first: &servers.first().connections, cold };
+    cold::seal_all(connections, claimant).await?;
+    cold::sweep(connections, claimant).await
 }
 
 /// Which datasets are packed.

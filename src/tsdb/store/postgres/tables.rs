@@ -5,7 +5,7 @@ use db::postgres::schema::Schema;
 /// The tables and the number of their format, which grows with each change of them or of the bytes of
 /// chunks.
 pub(super) const SCHEMA: Schema =
-    Schema { name: "datasets", version: 7, tables: TABLES, views: include_str!("views.sql") };
+    Schema { name: "datasets", version: 8, tables: TABLES, views: include_str!("views.sql") };
 
 /// The tables, in a schema of their own.
 ///
@@ -34,6 +34,8 @@ pub(super) const SCHEMA: Schema =
 /// - `objects`: what is stored outside, under the number of the dataset and the object's id. `bytes`
 ///   and `sha256` are of all of it. `state` is `staged` until all is written and its segment made,
 ///   then `live`, and `dead` once no segment refers to it, since the time `at`.
+/// - `claims`: numbers of this database's that the object `owner` outside has, had a while ago, or may get
+///   next, since the time `at`.
 /// - `tail`: single rows, which win over a chunk's row at the same timestamp; `replaces` says whether
 ///   there is one.
 /// - `buckets`: single ones, which win over those of `chunks` at the same timestamps.
@@ -163,6 +165,8 @@ CREATE TABLE objects (
 );
 CREATE INDEX objects_state ON objects (state, at) WHERE state <> 'live';
 CREATE INDEX objects_dataset ON objects (dataset);
+
+CREATE TABLE claims (id uuid PRIMARY KEY, at bigint NOT NULL);
 
 CREATE TABLE tail (
     dataset bigint NOT NULL,

@@ -5,6 +5,7 @@
 
 mod copies;
 mod moves;
+mod owner;
 mod removal;
 mod segments;
 mod servers;

@@ -4,7 +4,7 @@
 //! makes the segment takes place only if the dataset was not moved since, and has precisely these
 //! chunks: a chunk never changes, so that the object has what they have.
 
-use std::error::Error;
+use std::{error::Error, time::Duration};
 
 use bytes::Bytes;
 use db::postgres::connections::{Connections, Snapshot};
@@ -12,10 +12,11 @@ use futures::FutureExt as _;
 use model::dataset::DatasetId;
 use sha2::{Digest as _, Sha256};
 use sqlx::PgConnection;
+use tokio::time::Instant;
 use tracing::warn;
 use uuid::Uuid;
 
-use super::{Cold, cold_error, key_of, segments};
+use super::{Cold, cold_error, key_of, owner::Claimant, segments};
 use crate::store::{
     postgres::{
         Result, StoreError,
@@ -40,6 +41,9 @@ const OLD_MAX: i64 = 16 * 1024;
 /// work, in microseconds: longer than it takes.
 const CLAIM_MICROS: i64 = 5 * 60 * 1_000_000;
 
+/// How often the prefix is claimed again while there is more to seal.
+const CLAIM_EVERY: Duration = Duration::from_secs(30);
+
 /// Chunks that become a segment.
 #[derive(Debug)]
 struct Run {
@@ -57,11 +61,26 @@ type Sized = (i64, i64, i64, i64, i64, i64, i64);
 ///
 /// # Errors
 /// [`StoreError`] of the database. What fails with the objects is left for the next time.
-pub(in super::super) async fn seal_all(connections: &Connections, cold: &Cold) -> Result<()> {
+pub(in super::super) async fn seal_all(
+    connections: &Connections,
+    claimant: Claimant<'_>,
+) -> Result<()> {
+    let cold = claimant.cold;
+    // Also where there is nothing to seal: the older a clone is, the less it has of the claims.
+    let mut claimed_at = Instant::now();
+    if !claimant.claim().await? {
+        return Ok(());
+    }
     let mut after = 0;
     while let Some((dataset, generation)) = next_dataset(connections, cold, after).await? {
         after = dataset.get();
         while let Some(run) = next_run(connections, cold, dataset, generation).await? {
+            if claimed_at.elapsed() > CLAIM_EVERY {
+                claimed_at = Instant::now();
+                if !claimant.claim().await? {
+                    return Ok(());
+                }
+            }
             match seal(connections, cold, run).await {
                 Ok(true) => {}
                 // Another service did, or changed the chunks.
@@ -84,7 +103,7 @@ async fn next_dataset(
     cold: &Cold,
     after: i64,
 ) -> Result<Option<(DatasetId, i64)>> {
-    let n_most = cold.0.n_hot_chunks.saturating_add(cold.0.n_chunks_min.max(1));
+    let n_most = cold.options.n_hot_chunks.saturating_add(cold.options.n_chunks_min.max(1));
     let n_most = i64::try_from(n_most).unwrap_or(i64::MAX);
     let find = connections.read_here(Snapshot::Statement, |c| {
         async move {
@@ -110,13 +129,13 @@ async fn next_run(
     dataset: DatasetId,
     generation: i64,
 ) -> Result<Option<Run>> {
-    let n_hot = i64::try_from(cold.0.n_hot_chunks).unwrap_or(i64::MAX);
+    let n_hot = i64::try_from(cold.options.n_hot_chunks).unwrap_or(i64::MAX);
     let find =
         connections.read_here(Snapshot::Transaction, |c| old_chunks(c, dataset, n_hot).boxed());
     let (chunks, ends) = find.await?;
     // How many segments end before a chunk tells between which two it is.
     let gap = |chunk: &Sized| ends.partition_point(|end| *end < chunk.1);
-    let long = |run: &&[Sized]| run.len() >= cold.0.n_chunks_min.max(1);
+    let long = |run: &&[Sized]| run.len() >= cold.options.n_chunks_min.max(1);
     let Some(run) = chunks.chunk_by(|a, b| gap(a) == gap(b)).find(long) else { return Ok(None) };
     let object = Uuid::new_v4();
     let (mut places, mut offset) = (Vec::new(), 0);
@@ -165,7 +184,7 @@ async fn seal(connections: &Connections, cold: &Cold, run: Run) -> Result<bool> 
     if !stage.await? {
         return Ok(false);
     }
-    let done = match cold.0.objects.put(&key_of(dataset, object), bytes).await {
+    let done = match cold.options.objects.put(&key_of(dataset, object), bytes).await {
         Ok(()) => connections.write(|c| async move { commit(c, &run).await }.boxed()).await,
         Err(error) => Err(cold_error(dataset, error)),
     };
@@ -174,7 +193,7 @@ async fn seal(connections: &Connections, cold: &Cold, run: Run) -> Result<bool> 
         let let_go = connections.write(|c| let_go(c, object).boxed());
         // Else its segment may have been made, and moved to another server.
         let is_lost = !let_go.await? && matches!(done, Ok(false));
-        if is_lost && let Err(error) = cold.0.objects.delete(&key_of(dataset, object)).await {
+        if is_lost && let Err(error) = cold.options.objects.delete(&key_of(dataset, object)).await {
             let error = &error as &dyn Error;
             warn!(error, "object {object} of dataset {dataset} is not on record");
         }

@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 use sqlx::PgConnection;
 use tracing::warn;
 
-use super::{Cold, key_of};
+use super::{key_of, owner::Claimant};
 use crate::store::postgres::{Result, StoreError, catalog::dataset_id};
 
 /// How long an object may be staged, in microseconds: longer than a service takes to write it, also one
@@ -22,22 +22,27 @@ const STEP: i64 = 64;
 ///
 /// # Errors
 /// [`StoreError`] of the database. Objects that cannot be deleted are left for the next time.
-pub(in super::super) async fn sweep(connections: &Connections, cold: &Cold) -> Result<()> {
+pub(in super::super) async fn sweep(
+    connections: &Connections,
+    claimant: Claimant<'_>,
+) -> Result<()> {
+    let cold = claimant.cold;
     connections.write(|c| expire(c).boxed()).await?;
-    let grace = i64::try_from(cold.0.grace.as_micros()).unwrap_or(i64::MAX);
+    let grace = i64::try_from(cold.options.grace.as_micros()).unwrap_or(i64::MAX);
     loop {
         let find = connections.read_here(Snapshot::Statement, |c| dead(c, grace).boxed());
         let found = find.await?;
+        // Only now: a clone that can still take the prefix has the same records of these.
+        if found.is_empty() || !claimant.claim().await? {
+            return Ok(());
+        }
         for (object, dataset) in &found {
             let key = key_of(dataset_id(*dataset)?, object);
-            if let Err(error) = cold.0.objects.delete(&key).await {
+            if let Err(error) = cold.options.objects.delete(&key).await {
                 let error = &error as &dyn Error;
                 warn!(error, "object {key}, which is not needed any more, was not deleted");
                 return Ok(());
             }
-        }
-        if found.is_empty() {
-            return Ok(());
         }
         let objects = found.into_iter().map(|(object, _)| object).collect();
         connections.write(|c| forget(c, objects).boxed()).await?;

@@ -4,7 +4,7 @@ use std::{ops::ControlFlow, sync::atomic::AtomicBool};
 
 use tokio::time::sleep;
 
-use super::*;
+use super::{super::cold::owner::Claimant, *};
 use crate::store::{AppendMode, objects::Objects, row_batch};
 
 const DAY: Duration = Duration::from_hours(24);
@@ -13,7 +13,7 @@ const DAY: Duration = Duration::from_hours(24);
 /// apart at least.
 const PAUSE: Duration = Duration::from_millis(10);
 
-const COUNT_CHUNKS: &str = "SELECT count(*) FROM datasets.chunks WHERE resolution = 0";
+pub(super) const COUNT_CHUNKS: &str = "SELECT count(*) FROM datasets.chunks WHERE resolution = 0";
 const COUNT_SEGMENTS: &str = "SELECT count(*) FROM datasets.segments";
 
 /// Every chunk is old enough, and one alone worth an object.
@@ -39,7 +39,10 @@ pub(super) async fn seal(store: &PostgresStore) -> Result<()> {
     let (reply, answer) = oneshot::channel();
     let first = store.servers.first().connections.clone();
     let cold = store.cold.clone().unwrap();
-    let seal = async move { drop(reply.send(cold::seal_all(&first, &cold).await)) };
+    let seal = async move {
+        let claimant = Claimant { first: &first, cold: &cold };
+        drop(reply.send(cold::seal_all(&first, claimant).await));
+    };
     store.within(|| store.group.spawn("seal", seal));
     answer.await.unwrap()
 }
@@ -107,17 +110,17 @@ pub(super) async fn create_long(
     (id, want)
 }
 
-const READS: [contract::Read; 4] =
+pub(super) const READS: [contract::Read; 4] =
     [(9, 99, 3_000, 200_000), (0, 3_000, 0, 9_999_999), (5_000, 9, 0, 9_999_999), (7, 2, -5, 50)];
 
-/// The keys of all objects on record, and those in the bucket.
-fn keys(url: &str, objects: &Objects) -> (BTreeSet<String>, BTreeSet<String>) {
-    let on_record = with_connection(url, async |mut c| {
+/// The keys of all objects of datasets on record, and those in the bucket.
+pub(super) fn keys(url: &str, objects: &Objects) -> (BTreeSet<String>, BTreeSet<String>) {
+    with_connection(url, async |mut c| {
         let sql = "SELECT dataset || '/' || id FROM datasets.objects";
-        sqlx::query_scalar(sql).fetch_all(&mut c).await.unwrap()
-    });
-    let stored = futures::executor::block_on(objects.list("", None, 999)).unwrap();
-    (on_record.into_iter().collect(), stored.into_iter().map(|object| object.key).collect())
+        let on_record: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut c).await.unwrap();
+        let stored = objects.list("", None, 999).await.unwrap().into_iter().map(|it| it.key);
+        (on_record.into_iter().collect(), stored.filter(|key| key.contains('/')).collect())
+    })
 }
 
 #[tokio::test]
