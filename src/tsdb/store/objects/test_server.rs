@@ -11,7 +11,7 @@ use std::{
 };
 
 use object_store::aws::AmazonS3Builder;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use super::Objects;
 
@@ -24,6 +24,7 @@ const WRITTEN: (&str, &str) = ("Tue, 24 Nov 2020 03:00:00 GMT", "2020-11-24T03:0
 /// A server that runs until the test program ends.
 #[derive(Debug, Clone)]
 pub(in crate::store) struct TestServer {
+    state: Arc<State>,
     url: String,
 }
 
@@ -38,6 +39,8 @@ pub(in crate::store) enum Conditions {
 struct State {
     conditions: Conditions,
     stored: Mutex<Stored>,
+    /// Is notified when objects are written again.
+    released: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -45,6 +48,8 @@ struct Stored {
     /// Bytes and `ETag` of each object.
     objects: BTreeMap<String, (Vec<u8>, String)>,
     n_written: u64,
+    /// Writes of objects of datasets wait while this is so.
+    is_held: bool,
 }
 
 struct Request {
@@ -65,7 +70,9 @@ impl TestServer {
     pub(in crate::store) fn start(conditions: Conditions) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("s3://rows?endpoint=http://{}", listener.local_addr().unwrap());
-        let state = Arc::new(State { conditions, stored: Mutex::default() });
+        let (stored, released) = Default::default();
+        let state = Arc::new(State { conditions, stored, released });
+        let server = Self { state: Arc::clone(&state), url };
         thread::spawn(move || {
             for connection in listener.incoming() {
                 let state = Arc::clone(&state);
@@ -73,13 +80,19 @@ impl TestServer {
                 thread::spawn(move || drop(state.serve(&connection.unwrap())));
             }
         });
-        Self { url }
+        server
     }
 
     /// Opens its bucket, as another service does.
     pub(in crate::store) fn open(&self) -> Objects {
         let builder = AmazonS3Builder::new().with_access_key_id("key").with_secret_access_key("s");
         Objects::connect(&self.url.parse().unwrap(), builder).unwrap()
+    }
+
+    /// Has objects with rows wait until they are written.
+    pub(in crate::store) fn hold(&self, is_held: bool) {
+        self.state.stored.lock().is_held = is_held;
+        self.state.released.notify_all();
     }
 }
 
@@ -104,6 +117,9 @@ impl State {
     fn answer(&self, request: &Request) -> Answer {
         let Request { method, key, query, headers, body } = request;
         let mut stored = self.stored.lock();
+        while method == "PUT" && stored.is_held && is_of_dataset(key) {
+            self.released.wait(&mut stored);
+        }
         match method.as_str() {
             "PUT" => {
                 let tag = stored.objects.get(key).map(|object| object.1.clone());
@@ -185,6 +201,10 @@ fn read(connection: &TcpStream) -> std::io::Result<Request> {
     let mut body = vec![0; n_bytes];
     connection.read_exact(&mut body)?;
     Ok(Request { method, key, query: query.to_owned(), headers, body })
+}
+
+fn is_of_dataset(key: &str) -> bool {
+    key.starts_with(|first: char| first.is_ascii_digit())
 }
 
 fn list(stored: &Stored, query: &str) -> String {

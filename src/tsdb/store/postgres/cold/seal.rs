@@ -4,7 +4,7 @@
 //! makes the segment takes place only if the dataset was not moved since, and has precisely these
 //! chunks: a chunk never changes, so that the object has what they have.
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use db::postgres::connections::{Connections, Snapshot};
@@ -12,12 +12,13 @@ use futures::FutureExt as _;
 use model::dataset::DatasetId;
 use sha2::{Digest as _, Sha256};
 use sqlx::PgConnection;
-use tokio::time::Instant;
-use tracing::warn;
+use tokio::time::{Instant, timeout};
+use tracing::{debug, warn};
 use uuid::Uuid;
 
 use super::{Cold, cold_error, key_of, owner::Claimant, segments};
 use crate::store::{
+    objects::ObjectError,
     postgres::{
         Result, StoreError,
         catalog::dataset_id,
@@ -37,9 +38,12 @@ const BYTES_MAX: i64 = 16 << 20;
 /// other.
 const OLD_MAX: i64 = 16 * 1024;
 
-/// For how long a service that began to write an object of a dataset keeps others from doing the same
-/// work, in microseconds: longer than it takes.
-const CLAIM_MICROS: i64 = 5 * 60 * 1_000_000;
+/// A service that writes an object of a dataset keeps others from doing the same work until it was not
+/// heard of for so long, in microseconds.
+const ABANDONED_AFTER_MICROS: i64 = 60 * 1_000_000;
+
+/// How often a service says that it goes on writing an object: some times before it is taken for lost.
+const TOUCH_EVERY: Duration = Duration::from_secs(10);
 
 /// How often the prefix is claimed again while there is more to seal.
 const CLAIM_EVERY: Duration = Duration::from_secs(30);
@@ -180,11 +184,14 @@ async fn seal(connections: &Connections, cold: &Cold, run: Run) -> Result<bool> 
     let sha256 = Sha256::digest(&bytes).to_vec();
     let n_bytes = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
     let (object, dataset) = (run.object, run.dataset);
-    let stage = connections.write(|c| stage(c, dataset, object, n_bytes, sha256).boxed());
+    let run = Arc::new(run);
+    let staged = Arc::clone(&run);
+    let stage =
+        connections.write(|c| async move { stage(c, &staged, n_bytes, sha256).await }.boxed());
     if !stage.await? {
         return Ok(false);
     }
-    let done = match cold.options.objects.put(&key_of(dataset, object), bytes).await {
+    let done = match put(connections, cold, &run, bytes).await {
         Ok(()) => connections.write(|c| async move { commit(c, &run).await }.boxed()).await,
         Err(error) => Err(cold_error(dataset, error)),
     };
@@ -222,28 +229,52 @@ async fn read(connections: &Connections, run: &Run) -> Result<Option<Bytes>> {
 }
 
 /// Puts an object on record that will be written, unless another service is about to write one of the
-/// dataset; whether it did.
-async fn stage(
-    c: &mut PgConnection,
-    dataset: DatasetId,
-    object: Uuid,
-    n_bytes: i64,
-    sha256: Vec<u8>,
-) -> Result<bool> {
+/// dataset, or it was moved; whether it did. The lock has a move find the record, and take it along.
+async fn stage(c: &mut PgConnection, run: &Run, n_bytes: i64, sha256: Vec<u8>) -> Result<bool> {
+    if Head::lock(c, run.dataset).await?.generation != run.generation {
+        return Ok(false);
+    }
     let sql = "WITH now AS (SELECT (extract(epoch FROM now()) * 1000000)::bigint AS at)
          INSERT INTO objects (id, dataset, bytes, sha256, state, at)
          SELECT $2::uuid, $1, $3, $4, 'staged', at FROM now WHERE NOT EXISTS (
              SELECT FROM objects o
              WHERE o.dataset = $1 AND o.state = 'staged' AND o.at > now.at - $5)";
     let staged = sqlx::query(sql)
-        .bind(dataset.get())
-        .bind(object.to_string())
+        .bind(run.dataset.get())
+        .bind(run.object.to_string())
         .bind(n_bytes)
         .bind(sha256)
-        .bind(CLAIM_MICROS)
+        .bind(ABANDONED_AFTER_MICROS)
         .execute(c)
         .await?;
     Ok(staged.rows_affected() > 0)
+}
+
+/// Writes an object, and has other services know meanwhile that this one is at it.
+async fn put(
+    connections: &Connections,
+    cold: &Cold,
+    run: &Run,
+    bytes: Bytes,
+) -> Result<(), ObjectError> {
+    let key = key_of(run.dataset, run.object);
+    let mut put = pin!(cold.options.objects.put(&key, bytes));
+    loop {
+        if let Ok(done) = timeout(TOUCH_EVERY, &mut put).await {
+            return done;
+        }
+        if let Err(error) = connections.write(|c| touch(c, run.object).boxed()).await {
+            let error = &error as &dyn Error;
+            debug!(error, "another service may write the same rows as object {key}");
+        }
+    }
+}
+
+async fn touch(c: &mut PgConnection, object: Uuid) -> Result<()> {
+    let sql = "UPDATE objects SET at = (extract(epoch FROM now()) * 1000000)::bigint
+         WHERE id = $1::uuid AND state = 'staged'";
+    sqlx::query(sql).bind(object.to_string()).execute(c).await?;
+    Ok(())
 }
 
 /// Makes the segment of an object that was written, in place of its chunks; whether they were still

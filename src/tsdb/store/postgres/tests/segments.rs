@@ -2,10 +2,18 @@
 
 use std::{ops::ControlFlow, sync::atomic::AtomicBool};
 
+use task::wait;
 use tokio::time::sleep;
 
 use super::{super::cold::owner::Claimant, *};
-use crate::store::{AppendMode, objects::Objects, row_batch};
+use crate::store::{
+    AppendMode,
+    objects::{
+        Objects,
+        test_server::{Conditions, TestServer},
+    },
+    row_batch,
+};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -222,35 +230,100 @@ async fn the_newest_chunks_and_short_runs_stay_in_the_database() {
     contract::compare(&options(0, 1), id, &want, &READS);
 }
 
+/// Waits until a query counts something.
+async fn wait_for(url: &str, sql: &str) {
+    let look = || async { if number(url, sql) > 0 { Ok(()) } else { Err(()) } };
+    wait::until(Duration::from_secs(30), look).await.unwrap();
+}
+
+const COUNT_STAGED: &str = "SELECT count(*) FROM datasets.objects WHERE state = 'staged'";
+
 #[tokio::test]
 #[ignore = "needs a PostgreSQL server"]
 async fn a_sealer_paused_past_a_move_changes_nothing() {
-    let (url, objects) = (new_database(), Objects::in_memory());
+    let (url, server) = (new_database(), TestServer::start(Conditions::Honored));
+    let objects = server.open();
     let store = open_cold(&url, eager(&objects));
     let (id, want) = create_long(&store, "moved").await;
+    let left = || (number(&url, COUNT_CHUNKS), number(&url, COUNT_SEGMENTS));
+    let fence = "UPDATE datasets.head SET place = 7, generation = generation + 1";
+    // Before it puts an object on record.
     let mut mover = PgConnection::connect(&url).await.unwrap();
     let lock = "BEGIN; SELECT FROM datasets.head FOR UPDATE";
     sqlx::raw_sql(lock).execute(&mut mover).await.unwrap();
-    let sealing = seal(&store);
     let moving = async {
-        // It has written the object, and not locked the dataset yet.
         let waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'triptych'
              AND datname = current_database() AND wait_event_type = 'Lock'";
-        while number(&url, waiting) == 0 {
-            tokio::task::yield_now().await;
-        }
-        let fence = "UPDATE datasets.head SET place = 7, generation = generation + 1; COMMIT";
+        wait_for(&url, waiting).await;
+        let fence = AssertSqlSafe(format!("{fence}; COMMIT"));
         sqlx::raw_sql(fence).execute(&mut mover).await.unwrap();
     };
-    let (sealed, ()) = tokio::join!(sealing, moving);
+    let (sealed, ()) = tokio::join!(seal(&store), moving);
     sealed.unwrap();
-    assert_eq!((number(&url, COUNT_CHUNKS), number(&url, COUNT_SEGMENTS)), (10, 0));
-    assert_eq!(number(&url, "SELECT count(*) FROM datasets.objects WHERE state = 'dead'"), 1);
-    // Also one that went there and back: others may have changed it there.
-    run(&url, "UPDATE datasets.head SET place = NULL, generation = generation + 1");
+    assert_eq!(left(), (10, 0));
+    // A move that looked at the records before would leave this one, and its object, to nobody.
+    assert_eq!(keys(&url, &objects), Default::default(), "nothing is written without the dataset");
+    // While it writes the object, also if the dataset went there and back: others may have changed it.
+    let back = "UPDATE datasets.head SET place = NULL, generation = generation + 1";
+    for fence in [fence, back] {
+        run(&url, back);
+        server.hold(true);
+        let moving = async {
+            wait_for(&url, COUNT_STAGED).await;
+            run(&url, fence);
+            server.hold(false);
+        };
+        let (sealed, ()) = tokio::join!(seal(&store), moving);
+        sealed.unwrap();
+        assert_eq!(left(), (10, 0));
+        assert_eq!(number(&url, COUNT_STAGED), 0);
+    }
+    assert_eq!(number(&url, "SELECT count(*) FROM datasets.objects WHERE state = 'dead'"), 2);
     seal(&store).await.unwrap();
-    assert_eq!((number(&url, COUNT_CHUNKS), number(&url, COUNT_SEGMENTS)), (0, 1));
+    assert_eq!(left(), (0, 1));
     contract::compare(&store, id, &want, &READS);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_dataset_is_sealed_a_minute_after_a_service_that_did_was_killed() {
+    let (url, objects) = (new_database(), Objects::in_memory());
+    let store = open_cold(&url, eager(&objects));
+    let (id, want) = create_long(&store, "killed").await;
+    let staged = format!(
+        "INSERT INTO datasets.objects VALUES (gen_random_uuid(), {id}, 9, '', 'staged',
+             (extract(epoch FROM now()) * 1000000)::bigint - 50 * 1000000)"
+    );
+    run(&url, &staged);
+    seal(&store).await.unwrap();
+    assert_eq!(number(&url, COUNT_CHUNKS), 10, "it may be at work");
+    run(&url, "UPDATE datasets.objects SET at = at - 11 * 1000000");
+    seal(&store).await.unwrap();
+    assert_eq!(number(&url, COUNT_CHUNKS), 0);
+    contract::compare(&store, id, &want, &READS);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server, and takes as long as a service says that it is at work"]
+async fn a_service_that_writes_an_object_for_long_is_left_to_it() {
+    let (url, server) = (new_database(), TestServer::start(Conditions::Honored));
+    let stores = [server.open(), server.open()].map(|objects| open_cold(&url, eager(&objects)));
+    let (id, want) = create_long(&stores[0], "slow").await;
+    server.hold(true);
+    let others = async {
+        wait_for(&url, COUNT_STAGED).await;
+        run(&url, "UPDATE datasets.objects SET at = at - 120 * 1000000");
+        let touched = "SELECT count(*) FROM datasets.objects
+             WHERE at > (extract(epoch FROM now()) * 1000000)::bigint - 30 * 1000000";
+        wait_for(&url, touched).await;
+        seal(&stores[1]).await.unwrap();
+        assert_eq!(number(&url, "SELECT count(*) FROM datasets.objects"), 1);
+        server.hold(false);
+    };
+    let (sealed, ()) = tokio::join!(seal(&stores[0]), others);
+    sealed.unwrap();
+    assert_eq!((number(&url, COUNT_CHUNKS), number(&url, COUNT_SEGMENTS)), (0, 1));
+    contract::compare(&stores[1], id, &want, &READS);
 }
 
 #[tokio::test]
