@@ -11,6 +11,7 @@
 //! Only a scan keeps its connection, and with it its snapshot, while it reads objects.
 
 mod index;
+mod orphans;
 pub mod owner;
 mod pages;
 mod read_ahead;
@@ -35,6 +36,7 @@ use tokio::sync::Mutex;
 use uuid::Uuid;
 
 pub(super) use self::{
+    orphans::adopt,
     pages::read,
     read_ahead::ReadAhead,
     seal::seal_all,

@@ -44,6 +44,10 @@ const LOOKS_PER_TRIM: u32 = 60;
 /// in its last step, its dataset is not to be used.
 const LOOKS_PER_MOVE: u32 = 6;
 
+/// Lists the objects of all datasets each time that it has looked for other work so often: every six
+/// hours, since the server has to go through all of them.
+const LOOKS_PER_LIST: u32 = 4_320;
+
 /// Looks for work until it is dropped.
 pub(super) async fn run(servers: Arc<Servers>, cold: Option<Cold>) {
     let seal_every = cold.as_ref().map(Cold::seal_every).unwrap_or_default();
@@ -56,6 +60,11 @@ pub(super) async fn run(servers: Arc<Servers>, cold: Option<Cold>) {
         // Connections to one that was removed are closed.
         note(servers.refresh().await);
         look_at_all(&servers, cold.as_ref(), due).await;
+        if let Some(cold) = &cold
+            && n_looks % LOOKS_PER_LIST == 0
+        {
+            note(adopt_objects(&servers, cold).await);
+        }
         if is_trim {
             note(placement::remove_orphans(&servers).await);
         }
@@ -116,6 +125,9 @@ fn note(done: Result<()>) {
 /// Does all there is to do on all servers.
 pub(super) async fn settle_servers(servers: &Servers, cold: Option<&Cold>) -> Result<()> {
     placement::remove_orphans(servers).await?;
+    if let Some(cold) = cold {
+        adopt_objects(servers, cold).await?;
+    }
     let further = servers.further();
     for server in further.iter().chain([servers.first()]) {
         settle_all(&server.connections, cold, Unsettled::Any).await?;
@@ -132,6 +144,11 @@ async fn tend_objects(servers: &Servers, connections: &Connections, cold: &Cold)
     let claimant = Claimant { first: &servers.first().connections, cold };
     cold::seal_all(connections, claimant).await?;
     cold::sweep(connections, claimant).await
+}
+
+/// Puts objects on record that are on none, to be deleted later.
+async fn adopt_objects(servers: &Servers, cold: &Cold) -> Result<()> {
+    cold::adopt(servers, Claimant { first: &servers.first().connections, cold }).await
 }
 
 /// Which datasets are packed.

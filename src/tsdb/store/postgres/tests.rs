@@ -5,6 +5,7 @@
 
 mod copies;
 mod moves;
+mod orphans;
 mod owner;
 mod removal;
 mod segments;
