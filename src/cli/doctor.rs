@@ -144,7 +144,7 @@ pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
         findings.extend(database::check(url, Role::Standby, demand).await.into_iter().take(1));
     }
     if let Some(url) = cold {
-        findings.push(bucket::check(&url).await);
+        findings.extend(bucket::check(&url, store.as_ref()).await);
     }
     findings.extend(endpoints::check(&command.endpoints).await);
     if json {

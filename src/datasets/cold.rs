@@ -48,18 +48,25 @@ impl ColdStorage {
 /// Tries the bucket, and again from time to time while it is lost, until it is dropped. Logs what is
 /// wrong with it; the service goes on without it.
 pub(crate) async fn watch(objects: Objects) {
-    log(&objects, objects.check().await);
+    log(&objects, objects.check().await).await;
     loop {
         sleep(LOOK_EVERY).await;
         if objects.figures().is_lost {
-            log(&objects, objects.check().await);
+            log(&objects, objects.check().await).await;
         }
     }
 }
 
-fn log(objects: &Objects, checked: Result<(), ObjectError>) {
+async fn log(objects: &Objects, checked: Result<(), ObjectError>) {
     match checked {
-        Ok(()) => info!("old rows go to {objects}"),
+        Ok(()) => {
+            info!("old rows go to {objects}");
+            if matches!(objects.honors_conditions().await, Ok(false)) {
+                warn!(
+                    "{objects} ignores conditions of requests: keep clones of the database from it"
+                );
+            }
+        }
         Err(error @ (ObjectError::Unreachable(_) | ObjectError::NoCredentials(_))) => {
             let causes = chain(&error);
             warn!(causes, "old rows wait for {objects}, and those there cannot be read");

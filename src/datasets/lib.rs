@@ -153,6 +153,11 @@ impl Datasets {
         self.objects.as_ref().is_some_and(|objects| objects.figures().is_lost)
     }
 
+    /// Whether old rows stay in the database, since another one owns the place for them on S3.
+    pub(crate) fn is_cold_foreign(&self) -> bool {
+        self.objects.as_ref().is_some_and(|objects| objects.figures().is_foreign)
+    }
+
     /// Runs `read` on a blocking thread.
     async fn read_store<T: Send + 'static>(
         &self,

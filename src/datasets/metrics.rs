@@ -45,6 +45,8 @@ web::metrics! {
     OBJECTS_FAILED = counter("cold_requests_failed_total", &[]);
     /// 1 while S3 cannot be reached or refuses requests, as the last one had it.
     OBJECTS_LOST = gauge("cold_lost", &[]);
+    /// 1 while another database owns the prefix on S3, and nothing is written or deleted there.
+    OBJECTS_FOREIGN = gauge("cold_foreign", &[]);
     /// 1 while hints of other services' commits, over NATS, are missing.
     NATS_LOST = gauge("nats_lost", &[]);
     /// Datasets that are being moved from one server of the store to another.
@@ -102,6 +104,7 @@ fn set_objects(metrics: &Metrics, figures: ObjectFigures) {
         (OBJECTS_DELETED, figures.n_deleted),
         (OBJECTS_FAILED, figures.n_failed),
         (OBJECTS_LOST, u64::from(figures.is_lost)),
+        (OBJECTS_FOREIGN, u64::from(figures.is_foreign)),
     ] {
         metrics.set(metric, &[], usize::try_from(n).unwrap_or(usize::MAX));
     }

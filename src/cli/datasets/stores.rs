@@ -1,4 +1,5 @@
-//! `triptych datasets stores`: the PostgreSQL servers of a store, and which of them take new datasets.
+//! `triptych datasets stores`: the PostgreSQL servers of a store, which of them take new datasets, and
+//! where their old rows are.
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
@@ -6,9 +7,12 @@ use db::postgres::DatabaseUrl;
 use model::count::counted;
 use serde_json::json;
 use tokio::task::spawn_blocking;
-use tsdb::store::postgres::{
-    PostgresStore,
-    stores::{ListedStore, StoreState, remove::RemovedServer},
+use tsdb::store::{
+    objects::{ColdUrl, Objects},
+    postgres::{
+        PostgresStore,
+        stores::{ListedStore, StoreState, remove::RemovedServer},
+    },
 };
 
 use crate::cli::output::{print, print_body, tell};
@@ -62,6 +66,13 @@ enum StoresAction {
         #[arg(long)]
         lost: bool,
     },
+    /// Take the objects below a prefix on S3 over from another database, which is then not to use it: a
+    /// clone of this one, or the one that this was restored from
+    Own {
+        /// The bucket and the prefix, as for `datasets serve --cold`
+        #[arg(value_name = "URL")]
+        cold: ColdUrl,
+    },
 }
 
 impl CatalogFlags {
@@ -110,6 +121,11 @@ fn act(catalog: &CatalogFlags, action: Option<StoresAction>) -> anyhow::Result<(
             let server = if lost { RemovedServer::Lost } else { RemovedServer::Reachable };
             futures::executor::block_on(store.remove_store(&name, server))?;
             tell(&format!("the store {name} is removed; services stop using it within seconds"));
+            Ok(())
+        }
+        StoresAction::Own { cold } => {
+            store.own(&Objects::open(&cold).context("open the bucket for old rows")?)?;
+            tell(&format!("this database owns {cold}"));
             Ok(())
         }
     }

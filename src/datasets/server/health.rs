@@ -15,10 +15,14 @@ use super::App;
 /// What is lost where old rows cannot be read.
 const COLD: &str = "S3, with old rows";
 
+/// What is said where old rows stay in the database.
+const FOREIGN: &str = "old rows stay: another database owns the prefix on S3";
+
 /// Tells whether the service and its store answer.
 #[utoipa::path(get, path = paths::HEALTH, operation_id = "health", tag = "service", security(()),
     responses((status = 200, body = HealthBody, description = "They do; `degraded` while standbys of the \
-            database serve reads and writes fail, or a further server of the store, or S3, is lost"),
+            database serve reads and writes fail, a further server of the store, or S3, is lost, or \
+            another database owns the prefix there"),
         (status = 503, description = "A file does not answer, or was removed", body = HealthBody),
         (status = 507, description = "The disk is full: reads go on", body = HealthBody)))]
 pub(super) async fn get(State(app): State<App>) -> Response {
@@ -58,10 +62,13 @@ async fn check(app: &App) -> Health {
             if app.datasets.is_cold_lost() {
                 lost.push(COLD.to_owned());
             }
-            if lost.is_empty() {
+            let lost = (!lost.is_empty()).then(|| format!("lost: {}", lost.join(", ")));
+            let foreign = app.datasets.is_cold_foreign().then(|| FOREIGN.to_owned());
+            let troubles: Vec<String> = lost.into_iter().chain(foreign).collect();
+            if troubles.is_empty() {
                 return health(StatusCode::OK, "healthy", "connected");
             }
-            health(StatusCode::OK, "degraded", &format!("lost: {}", lost.join(", ")))
+            health(StatusCode::OK, "degraded", &troubles.join("; "))
         }
         Some(state) => {
             let is_full = state.ends_with("full");
