@@ -1,6 +1,6 @@
 //! Tasks that start, stop and finish together.
 
-use std::{future::Future, pin::Pin};
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{Instrument as _, debug_span};
@@ -12,7 +12,11 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 ///
 /// Every task of the program belongs to a group. Clones share the one set.
 #[derive(Debug, Clone, Default)]
-pub struct Group {
+pub struct Group(Arc<Shared>);
+
+/// Behind one count: cloning a token takes a lock that all its clones share.
+#[derive(Debug, Default)]
+struct Shared {
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -37,7 +41,7 @@ impl Group {
     }
 
     fn spawn_boxed(&self, name: &'static str, work: Work) {
-        let stop = self.stop.clone();
+        let stop = self.0.stop.clone();
         let work = async move {
             stop.run_until_cancelled(work).await;
         };
@@ -45,7 +49,7 @@ impl Group {
     }
 
     fn spawn_boxed_to_end(&self, name: &'static str, work: Work) {
-        self.tasks.spawn(work.instrument(debug_span!("task", name)));
+        self.0.tasks.spawn(work.instrument(debug_span!("task", name)));
     }
 
     /// Returns a group that stops when this one does, and can be stopped alone.
@@ -53,29 +57,30 @@ impl Group {
     /// Its tasks are waited for by its own [`Self::shutdown`], not by its parent's.
     #[must_use]
     pub fn child(&self) -> Self {
-        Self { tasks: TaskTracker::new(), stop: self.stop.child_token() }
+        let stop = self.0.stop.child_token();
+        Self(Arc::new(Shared { tasks: TaskTracker::new(), stop }))
     }
 
     /// Asks every task to stop, without waiting.
     pub fn stop(&self) {
-        self.stop.cancel();
+        self.0.stop.cancel();
     }
 
     /// Waits until the group is asked to stop. Cancel-safe.
     pub async fn stopped(&self) {
-        self.stop.cancelled().await;
+        self.0.stop.cancelled().await;
     }
 
     /// Whether the group was asked to stop.
     pub fn is_stopped(&self) -> bool {
-        self.stop.is_cancelled()
+        self.0.stop.is_cancelled()
     }
 
     /// Stops every task and waits until the last one is gone.
     pub async fn shutdown(&self) {
-        self.stop.cancel();
-        self.tasks.close();
-        self.tasks.wait().await;
+        self.0.stop.cancel();
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
     }
 }
 
