@@ -126,8 +126,10 @@ pub enum StartError {
     Address(#[source] io::Error),
 }
 
-/// What handlers share.
-#[derive(Clone)]
+/// The state of the handlers. Each layer and each handler clones it: it costs one count.
+type App = Arc<Service>;
+
+/// The fields of [`App`].
 struct Service {
     inference: Inference,
     /// Where topics read.
@@ -247,7 +249,7 @@ pub fn router(
     group: &Group,
 ) -> Router {
     let counts = inference.shared.metrics.clone();
-    let service = Service {
+    let service = App::new(Service {
         inference,
         rows,
         bodies: Arc::default(),
@@ -257,15 +259,15 @@ pub fn router(
         health: Arc::default(),
         streams: Arc::new(Semaphore::new(streams_max())),
         group: group.clone(),
-    };
+    });
     let open = gate.options().hosts.wrap(
-        Router::from(open_api()).layer(Extension(gate.clone())).with_state(service.clone()),
+        Router::from(open_api()).layer(Extension(gate.clone())).with_state(Arc::clone(&service)),
         error::refusal,
     );
     let keyed = Router::from(keyed_api())
         .fallback(not_implemented)
         .method_not_allowed_fallback(not_implemented)
-        .layer(from_fn_with_state(service.clone(), catch_up))
+        .layer(from_fn_with_state(Arc::clone(&service), catch_up))
         .with_state(service);
     let words = GateMessages { refuse: error::refused, key_in_query: &[] };
     let router = open.merge(gate.wrap(keyed, words));
@@ -276,7 +278,7 @@ pub fn router(
 }
 
 /// The paths that need no API key.
-fn open_api() -> OpenApiRouter<Service> {
+fn open_api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(health::get))
         .routes(routes!(metrics::get))
@@ -285,7 +287,7 @@ fn open_api() -> OpenApiRouter<Service> {
 }
 
 /// The paths that need one.
-fn keyed_api() -> OpenApiRouter<Service> {
+fn keyed_api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(latest_network_inferences::latest_network_inferences))
         .routes(routes!(topic::get))
@@ -313,7 +315,7 @@ fn keyed_api() -> OpenApiRouter<Service> {
 
 /// Has a request see the topics as another service left them.
 async fn catch_up(
-    State(service): State<Service>,
+    State(service): State<App>,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {

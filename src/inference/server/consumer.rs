@@ -12,7 +12,7 @@ use wire::{
 };
 
 use super::{
-    Service,
+    App,
     error::{ApiError, ConsumerError},
     openapi::{
         NOT_SIGNABLE, NOTHING_TO_SIGN,
@@ -63,7 +63,7 @@ pub(super) async fn get(asked: Asked) -> Result<Json<Envelope<Body>>, ConsumerEr
 
 /// The newest value of `topic`, signed for `chain`.
 pub(super) async fn signed(
-    service: &Service,
+    service: &App,
     chain: &str,
     topic: TopicId,
 ) -> Result<Json<Envelope<Body>>, ApiError> {

@@ -23,7 +23,7 @@ macro_rules! queries {
         )+
 
         /// The queries of this family.
-        pub(super) fn api() -> super::OpenApiRouter<super::Service> {
+        pub(super) fn api() -> super::OpenApiRouter<super::App> {
             super::OpenApiRouter::new()$(.routes(super::routes!($handler)))+
         }
     };
@@ -46,7 +46,7 @@ pub(super) use self::{
     losses::body as loss_body,
 };
 use super::{
-    Service,
+    App,
     error::ApiError,
     openapi::parameters::{
         ActorAddress, AskedAddress, AtBlock, ByVersion, ChainParams, HeightPart, LeaveOut,
@@ -57,7 +57,7 @@ use super::{
 use crate::network::topic::Topic;
 
 /// Every query of the chain but the few that are older here.
-pub(super) fn api() -> OpenApiRouter<Service> {
+pub(super) fn api() -> OpenApiRouter<App> {
     let families = [
         bundles::api,
         submissions::api,

@@ -5,16 +5,16 @@ use accounts::gate::Gate;
 use axum::{Extension, Json, extract::State};
 use wire::{inference::network::ServiceHealth, paths};
 
-use super::{Service, error::ApiError};
+use super::{App, error::ApiError};
 
 /// Whether the service answers.
 #[utoipa::path(get, path = paths::HEALTH, operation_id = "health", tag = "service", security(()),
     responses((status = 200, description = "It does", body = ServiceHealth)))]
 pub(super) async fn get(
-    State(service): State<Service>,
+    State(service): State<App>,
     Extension(gate): Extension<Gate>,
 ) -> Result<Json<ServiceHealth>, ApiError> {
-    let inference = service.inference;
+    let inference = &service.inference;
     let check = async {
         inference.check_file().await?;
         Ok(gate.keys().check_file().await?)

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use web::openapi::{About, Description, SharedRefusal, describe};
 use wire::{error::InferenceError, paths};
 
-use super::{Service, keyed_api, open_api};
+use super::{App, keyed_api, open_api};
 use crate::network::submission::WorkerQuota;
 
 /// What the service is, at the head of its description. Its limits follow.
@@ -107,7 +107,7 @@ impl LazyDescription {
 /// This description of the service.
 #[utoipa::path(get, path = paths::OPENAPI, operation_id = "openapi", tag = "service", security(()),
     responses((status = 200, description = "An OpenAPI document", body = Object)))]
-pub(super) async fn get(State(service): State<Service>) -> Response {
+pub(super) async fn get(State(service): State<App>) -> Response {
     service.description.get().document()
 }
 

@@ -1,7 +1,7 @@
 //! `POST /api/v1/topics/{topic_id}/relearn`: has a topic that the key created read the truth of past
 //! epochs again, and learn from them again. Work that was begun goes on if the caller leaves.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{Json, extract::Request};
 use task::causes::chain;
@@ -42,10 +42,10 @@ pub(super) async fn post(
     let from = body.from_nonce.0.trim().parse();
     let from = from.map_err(|_| ApiError::mismatch("from_nonce", "it is a height, such as 120"))?;
     let service = asked.service;
-    let inference = service.inference;
+    let inference = service.inference.clone();
     let topic = inference.owned(id, &holder.address(None))?;
     let inputs = inference.inputs_since(id, from).await?;
-    let (rows, worker) = (service.rows, inference.clone());
+    let (rows, worker) = (Arc::clone(&service.rows), inference.clone());
     let (sender, done) = oneshot::channel::<Result<RelearnedBody, ApiError>>();
     service.group.spawn("relearn", async move {
         let learn = async {

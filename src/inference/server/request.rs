@@ -10,23 +10,23 @@ use model::topic::{Address, BlockHeight, TopicId};
 use web::extract::pairs;
 use wire::paths::{EMISSIONS_OLD, EMISSIONS_VERSIONS};
 
-use super::{Service, error::ApiError};
+use super::{App, error::ApiError};
 use crate::network::topic::Topic;
 
 /// A request without its body.
 pub(super) struct Asked {
-    pub(super) service: Service,
+    pub(super) service: App,
     path: HashMap<String, String>,
     uri: Uri,
 }
 
-impl FromRequestParts<Service> for Asked {
+impl FromRequestParts<App> for Asked {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, service: &Service) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, service: &App) -> Result<Self, ApiError> {
         let path = Path::from_request_parts(parts, service).await;
         let Path(path) = path.map_err(|error| ApiError::invalid(error.body_text()))?;
-        Ok(Self { service: service.clone(), path, uri: parts.uri.clone() })
+        Ok(Self { service: Arc::clone(service), path, uri: parts.uri.clone() })
     }
 }
 

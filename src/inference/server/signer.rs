@@ -4,12 +4,12 @@
 use axum::{Json, extract::State};
 use wire::{inference::network::SignerBody, paths};
 
-use super::Service;
+use super::App;
 
 /// The account that signs values for contracts.
 #[utoipa::path(get, path = paths::SIGNER, operation_id = "signer", tag = "network",
     responses((status = 200, description = "The account", body = SignerBody)))]
-pub(super) async fn get(State(service): State<Service>) -> Json<SignerBody> {
+pub(super) async fn get(State(service): State<App>) -> Json<SignerBody> {
     let consumers = &service.consumers;
     let contracts = consumers.chains.iter();
     Json(SignerBody {

@@ -24,7 +24,7 @@ use web::metrics::RaisedGauge;
 use wire::{inference::LatestBundle, paths};
 
 use super::{
-    Service,
+    App,
     bundle_body::{PairBody, Pieces, join, pieces},
     error::ApiError,
     openapi::parameters::TopicPart,
@@ -37,7 +37,7 @@ const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 
 /// A reader, and what it has seen.
 struct Reader {
-    service: Service,
+    service: App,
     topic: TopicId,
     news: watch::Receiver<News>,
     seen: Option<BlockHeight>,

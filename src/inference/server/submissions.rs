@@ -54,7 +54,7 @@ pub(super) async fn post(
     let body: SubmissionBody = json(request).await?;
     let settings = asked.topic()?;
     let service = asked.service;
-    let inference = service.inference;
+    let inference = &service.inference;
     let is_name = |name: &String| {
         (1..=MODEL_CHARS_MAX).contains(&name.chars().count()) && !name.chars().any(is_unprintable)
     };
@@ -63,7 +63,7 @@ pub(super) async fn post(
     }
     let nonce = match &body.nonce {
         Some(text) => text.0.parse().map_err(|_| ApiError::syntax("nonce", &text.0))?,
-        None => open(&inference, &settings).await?,
+        None => open(inference, &settings).await?,
     };
     let values: Vec<(String, String)> = body.labeled().collect();
     let mut forecast = BTreeMap::new();

@@ -16,7 +16,7 @@ use wire::{
 };
 
 use super::{
-    Holder, Service,
+    App, Holder,
     error::ApiError,
     openapi::{DENIED, OF_TOPIC, UNCHECKED, UNFIT, parameters::TopicPart},
     request::Asked,
@@ -39,15 +39,15 @@ use crate::network::topic::{Topic, settings};
             description = "Code 10: there are as many topics as may be, of this key or in all"),
         (status = 503, description = UNCHECKED, body = InferenceError)))]
 pub(super) async fn create(
-    State(service): State<Service>,
+    State(service): State<App>,
     holder: Holder,
     request: Request,
 ) -> Result<Json<TopicResponse>, ApiError> {
-    let inference = service.inference;
+    let inference = &service.inference;
     let described = described(request, inference.next_topic_id(), &holder).await?;
     source::check(&service.rows, &described).await?;
     let created = inference.create_topic(described).await?;
-    topic::respond(&inference, &created, false).await
+    topic::respond(inference, &created, false).await
 }
 
 /// Replaces all settings of a topic that the key created. Type, arity, unity and case stay.
@@ -67,10 +67,10 @@ pub(super) async fn update(
     request: Request,
 ) -> Result<Json<TopicResponse>, ApiError> {
     let described = described(request, asked.topic_id()?, &holder).await?;
-    let Service { inference, rows, .. } = asked.service;
-    source::check(&rows, &described).await?;
+    let inference = &asked.service.inference;
+    source::check(&asked.service.rows, &described).await?;
     let updated = inference.update_topic(described, &holder.address(None)).await?;
-    topic::respond(&inference, &updated, false).await
+    topic::respond(inference, &updated, false).await
 }
 
 /// Deletes a topic that the key created.

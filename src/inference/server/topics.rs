@@ -10,7 +10,7 @@ use wire::{
     paths,
 };
 
-use super::{Service, bundle_body::json, error::ApiError, topic::type_name};
+use super::{App, bundle_body::json, error::ApiError, topic::type_name};
 use crate::network::{epoch, overview::Overview};
 
 /// Where a topic's summary has its actors. In a text its quotes would be escaped.
@@ -19,7 +19,7 @@ const PLACE: &str = "\"actors\":[";
 /// Every topic with its clock and its actors.
 #[utoipa::path(get, path = paths::TOPICS, operation_id = "list_topics", tag = "network",
     responses((status = 200, description = "All topics, by number", body = TopicList)))]
-pub(super) async fn get(State(service): State<Service>) -> Result<Response, ApiError> {
+pub(super) async fn get(State(service): State<App>) -> Result<Response, ApiError> {
     let inference = &service.inference;
     let overviews = inference.overviews().await?;
     let block_height = inference.chain().height();
