@@ -21,9 +21,8 @@ use std::{
 use axum::{
     Router,
     body::{Body, HttpBody as _},
-    extract::{Request, State},
+    extract::Request,
     http::{HeaderName, HeaderValue, header::RETRY_AFTER},
-    middleware::{Next, from_fn_with_state},
     response::Response,
 };
 use lru::LruCache;
@@ -40,6 +39,7 @@ use web::{
     auth::{NoKey, api_key},
     host_names::HostNames,
     metrics::requests::count_bytes,
+    middleware::{Next, wrap},
     rate_limit::{CALLERS_MAX, Rate, RateLimiter, retry_seconds},
 };
 use wire::accounts::KeyLimits;
@@ -231,7 +231,8 @@ impl Gate {
     ///
     /// An admitted request carries an [`Admitted`].
     pub fn wrap(&self, router: Router, messages: GateMessages) -> Router {
-        router.layer(from_fn_with_state((self.clone(), messages), pass))
+        let gate = self.clone();
+        wrap(router, move |request, next| pass(gate.clone(), messages, request, next))
     }
 
     /// The key of a request, if it is valid. Limits apply to callers with a `network`.
@@ -315,11 +316,7 @@ impl Gate {
     }
 }
 
-async fn pass(
-    State((gate, messages)): State<(Gate, GateMessages)>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+async fn pass(gate: Gate, messages: GateMessages, mut request: Request, next: Next) -> Response {
     let GateOptions { addresses, loopback, ref hosts, .. } = gate.shared.options;
     let is_unlimited = loopback == Loopback::Unlimited && hosts.is_local_by(addresses, &request);
     let address = addresses.caller(request.headers(), request.extensions());

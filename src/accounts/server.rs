@@ -26,9 +26,8 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
-    extract::{DefaultBodyLimit, FromRequestParts, Request, State},
+    extract::{DefaultBodyLimit, FromRequestParts, Request},
     http::{HeaderMap, HeaderValue, Method, header::CACHE_CONTROL, request::Parts},
-    middleware::{Next, from_fn, from_fn_with_state},
     response::{IntoResponse as _, Response},
     routing::get,
 };
@@ -40,7 +39,7 @@ use web::{
     address::{AddressSource, Network},
     cookies::{self, Channel},
     host_names::HostNames,
-    middleware::{RequestOptions, add_layers},
+    middleware::{Next, RequestOptions, add_layers, wrap},
     origin,
     serve::{BindError, bind, serve_by},
 };
@@ -155,18 +154,20 @@ pub fn router(accounts: Accounts, options: PortalOptions) -> Router {
     let app = App { accounts, options, attempts: Arc::default() };
     let api = Router::from(api())
         .method_not_allowed_fallback(async || ApiError::NoMethod)
-        .layer(from_fn_with_state(app.clone(), guard))
         .with_state(app.clone());
     let verify = Router::from(verify_api())
         .method_not_allowed_fallback(async || ApiError::NoMethod)
-        .layer(from_fn_with_state(app.clone(), guard))
-        .with_state(app);
+        .with_state(app.clone());
     let page = Router::new()
         .route(paths::PORTAL, get(portal::get))
         .route(paths::PORTAL_STYLE, get(style::get))
-        .route(paths::PORTAL_SCRIPT, get(script::get))
-        .layer(from_fn(portal::set_page_headers));
-    let router = hosts.wrap(api.merge(page), error::refusal).merge(verify);
+        .route(paths::PORTAL_SCRIPT, get(script::get));
+    let page = wrap(page, portal::set_page_headers);
+    let guarded = |router| {
+        let app = app.clone();
+        wrap(router, move |request, next| guard(app.clone(), request, next))
+    };
+    let router = hosts.wrap(guarded(api).merge(page), error::refusal).merge(guarded(verify));
     router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
 }
 
@@ -193,7 +194,7 @@ fn verify_api() -> OpenApiRouter<App> {
 }
 
 /// Refuses what another site's page sends, and has no answer kept anywhere.
-async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Response {
+async fn guard(app: App, mut request: Request, next: Next) -> Response {
     let is_change = !matches!(*request.method(), Method::GET | Method::HEAD);
     let address = app.options.addresses.caller(request.headers(), request.extensions());
     request.extensions_mut().insert(CallerNetwork(address.map(Network::from_address)));

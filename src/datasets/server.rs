@@ -36,7 +36,6 @@ use axum::{
     Extension, Json, Router,
     extract::{DefaultBodyLimit, FromRequestParts, Path},
     http::{Uri, request::Parts},
-    middleware::from_fn,
     response::{IntoResponse as _, Response},
 };
 use db::postgres::DatabaseUrl;
@@ -52,7 +51,7 @@ use utoipa_axum::{
 use web::{
     cors::{ReaderSites, allow_readers},
     metrics::requests::count_requests,
-    middleware::{RequestOptions, add_layers},
+    middleware::{RequestOptions, add_layers, wrap},
     response::Created,
     serve::{BindError, bind, serve_by},
     shared_check::SharedCheck,
@@ -291,9 +290,8 @@ pub(crate) struct Shared {
 pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) -> Router {
     let gate = app.gate.clone();
     let counts = app.datasets.metrics.clone();
-    let open = Router::from(open_api())
-        .method_not_allowed_fallback(async || error::NO_METHOD)
-        .layer(from_fn(compressed::compress))
+    let open = Router::from(open_api()).method_not_allowed_fallback(async || error::NO_METHOD);
+    let open = wrap(open, compressed::compress)
         .layer(Extension(root::HasPortal(portal.is_some())))
         .with_state(Arc::clone(&app));
     let open = gate.options().hosts.wrap(open, error::refusal);
@@ -301,8 +299,8 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
         .fallback(async || error::NO_PATH)
         .method_not_allowed_fallback(async || error::NO_METHOD)
         .layer(DefaultBodyLimit::max(SMALL_BODY_BYTES_MAX))
-        .layer(from_fn(compressed::compress))
         .with_state(app);
+    let keyed = wrap(keyed, compressed::compress);
     let options = RequestOptions {
         body_bytes_max: BODY_BYTES_MAX,
         answer_within: ANSWER_WITHIN,

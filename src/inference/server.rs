@@ -39,10 +39,9 @@ use accounts::{
 };
 use axum::{
     Extension, Router,
-    extract::{FromRequestParts, Request, State},
+    extract::{FromRequestParts, Request},
     http::request::Parts,
-    middleware::{Next, from_fn_with_state},
-    response::Response,
+    response::{IntoResponse as _, Response},
 };
 use db::postgres::DatabaseUrl;
 use model::{key::KeyId, topic::Address};
@@ -52,7 +51,7 @@ use tracing::info;
 use utoipa_axum::{router::OpenApiRouter, routes};
 use web::{
     metrics::requests::count_requests,
-    middleware::{RequestOptions, add_layers},
+    middleware::{Next, RequestOptions, add_layers, wrap},
     open_files::streams_max,
     serve::{BindError, bind, serve_by},
     shared_check::SharedCheck,
@@ -267,8 +266,8 @@ pub fn router(
     let keyed = Router::from(keyed_api())
         .fallback(not_implemented)
         .method_not_allowed_fallback(not_implemented)
-        .layer(from_fn_with_state(Arc::clone(&service), catch_up))
-        .with_state(service);
+        .with_state(Arc::clone(&service));
+    let keyed = wrap(keyed, move |request, next| catch_up(Arc::clone(&service), request, next));
     let words = GateMessages { refuse: error::refused, key_in_query: &[] };
     let router = open.merge(gate.wrap(keyed, words));
     let refuse = error::refusal;
@@ -314,13 +313,11 @@ fn keyed_api() -> OpenApiRouter<App> {
 }
 
 /// Has a request see the topics as another service left them.
-async fn catch_up(
-    State(service): State<App>,
-    request: Request,
-    next: Next,
-) -> Result<Response, ApiError> {
-    service.inference.catch_up().await?;
-    Ok(next.run(request).await)
+async fn catch_up(service: App, request: Request, next: Next) -> Response {
+    match service.inference.catch_up().await {
+        Ok(()) => next.run(request).await,
+        Err(error) => ApiError::from(error).into_response(),
+    }
 }
 
 async fn not_implemented() -> ApiError {

@@ -9,19 +9,18 @@ use std::{net::IpAddr, str::FromStr, sync::Arc};
 
 use axum::{
     Router,
-    extract::{ConnectInfo, Request},
+    extract::ConnectInfo,
     http::{
         HeaderMap, StatusCode, Version,
         header::{FORWARDED, HOST, VIA},
         uri::Authority,
     },
-    middleware::{Next, from_fn},
     response::Response,
 };
 
 use crate::{
     address::{AddressSource, Caller, forwarded},
-    origin,
+    middleware, origin,
 };
 
 /// The beginning of the headers in which proxies pass on where a request came from.
@@ -130,16 +129,16 @@ impl HostNames {
     /// refusal.
     pub fn wrap(&self, router: Router, refuse: fn(StatusCode, &'static str) -> Response) -> Router {
         let names = self.clone();
-        router.layer(from_fn(move |request: Request, next: Next| {
-            let names = names.clone();
+        middleware::wrap(router, move |request, next| {
+            let is_known = names.is_known(&request);
             async move {
-                if names.is_known(&request) {
+                if is_known {
                     next.run(request).await
                 } else {
                     refuse(StatusCode::FORBIDDEN, UNKNOWN_HOST)
                 }
             }
-        }))
+        })
     }
 
     fn knows(&self, host: &Authority) -> bool {

@@ -1,20 +1,24 @@
-//! Time and size limits, and a log line, for every request.
+//! Middleware, and what every service has of it: time and size limits, and a log line for each request.
 
-use std::{any::Any, time::Duration};
+use std::{
+    any::Any, convert::Infallible, future::Future, panic::AssertUnwindSafe, sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     Router,
-    extract::{DefaultBodyLimit, MatchedPath, Request, State},
+    extract::{DefaultBodyLimit, MatchedPath, Request},
     http::{
         HeaderValue, StatusCode,
         header::{CONNECTION, X_CONTENT_TYPE_OPTIONS},
     },
-    middleware::{Next, from_fn, from_fn_with_state, map_response},
     response::Response,
+    routing::Route,
 };
+use futures::FutureExt as _;
 use task::traces::{self, Carrier, TRACEPARENT, TRACESTATE};
 use tokio::time::{Instant, timeout};
-use tower_http::catch_panic::CatchPanicLayer;
+use tower::{ServiceExt as _, layer::layer_fn, service_fn};
 use tracing::{Instrument as _, Span, debug, error, field, info, info_span};
 
 /// How requests of a service are bounded.
@@ -29,57 +33,81 @@ pub struct RequestOptions {
     pub refuse: fn(StatusCode, &'static str) -> Response,
 }
 
+/// What is inside of a middleware of [`wrap`]. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Next(Arc<Route>);
+
+impl Next {
+    /// Has it answer `request`.
+    pub async fn run(self, request: Request) -> Response {
+        let Ok(response) = Route::clone(&self.0).oneshot(request).await;
+        response
+    }
+}
+
+/// Puts `middleware` around every path of `router`, and around those it does not have.
+///
+/// A middleware of axum's `from_fn` clones all that is inside of it, several times for each request,
+/// and so the state of a handler once more for each of them. This shares it.
+pub fn wrap<S, F, A>(router: Router<S>, middleware: F) -> Router<S>
+where
+    S: Clone + Send + Sync + 'static,
+    F: Fn(Request, Next) -> A + Send + Sync + 'static,
+    A: Future<Output = Response> + Send + 'static,
+{
+    let middleware = Arc::new(middleware);
+    router.layer(layer_fn(move |inside: Route| {
+        let (middleware, next) = (Arc::clone(&middleware), Next(Arc::new(inside)));
+        service_fn(move |request| middleware(request, next.clone()).map(Ok::<_, Infallible>))
+    }))
+}
+
 /// Puts the limits of `options` around `router`, and a log line at info for each request.
 ///
 /// The line holds the path without the query string, and no header: neither can leak a secret.
 pub fn add_layers(router: Router, options: RequestOptions) -> Router {
-    let on_panic = move |cause: Box<dyn Any + Send + 'static>| {
-        let cause = cause
-            .downcast_ref::<&str>()
-            .map(|text| (*text).to_owned())
-            .or_else(|| cause.downcast_ref::<String>().cloned())
-            .unwrap_or_default();
-        error!(cause, "a request handler panicked");
-        (options.refuse)(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
-    };
-    // From the outside in. As one layer they are boxed once for each request, not for each of them.
-    router.layer((
-        map_response(set_headers),
-        from_fn(log_request),
-        CatchPanicLayer::custom(on_panic),
-        from_fn_with_state(options, apply_timeout),
-        DefaultBodyLimit::max(options.body_bytes_max),
-    ))
+    wrap(router, move |request, next| log_request(request, next, options))
 }
 
-async fn apply_timeout(
-    State(options): State<RequestOptions>,
-    request: Request,
-    next: Next,
-) -> Response {
-    match timeout(options.answer_within, next.run(request)).await {
-        Ok(response) => response,
-        Err(_) => (options.refuse)(StatusCode::GATEWAY_TIMEOUT, "no answer in time"),
+/// Has `next` answer within the limits.
+async fn answer(mut request: Request, next: Next, options: RequestOptions) -> Response {
+    DefaultBodyLimit::max(options.body_bytes_max).apply(&mut request);
+    let answer = AssertUnwindSafe(timeout(options.answer_within, next.run(request)));
+    match answer.catch_unwind().await {
+        Ok(Ok(response)) => response,
+        Ok(Err(_)) => (options.refuse)(StatusCode::GATEWAY_TIMEOUT, "no answer in time"),
+        Err(cause) => {
+            let cause = panic_message(cause);
+            error!(cause, "a request handler panicked");
+            (options.refuse)(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
+        }
+    }
+}
+
+fn panic_message(cause: Box<dyn Any + Send>) -> String {
+    match cause.downcast::<String>() {
+        Ok(text) => *text,
+        Err(cause) => cause.downcast_ref::<&str>().map(ToString::to_string).unwrap_or_default(),
     }
 }
 
 /// Keeps browsers from guessing what an answer is, and lets go of a connection whose request found
 /// no room: its place is free for another one.
-async fn set_headers(mut response: Response) -> Response {
+fn set_headers(response: &mut Response) {
+    let is_full = response.status() == StatusCode::SERVICE_UNAVAILABLE;
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if response.status() == StatusCode::SERVICE_UNAVAILABLE {
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    if is_full {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    response
 }
 
-async fn log_request(request: Request, next: Next) -> Response {
+async fn log_request(request: Request, next: Next, options: RequestOptions) -> Response {
     let began = Instant::now();
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let span = request_span(&request);
-    let response = next.run(request).instrument(span.clone()).await;
+    let mut response = answer(request, next, options).instrument(span.clone()).await;
     let status = response.status().as_u16();
     span.record("http.response.status_code", status);
     let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -89,6 +117,7 @@ async fn log_request(request: Request, next: Next) -> Response {
     } else {
         info!(%method, path, status, elapsed_ms, "{method} {path} {status}");
     }
+    set_headers(&mut response);
     response
 }
 

@@ -6,9 +6,9 @@
 use axum::{
     extract::Request,
     http::{HeaderName, HeaderValue},
-    middleware::Next,
     response::{Html, Response},
 };
+use web::middleware::Next;
 
 /// The portal's HTML, compiled in.
 const PAGE: &str = include_str!("../../../assets/portal/index.html");

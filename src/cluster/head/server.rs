@@ -26,7 +26,6 @@ use axum::{
     Router,
     extract::{DefaultBodyLimit, FromRef},
     http::header,
-    middleware::from_fn_with_state,
     response::{IntoResponse as _, Response},
     routing::get,
 };
@@ -38,7 +37,7 @@ use utoipa_axum::{
 };
 use web::{
     host_names::HostNames,
-    middleware::{RequestOptions, add_layers},
+    middleware::{RequestOptions, add_layers, wrap},
 };
 use wire::paths;
 
@@ -90,8 +89,8 @@ pub fn router(head: Head, options: RestOptions, group: &Group) -> Router {
     let router = Router::from(api())
         .fallback(async || Refused::NOT_FOUND)
         .method_not_allowed_fallback(async || Refused::METHOD_NOT_ALLOWED)
-        .layer(from_fn_with_state(options, auth::checked))
         .with_state(Rest { head, group: group.clone(), bodies: Bodies::new() });
+    let router = wrap(router, move |request, next| auth::check(&options, request, next));
     let options =
         RequestOptions { body_bytes_max: BODY_BYTES_MAX, answer_within, refuse: error::refuse };
     add_layers(router, options)

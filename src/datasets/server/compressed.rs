@@ -11,10 +11,10 @@ use axum::{
         header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, VARY},
         request::Parts,
     },
-    middleware::Next,
     response::{IntoResponse as _, Response},
 };
 use formats::content_coding::Coding;
+use web::middleware::Next;
 
 use super::error::{ApiError, NO_CODING, Result};
 use crate::run_blocking;

@@ -1,6 +1,6 @@
 //! Hosts, origins and proxies' headers as browsers, proxies and programs send them.
 
-use axum::body::Body;
+use axum::{body::Body, extract::Request};
 
 use super::*;
 

@@ -1,7 +1,13 @@
 //! Limits seen from outside: what a caller gets.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
 use axum::{
     body::{Body, Bytes, to_bytes},
+    extract::State,
     response::IntoResponse as _,
     routing::{get, post},
 };
@@ -24,12 +30,37 @@ fn router() -> Router {
                 )
             }),
         );
-    let options = RequestOptions {
-        body_bytes_max: 10,
-        answer_within: Duration::from_secs(5),
-        refuse: |status, reason| (status, reason).into_response(),
-    };
-    add_layers(router, options)
+    add_layers(router, OPTIONS)
+}
+
+const OPTIONS: RequestOptions = RequestOptions {
+    body_bytes_max: 10,
+    answer_within: Duration::from_secs(5),
+    refuse: |status, reason| (status, reason).into_response(),
+};
+
+/// State that counts how often it is cloned.
+#[derive(Default)]
+struct CountedState(Arc<AtomicUsize>);
+
+impl Clone for CountedState {
+    fn clone(&self) -> Self {
+        self.0.fetch_add(1, Relaxed);
+        Self(Arc::clone(&self.0))
+    }
+}
+
+/// How often a request clones the state of its handler, which has the layers `n_layers` times around it.
+async fn count_clones(n_layers: usize) -> usize {
+    let state = CountedState::default();
+    let clones = Arc::clone(&state.0);
+    let router = Router::new()
+        .route("/", get(async |State(_): State<CountedState>| "here"))
+        .with_state(state);
+    let router = (0..n_layers).fold(router, |router, _| add_layers(router, OPTIONS));
+    let before = clones.load(Relaxed);
+    router.oneshot(Request::new(Body::empty())).await.unwrap();
+    clones.load(Relaxed) - before
 }
 
 async fn answer(method: &str, path: &str, body: &'static str) -> (u16, String) {
@@ -54,4 +85,9 @@ async fn a_handler_that_never_ends_answers_504() {
 async fn a_body_past_the_limit_answers_413() {
     assert_eq!(answer("POST", "/length/", "0123456789").await, (200, "10".to_owned()));
     assert_eq!(answer("POST", "/length/", "0123456789a").await.0, 413);
+}
+
+#[tokio::test]
+async fn more_layers_clone_what_is_inside_no_more_often() {
+    assert_eq!(count_clones(4).await, count_clones(1).await);
 }

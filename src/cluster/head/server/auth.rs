@@ -5,15 +5,14 @@
 //! every other change is for programs of this machine, as [`web::host_names`] tells them. Whatever is
 //! allowed without the token is allowed under a known host name only.
 
-use std::str::FromStr;
+use std::{future::Future, str::FromStr};
 
 use axum::{
-    extract::{Request, State},
+    extract::Request,
     http::{HeaderMap, Method, header},
-    middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use web::origin;
+use web::{middleware::Next, origin};
 use wire::paths;
 
 use super::{RestOptions, error::Refused};
@@ -56,14 +55,17 @@ impl FromStr for RestToken {
 }
 
 /// Lets a request through, if its sender may make it.
-pub(super) async fn checked(
-    State(options): State<RestOptions>,
+pub(super) fn check(
+    options: &RestOptions,
     request: Request,
     next: Next,
-) -> Response {
-    match permitted(&options, &request) {
-        Ok(()) => next.run(request).await,
-        Err(refused) => refused.into_response(),
+) -> impl Future<Output = Response> + use<> {
+    let permitted = permitted(options, &request);
+    async move {
+        match permitted {
+            Ok(()) => next.run(request).await,
+            Err(refused) => refused.into_response(),
+        }
     }
 }
 
