@@ -49,9 +49,9 @@ pub struct NatsServers {
 /// What the servers of a cluster know a service by.
 #[derive(Clone, PartialEq, Eq)]
 enum Login {
-    /// `nats://token@host`.
+    /// In place of a user, as in `nats://token@host`.
     Token(String),
-    /// `nats://user:password@host`.
+    /// As in `nats://user:password@host`.
     User { name: String, password: String },
 }
 

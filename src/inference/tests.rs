@@ -7,7 +7,7 @@ use std::{
     fs,
     path::Path,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -49,6 +49,8 @@ struct FakeRows {
     speed: u32,
     /// How often the dataset was looked for by name. Each time it is another one.
     n_found: AtomicUsize,
+    /// The dataset that was read first.
+    first_read: OnceLock<DatasetId>,
 }
 
 fn peer(name: &str) -> PeerId {
@@ -123,7 +125,8 @@ impl Rows for FakeRows {
     }
 
     async fn newest(&self, dataset: DatasetId, limit: u32) -> Result<Vec<FlatRow>, Cause> {
-        assert_eq!(dataset.get(), 1, "the first that was found");
+        let first = *self.first_read.get_or_init(|| dataset);
+        assert_eq!(dataset, first, "all services read what one of them found");
         let newest = self.now();
         Ok((newest - i64::from(limit) + 1..=newest).rev().map(|idx| self.row(idx)).collect())
     }
@@ -149,6 +152,7 @@ pub(crate) fn fakes(clock: &Clock) -> (Arc<dyn Runs>, Arc<dyn Rows>) {
         column: "load_percent",
         speed: 1,
         n_found: AtomicUsize::default(),
+        first_read: OnceLock::new(),
     };
     (Arc::new(FakeRuns::default()), Arc::new(rows))
 }
@@ -227,8 +231,8 @@ async fn open(
     };
     let inference =
         Inference::open(&folder.join("inference.sqlite"), clock.clone(), options).await.unwrap();
-    let n_found = AtomicUsize::default();
-    let rows = Arc::new(FakeRows { clock: clock.clone(), column, speed, n_found });
+    let (n_found, first_read) = Default::default();
+    let rows = Arc::new(FakeRows { clock: clock.clone(), column, speed, n_found, first_read });
     let runs = Arc::<FakeRuns>::clone(runs);
     let runner = Runner::new(inference.clone(), Arc::new(topic), runs, rows);
     (inference, runner)

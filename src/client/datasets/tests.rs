@@ -1,4 +1,4 @@
-use std::{sync::Arc, time::Duration};
+use std::{future::ready, sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
@@ -170,18 +170,19 @@ async fn reads_ask_for_what_was_seen_of_their_dataset() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&asked);
     // Another service, which has less, answers the second request.
-    let revisions = Mutex::new(vec![5, 9, 7]);
-    let serve = move |headers: HeaderMap| async move {
+    let revisions = Arc::new(Mutex::new(vec![5, 9, 7]));
+    let serve = move |headers: HeaderMap| {
         let seen = headers.get(REVISION_HEADER).map(|seen| seen.to_str().unwrap().to_owned());
         noted.lock().push(seen);
         let body =
             json!({ "count": 0, "next": null, "previous": null, "results": [], "inserted": 0 });
-        ([(REVISION_HEADER, revisions.lock().pop().unwrap_or(1).to_string())], Json(body))
+        let revision = revisions.lock().pop().unwrap_or(1_u64);
+        ready(([(REVISION_HEADER, revision.to_string())], Json(body)))
     };
     let router = Router::new().fallback(serve);
     let (_fake, datasets) = service(router).await;
     let read = async |dataset| {
-        let query = RowsQuery::newest(id(dataset), Resolution::Raw, Limit::new(1).unwrap());
+        let query = RowsQuery::newest(id(dataset), Resolution::Raw, Limit::clamp(1));
         datasets.clone().rows(&query).await.unwrap();
     };
     read(1).await;

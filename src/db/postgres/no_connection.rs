@@ -10,7 +10,7 @@ use super::fault::{no_connection, timed_out};
 /// How long connecting may take that only tells why the pool has no connection.
 const LOOK_WITHIN: Duration = Duration::from_secs(1);
 
-/// Why no connection of `pool` came in time, by connecting once: the error of that, which is no lost
+/// Connects once to learn why `pool` had no connection in time: the error of that, which is no lost
 /// connection, or [`sqlx::Error::PoolTimedOut`] if the server gives connections, and all of the pool are in
 /// use.
 pub(super) async fn explain(pool: &PgPool) -> sqlx::Error {

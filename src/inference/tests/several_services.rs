@@ -2,6 +2,8 @@
 //!
 //! They need a server; `tests/interop/postgres/run.sh` starts one and runs them.
 
+use std::sync::OnceLock;
+
 use futures::future::join_all;
 use task::group::Group;
 use tokio::sync::watch;
@@ -142,6 +144,7 @@ async fn runners_of_several_services_ask_the_workers_once_and_learn_once() {
         column: "load_percent",
         speed: 1,
         n_found: AtomicUsize::default(),
+        first_read: OnceLock::new(),
     });
     let mut runners: Vec<Runner> = Vec::new();
     for service in &services {

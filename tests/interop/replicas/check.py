@@ -23,7 +23,17 @@ LOSSES = ["replica0", "nats", "postgres", "replica1", "nats", "replica2", "postg
 
 async def send_nonsense(port, era, dataset):
     """Publishes what no service publishes: forged, doubled, huge and meaningless hints."""
-    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer = None
+
+    async def is_connected():
+        nonlocal writer
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            return False
+        return True
+
+    await wait_until(is_connected, "NATS is back")
     subject = f"triptych.{era}.ds.{dataset}"
     messages = [(subject, b"18446744073709551615"), (subject, b"1"), (subject, b"x" * 500_000)]
     messages += [(f"triptych.{era}.{end}", b"5") for end in ["ds.999999", "ds.x", "withdrawn", "o.7"]]

@@ -63,7 +63,7 @@ pub enum Owner {
     Nobody,
     /// The one that was asked.
     This,
-    /// Another one.
+    /// One whose claims the database that was asked never made.
     Another,
 }
 

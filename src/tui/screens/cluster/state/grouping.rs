@@ -45,7 +45,7 @@ pub(crate) struct Folds {
 }
 
 impl Folds {
-    /// What `n_nodes` that are grouped anew start with.
+    /// The folds that the groups of `n_nodes` start with.
     pub(crate) fn of_nodes(n_nodes: usize) -> Self {
         Self { are_folded: n_nodes > UNFOLDED_NODES_MAX, exceptions: BTreeSet::new() }
     }

@@ -18,7 +18,7 @@ pub(crate) fn draw(on: Surface<'_>, question: &NodeChange) {
     let changed = nodes.iter().filter(|node| peer_ids.contains(&node.peer_id));
     let n_running: usize = changed.map(|node| node.n_running).sum();
     if let Some((title, n_nodes)) = group {
-        return draw_group(on, question, (title, *n_nodes), n_running);
+        return draw_group(on, title, *n_nodes, question, n_running);
     }
     let (title, what, note) = match patch.approval {
         None => {
@@ -44,11 +44,12 @@ pub(crate) fn draw(on: Surface<'_>, question: &NodeChange) {
     ask(on, title, lines);
 }
 
-/// Asks whether to change nodes of the group of this title, which has so many.
+/// Asks whether to change nodes of the `n_nodes` of the group of this title.
 fn draw_group(
     on: Surface<'_>,
+    group: &str,
+    n_nodes: usize,
     question: &NodeChange,
-    (group, n_nodes): (&str, usize),
     n_running: usize,
 ) {
     let theme = on.frame.theme;
