@@ -63,7 +63,7 @@ pub enum Owner {
     Nobody,
     /// The one that was asked.
     This,
-    /// One whose claims the database that was asked never made.
+    /// Another one, such as a clone or the original of the one that was asked.
     Another,
 }
 
