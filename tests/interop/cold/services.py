@@ -105,6 +105,15 @@ class Service(Process):
     def lock(self, dataset):
         return Lock(self.psql, f"SELECT FROM datasets.head WHERE dataset = {dataset} FOR UPDATE")
 
+    def hold_staging(self):
+        return Lock(self.psql, "LOCK TABLE datasets.objects IN SHARE MODE")
+
+    def is_staging(self):
+        """Whether an object is about to be put on record, and waits for a lock."""
+        sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        sql += " AND wait_event_type = 'Lock' AND query LIKE '%INSERT INTO objects%'"
+        return self.sql(sql) != ["0"]
+
     def live_objects(self):
         """The objects that rows are in; none while others are on record."""
         states = self.sql("SELECT id || ' ' || state FROM datasets.objects")
