@@ -19,7 +19,7 @@ use stack::data_dir::DataDir;
 use tokio::{select, task::spawn_blocking};
 use transfer::event::{Reporter as _, Work};
 use tsdb::{
-    admin::copy::{self, CopiedDataset, CopyProgress},
+    admin::copy::{self, CopiedDataset, CopyOutcome, CopyProgress, FailedCopy},
     store::{copying::CopyStore, postgres::PostgresStore, sqlite::SqliteStore},
 };
 
@@ -45,7 +45,8 @@ pub(crate) struct CopyCommand {
 /// Copies.
 ///
 /// # Errors
-/// If a store cannot be opened, read or written, or a copy is not equal to its source.
+/// If a store cannot be opened, read or written, or a copy is not equal to its source; where that is so of
+/// several datasets, the others were printed before.
 pub(super) async fn run(command: CopyCommand) -> anyhow::Result<()> {
     let (from, to) = resolve_places(command.from, command.to, DataDir::datasets)?;
     let is_stopped = Arc::new(AtomicBool::new(false));
@@ -96,12 +97,22 @@ fn copy_all(
     });
     drop(drawing);
     printed?;
-    let n_copied = copied.with_context(|| format!("copy {from} to {to}"))?;
-    if n_copied == 0 && !chosen.is_empty() {
+    let CopyOutcome { n_copied, failed } =
+        copied.with_context(|| format!("copy {from} to {to}"))?;
+    let fail = |FailedCopy { id, name, error }| {
+        let what = format!("copy dataset {id} ({}) to {to}", escape_line(&name));
+        anyhow::Error::new(error).context(what)
+    };
+    let mut failed: Vec<anyhow::Error> = failed.into_iter().map(fail).collect();
+    let last = failed.pop();
+    for error in failed {
+        tell(&format!("cannot {error:#}"));
+    }
+    if n_copied == 0 && last.is_none() && !chosen.is_empty() {
         bail!("find {} in {from}: no dataset has such a number or name", chosen.join(", "));
     }
     tell(&format!("{} copied, each equal to its source", counted(n_copied, "dataset")));
-    Ok(())
+    last.map_or(Ok(()), Err)
 }
 
 /// A copied dataset as a line for people: `2  btcusd  40.5 k rows  3.1 k buckets  equal  09c2…`.

@@ -4,13 +4,18 @@
 //! pruned are copied; the other buckets follow from the rows. Deleted columns, revisions and row numbers
 //! are not. A dataset's rows are copied in the order of their timestamps, so that the newest row of an
 //! unfinished copy says where to go on; its tags come last, so that nobody but its owner reads it before
-//! it is whole. Each dataset is compared with its source at the end.
+//! it is whole. Each dataset is compared with its source at the end, day by day.
+//!
+//! A copy follows the changes of its source: its columns are renamed and deleted, its pruned rows
+//! removed, and the days that differ copied again. Where that is not enough, as where columns changed
+//! places, the dataset is deleted and copied again as a whole. A dataset that is not such a copy, or was
+//! itself changed or pruned after its source, is left alone.
 
-use std::ops::ControlFlow;
+use std::{collections::BTreeSet, ops::ControlFlow};
 
 use futures::executor::block_on;
 use model::{
-    block::{Block, Rows},
+    block::{Block, Rows, Series},
     dataset::{Column, Dataset, DatasetId, Dtype},
     resolution::Resolution,
     row::Bucket,
@@ -19,7 +24,7 @@ use model::{
 
 use self::digest::Digest;
 use crate::{
-    catalog::{Change, DatasetChange, MetadataChange, TagChange},
+    catalog::{Change, DatasetChange, MetadataChange, Refusal, TagChange},
     span::{Order, Span},
     store::{
         self, Count, PageRead, StoreError,
@@ -27,6 +32,7 @@ use crate::{
     },
 };
 
+mod columns;
 mod digest;
 
 /// Rows of one commit of a copy: eight chunks, or less where they are long.
@@ -41,10 +47,13 @@ const COMMIT_BUCKETS: usize = 6048;
 /// The smallest step of a timestamp.
 const STEP_MICROS: i64 = 1;
 
+/// All there is.
+const ALL: Span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+
 /// Reads the newest bucket of five minutes.
 const NEWEST: PageRead = PageRead {
     resolution: Resolution::FiveMinutes,
-    span: Span { first: Timestamp::MIN, last: Timestamp::MAX },
+    span: ALL,
     order: Order::Descending,
     skip: 0,
     limit: 1,
@@ -95,6 +104,26 @@ pub struct CopiedDataset {
     pub checksum: u64,
 }
 
+/// The outcome of a copy of datasets.
+#[derive(Debug, Default)]
+pub struct CopyOutcome {
+    /// Datasets that were copied and are equal to their sources.
+    pub n_copied: u64,
+    /// Datasets that were not, or not as a whole.
+    pub failed: Vec<FailedCopy>,
+}
+
+/// A dataset that was not copied, or not all of it.
+#[derive(Debug)]
+pub struct FailedCopy {
+    /// The number at the source.
+    pub id: DatasetId,
+    /// The name at the source.
+    pub name: String,
+    /// Never one that ends the whole copy, such as [`CopyError::Stopped`].
+    pub error: CopyError,
+}
+
 /// Why datasets were not copied. What is copied stays, and the next copy goes on from there.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -107,25 +136,35 @@ pub enum CopyError {
     Write(#[source] StoreError),
     /// Another dataset has the number at the destination.
     #[error(
-        "copy dataset {id} ({name}), whose number is that of another dataset there ({other}); copy into an empty store, or delete that one"
+        "use its number, which is that of another dataset there ({other}); copy into an empty store, or delete that one"
     )]
     NumberTaken {
-        /// The number in both stores.
-        id: DatasetId,
-        /// The name at the source.
-        name: String,
         /// The name at the destination.
         other: String,
     },
-    /// The copy was changed, or the source was written meanwhile.
+    /// The copy was changed after its source was. Nothing was written to it.
     #[error(
-        "verify the copy of dataset {id} ({name}), whose {what} differ from those of its source; run the same command again if the source is in use, else delete the copy first"
+        "update its copy, which was changed at {copy}, after its source at {source_time}; copy into an empty store if those changes may be lost"
+    )]
+    CopyIsNewer {
+        /// When the copy was last changed.
+        copy: Timestamp,
+        /// When the source was last changed.
+        source_time: Timestamp,
+    },
+    /// Rows of the copy were pruned that its source has. Nothing was written to it.
+    #[error(
+        "update its copy, of which rows before {kept_from} were pruned that its source may have; copy into an empty store"
+    )]
+    CopyIsPruned {
+        /// The timestamp before which rows of the copy were pruned.
+        kept_from: Timestamp,
+    },
+    /// The source was written meanwhile, or the copy was given something else.
+    #[error(
+        "verify the copy, whose {what} differ from those of its source; run the same command again if the source is in use, else delete the copy first"
     )]
     Differs {
-        /// The number in both stores.
-        id: DatasetId,
-        /// The name at the source.
-        name: String,
         /// What differs, such as `rows`.
         what: &'static str,
     },
@@ -137,31 +176,49 @@ pub enum CopyError {
 /// Receives progress, and returns whether to go on.
 pub type OnProgress<'a> = &'a mut dyn FnMut(CopyProgress<'_>) -> ControlFlow<()>;
 
-/// Copies all datasets of `from`, or those of `chosen`, to `to`, which may have some of them already;
-/// returns their number. Blocks.
+/// Copies all datasets of `from`, or those of `chosen`, to `to`, which may have some of them already. One
+/// that fails keeps no others back. Blocks.
 ///
 /// # Errors
-/// [`CopyError`]; the datasets before the one that failed are copied whole.
+/// [`CopyError`] if the copy of any dataset would fail.
 pub fn copy(
     from: &dyn CopyStore,
     to: &dyn CopyStore,
     chosen: &dyn Fn(&Dataset) -> bool,
     on_progress: OnProgress<'_>,
-) -> Result<u64, CopyError> {
+) -> Result<CopyOutcome, CopyError> {
     // What is left of deleted datasets would be removed from copies of their numbers.
     block_on(to.settle()).map_err(CopyError::Write)?;
-    let (mut after, mut n_copied) = (None, 0);
+    let (mut after, mut outcome) = (None, CopyOutcome::default());
     while let Some(entry) = from.next_entry(after).map_err(CopyError::Read)? {
-        after = Some(entry.dataset.id);
-        if chosen(&entry.dataset) {
-            Copy { from, to, entry }.run(on_progress)?;
-            n_copied += 1;
+        let Dataset { id, name, .. } = entry.dataset.clone();
+        after = Some(id);
+        if !chosen(&entry.dataset) {
+            continue;
+        }
+        match (Copy { from, to, entry }).run(on_progress) {
+            Ok(()) => outcome.n_copied += 1,
+            Err(error) if error.is_of_stores() => return Err(error),
+            Err(error) => outcome.failed.push(FailedCopy { id, name, error }),
         }
     }
     for grant in from.grants().map_err(CopyError::Read)? {
         block_on(to.change_tag(grant)).map_err(CopyError::Write)?;
     }
-    Ok(n_copied)
+    Ok(outcome)
+}
+
+impl CopyError {
+    /// Whether any dataset would fail so.
+    const fn is_of_stores(&self) -> bool {
+        use StoreError::{Closed, Full, ReadOnly, Replaced, Unreachable};
+        matches!(
+            self,
+            Self::Stopped
+                | Self::Read(Closed | Replaced | Unreachable(_))
+                | Self::Write(Closed | Full | ReadOnly | Replaced | Unreachable(_))
+        )
+    }
 }
 
 /// A dataset being copied.
@@ -174,31 +231,33 @@ struct Copy<'a> {
 
 impl Copy<'_> {
     fn run(&self, on_progress: OnProgress<'_>) -> Result<(), CopyError> {
-        let Dataset { id, name, .. } = &self.entry.dataset;
-        let found = if let Some(found) = self.find()? {
-            found
-        } else {
-            block_on(self.to.create_copy(self.entry.clone())).map_err(CopyError::Write)?;
-            self.find()?.ok_or(CopyError::Write(StoreError::NoDataset { dataset: *id }))?
+        let followed = match self.find()? {
+            Some(found) => self.follow(&found)?,
+            None => None,
         };
-        self.update(&found)?;
-        if found.newest.is_none() && self.entry.kept_from > found.kept_from {
-            self.copy_buckets()?;
+        let mut found = match followed {
+            Some(found) => found,
+            None => self.create()?,
+        };
+        self.copy_rest(&found, on_progress)?;
+        let (mut source, mut copied) = self.compare(on_progress)?;
+        let days = source.days_that_differ(&copied);
+        // Where rows were pruned meanwhile, days cannot be compared.
+        if let Some(first) = days.first().filter(|_| source.kept_from == copied.kept_from) {
+            if copied.kept_from.is_some_and(|kept_from| *first < kept_from) {
+                found = self.create()?;
+                self.copy_rest(&found, on_progress)?;
+            } else {
+                self.copy_days(&found, &days, on_progress)?;
+            }
+            (source, copied) = self.compare(on_progress)?;
         }
-        self.copy_rows(found.newest, on_progress)?;
-        for tag in &self.entry.tags {
-            let change = TagChange::Attach(*id, tag.name.clone());
-            block_on(self.to.change_tag(change)).map_err(CopyError::Write)?;
-        }
-        let source = self.digest(self.from, 0, on_progress)?;
-        let copied = self.digest(self.to, source.n_rows, on_progress)?;
-        let differs = |what| CopyError::Differs { id: *id, name: name.clone(), what };
         if let Some(what) = source.difference(&copied) {
-            return Err(differs(what));
+            return Err(CopyError::Differs { what });
         }
         let copied = CopiedDataset {
-            id: *id,
-            name: name.clone(),
+            id: self.entry.dataset.id,
+            name: self.entry.dataset.name.clone(),
             n_rows: source.n_rows,
             n_buckets: source.n_buckets,
             checksum: source.checksum(),
@@ -208,48 +267,133 @@ impl Copy<'_> {
 
     /// The copy that is there.
     fn find(&self) -> Result<Option<CatalogEntry>, CopyError> {
-        let Dataset { id, name, created_at, .. } = &self.entry.dataset;
-        let found = entry(self.to, *id).map_err(CopyError::Write)?;
-        let is_other = |found: &CatalogEntry| {
-            found.dataset.created_at != *created_at || found.owner != self.entry.owner
-        };
-        match found {
-            Some(found) if is_other(&found) => Err(CopyError::NumberTaken {
-                id: *id,
-                name: name.clone(),
-                other: found.dataset.name,
-            }),
-            found => Ok(found),
+        let Dataset { id, created_at, updated_at, .. } = self.entry.dataset;
+        let Some(found) = entry(self.to, id).map_err(CopyError::Write)? else { return Ok(None) };
+        if found.dataset.created_at != created_at || found.owner != self.entry.owner {
+            return Err(CopyError::NumberTaken { other: found.dataset.name });
+        }
+        // It has the times of its source, unless it is written itself.
+        let copy = found.dataset.updated_at;
+        if copy > updated_at {
+            return Err(CopyError::CopyIsNewer { copy, source_time: updated_at });
+        }
+        match found.kept_from {
+            Some(kept_from) if found.kept_from > self.entry.kept_from => {
+                Err(CopyError::CopyIsPruned { kept_from })
+            }
+            _ => Ok(Some(found)),
         }
     }
 
-    /// Gives an earlier copy the name, the description, the metadata and the columns that the source has
-    /// got since.
-    fn update(&self, found: &CatalogEntry) -> Result<(), CopyError> {
-        let Dataset { id, name, description, metadata, updated_at, .. } = &self.entry.dataset;
-        let make = |change| {
-            let changed = block_on(self.to.change(*id, change, *updated_at));
-            changed.map(drop).map_err(CopyError::Write)
+    /// Creates the copy, in the place of the one that is there, which must be one that [`Self::find`]
+    /// returns, with no tags but those of its source: the time of its last change does not tell of tags.
+    fn create(&self) -> Result<CatalogEntry, CopyError> {
+        let dataset = self.entry.dataset.id;
+        let found = self.find()?;
+        let has_other_tags =
+            |found: &CatalogEntry| found.tags.iter().any(|tag| !self.entry.tags.contains(tag));
+        if found.as_ref().is_some_and(has_other_tags) {
+            return Err(CopyError::Differs { what: "tags" });
+        }
+        let create = async {
+            if found.is_some() && self.to.delete(dataset).await? {
+                self.to.settle().await?;
+            }
+            self.to.create_copy(self.entry.clone()).await
         };
+        block_on(create).map_err(CopyError::Write)?;
+        self.find()?.ok_or(CopyError::Write(StoreError::NoDataset { dataset }))
+    }
+
+    /// Gives an earlier copy the name, the description, the metadata, the columns and the pruned rows that
+    /// the source has got since; `None` if that is not possible.
+    fn follow(&self, found: &CatalogEntry) -> Result<Option<CatalogEntry>, CopyError> {
+        let Dataset { id, name, description, metadata, updated_at, .. } = &self.entry.dataset;
+        let mut changes = columns::changes(&self.entry.columns, &found.columns);
         let old = &found.dataset;
         if (&old.name, &old.description, &old.metadata) != (name, description, metadata) {
-            make(DatasetChange::Description(Change {
+            let change = DatasetChange::Description(Change {
                 name: Some(name.clone()),
                 description: Some(description.clone()),
                 metadata: MetadataChange::Replace(metadata.clone()),
-            }))?;
+            });
+            changes.push((change, None));
         }
-        let has = |name: &str| found.columns.iter().any(|column| column.name == name);
-        let missing: Vec<(String, Dtype)> = (self.list_columns().map(|(_, column)| column))
-            .filter(|column| !has(&column.name))
-            .map(|column| (column.name.clone(), column.dtype))
-            .collect();
-        if missing.is_empty() { Ok(()) } else { make(DatasetChange::NewColumns(missing)) }
+        for (change, time) in changes {
+            match block_on(self.to.change(*id, change, time.unwrap_or(*updated_at))) {
+                Ok(_) => {}
+                Err(StoreError::Refused(
+                    Refusal::Refolds | Refusal::ColumnTaken | Refusal::ColumnsFull,
+                )) => {
+                    return Ok(None);
+                }
+                Err(error) => return Err(CopyError::Write(error)),
+            }
+        }
+        if let Some(kept_from) = self.entry.kept_from
+            && found.newest.is_some()
+            && found.kept_from < Some(kept_from)
+        {
+            let read = PageRead { resolution: Resolution::Raw, order: Order::Ascending, ..NEWEST };
+            let oldest = self.from.page(*id, &read).map_err(CopyError::Read)?.rows.timestamp(0);
+            let before = oldest.map_or(kept_from, |oldest| oldest.min(kept_from));
+            block_on(self.to.prune_copy(*id, before, kept_from)).map_err(CopyError::Write)?;
+        }
+        let found = self.find()?;
+        Ok(found.filter(|found| columns::are_equal(&self.entry.columns, &found.columns)))
     }
 
-    /// The columns that are not deleted, with their places.
-    fn list_columns(&self) -> impl Iterator<Item = (usize, &Column)> {
-        self.entry.columns.iter().enumerate().filter(|(_, column)| !column.is_deleted())
+    /// Copies what comes after the rows of the copy, and the tags.
+    fn copy_rest(
+        &self,
+        found: &CatalogEntry,
+        on_progress: OnProgress<'_>,
+    ) -> Result<(), CopyError> {
+        let id = self.entry.dataset.id;
+        if found.newest.is_none() && self.entry.kept_from > found.kept_from {
+            self.copy_buckets()?;
+        }
+        let first = found.newest.map_or(Timestamp::MIN, |newest| {
+            Timestamp::from_micros(newest.micros().saturating_add(STEP_MICROS))
+        });
+        let mut counts = self.begin(on_progress)?;
+        self.copy_rows(found, Span { first, ..ALL }, &mut counts, on_progress)?;
+        for tag in &self.entry.tags {
+            let change = TagChange::Attach(id, tag.name.clone());
+            block_on(self.to.change_tag(change)).map_err(CopyError::Write)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the rows of days again, none of which begins before rows that were pruned.
+    fn copy_days(
+        &self,
+        found: &CatalogEntry,
+        days: &BTreeSet<Timestamp>,
+        on_progress: OnProgress<'_>,
+    ) -> Result<(), CopyError> {
+        let Dataset { id, updated_at, .. } = self.entry.dataset;
+        let length = Resolution::Day.bucket().unwrap_or_default();
+        let mut counts = self.begin(on_progress)?;
+        for first in days {
+            let end = Resolution::Day.bucket_start(*first) + length;
+            let last = Timestamp::from_micros(end.micros() - STEP_MICROS);
+            let span = Span { first: *first, last };
+            let removed = self.to.delete_rows(id, span, updated_at, Box::new(|_| {}));
+            let n_removed = block_on(removed).map_err(CopyError::Write)?;
+            counts.n_rows = counts.n_rows.saturating_sub(n_removed);
+            self.copy_rows(found, span, &mut counts, on_progress)?;
+        }
+        Ok(())
+    }
+
+    /// Reports how many rows are there.
+    fn begin(&self, on_progress: OnProgress<'_>) -> Result<Counts, CopyError> {
+        let dataset = &self.entry.dataset;
+        let n_all = count(self.from, dataset.id).map_err(CopyError::Read)?;
+        let n_rows = count(self.to, dataset.id).map_err(CopyError::Write)?;
+        report(on_progress, CopyProgress::Began { dataset, n_rows })?;
+        Ok(Counts { n_rows, n_all })
     }
 
     /// Copies the buckets of pruned rows, from the last one on that is there.
@@ -259,7 +403,7 @@ impl Copy<'_> {
         };
         let length = Resolution::FiveMinutes.bucket().unwrap_or_default();
         let last = Timestamp::from_micros(kept_from.micros() - STEP_MICROS);
-        let mut span = Span { first: Timestamp::MIN, last };
+        let mut span = Span { last, ..ALL };
         if let Some(last) = self.last_bucket()? {
             span.first = Timestamp::from_micros(last.timestamp.micros() + STEP_MICROS);
         }
@@ -293,33 +437,34 @@ impl Copy<'_> {
         })
     }
 
-    /// Copies the rows after `newest`.
+    /// Copies the rows of a span, in which the copy has none.
     fn copy_rows(
         &self,
-        newest: Option<Timestamp>,
+        found: &CatalogEntry,
+        span: Span,
+        counts: &mut Counts,
         on_progress: OnProgress<'_>,
     ) -> Result<(), CopyError> {
         let Dataset { id, updated_at, .. } = self.entry.dataset;
-        let n_all = count(self.from, id).map_err(CopyError::Read)?;
-        let mut n_rows = count(self.to, id).map_err(CopyError::Write)?;
-        report(on_progress, CopyProgress::Began { dataset: &self.entry.dataset, n_rows })?;
-        let shown: Vec<usize> = self.list_columns().map(|(idx, _)| idx).collect();
-        let dtypes: Vec<Dtype> = self.list_columns().map(|(_, column)| column.dtype).collect();
+        let source = |wanted: &Column| {
+            let mut all = columns::list_visible(&self.entry.columns);
+            all.find(|(_, column)| column.name == wanted.name).map(|(idx, _)| idx)
+        };
+        // The copy keeps places of columns that were deleted.
+        let places: Vec<Option<usize>> = found.columns.iter().map(source).collect();
+        let dtypes: Vec<Dtype> = found.columns.iter().map(|column| column.dtype).collect();
         let mut pending = Block::new(&dtypes);
         let mut done = Ok(());
         let mut put = |rows: Block| {
-            n_rows += u64::try_from(rows.len()).unwrap_or(u64::MAX);
+            counts.n_rows += u64::try_from(rows.len()).unwrap_or(u64::MAX);
             block_on(self.to.copy_rows(id, rows, updated_at)).map_err(CopyError::Write)?;
+            let Counts { n_rows, n_all } = *counts;
             report(on_progress, CopyProgress::Rows { n_rows, n_all })
         };
-        let first = newest.map_or(Timestamp::MIN, |newest| {
-            Timestamp::from_micros(newest.micros().saturating_add(STEP_MICROS))
-        });
-        let span = Span { first, last: Timestamp::MAX };
         self.from
             .scan(id, Resolution::Raw, span, &mut |batch| {
                 if let Rows::Raw(rows) = batch.rows()? {
-                    let rows = select(rows, &shown);
+                    let rows = select(rows, &places, &dtypes);
                     pending.extend_from(&rows, 0..rows.len());
                 }
                 if pending.len() >= COMMIT_ROWS || pending.n_bytes() >= COMMIT_BYTES {
@@ -330,6 +475,13 @@ impl Copy<'_> {
             .map_err(CopyError::Read)?;
         done?;
         if pending.is_empty() { Ok(()) } else { put(pending) }
+    }
+
+    /// Reads all of the source and then of the copy.
+    fn compare(&self, on_progress: OnProgress<'_>) -> Result<(Digest, Digest), CopyError> {
+        let source = self.digest(self.from, 0, on_progress)?;
+        let copied = self.digest(self.to, source.n_rows, on_progress)?;
+        Ok((source, copied))
     }
 
     /// What the dataset is in one of the stores, after `n_before` rows of the other one were read.
@@ -367,12 +519,24 @@ fn count(store: &dyn CopyStore, dataset: DatasetId) -> store::Result<u64> {
     Ok(store.page(dataset, &read)?.count.unwrap_or(0))
 }
 
-/// The columns at these places.
-fn select(rows: Block, places: &[usize]) -> Block {
-    if rows.columns.len() == places.len() {
-        return rows;
-    }
-    let columns = places.iter().filter_map(|idx| rows.columns.get(*idx).cloned()).collect();
+/// Rows of a dataset, as they are reported.
+struct Counts {
+    n_rows: u64,
+    n_all: u64,
+}
+
+/// The columns at these places; `None` for one without values.
+fn select(rows: Block, places: &[Option<usize>], dtypes: &[Dtype]) -> Block {
+    let n_rows = rows.len();
+    let series = |(place, dtype): (&Option<usize>, &Dtype)| {
+        let found = place.and_then(|idx| rows.columns.get(idx).cloned());
+        found.unwrap_or_else(|| {
+            let mut series = Series::new(*dtype);
+            series.push_missing(n_rows);
+            series
+        })
+    };
+    let columns = places.iter().zip(dtypes).map(series).collect();
     Block { columns, ..rows }
 }
 

@@ -32,7 +32,7 @@ pub struct CatalogEntry {
 
 /// A store that datasets can be copied from and to. Rows and buckets of a copy come in the order of
 /// their timestamps, each commit after the one before, so that a copy that was stopped goes on after
-/// its newest row.
+/// its newest row. What was changed at the source since is copied again after that.
 ///
 /// Every operation fails with [`StoreError`](super::StoreError) if the engine does.
 #[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
@@ -56,8 +56,18 @@ pub trait CopyStore: Store {
         kept_from: Timestamp,
     ) -> BoxFuture<'_, Result<()>>;
 
-    /// Stores rows, which come after all that are there, and their buckets, but for those of pruned rows.
-    /// The rows keep their creation times; the dataset last changed at `updated_at`.
+    /// Removes the rows before `before`, as they were pruned at the source; their buckets stay, those of
+    /// rows before `kept_from` for good.
+    fn prune_copy(
+        &self,
+        dataset: DatasetId,
+        before: Timestamp,
+        kept_from: Timestamp,
+    ) -> BoxFuture<'_, Result<()>>;
+
+    /// Stores rows and their buckets. Of rows which come after all that are there, those before `kept_from`
+    /// have buckets already; others are none of before that. The rows keep their creation times; the
+    /// dataset last changed at `updated_at`.
     fn copy_rows(
         &self,
         dataset: DatasetId,

@@ -90,6 +90,44 @@ async fn a_copy_that_was_killed_goes_on_and_is_served_with_the_same_bytes() {
     assert!(why.contains("no dataset has such a number or name"), "{why}");
 }
 
+#[tokio::test]
+async fn the_next_run_copies_late_rows_and_names_each_dataset_that_it_cannot_copy() {
+    let mut service = Service::start();
+    let (http, home, from) = (service.http(), Home::new(), service.data_dir());
+    let to = home.path("copy.db");
+    let even: Vec<_> = (0..1500).map(|row| minute_row(row * 2)).collect();
+    for name in ["one", "two", "three"] {
+        let dataset = create(&http, name).await;
+        insert(&http, dataset, &even).await;
+    }
+    service.stop();
+    let first = home.done(&["datasets", "copy", &from, &to]);
+    service.start_again();
+    for dataset in [1, 2] {
+        insert(&service.http(), dataset, &[minute_row(17), minute_row(20)]).await;
+    }
+    let before = served(&service).await;
+    service.stop();
+
+    let said = home.run(&["datasets", "copy", &to, &from]);
+    assert_eq!(said.code, 1, "{said:?}");
+    for name in ["1 (one)", "2 (two)"] {
+        let refused = format!("triptych: cannot copy dataset {name} to {from}");
+        let line = said.err.lines().find(|line| line.starts_with(&refused));
+        assert!(line.unwrap().contains("its copy, which was changed at"), "{said:?}");
+    }
+    assert_eq!(said.out.lines().collect::<Vec<_>>(), [first.lines().last().unwrap()]);
+
+    let second = home.done(&["datasets", "copy", &from, &to]);
+    let lines: Vec<_> = second.lines().collect();
+    assert!(lines[0].starts_with("1  one  1501 rows  "), "{second}");
+    assert!(lines[1].starts_with("2  two  1501 rows  "), "{second}");
+    assert_eq!(lines[2], first.lines().last().unwrap(), "nothing is new in it");
+    assert_eq!(home.done(&["datasets", "copy", &to, &from]), second, "both are equal");
+    put_in_place(&mut service, &to);
+    assert_eq!(served(&service).await, before);
+}
+
 /// `tests/interop/postgres/run.sh` starts the server, and creates the database.
 #[tokio::test]
 #[ignore = "needs a PostgreSQL server"]

@@ -1,6 +1,7 @@
 //! What a dataset is, in a few numbers: equal for a dataset and its copy in a store of another engine.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash, Hasher as _},
     ops::ControlFlow,
 };
@@ -12,6 +13,7 @@ use model::{
     timestamp::Timestamp,
 };
 
+use super::columns;
 use crate::{
     span::Span,
     store::{
@@ -24,12 +26,16 @@ use crate::{
 const STORED: [Resolution; 3] = [Resolution::FiveMinutes, Resolution::Hour, Resolution::Day];
 
 /// A dataset's parts, each as a hash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Digest {
     pub(super) n_rows: u64,
     pub(super) n_buckets: u64,
-    rows: u64,
-    buckets: u64,
+    /// The timestamp before which rows were pruned.
+    pub(super) kept_from: Option<Timestamp>,
+    rows: Days,
+    /// Buckets of five minutes.
+    buckets: Days,
+    longer_buckets: u64,
     /// The name and what else the catalog has.
     entry: u64,
 }
@@ -47,39 +53,61 @@ impl Digest {
     ) -> Result<Self> {
         let id = entry.dataset.id;
         let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
-        let columns = entry.columns.iter().enumerate();
-        let shown: Vec<usize> =
-            columns.filter(|(_, column)| !column.is_deleted()).map(|(idx, _)| idx).collect();
-        let (mut rows, mut buckets) = (DefaultHasher::new(), DefaultHasher::new());
+        let shown: Vec<usize> = columns::list_visible(&entry.columns).map(|(idx, _)| idx).collect();
+        let mut rows = DayHasher::new(entry.kept_from);
+        let mut buckets = DayHasher::new(entry.kept_from);
+        let mut longer_buckets = DefaultHasher::new();
         let (mut n_rows, mut n_buckets) = (0, 0);
         for resolution in [Resolution::Raw].into_iter().chain(STORED) {
             store.scan(id, resolution, all, &mut |batch| {
                 match batch.rows()? {
                     Rows::Raw(block) => {
                         n_rows += u64::try_from(block.len()).unwrap_or(u64::MAX);
-                        for row_idx in 0..block.len() {
-                            hash_row(&block, row_idx, &shown, &mut rows);
+                        for (row_idx, time) in block.times.iter().enumerate() {
+                            hash_row(&block, row_idx, &shown, rows.open_day(*time));
                         }
                     }
                     Rows::Buckets(all) => {
                         n_buckets += u64::try_from(all.len()).unwrap_or(u64::MAX);
                         for bucket in &all {
-                            hash_bucket(bucket, &mut buckets);
+                            let is_finest = resolution == Resolution::FiveMinutes;
+                            let day = is_finest.then(|| buckets.open_day(bucket.timestamp));
+                            hash_bucket(bucket, day.unwrap_or(&mut longer_buckets));
                         }
                     }
                 }
                 Ok(on_rows(n_rows))
             })?;
         }
-        let (rows, buckets) = (rows.finish(), buckets.finish());
-        Ok(Self { n_rows, n_buckets, rows, buckets, entry: hash_entry(entry) })
+        Ok(Self {
+            n_rows,
+            n_buckets,
+            kept_from: entry.kept_from,
+            rows: rows.finish(),
+            buckets: buckets.finish(),
+            longer_buckets: longer_buckets.finish(),
+            entry: hash_entry(entry),
+        })
+    }
+
+    /// The days of which rows or buckets of five minutes differ, oldest first, each as [`day_of`] has it.
+    pub(super) fn days_that_differ(&self, other: &Self) -> BTreeSet<Timestamp> {
+        [(&self.rows, &other.rows), (&self.buckets, &other.buckets)]
+            .into_iter()
+            .flat_map(|(ours, theirs)| {
+                let days = ours.keys().chain(theirs.keys());
+                days.filter(|day| ours.get(day) != theirs.get(day))
+            })
+            .copied()
+            .collect()
     }
 
     /// Which part differs, if one does.
     pub(super) fn difference(&self, other: &Self) -> Option<&'static str> {
-        if (self.n_rows, self.rows) != (other.n_rows, other.rows) {
+        let buckets = |digest: &Self| (digest.n_buckets, digest.longer_buckets);
+        if self.rows != other.rows {
             Some("rows")
-        } else if (self.n_buckets, self.buckets) != (other.n_buckets, other.buckets) {
+        } else if self.buckets != other.buckets || buckets(self) != buckets(other) {
             Some("buckets")
         } else if self.entry != other.entry {
             Some("name, metadata, columns or tags")
@@ -91,22 +119,70 @@ impl Digest {
     /// All parts as one number.
     pub(super) fn checksum(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (self.n_rows, self.n_buckets, self.rows, self.buckets, self.entry).hash(&mut hasher);
+        (self.n_rows, self.n_buckets, &self.rows, &self.buckets).hash(&mut hasher);
+        (self.longer_buckets, self.entry).hash(&mut hasher);
         hasher.finish()
     }
+}
+
+/// The hash of each day that has something.
+type Days = BTreeMap<Timestamp, u64>;
+
+/// Hashes what comes in the order of its timestamps, day by day.
+struct DayHasher {
+    kept_from: Option<Timestamp>,
+    days: Days,
+    /// The newest day.
+    open: Option<(Timestamp, DefaultHasher)>,
+}
+
+impl DayHasher {
+    const fn new(kept_from: Option<Timestamp>) -> Self {
+        Self { kept_from, days: Days::new(), open: None }
+    }
+
+    /// The hasher of the day of `time`; those before it are finished.
+    fn open_day(&mut self, time: Timestamp) -> &mut DefaultHasher {
+        let day = day_of(time, self.kept_from);
+        if self.open.as_ref().is_none_or(|(open, _)| *open != day) {
+            self.close();
+        }
+        let (_, hasher) = self.open.get_or_insert_with(|| (day, DefaultHasher::new()));
+        hasher
+    }
+
+    fn close(&mut self) {
+        self.days.extend(self.open.take().map(|(day, hasher)| (day, hasher.finish())));
+    }
+
+    fn finish(mut self) -> Days {
+        self.close();
+        self.days
+    }
+}
+
+/// The start of the day of `time`. The day of which some rows were pruned is two: the second one begins
+/// at `kept_from`.
+fn day_of(time: Timestamp, kept_from: Option<Timestamp>) -> Timestamp {
+    let day = Resolution::Day.bucket_start(time);
+    kept_from.filter(|kept_from| *kept_from <= time).map_or(day, |kept_from| day.max(kept_from))
 }
 
 fn hash_row(block: &Block, row_idx: usize, shown: &[usize], to: &mut DefaultHasher) {
     block.times.get(row_idx).hash(to);
     block.created.get(row_idx).hash(to);
-    for series in shown.iter().filter_map(|idx| block.columns.get(*idx)) {
+    // A column that was added later than the rows may be missing, or without values.
+    for series in shown.iter().map(|idx| block.columns.get(*idx)) {
         match series {
-            Series::Float(values) => {
+            Some(Series::Float(values)) => {
                 values.get(row_idx).copied().flatten().map(f64::to_bits).hash(to);
             }
-            Series::Integer(values) => values.get(row_idx).hash(to),
-            Series::String(values) => values.get(row_idx).hash(to),
-            Series::Boolean(values) => values.get(row_idx).hash(to),
+            Some(Series::Integer(values)) => values.get(row_idx).copied().flatten().hash(to),
+            Some(Series::String(values)) => {
+                values.get(row_idx).and_then(Option::as_ref).hash(to);
+            }
+            Some(Series::Boolean(values)) => values.get(row_idx).copied().flatten().hash(to),
+            None => None::<bool>.hash(to),
         }
     }
 }
@@ -123,7 +199,7 @@ fn hash_entry(entry: &CatalogEntry) -> u64 {
     let CatalogEntry { dataset, owner, columns, tags, newest, kept_from } = entry;
     (dataset.id, &dataset.name, &dataset.description, &dataset.metadata).hash(&mut hasher);
     (dataset.created_at, owner, newest, kept_from).hash(&mut hasher);
-    for column in columns.iter().filter(|column| !column.is_deleted()) {
+    for (_, column) in columns::list_visible(columns) {
         (&column.name, column.dtype.to_string()).hash(&mut hasher);
     }
     for tag in tags {

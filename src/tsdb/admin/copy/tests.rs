@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use model::{key::KeyId, row::Value};
+use model::{block::Series, key::KeyId, row::Value};
 use tempfile::{TempDir, tempdir};
 
 use super::*;
 use crate::{
-    catalog::{NewDataset, TagFilter},
+    catalog::{ColumnChange, NewDataset, TagFilter},
     store::{Append, AppendMode, Store, sqlite::SqliteStore},
 };
 
@@ -86,7 +86,7 @@ pub(crate) fn fill(store: &dyn Store) {
     append(store, 2, block((0..500).map(|row| row * 70 + 3), &all), 20);
     append(store, 2, block((0..300).map(|row| row * 7), &all), 21);
     append(store, 5, block(0..50, &all[2..]), 22);
-    let column = crate::catalog::ColumnChange::Delete("trades".to_owned());
+    let column = ColumnChange::Delete("trades".to_owned());
     block_on(store.change(id(2), DatasetChange::Column(column), time(23))).unwrap();
     // Some rows before the end of the last bucket that lost a row stay.
     assert!(block_on(store.prune(id(3), time(31_333), 99_999, Box::new(|_| {}))).unwrap() > 0);
@@ -98,16 +98,37 @@ pub(crate) fn fill(store: &dyn Store) {
     }
 }
 
+/// Changes rows and columns that were copied before: late rows and corrections, deleted and pruned rows,
+/// columns renamed, deleted and added.
+pub(crate) fn change(store: &dyn Store) {
+    let columns = [Dtype::Float, Dtype::Integer, Dtype::String, Dtype::Boolean];
+    append(store, 2, block([1, 7, 90_001], &columns), 30);
+    append(store, 2, block((0..3000).map(|row| 90_002 + row * 7), &columns), 31);
+    let span = Span { first: time(200_000), last: time(200_100) };
+    assert!(block_on(store.delete_rows(id(2), span, time(32), Box::new(|_| {}))).unwrap() > 0);
+    assert!(block_on(store.prune(id(3), time(45_000), 99_999, Box::new(|_| {}))).unwrap() > 0);
+    let (name, new_name) = ("note".to_owned(), "remark".to_owned());
+    for change in [
+        ColumnChange::Rename { name, new_name },
+        ColumnChange::Delete("is_final".to_owned()),
+        ColumnChange::Add("is_final".to_owned(), Dtype::Integer),
+    ] {
+        block_on(store.change(id(2), DatasetChange::Column(change), time(33))).unwrap();
+    }
+}
+
 /// The datasets that were copied, with their checksums.
 pub(crate) fn copy_all(from: &dyn CopyStore, to: &dyn CopyStore) -> Vec<CopiedDataset> {
     let mut copied = Vec::new();
-    let n_copied = copy(from, to, &|_| true, &mut |progress| {
+    let outcome = copy(from, to, &|_| true, &mut |progress| {
         if let CopyProgress::Copied(dataset) = progress {
             copied.push(dataset.clone());
         }
         ControlFlow::Continue(())
     });
-    assert_eq!(n_copied.unwrap(), 4);
+    let outcome = outcome.unwrap();
+    assert!(outcome.failed.is_empty(), "{:?}", outcome.failed);
+    assert_eq!(outcome.n_copied, 4);
     assert_eq!(from.grants().unwrap(), to.grants().unwrap());
     copied
 }
@@ -172,10 +193,101 @@ fn a_stopped_copy_goes_on_and_a_whole_one_takes_what_is_new() {
     let grown = copy_all(&from, &to);
     assert_eq!(grown[0].n_rows, first[0].n_rows + 2);
     assert_eq!(grown[1..], first[1..]);
-    // A correction of a row that was copied is found, not missed.
-    append(&from, 2, block([7], &columns), 31);
-    let differs = copy(&from, &to, &|_| true, &mut |_| ControlFlow::Continue(())).unwrap_err();
-    assert!(matches!(&differs, CopyError::Differs { what: "rows", .. }), "{differs}");
+}
+
+/// The number that a store gave the newest row of dataset 2: another one once the row was copied again.
+fn newest_number(store: &dyn Store) -> Vec<i64> {
+    store.newest(id(2), 1).unwrap().0.ids
+}
+
+/// Has a copy take changes of rows that were copied before, and no others; `change` makes them.
+#[track_caller]
+fn check_followed(change: impl FnOnce(&SqliteStore)) -> Vec<CopiedDataset> {
+    let folder = tempdir().unwrap();
+    let (from, to) = (open(&folder, "from"), open(&folder, "to"));
+    fill(&from);
+    let first = copy_all(&from, &to);
+    let number = newest_number(&to);
+    change(&from);
+    let second = copy_all(&from, &to);
+    assert_ne!(first, second, "nothing was changed");
+    assert_eq!(newest_number(&to), number, "what is equal is not copied again");
+    assert_eq!(copy_all(&from, &to), second);
+    drop((from, to));
+    let report = crate::admin::verify(&folder.path().join("to/datasets.db"), &mut |_| {}).unwrap();
+    assert!(report.is_sound(), "{report:?}");
+    second
+}
+
+#[test]
+fn changes_of_every_kind_are_followed_at_once() {
+    check_followed(|from| change(from));
+}
+
+#[test]
+fn late_rows_and_corrections_are_copied_by_the_next_run() {
+    let columns = [Dtype::Float, Dtype::Integer, Dtype::String, Dtype::Boolean];
+    check_followed(|from| {
+        append(from, 2, block([1, 7, 90_001], &columns), 30);
+        append(from, 2, block((0..3000).map(|row| 90_002 + row * 7), &columns), 31);
+    });
+    check_followed(|from| append(from, 3, block([58_001], &columns), 30));
+}
+
+#[test]
+fn rows_that_are_gone_at_the_source_go_at_the_copy() {
+    check_followed(|from| {
+        for (first, last) in [(0, 13), (80_000, 190_000), (200_004, 200_004)] {
+            let span = Span { first: time(first), last: time(last) };
+            let gone = from.delete_rows(id(2), span, time(30), Box::new(|_| {}));
+            assert!(block_on(gone).unwrap() > 0);
+        }
+    });
+}
+
+#[test]
+fn rows_that_were_pruned_since_go_at_the_copy_and_their_buckets_stay() {
+    let followed = check_followed(|from| {
+        for (dataset, before) in [(2, 100_000), (3, 45_000)] {
+            let pruned = from.prune(id(dataset), time(before), 99_999, Box::new(|_| {}));
+            assert!(block_on(pruned).unwrap() > 0);
+        }
+    });
+    assert!(followed[0].n_rows < 30_000 && followed[0].n_buckets > 900, "{followed:?}");
+    // None is left.
+    check_followed(|from| {
+        let pruned = from.prune(id(3), time(999_999), 999_999, Box::new(|_| {}));
+        assert!(block_on(pruned).unwrap() > 0);
+    });
+}
+
+#[test]
+fn columns_are_renamed_deleted_and_added_as_at_the_source() {
+    let change = |from: &SqliteStore, change| {
+        block_on(from.change(id(2), DatasetChange::Column(change), time(30))).unwrap();
+    };
+    let rename = |name: &str, new_name: &str| ColumnChange::Rename {
+        name: name.to_owned(),
+        new_name: new_name.to_owned(),
+    };
+    check_followed(|from| {
+        change(from, rename("note", "remark"));
+        change(from, ColumnChange::Delete("is_final".to_owned()));
+        change(from, ColumnChange::Add("is_final".to_owned(), Dtype::Integer));
+    });
+    check_followed(|from| {
+        change(from, ColumnChange::Delete("note".to_owned()));
+        let mut rows = block([8, 300_001], &[Dtype::Float, Dtype::Integer]);
+        for series in [Dtype::String, Dtype::Boolean].map(Series::new) {
+            rows.columns.push(series);
+        }
+        rows.columns[2].push_missing(2);
+        rows.columns[3].push_missing(2);
+        // The newest row of before is not copied again, but the one after it is.
+        let day = Span { first: time(300_000), last: time(300_002) };
+        append(from, 2, rows, 31);
+        block_on(from.delete_rows(id(2), day, time(32), Box::new(|_| {}))).unwrap();
+    });
 }
 
 #[test]
@@ -195,8 +307,94 @@ fn a_number_of_another_dataset_is_not_written_to() {
     };
     block_on(to.create(vec![new("other")], time(1) + Duration::from_secs(1))).unwrap();
     block_on(from.create(vec![new("mine")], time(1))).unwrap();
-    let copied = copy(&from, &to, &|_| true, &mut |_| ControlFlow::Continue(()));
-    let Err(error @ CopyError::NumberTaken { .. }) = copied else { panic!("{copied:?}") };
-    assert!(error.to_string().contains("dataset 6 (mine)"), "{error}");
-    assert_eq!(entry(&to, id(2)).unwrap().unwrap().dataset.name, "long", "copied before it");
+    block_on(from.create(vec![new("after")], time(1))).unwrap();
+    let outcome = copy(&from, &to, &|_| true, &mut |_| ControlFlow::Continue(())).unwrap();
+    let [FailedCopy { name, error: CopyError::NumberTaken { other }, .. }] = &outcome.failed[..]
+    else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!((&**name, &**other, outcome.n_copied), ("mine", "other", 5));
+    assert_eq!(
+        entry(&to, id(7)).unwrap().unwrap().dataset.name,
+        "after",
+        "it keeps no others back"
+    );
+}
+
+#[test]
+fn what_cannot_be_followed_is_copied_again_as_a_whole() {
+    let check = |change: &dyn Fn(&SqliteStore)| {
+        let folder = tempdir().unwrap();
+        let (from, to) = (open(&folder, "from"), open(&folder, "to"));
+        fill(&from);
+        copy_all(&from, &to);
+        change(&from);
+        let copied = copy_all(&from, &to);
+        assert_eq!(copy_all(&from, &to), copied);
+    };
+    let rename = |from: &SqliteStore, name: &str, new_name: &str| {
+        let (name, new_name) = (name.to_owned(), new_name.to_owned());
+        let change = DatasetChange::Column(ColumnChange::Rename { name, new_name });
+        block_on(from.change(id(5), change, time(30))).unwrap();
+    };
+    // Columns that changed their places.
+    check(&|from| {
+        for (name, new_name) in [("note", "x"), ("is_final", "note"), ("x", "is_final")] {
+            rename(from, name, new_name);
+        }
+    });
+    // Buckets whose rows are not there.
+    check(&|from| {
+        let span = Span { first: Timestamp::MIN, last: time(9000) };
+        block_on(from.delete_rows(id(3), span, time(30), Box::new(|_| {}))).unwrap();
+    });
+}
+
+#[test]
+fn a_copy_that_was_written_after_its_source_is_left_alone() {
+    let folder = tempdir().unwrap();
+    let (from, to) = (open(&folder, "from"), open(&folder, "to"));
+    fill(&from);
+    copy_all(&from, &to);
+    let columns = [Dtype::Float, Dtype::Integer, Dtype::String, Dtype::Boolean];
+    append(&to, 2, block([999_999], &columns), 30);
+    let outcome = copy(&from, &to, &|_| true, &mut |_| ControlFlow::Continue(())).unwrap();
+    let [FailedCopy { error: CopyError::CopyIsNewer { copy, .. }, .. }] = &outcome.failed[..]
+    else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!((*copy, outcome.n_copied), (time(30), 3));
+    assert_eq!(entry(&to, id(2)).unwrap().unwrap().newest, Some(time(999_999)));
+}
+
+#[test]
+fn a_copy_that_was_pruned_or_has_tags_of_its_own_is_not_deleted() {
+    let check = |of: i64, change: &dyn Fn(&SqliteStore)| {
+        let folder = tempdir().unwrap();
+        let (from, to) = (open(&folder, "from"), open(&folder, "to"));
+        fill(&from);
+        copy_all(&from, &to);
+        change(&to);
+        let before = entry(&to, id(of)).unwrap();
+        // What is not followed but by another copy of the whole dataset.
+        for (name, new_name) in [("note", "x"), ("is_final", "note"), ("x", "is_final")] {
+            let (name, new_name) = (name.to_owned(), new_name.to_owned());
+            let change = DatasetChange::Column(ColumnChange::Rename { name, new_name });
+            block_on(from.change(id(of), change, time(30))).unwrap();
+        }
+        let mut outcome = copy(&from, &to, &|_| true, &mut |_| ControlFlow::Continue(())).unwrap();
+        assert_eq!((outcome.n_copied, outcome.failed.len()), (3, 1), "{outcome:?}");
+        let after = entry(&to, id(of)).unwrap();
+        assert_eq!(after.unwrap().newest, before.unwrap().newest);
+        outcome.failed.remove(0).error
+    };
+    let pruned = check(2, &|to| {
+        let pruned = to.prune(id(2), time(100_000), 99_999, Box::new(|_| {}));
+        assert!(block_on(pruned).unwrap() > 0);
+    });
+    assert!(matches!(pruned, CopyError::CopyIsPruned { .. }), "{pruned:?}");
+    let tagged = check(5, &|to| {
+        assert!(block_on(to.change_tag(TagChange::Attach(id(5), "own".to_owned()))).unwrap());
+    });
+    assert!(matches!(tagged, CopyError::Differs { what: "tags" }), "{tagged:?}");
 }

@@ -315,7 +315,7 @@ fn extend(
     changes
 }
 
-/// Appends rows of another store, which come after all rows there are, with their creation times. Those
+/// Appends rows of another store with their creation times. If they come after all rows there are, those
 /// before `kept_from` are in the buckets already.
 pub(super) async fn append_copied(
     c: &mut PgConnection,
@@ -324,13 +324,18 @@ pub(super) async fn append_copied(
     updated_at: Timestamp,
 ) -> Result<()> {
     let mut head = Head::lock(c, dataset).await?;
-    let Some(first) = rows.times.first() else { return Ok(()) };
-    if head.newest.is_some_and(|newest| newest >= *first) {
-        return Err(StoreError::NoCopy { dataset });
-    }
+    let Some(first) = rows.times.first().copied() else { return Ok(()) };
     let created = std::mem::take(&mut rows.created);
     head.number(rows, updated_at);
     rows.created = created;
+    if head.newest.is_some_and(|newest| newest >= first) {
+        if let Some(kept_from) = head.kept_from.filter(|kept_from| first < *kept_from) {
+            return Err(StoreError::Pruned { kept_from });
+        }
+        store(c, &mut head, rows).await?;
+        head.newest = head.newest.max(rows.times.last().copied());
+        return head.commit(c, Changes::default(), rows.len(), updated_at).await;
+    }
     let n_pruned = head.kept_from.map_or(0, |kept_from| rows.first_not_before(kept_from));
     let batches = BatchLists::default();
     put_extended(c, &mut head, rows, n_pruned, updated_at, batches).await.map(drop)

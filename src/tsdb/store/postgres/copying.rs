@@ -11,14 +11,16 @@ use super::{
     PostgresStore, Result, StoreError, append,
     buckets::{self, OpenBuckets},
     catalog::{self, Placed},
+    chunks,
     commit::Changes,
     head::{Head, HeadState},
     placement::{self, Numbered},
     servers::Servers,
-    tags,
+    tags, tail,
 };
 use crate::{
     catalog::{DatasetRef, NewDataset, TagChange, TagFilter},
+    span::Span,
     store::{
         Sight,
         copying::{CatalogEntry, CopyStore},
@@ -59,6 +61,15 @@ impl CopyStore for PostgresStore {
             move |c| put_buckets(c, dataset, buckets.clone(), kept_from).boxed(),
             |()| {},
         )
+    }
+
+    fn prune_copy(
+        &self,
+        dataset: DatasetId,
+        before: Timestamp,
+        kept_from: Timestamp,
+    ) -> BoxFuture<'_, Result<()>> {
+        self.write_at(dataset, move |c| prune(c, dataset, before, kept_from).boxed(), |()| {})
     }
 
     fn copy_rows(
@@ -174,6 +185,23 @@ async fn touch(c: &mut PgConnection, CatalogEntry { dataset, .. }: &CatalogEntry
         HeadState::read(c, dataset.id).await?;
     }
     Ok(())
+}
+
+/// Removes rows that were pruned, and leaves their buckets.
+async fn prune(
+    c: &mut PgConnection,
+    dataset: DatasetId,
+    before: Timestamp,
+    kept_from: Timestamp,
+) -> Result<()> {
+    let mut head = Head::lock(c, dataset).await?;
+    let last = Timestamp::from_micros(before.micros() - 1);
+    let span = Span { first: Timestamp::MIN, last };
+    tail::remove(c, dataset, span).await?;
+    chunks::cut(c, head.rows(), span, &head.empty).await?;
+    head.recount(c).await?;
+    head.kept_from = head.kept_from.max(Some(kept_from));
+    head.commit(c, Changes::default(), 0, head.updated_at).await
 }
 
 /// Stores buckets whose rows were pruned.

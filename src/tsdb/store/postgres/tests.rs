@@ -495,3 +495,25 @@ fn copies_to_and_from_files_are_equal() {
     let made = futures::executor::block_on(there.create(vec![new], Timestamp::default())).unwrap();
     assert_eq!(made[0].id.get(), 6);
 }
+
+#[test]
+#[ignore = "needs a PostgreSQL server"]
+fn late_rows_and_other_changes_are_copied_by_the_next_run() {
+    use crate::admin::copy::tests::{change, copy_all, fill};
+    use crate::store::sqlite::SqliteStore;
+
+    let (url, folder) = (new_database(), tempfile::tempdir().unwrap());
+    let file = |name: &str| SqliteStore::open(&folder.path().join(name)).unwrap();
+    let (from, there, back) = (file("from.db"), open(&url), file("back.db"));
+    fill(&from);
+    let first = copy_all(&from, &there);
+    assert_eq!(copy_all(&there, &back), first);
+    change(&from);
+    let newest = || contract::newest(&there, first[0].id, 1).0.ids;
+    let number = newest();
+    let second = copy_all(&from, &there);
+    assert_ne!(second[0], first[0]);
+    assert_eq!(newest(), number, "what is equal is not copied again");
+    assert_eq!(copy_all(&from, &there), second);
+    assert_eq!(copy_all(&there, &back), second);
+}

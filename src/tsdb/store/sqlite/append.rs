@@ -44,6 +44,17 @@ pub(super) fn append(
     rows: &mut Block,
     now: Timestamp,
 ) -> Result<Appended> {
+    rows.created = vec![now; rows.len()];
+    append_created(connection, dataset, rows, now)
+}
+
+/// As [`append`], of rows with creation times.
+fn append_created(
+    connection: &Connection,
+    dataset: DatasetId,
+    rows: &mut Block,
+    now: Timestamp,
+) -> Result<Appended> {
     let mut progress = Progress::read(connection, dataset)?;
     let n = rows.len();
     let n_rows = u64::try_from(n).unwrap_or(u64::MAX);
@@ -65,7 +76,6 @@ pub(super) fn append(
     };
     let held = touched.as_ref().map(|touched| touched.held.as_slice());
     rows.ids = numbers(connection, n)?;
-    rows.created = vec![now; n];
     put(connection, dataset, rows, held, &mut progress)?;
     match (touched, fold) {
         (Some(touched), _) => touched.put(connection, dataset)?,
@@ -80,7 +90,7 @@ pub(super) fn append(
     Ok(Appended { n_rows, revision: progress.revision })
 }
 
-/// Appends rows of another store, which come after all rows there are, with their creation times. Those
+/// Appends rows of another store with their creation times. If they come after all rows there are, those
 /// before `kept_from` are in the buckets already.
 pub(super) fn append_copied(
     connection: &Connection,
@@ -93,7 +103,7 @@ pub(super) fn append_copied(
         return Ok(());
     };
     if progress.newest.is_some_and(|newest| newest >= *first) {
-        return Err(StoreError::NoCopy { dataset });
+        return append_created(connection, dataset, rows, updated_at).map(drop);
     }
     rows.ids = numbers(connection, rows.len())?;
     put(connection, dataset, rows, None, &mut progress)?;

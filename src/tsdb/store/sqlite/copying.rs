@@ -7,13 +7,15 @@ use model::{block::Block, dataset::DatasetId, key::KeyId, row::Bucket, timestamp
 use rusqlite::{Connection, params};
 
 use super::{
-    Result, SqliteStore, StoreError, append, buckets, catalog,
+    Result, SqliteStore, StoreError, append, buckets, catalog, chunks,
     progress::{self, Progress},
+    series::SeriesId,
     tables::dataset_id,
-    tags,
+    tags, tail,
 };
 use crate::{
     catalog::{DatasetRef, NewDataset, TagChange, TagFilter},
+    span::Span,
     store::{
         Sight,
         copying::{CatalogEntry, CopyStore},
@@ -40,6 +42,15 @@ impl CopyStore for SqliteStore {
         kept_from: Timestamp,
     ) -> BoxFuture<'_, Result<()>> {
         self.write(move |connection| put_buckets(connection, dataset, buckets, kept_from))
+    }
+
+    fn prune_copy(
+        &self,
+        dataset: DatasetId,
+        before: Timestamp,
+        kept_from: Timestamp,
+    ) -> BoxFuture<'_, Result<()>> {
+        self.write(move |connection| prune(connection, dataset, before, kept_from))
     }
 
     fn copy_rows(
@@ -92,6 +103,26 @@ fn create(connection: &Connection, entry: &CatalogEntry) -> Result<()> {
         connection.run(sql, params![dataset.id.get(), column.name, created])?;
     }
     progress::touch(connection, dataset.id, dataset.updated_at)
+}
+
+/// Removes rows that were pruned, and leaves their buckets.
+fn prune(
+    connection: &Connection,
+    dataset: DatasetId,
+    before: Timestamp,
+    kept_from: Timestamp,
+) -> Result<()> {
+    let mut progress = Progress::read(connection, dataset)?;
+    let last = Timestamp::from_micros(before.micros() - 1);
+    let span = Span { first: Timestamp::MIN, last };
+    tail::remove(connection, dataset, span)?;
+    let empty = Block::new(&catalog::dtypes(connection, dataset)?);
+    chunks::cut(connection, SeriesId::rows(dataset), span, &empty)?;
+    progress.recount(connection, dataset)?;
+    progress.kept_from = progress.kept_from.max(Some(kept_from));
+    progress.revision += 1;
+    progress.newest = progress::newest(connection, dataset)?;
+    progress.save(connection, dataset)
 }
 
 /// Stores buckets whose rows were pruned.

@@ -1,0 +1,55 @@
+//! What gives a copy the columns of its source, which were added, renamed or deleted since.
+
+use model::{dataset::Column, timestamp::Timestamp};
+
+use crate::catalog::{ColumnChange, DatasetChange};
+
+/// The columns that are not deleted, with their places.
+pub(super) fn list_visible(columns: &[Column]) -> impl Iterator<Item = (usize, &Column)> {
+    columns.iter().enumerate().filter(|(_, column)| !column.is_deleted())
+}
+
+/// Whether the columns that are not deleted have the same names and types, in the same order.
+pub(super) fn are_equal(source: &[Column], copied: &[Column]) -> bool {
+    let names = |columns| list_visible(columns).map(|(_, column)| (&column.name, column.dtype));
+    names(source).eq(names(copied))
+}
+
+/// The changes of a copy that give it the columns of its source, and the time of each new column.
+///
+/// A column without a name of the source is that of a name the copy lacks, which is of its type and was
+/// created at the same time. Where that is a guess, values differ afterwards.
+pub(super) fn changes(
+    source: &[Column],
+    copied: &[Column],
+) -> Vec<(DatasetChange, Option<Timestamp>)> {
+    let is_in = |columns: &[Column], one: &Column| {
+        list_visible(columns)
+            .any(|(_, column)| (&column.name, column.dtype) == (&one.name, one.dtype))
+    };
+    let missing = |from: &[Column], at: &[Column]| -> Vec<Column> {
+        list_visible(from)
+            .map(|(_, column)| column)
+            .filter(|one| !is_in(at, one))
+            .cloned()
+            .collect()
+    };
+    let mut new = missing(source, copied);
+    let (mut deleted, mut changes) = (Vec::new(), Vec::new());
+    for Column { name, dtype, created_at, .. } in missing(copied, source) {
+        let renamed = new.iter().position(|one| (one.dtype, one.created_at) == (dtype, created_at));
+        match renamed.map(|idx| new.remove(idx)) {
+            Some(Column { name: new_name, .. }) => {
+                changes
+                    .push((DatasetChange::Column(ColumnChange::Rename { name, new_name }), None));
+            }
+            None => deleted.push((DatasetChange::Column(ColumnChange::Delete(name)), None)),
+        }
+    }
+    // First those that may have the names of others.
+    deleted.append(&mut changes);
+    deleted.extend(new.into_iter().map(|Column { name, dtype, created_at, .. }| {
+        (DatasetChange::NewColumns(vec![(name, dtype)]), Some(created_at))
+    }));
+    deleted
+}
