@@ -174,10 +174,9 @@ fn check_subgroup(text: &str, known: ClusterContext<'_>) -> Check {
 fn check_selector(text: &str, known: ClusterContext<'_>) -> Check {
     if text.is_empty() {
         let declared = known.nodes.declared(known.stack);
-        let hint = "empty: whatever they declare";
         return Check::Fit(match declared.as_slice() {
-            [] => format!("{hint}; such as zone=a,gpu!=none"),
-            declared => format!("{hint}; ↓ for known: {}", declared.join(", ")),
+            [] => "such as zone=a,gpu!=none; empty: any".to_owned(),
+            declared => format!("empty: any; ↓ for known: {}", declared.join(", ")),
         });
     }
     let selector: Selector = match text.parse() {
