@@ -182,6 +182,7 @@ def check_changes(pair, cold, n_rows):
 
 def check_kills(pair, cold, bucket):
     """The service is killed while it seals."""
+    cold.wait_until_quiet()  # the objects to come are of these datasets
     datasets = [pair.create() for _ in range(N_KILLS)]
     for nth, dataset in enumerate(datasets):
         n_before = cold.count("objects WHERE state = 'staged'")

@@ -9,6 +9,8 @@ import urllib.request
 from processes import Process, create_key, free_port
 
 WITHIN_S = 90
+# Longer than two rounds of sealing are apart.
+QUIET_S = 15
 
 
 def wait_until(is_so, what):
@@ -104,6 +106,18 @@ class Service(Process):
 
     def lock(self, dataset):
         return Lock(self.psql, f"SELECT FROM datasets.head WHERE dataset = {dataset} FOR UPDATE")
+
+    def wait_until_quiet(self):
+        """Waits until rounds of sealing, which are seconds apart, have written nothing."""
+        seen, since = None, time.monotonic()
+
+        def is_quiet():
+            nonlocal seen, since
+            if (n_objects := self.count("objects")) != seen:
+                seen, since = n_objects, time.monotonic()
+            return time.monotonic() - since > QUIET_S
+
+        wait_until(is_quiet, "nothing is left to seal")
 
     def hold_staging(self):
         return Lock(self.psql, "LOCK TABLE datasets.objects IN SHARE MODE")
