@@ -10,9 +10,8 @@ use super::fault::{no_connection, timed_out};
 /// How long connecting may take that only tells why the pool has no connection.
 const LOOK_WITHIN: Duration = Duration::from_secs(1);
 
-/// Connects once to learn why `pool` had no connection in time: the error of that, which is no lost
-/// connection, or [`sqlx::Error::PoolTimedOut`] if the server gives connections, and all of the pool are in
-/// use.
+/// Connects once, and returns why that failed, which is no lost connection;
+/// [`sqlx::Error::PoolTimedOut`] if the server gives connections, and all of `pool` are in use.
 pub(super) async fn explain(pool: &PgPool) -> sqlx::Error {
     match timeout(LOOK_WITHIN, pool.connect_options().connect()).await {
         Ok(Ok(_)) => sqlx::Error::PoolTimedOut,

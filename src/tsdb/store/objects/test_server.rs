@@ -129,12 +129,12 @@ impl State {
                     (None, None) => false,
                 };
                 if is_wrong && self.conditions == Conditions::Honored {
-                    return Answer::of(412, String::new(), "");
+                    return Answer::new(412, String::new(), "");
                 }
                 stored.n_written += 1;
                 let tag = format!("\"{}\"", stored.n_written);
                 stored.objects.insert(key.clone(), (body.clone(), tag.clone()));
-                Answer::of(200, format!("etag: {tag}\r\n"), "")
+                Answer::new(200, format!("etag: {tag}\r\n"), "")
             }
             "POST" => {
                 let text = String::from_utf8(body.clone()).unwrap();
@@ -144,37 +144,37 @@ impl State {
                     format!("<Deleted><Key>{key}</Key></Deleted>")
                 });
                 let gone: String = gone.collect();
-                Answer::of(200, String::new(), format!("<DeleteResult>{gone}</DeleteResult>"))
+                Answer::new(200, String::new(), format!("<DeleteResult>{gone}</DeleteResult>"))
             }
-            _ if key.is_empty() => Answer::of(200, String::new(), list(&stored, query)),
+            _ if key.is_empty() => Answer::new(200, String::new(), list(&stored, query)),
             _ => match stored.objects.get(key) {
                 Some((bytes, tag)) => Answer::read(request, bytes, tag),
-                None => Answer::of(404, String::new(), "<Error><Code>NoSuchKey</Code></Error>"),
+                None => Answer::new(404, String::new(), "<Error><Code>NoSuchKey</Code></Error>"),
             },
         }
     }
 }
 
 impl Answer {
-    fn of(status: u16, headers: String, body: impl Into<Vec<u8>>) -> Self {
+    fn new(status: u16, headers: String, body: impl Into<Vec<u8>>) -> Self {
         Self { status, headers, body: body.into() }
     }
 
     fn read(request: &Request, bytes: &[u8], tag: &str) -> Self {
         let n_bytes = bytes.len();
         if request.method == "HEAD" {
-            return Self::of(200, format!("etag: {tag}\r\ncontent-length: {n_bytes}\r\n"), "");
+            return Self::new(200, format!("etag: {tag}\r\ncontent-length: {n_bytes}\r\n"), "");
         }
         let range = request.headers.get("range").and_then(|range| range.strip_prefix("bytes="));
         let Some((first, last)) = range.and_then(|range| range.split_once('-')) else {
-            return Self::of(200, format!("etag: {tag}\r\n"), bytes);
+            return Self::new(200, format!("etag: {tag}\r\n"), bytes);
         };
         let (first, last): (usize, usize) = (first.parse().unwrap(), last.parse().unwrap());
         let range = Range { start: first, end: n_bytes.min(last + 1) };
         let part = bytes.get(range.clone()).unwrap_or_default();
         let is_within = !part.is_empty();
         let content = format!("content-range: bytes {first}-{}/{n_bytes}\r\n", range.end - 1);
-        Self::of(if is_within { 206 } else { 416 }, format!("etag: {tag}\r\n{content}"), part)
+        Self::new(if is_within { 206 } else { 416 }, format!("etag: {tag}\r\n{content}"), part)
     }
 }
 
