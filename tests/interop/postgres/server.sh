@@ -19,7 +19,8 @@ port = $port
 unix_socket_directories = ''
 max_connections = 200
 CONFIG
-control=("${as_server[@]}" "$bin/pg_ctl" --pgdata "$folder/data" --log "$folder/log" --wait)
+# After a kill the server first reads what was written, of as many databases as tests made.
+control=("${as_server[@]}" "$bin/pg_ctl" --pgdata "$folder/data" --log "$folder/log" --wait --timeout 240)
 end_server() {
     "${control[@]}" stop --mode immediate >/dev/null || true
     [[ -z ${disk_mib:-} ]] || "${as_root[@]}" umount "$disk"
