@@ -61,7 +61,7 @@ impl Objects {
         self.put_if(key, bytes, mode).await
     }
 
-    /// Whether the server honors the conditions of [`Self::replace`], which is tried once. Not every one
+    /// Whether the server honors the conditions of `replace`, which is tried once. Not every one
     /// does: some refuse requests with conditions, and some ignore these.
     ///
     /// # Errors

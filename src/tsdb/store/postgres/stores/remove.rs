@@ -1,7 +1,7 @@
 //! Taking a server out of the catalog: one that has nothing that the store needs.
 //!
 //! The row of the server is locked meanwhile. Whatever puts a dataset or a move there locks the row, too,
-//! and finds it gone: see [`lock_stores`].
+//! and finds it gone: see `lock_stores`.
 
 use std::{error::Error, sync::Arc};
 
