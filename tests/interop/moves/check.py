@@ -286,13 +286,9 @@ async def check_drained(services, stores, datasets, stills):
     stores.further["second"].lose()
     await wait_until(services.are_healthy, "no service asks for a server that was removed")
     for still in stills:
-
-        async def is_read():
-            n_reads, still.n_refused = still.n_reads, 0
-            await still.check()
-            return still.n_refused == 0 and still.n_reads > n_reads
-
-        await wait_until(is_read, "no dataset is on a drained server")
+        n_reads, still.n_refused = still.n_reads, 0
+        await still.check()
+        assert still.n_refused == 0 and still.n_reads > n_reads, "a dataset is still on a drained server"
 
 
 def main():

@@ -21,8 +21,6 @@ ROWS_EACH = 5
 WRITES_EVERY_S = 0.1
 # Batches that each writer gets through between two losses.
 BATCHES_BETWEEN = 8
-# Moves that are paused one after the other keep a dataset to themselves for a quarter of a minute each.
-GO_ON_WITHIN_S = 120
 # Rows read at a time.
 PAGE_ROWS = 10_000
 FIRST = 1_700_000_000
@@ -188,7 +186,7 @@ class Load:
         wanted = [writer.n_batches + BATCHES_BETWEEN for writer in self.writers]
         ended = lambda: [task for task in [*self.reading, *self.writing] if task.done()]
         are_done = lambda: all(w.n_batches >= n for w, n in zip(self.writers, wanted)) or ended()
-        await wait_until(are_done, "writers go on", GO_ON_WITHIN_S)
+        await wait_until(are_done, "writers go on")
         for task in ended():
             task.result()
             raise AssertionError("a reader or writer ended")
