@@ -47,6 +47,7 @@ pub(super) async fn dataset(
     c: &mut PgConnection,
     dataset: DatasetId,
 ) -> Result<Option<Option<i64>>> {
+    await_packer(c, dataset).await?;
     // A writer that holds the row finishes first.
     let sql = "SELECT place FROM head WHERE dataset = $1 FOR UPDATE";
     let found: Option<Option<i64>> =
@@ -59,6 +60,15 @@ pub(super) async fn dataset(
         doom(c, dataset).await?;
     }
     Ok(found)
+}
+
+/// Waits for the end of the transaction that packs a dataset, and keeps others from packing it. A packer
+/// locks what there is to pack before the state of its dataset: who locks them in the other order may wait
+/// for it while it waits for them.
+pub(super) async fn await_packer(c: &mut PgConnection, dataset: DatasetId) -> Result<()> {
+    let sql = "SELECT FROM unsettled WHERE dataset = $1 FOR UPDATE";
+    sqlx::query(sql).bind(dataset.get()).execute(c).await?;
+    Ok(())
 }
 
 /// Leaves all records of a dataset on this server to [`step`].

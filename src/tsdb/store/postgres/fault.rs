@@ -2,7 +2,7 @@
 
 use db::postgres::{
     connections::WrongDatabase,
-    fault::{Fault, Refused, WorkError},
+    fault::{Fault, Refused, WorkError, is_unconnected},
     schema::SchemaError,
 };
 
@@ -31,6 +31,11 @@ impl StoreError {
     /// Whether a server is of no use now, and others are.
     pub(super) const fn is_server_lost(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::WrongServer(_))
+    }
+
+    /// Whether a server is lost and was not asked: nothing was done there.
+    pub(super) fn is_unasked(&self) -> bool {
+        matches!(self, Self::WrongServer(_)) || self.unreachable_cause().is_some_and(is_unconnected)
     }
 }
 

@@ -36,8 +36,9 @@ use sqlx::{AssertSqlSafe, PgConnection};
 use tokio::time::Instant;
 use tracing::info;
 
+use self::cancel::MoveEnd;
 use super::{
-    PostgresStore, Result, StoreError, catalog, columns_copy,
+    PostgresStore, Result, StoreError, catalog, columns_copy, delete,
     servers::{FIRST, Server, Servers},
     stores::{ServersRefusal, remove::lock_stores},
 };
@@ -184,6 +185,7 @@ async fn stated(server: &Server, dataset: DatasetId) -> Result<Option<Stated>> {
 
 /// The same, which then stays so until the end of the transaction.
 async fn lock_stated(c: &mut PgConnection, dataset: DatasetId) -> Result<Option<Stated>> {
+    delete::await_packer(c, dataset).await?;
     let lock = AssertSqlSafe(format!("{STATED} FOR UPDATE"));
     Ok(sqlx::query_as(lock).bind(dataset.get()).fetch_optional(c).await?)
 }
@@ -211,17 +213,16 @@ impl PostgresStore {
         let (servers, to) = (Arc::clone(&self.servers), to.to_owned());
         let work = async move {
             let target = place_of(servers.first(), &to).await?;
-            if !begin(&servers, dataset, target).await? {
-                return Ok(false);
-            }
+            let Some(source) = begin(&servers, dataset, target).await? else { return Ok(false) };
             let resumed = resume(&servers, dataset, &on_progress).await;
-            let is_moved = matches!(resumed, Ok(true));
-            if !is_moved
-                && matches!(cancel::is_cancelled(&servers, dataset, target).await, Ok(true))
-            {
-                return Err(ServersRefusal::Cancelled { dataset }.into());
+            if matches!(resumed, Ok(true)) {
+                return Ok(true);
             }
-            resumed.map(|_| true)
+            match cancel::find_end(&servers, dataset, source).await {
+                Ok(Some(MoveEnd::Cancelled)) => Err(ServersRefusal::Cancelled { dataset }.into()),
+                Ok(Some(MoveEnd::Done)) => Ok(true),
+                Ok(None) | Err(_) => resumed.map(|_| true),
+            }
         };
         self.in_turn(None, work, |_| {})
     }
@@ -272,8 +273,9 @@ async fn place_of(first: &Server, name: &str) -> Result<i64> {
     Ok(read.await?.ok_or(unknown)?)
 }
 
-/// Records a move, unless it is on record; whether there is something to move.
-async fn begin(servers: &Servers, dataset: DatasetId, target: i64) -> Result<bool> {
+/// Records a move, unless it is on record; the server that the dataset is moved from, `None` if there is
+/// nothing to move.
+async fn begin(servers: &Servers, dataset: DatasetId, target: i64) -> Result<Option<i64>> {
     let write = servers.first().connections.write(move |c| {
         async move {
             let source = columns_copy::lock_place(c, dataset).await?;
@@ -283,9 +285,9 @@ async fn begin(servers: &Servers, dataset: DatasetId, target: i64) -> Result<boo
                 Some((.., step)) if step == Step::Cancel.to_string() => {
                     return Err(ServersRefusal::Cancelled { dataset }.into());
                 }
-                Some((_, _, found, _)) if found == target => return Ok(true),
+                Some((_, source, found, _)) if found == target => return Ok(Some(source)),
                 Some(_) => return Err(ServersRefusal::Moving { dataset }.into()),
-                None if source == target => return Ok(false),
+                None if source == target => return Ok(None),
                 None => {}
             }
             if lock_stores(c, &[target]).await?.is_some() {
@@ -295,7 +297,7 @@ async fn begin(servers: &Servers, dataset: DatasetId, target: i64) -> Result<boo
                  VALUES ($1, $2, $3, $4, (extract(epoch FROM now()) * 1000000)::bigint)";
             let insert = sqlx::query(sql).bind(dataset.get()).bind(source).bind(target);
             insert.bind(Step::Purge.to_string()).execute(c).await?;
-            Ok(true)
+            Ok(Some(source))
         }
         .boxed()
     });

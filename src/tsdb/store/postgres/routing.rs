@@ -121,11 +121,12 @@ impl PostgresStore {
         let (reply, answer) = oneshot::channel();
         let turns = Arc::clone(&self.turns);
         let write = async move {
-            let _turn = match dataset {
+            let turn = match dataset {
                 Some(dataset) => Some(turns.take(dataset).await),
                 None => None,
             };
             let result = work.await;
+            drop(turn);
             if let Ok(done) = &result {
                 on_commit(done);
             }

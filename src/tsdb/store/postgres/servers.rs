@@ -143,6 +143,8 @@ pub(super) struct Hops {
     n: u32,
     since: Option<Instant>,
     n_missed: u32,
+    /// The server that was last found to be lost.
+    lost: Option<i64>,
 }
 
 impl Servers {
@@ -279,6 +281,11 @@ impl Servers {
                 self.note(dataset, FIRST);
             }
             _ if server.place == FIRST => return Err(error),
+            // It may have been moved before the server was lost.
+            _ if error.is_unasked() && hops.lost != Some(server.place) => {
+                hops.lost = Some(server.place);
+                self.note(dataset, FIRST);
+            }
             _ => return Err(error.on_server(&server.name)),
         }
         hops.n += 1;

@@ -94,22 +94,35 @@ async fn raise_unfenced(c: &mut PgConnection, dataset: DatasetId) -> Result<()> 
     }
 }
 
-/// Whether the move of a dataset to `target` was cancelled.
-pub(super) async fn is_cancelled(
+/// How others ended a move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MoveEnd {
+    /// The dataset is not where it was moved from: it may have been moved on since.
+    Done,
+    Cancelled,
+}
+
+/// How others ended the move of a dataset from `source`; `None` while it is on record, and if there is no
+/// such dataset.
+pub(super) async fn find_end(
     servers: &Servers,
     dataset: DatasetId,
-    target: i64,
-) -> Result<bool> {
-    let is_recorded = |(_, _, _, step): Record| step != Step::Cancel.to_string();
-    if await_record(servers, dataset).await?.is_some_and(is_recorded) {
-        return Ok(false);
+    source: i64,
+) -> Result<Option<MoveEnd>> {
+    match await_record(servers, dataset).await? {
+        Some((.., step)) if step == Step::Cancel.to_string() => {
+            return Ok(Some(MoveEnd::Cancelled));
+        }
+        Some(_) => return Ok(None),
+        None => {}
     }
     let read = servers.first().connections.read_here(Snapshot::Statement, |c| {
-        let sql = "SELECT coalesce(place, 0) <> $2 FROM head WHERE dataset = $1";
-        let is_elsewhere = sqlx::query_scalar(sql).bind(dataset.get()).bind(target);
-        async move { Ok::<Option<bool>, StoreError>(is_elsewhere.fetch_optional(c).await?) }.boxed()
+        let sql = "SELECT coalesce(place, 0) FROM head WHERE dataset = $1";
+        let place = sqlx::query_scalar(sql).bind(dataset.get());
+        async move { Ok::<Option<i64>, StoreError>(place.fetch_optional(c).await?) }.boxed()
     });
-    Ok(read.await?.unwrap_or(false))
+    let end = |place| if place == source { MoveEnd::Cancelled } else { MoveEnd::Done };
+    Ok(read.await?.map(end))
 }
 
 impl Move {

@@ -102,3 +102,21 @@ async fn nothing_is_written_or_read_where_a_dataset_was_before_its_move() {
     contract::append(&store, id, contract::block([(3, 1.0)])).await;
     assert_eq!(contract::newest(&store, id, 9).0.len(), 4);
 }
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_deletion_waits_for_a_packer_and_not_the_packer_for_it() {
+    let url = new_database();
+    let store = open(&url);
+    let (id, _) = create_unsettled(&store, "deleted").await;
+    let mut packer = PgConnection::connect(&url).await.unwrap();
+    let choose = "BEGIN; SELECT FROM datasets.unsettled FOR UPDATE";
+    sqlx::raw_sql(choose).execute(&mut packer).await.unwrap();
+    let delete = store.delete(id);
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'triptych'
+         AND datname = current_database() AND wait_event_type = 'Lock'";
+    while number(&url, waiting) == 0 {}
+    let lock = "SELECT FROM datasets.head FOR NO KEY UPDATE; COMMIT";
+    sqlx::raw_sql(lock).execute(&mut packer).await.unwrap();
+    delete.await.unwrap();
+}

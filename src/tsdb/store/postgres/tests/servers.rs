@@ -345,6 +345,25 @@ async fn a_lost_server_fails_its_datasets_and_no_others() {
 
 #[tokio::test]
 #[ignore = "needs a PostgreSQL server"]
+async fn a_dataset_is_found_that_was_moved_from_a_server_that_is_lost_now() {
+    let [first, _] = new_pair();
+    let store = open(&first);
+    let [_, id] = create_on_both(&store).await;
+    contract::append(&store, id, contract::block([(1, 1.0)])).await;
+    assert!(store.move_dataset(id, "first", Arc::new(|_| {})).await.unwrap());
+    run(&first, "UPDATE datasets.stores SET url = 'postgres://127.0.0.1:1/lost' WHERE id > 0");
+    let other = open(&first);
+    let lost = other.servers.further()[0].place;
+    for n in 2..9 {
+        other.servers.note(id, lost);
+        contract::append(&other, id, contract::block([(n, 1.0)])).await;
+        other.servers.note(id, lost);
+        assert_eq!(contract::newest(&other, id, 99).0.len(), usize::try_from(n).unwrap());
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
 async fn stores_are_added_once_and_each_to_one_store() {
     let [first, second] = new_pair();
     let store = open(&first);

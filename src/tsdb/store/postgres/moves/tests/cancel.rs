@@ -2,7 +2,10 @@
 
 use sqlx::Connection as _;
 
-use super::{super::cancel::CancelledMove, *};
+use super::{
+    super::cancel::{CancelledMove, MoveEnd, find_end},
+    *,
+};
 
 /// The refusal in the outcome of an operation.
 #[track_caller]
@@ -201,4 +204,18 @@ async fn a_cancellation_that_was_interrupted_is_finished_by_another_service() {
     assert_eq!(count_left(&urls, 1, id), (0, 0));
     assert!(other.move_dataset(id, "third", ignore_progress()).await.unwrap());
     contract::compare(&store, id, &want, &[]);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_move_that_others_finished_is_not_taken_for_cancelled() {
+    let urls = new_servers();
+    let (store, other) = (open(&urls[0]), open(&urls[0]));
+    let (id, _) = create_unsettled(&store, "finished").await;
+    let (stale, _) = store.run_steps(id, "second", 3).await;
+    for to in ["second", "third"] {
+        assert!(other.move_dataset(id, to, ignore_progress()).await.unwrap());
+        let end = find_end(&store.servers, id, stale.source.place);
+        assert_eq!(store.wait(end).unwrap(), Some(MoveEnd::Done), "it is on {to}");
+    }
 }
