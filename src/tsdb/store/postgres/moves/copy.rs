@@ -194,8 +194,8 @@ async fn insert(
     Ok(inserted.fetch_all(c).await?)
 }
 
-/// Copies the entries of logs from the last revision on that the target has of them.
-pub(super) async fn copy_logs(
+/// Receives the entries of logs from the last revision on that the target has of them, for [`put_logs`].
+pub(super) async fn receive_logs(
     from: &mut PgConnection,
     to: &mut PgConnection,
     dataset: DatasetId,
@@ -204,27 +204,45 @@ pub(super) async fn copy_logs(
         let sql = format!("SELECT coalesce(max(revision), 0) FROM {table} WHERE dataset = $1");
         let last = sqlx::query_scalar(AssertSqlSafe(sql)).bind(dataset.get());
         let last: i64 = last.fetch_one(&mut *to).await?;
-        copy_rows(from, to, table, &format!("dataset = {dataset} AND revision >= {last}")).await?;
+        receive(from, to, table, &format!("dataset = {dataset} AND revision >= {last}")).await?;
     }
     Ok(())
 }
 
-/// Copies tables whole.
-pub(super) async fn copy_small(
+/// Receives tables whole, for [`put_small`].
+pub(super) async fn receive_small(
     from: &mut PgConnection,
     to: &mut PgConnection,
     dataset: DatasetId,
 ) -> Result<()> {
     for table in SMALL {
-        let sql = format!("DELETE FROM {table} WHERE dataset = $1");
-        sqlx::query(AssertSqlSafe(sql)).bind(dataset.get()).execute(&mut *to).await?;
-        copy_rows(from, to, table, &format!("dataset = {dataset}")).await?;
+        receive(from, to, table, &format!("dataset = {dataset}")).await?;
     }
     Ok(())
 }
 
-/// Copies the rows of a table for which `condition` holds, but for those that are there.
-async fn copy_rows(
+/// Adds entries to logs, but for those that are there.
+pub(super) async fn put_logs(to: &mut PgConnection) -> Result<()> {
+    for table in LOGS {
+        put(to, table).await?;
+    }
+    Ok(())
+}
+
+/// Replaces tables.
+pub(super) async fn put_small(to: &mut PgConnection, dataset: DatasetId) -> Result<()> {
+    for table in SMALL {
+        let sql = format!("DELETE FROM {table} WHERE dataset = $1");
+        sqlx::query(AssertSqlSafe(sql)).bind(dataset.get()).execute(&mut *to).await?;
+        put(to, table).await?;
+    }
+    Ok(())
+}
+
+/// Receives the rows of a table for which `condition` holds, in a table of the transaction. The transaction
+/// must have no locks that others wait for: no time limit of the server ends one that waits for rows, as
+/// it does while the mover is paused.
+async fn receive(
     from: &mut PgConnection,
     to: &mut PgConnection,
     table: &str,
@@ -232,24 +250,31 @@ async fn copy_rows(
 ) -> Result<()> {
     let columns = list_columns(to, table).await?;
     let make = format!(
-        "DROP TABLE IF EXISTS pg_temp.incoming;
-         CREATE TEMP TABLE incoming ON COMMIT DROP AS SELECT {columns} FROM {table} WITH NO DATA"
+        "DROP TABLE IF EXISTS pg_temp.incoming_{table};
+         CREATE TEMP TABLE incoming_{table} ON COMMIT DROP
+         AS SELECT {columns} FROM {table} WITH NO DATA"
     );
     sqlx::raw_sql(AssertSqlSafe(make)).execute(&mut *to).await?;
     let out =
         format!("COPY (SELECT {columns} FROM {table} WHERE {condition}) TO STDOUT (FORMAT binary)");
     let mut rows = from.copy_out_raw(&out).await?;
-    let copy_in = format!("COPY pg_temp.incoming ({columns}) FROM STDIN (FORMAT binary)");
+    let copy_in = format!("COPY pg_temp.incoming_{table} ({columns}) FROM STDIN (FORMAT binary)");
     let mut into = to.copy_in_raw(&copy_in).await?;
     while let Some(bytes) = rows.try_next().await? {
         into.send(bytes).await?;
     }
     into.finish().await?;
-    let put = format!(
-        "INSERT INTO {table} ({columns}) SELECT {columns} FROM pg_temp.incoming
+    Ok(())
+}
+
+/// Adds the rows that were received of a table, but for those that are there.
+async fn put(to: &mut PgConnection, table: &str) -> Result<()> {
+    let columns = list_columns(to, table).await?;
+    let sql = format!(
+        "INSERT INTO {table} ({columns}) SELECT {columns} FROM pg_temp.incoming_{table}
          ON CONFLICT DO NOTHING"
     );
-    sqlx::raw_sql(AssertSqlSafe(put)).execute(to).await?;
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(to).await?;
     Ok(())
 }
 

@@ -6,7 +6,9 @@ use sqlx::{AssertSqlSafe, PgConnection};
 use super::{
     super::{Result, StoreError, columns_copy::StoredColumns, delete, servers::FIRST},
     Move, OnProgress, Step,
-    copy::{ChunkCopies, check_logs, check_small, copy_logs, copy_small},
+    copy::{
+        ChunkCopies, check_logs, check_small, put_logs, put_small, receive_logs, receive_small,
+    },
     lock_stated, raise, stated, stored_place,
 };
 
@@ -131,8 +133,9 @@ impl Move {
         let mut from = self.source.connections.snapshot().await?;
         let mut to = self.target.connections.begin_write().await?;
         let copied = async {
+            receive_logs(&mut from, &mut to, self.dataset).await?;
             self.lock_target(&mut to).await?;
-            copy_logs(&mut from, &mut to, self.dataset).await
+            put_logs(&mut to).await
         };
         let copied = copied.await;
         let copied = to.finish(copied).await;
@@ -161,9 +164,11 @@ impl Move {
         let mut from = self.source.connections.snapshot().await?;
         let mut to = self.target.connections.begin_write().await?;
         let activated = async {
+            receive_logs(&mut from, &mut to, self.dataset).await?;
+            receive_small(&mut from, &mut to, self.dataset).await?;
             self.lock_target(&mut to).await?;
-            copy_logs(&mut from, &mut to, self.dataset).await?;
-            copy_small(&mut from, &mut to, self.dataset).await?;
+            put_logs(&mut to).await?;
+            put_small(&mut to, self.dataset).await?;
             check_small(&mut from, &mut to, self.dataset).await?;
             check_logs(&mut from, &mut to, self.dataset, n_chunks).await?;
             StoredColumns::read(&mut from, self.dataset)

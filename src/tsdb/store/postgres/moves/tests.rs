@@ -1,6 +1,7 @@
 //! Moves lose nothing, whoever writes meanwhile and whichever step they were interrupted in.
 
 mod cancel;
+mod stalled;
 
 use std::{collections::BTreeMap, time::Duration};
 
