@@ -326,9 +326,10 @@ pub enum StoreError {
         "reach the dataset store's database, which is down, overloaded or changing its leader; what was being written may be stored or not, so send it again"
     )]
     Unreachable(#[source] Cause),
-    /// The address of a server leads to another database than it did. Nothing is read or written there.
+    /// The address of a server leads to another database than it did, or to none. Nothing is read or written
+    /// there.
     #[error(
-        "use a server of the dataset store, whose address leads to another database; point it at the right one"
+        "use a server of the dataset store, whose address leads to another database or to none; point it at the right one"
     )]
     WrongServer(#[source] Cause),
     /// Rows are in objects outside of the database, which could not be read. Newer ones are served.

@@ -29,8 +29,8 @@ const PASSING: [&str; 13] = [
 /// What an error of the database means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The server cannot be reached, refuses this program's user or password, has no such database, or takes
-    /// no work now: the same request will do a little later.
+    /// The server cannot be reached, refuses this program's user or password, or takes no work now: the
+    /// same request will do a little later.
     Unreachable,
     /// Its disk is full.
     Full,
@@ -83,16 +83,16 @@ pub fn is_lost(error: &sqlx::Error) -> bool {
 #[must_use]
 pub fn is_unconnected(error: &sqlx::Error) -> bool {
     match error {
-        sqlx::Error::Database(fault) => fault.code().is_some_and(|code| refuses_connection(&code)),
+        sqlx::Error::Database(fault) => fault.code().is_some_and(|code| code.starts_with("28")),
         sqlx::Error::Io(error) => error.get_ref().is_some_and(|cause| cause.is::<NoConnection>()),
         _ => false,
     }
 }
 
-/// Whether a server answers a new connection with `code`, and nothing else: it does not let the user in, or
-/// has no such database.
-fn refuses_connection(code: &str) -> bool {
-    code.starts_with("28") || code == "3D000"
+/// Whether the server has no database of the name in the address.
+#[must_use]
+pub fn is_no_database(error: &sqlx::Error) -> bool {
+    error.as_database_error().and_then(DatabaseError::code).is_some_and(|code| code == "3D000")
 }
 
 /// An error of the database as one text: the server's own words, without the line of its sources.
@@ -174,11 +174,11 @@ impl From<&sqlx::Error> for Fault {
             Error::Database(fault) => match fault.code().as_deref() {
                 Some("53100") => Self::Full,
                 Some("XX001" | "XX002") => Self::Corrupt,
-                // What refuses a connection, the service's operator can mend, and not its caller.
+                // Class 28 refuses who asks: the service's operator, not its caller, can mend it.
                 Some(code)
                     if PASSING.contains(&code)
                         || code.starts_with("08")
-                        || refuses_connection(code) =>
+                        || code.starts_with("28") =>
                 {
                     Self::Unreachable
                 }

@@ -2,7 +2,7 @@
 
 use db::postgres::{
     connections::WrongDatabase,
-    fault::{Fault, Refused, WorkError, is_unconnected},
+    fault::{Fault, Refused, WorkError, is_no_database, is_unconnected},
     schema::SchemaError,
 };
 
@@ -58,6 +58,9 @@ impl From<sqlx::Error> for StoreError {
             && cause.is::<WrongDatabase>()
         {
             return Self::WrongServer(Box::new(error));
+        }
+        if is_no_database(&error) {
+            return Self::WrongServer(Box::new(Refused::from(error)));
         }
         match Fault::from(&error) {
             Fault::Unreachable => Self::Unreachable(Box::new(error)),

@@ -315,6 +315,11 @@ async fn a_lost_server_fails_its_datasets_and_no_others() {
     let lost = |server: &ServerFigures| (server.name.clone(), server.connections.is_lost);
     let want = [("first".to_owned(), false), ("second".to_owned(), true)];
     assert_eq!(figures.servers.iter().map(lost).collect::<Vec<_>>(), want);
+    // It has no such database.
+    set_address(&format!("{second}_dropped"));
+    let error = contract::try_append(&open(&first), there, contract::block([(1, 1.0)])).await;
+    let error = error.unwrap_err();
+    assert!(matches!(error, StoreError::WrongServer(_)), "{error}");
     set_address("postgres://127.0.0.1:1/lost");
     let store = open(&first);
     let error = contract::try_append(&store, there, contract::block([(1, 1.0)])).await.unwrap_err();
