@@ -57,7 +57,7 @@ web::metrics! {
 
 /// The metrics of a service, all zero.
 pub(crate) fn new() -> Metrics {
-    let metrics = Metrics::new(PREFIX, &[requests::METRICS, METRICS, database_metrics::METRICS]);
+    let metrics = Metrics::new(PREFIX, &[requests::METRICS, METRICS]);
     metrics.set(BUILD, &[env!("CARGO_PKG_VERSION")], 1);
     metrics
 }
@@ -69,10 +69,12 @@ impl Datasets {
     /// [`StoreError::Closed`] if the program is stopping.
     pub(crate) async fn render_metrics(&self, keys: &Keys) -> Result<String, StoreError> {
         let metrics = self.metrics.clone();
-        keys.set_metrics(&metrics);
+        // Of this moment alone: a server that was removed has none.
+        let databases = Metrics::new(PREFIX, &[database_metrics::METRICS]);
+        keys.set_metrics(&databases);
         if let Some(DatabaseFigures { servers, n_moves }) = self.store.database() {
             for ServerFigures { name, connections } in servers {
-                database_metrics::set(&metrics, "rows", &name, connections);
+                database_metrics::set(&databases, "rows", &name, connections);
             }
             metrics.set(MOVES, &[], usize::try_from(n_moves).unwrap_or(usize::MAX));
         }
@@ -90,7 +92,7 @@ impl Datasets {
                 log.push(WAL);
                 metrics.set(STORE_BYTES, &["log"], size_of(Path::new(&log)));
             }
-            metrics.text() + &process::text()
+            metrics.text() + &databases.text() + &process::text()
         })
         .await
     }
