@@ -69,7 +69,7 @@ impl Datasets {
     /// [`StoreError::Closed`] if the program is stopping.
     pub(crate) async fn render_metrics(&self, keys: &Keys) -> Result<String, StoreError> {
         let metrics = self.metrics.clone();
-        // Of this moment alone: a server that was removed has none.
+        // Made for this answer, without servers that were removed since the last one.
         let databases = Metrics::new(PREFIX, &[database_metrics::METRICS]);
         keys.set_metrics(&databases);
         if let Some(DatabaseFigures { servers, n_moves }) = self.store.database() {

@@ -81,7 +81,7 @@ pub struct Objects {
 pub struct StoredObject {
     /// Its key, without the prefix of the address.
     pub key: String,
-    /// Its length.
+    /// Its length in bytes.
     pub n_bytes: u64,
     /// When it was written, by the server's clock.
     pub written: Timestamp,

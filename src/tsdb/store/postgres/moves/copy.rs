@@ -221,7 +221,7 @@ pub(super) async fn receive_small(
     Ok(())
 }
 
-/// Adds entries to logs, but for those that are there.
+/// Adds the entries that were received to the tables of [`LOGS`], but for those that are there.
 pub(super) async fn put_logs(to: &mut PgConnection) -> Result<()> {
     for table in LOGS {
         put(to, table).await?;
@@ -229,7 +229,7 @@ pub(super) async fn put_logs(to: &mut PgConnection) -> Result<()> {
     Ok(())
 }
 
-/// Replaces tables.
+/// Replaces what the tables of [`SMALL`] have of the dataset by the rows that were received.
 pub(super) async fn put_small(to: &mut PgConnection, dataset: DatasetId) -> Result<()> {
     for table in SMALL {
         let sql = format!("DELETE FROM {table} WHERE dataset = $1");
