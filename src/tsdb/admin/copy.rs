@@ -29,6 +29,7 @@ use crate::{
     store::{
         self, Count, PageRead, StoreError,
         copying::{CatalogEntry, CopyStore},
+        objects::ObjectError,
     },
 };
 
@@ -210,14 +211,18 @@ pub fn copy(
 
 impl CopyError {
     /// Whether any dataset would fail so.
-    const fn is_of_stores(&self) -> bool {
+    fn is_of_stores(&self) -> bool {
         use StoreError::{Closed, Full, ReadOnly, Replaced, Unreachable};
-        matches!(
-            self,
+        match self {
             Self::Stopped
-                | Self::Read(Closed | Replaced | Unreachable(_))
-                | Self::Write(Closed | Full | ReadOnly | Replaced | Unreachable(_))
-        )
+            | Self::Read(Closed | Replaced | Unreachable(_))
+            | Self::Write(Closed | Full | ReadOnly | Replaced | Unreachable(_)) => true,
+            // Each of the others with rows in the bucket would wait for it as long.
+            Self::Read(error) | Self::Write(error) => {
+                matches!(error.object_error(), Some(ObjectError::Unreachable(_)))
+            }
+            _ => false,
+        }
     }
 }
 
@@ -231,6 +236,8 @@ struct Copy<'a> {
 
 impl Copy<'_> {
     fn run(&self, on_progress: OnProgress<'_>) -> Result<(), CopyError> {
+        // Nothing is written for one whose old rows cannot be read.
+        self.read_oldest()?;
         let followed = match self.find()? {
             Some(found) => self.follow(&found)?,
             None => None,
@@ -263,6 +270,13 @@ impl Copy<'_> {
             checksum: source.checksum(),
         };
         report(on_progress, CopyProgress::Copied(&copied))
+    }
+
+    /// The timestamp of the oldest row at the source.
+    fn read_oldest(&self) -> Result<Option<Timestamp>, CopyError> {
+        let read = PageRead { resolution: Resolution::Raw, order: Order::Ascending, ..NEWEST };
+        let page = self.from.page(self.entry.dataset.id, &read).map_err(CopyError::Read)?;
+        Ok(page.rows.timestamp(0))
     }
 
     /// The copy that is there.
@@ -334,9 +348,7 @@ impl Copy<'_> {
             && found.newest.is_some()
             && found.kept_from < Some(kept_from)
         {
-            let read = PageRead { resolution: Resolution::Raw, order: Order::Ascending, ..NEWEST };
-            let oldest = self.from.page(*id, &read).map_err(CopyError::Read)?.rows.timestamp(0);
-            let before = oldest.map_or(kept_from, |oldest| oldest.min(kept_from));
+            let before = self.read_oldest()?.map_or(kept_from, |oldest| oldest.min(kept_from));
             block_on(self.to.prune_copy(*id, before, kept_from)).map_err(CopyError::Write)?;
         }
         let found = self.find()?;
@@ -479,8 +491,8 @@ impl Copy<'_> {
 
     /// Reads all of the source and then of the copy.
     fn compare(&self, on_progress: OnProgress<'_>) -> Result<(Digest, Digest), CopyError> {
-        let source = self.digest(self.from, 0, on_progress)?;
-        let copied = self.digest(self.to, source.n_rows, on_progress)?;
+        let source = self.digest(self.from, 0, on_progress)?.map_err(CopyError::Read)?;
+        let copied = self.digest(self.to, source.n_rows, on_progress)?.map_err(CopyError::Write)?;
         Ok((source, copied))
     }
 
@@ -490,7 +502,7 @@ impl Copy<'_> {
         store: &dyn CopyStore,
         n_before: u64,
         on_progress: OnProgress<'_>,
-    ) -> Result<Digest, CopyError> {
+    ) -> Result<store::Result<Digest>, CopyError> {
         let id = self.entry.dataset.id;
         let mut is_stopped = false;
         let mut read = || {
@@ -502,7 +514,7 @@ impl Copy<'_> {
                 next
             })
         };
-        let digest = read().map_err(CopyError::Read)?;
+        let digest = read();
         if is_stopped { Err(CopyError::Stopped) } else { Ok(digest) }
     }
 }

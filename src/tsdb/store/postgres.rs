@@ -85,7 +85,7 @@ use self::{
 use super::{
     Append, Appended, Commit, Count, DatabaseFigures, Heads, OnCommit, OnRemoval, PageOfRows,
     PageRead, Result, SharedStore, Sight, Since, Store, StoreError, batch::StoredBatch,
-    row_batch::VisitBatch, series::SeriesId,
+    objects::Objects, row_batch::VisitBatch, series::SeriesId,
 };
 use crate::{
     catalog::{DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter},
@@ -143,6 +143,26 @@ impl PostgresStore {
     /// As for [`Self::open`]. The place of the objects is not tried.
     pub fn open_cold(url: &DatabaseUrl, cold: ColdOptions) -> Result<Self> {
         Self::open_with(url, Some(Cold::new(cold)))
+    }
+
+    /// Opens the store like [`Self::open`], whose old chunks are in `objects`, if there are: they are read
+    /// there, and none is written or deleted.
+    ///
+    /// # Errors
+    /// As for [`Self::open`]. The place of the objects is not tried.
+    pub fn open_beside(url: &DatabaseUrl, objects: Option<Objects>) -> Result<Self> {
+        Self::open_with(url, objects.map(Cold::reading))
+    }
+
+    /// Opens the store like [`Self::open_beside`] to read it alone, without its maintenance: that is left to
+    /// its services, which know where old chunks go.
+    ///
+    /// # Errors
+    /// As for [`Self::open`]. The place of the objects is not tried.
+    pub fn open_source(url: &DatabaseUrl, objects: Option<Objects>) -> Result<Self> {
+        let mut store = Self::connect(url)?;
+        store.cold = objects.map(Cold::reading);
+        Ok(store)
     }
 
     fn open_with(url: &DatabaseUrl, cold: Option<Cold>) -> Result<Self> {

@@ -11,6 +11,7 @@ import threading
 import time
 
 from bucket import Bucket
+from copies import check_copies
 from services import Service, wait_until
 
 N_DATASETS = 3
@@ -268,15 +269,19 @@ def main():
         options += ["--cold-every", "1"]
         cold = Service(program, f"{server}/cold", home, "cold", psql, options)
         plain = Service(program, f"{server}/plain", home, "plain", psql, [])
+        copied = Service(program, f"{server}/copied", home, "copied", psql, [])
         try:
-            check(Pair(cold, plain), cold, bucket)
+            pair = Pair(cold, plain)
+            check(pair, cold, bucket)
+            copied.kill()
+            check_copies(pair, bucket, copied)
         except BaseException:
-            for process in (cold, plain, bucket):
+            for process in (cold, plain, copied, bucket):
                 lines = [line for line in process.log.read_text().splitlines() if '"info"' not in line]
                 print("\n".join([f"== {process.name}", *lines[-12:]]), file=sys.stderr)
             raise
         finally:
-            for process in (cold, plain, bucket):
+            for process in (cold, plain, copied, bucket):
                 process.kill()
 
 

@@ -40,7 +40,7 @@ class Service(Process):
     """The program serving datasets out of a database."""
 
     def __init__(self, program, database, home, name, psql, options):
-        self.key = create_key(program, database)
+        self.key, self.database = create_key(program, database), database
         self.psql = [psql, "--quiet", "--no-psqlrc", "--tuples-only", "--no-align", database]
         self.url = f"http://127.0.0.1:{(port := free_port())}"
         serve = [program, "datasets", "serve", "--unlimited-loopback", "--raw-range-cap", "0"]

@@ -50,6 +50,8 @@ struct Stored {
     n_written: u64,
     /// Writes of objects of datasets wait while this is so.
     is_held: bool,
+    /// Requests fail while this is so, as if the server were overloaded.
+    is_lost: bool,
 }
 
 struct Request {
@@ -89,6 +91,17 @@ impl TestServer {
         Objects::connect(&self.url.parse().unwrap(), builder).unwrap()
     }
 
+    /// The keys of all objects, and how many were written so far.
+    pub(in crate::store) fn written(&self) -> (Vec<String>, u64) {
+        let stored = self.state.stored.lock();
+        (stored.objects.keys().cloned().collect(), stored.n_written)
+    }
+
+    /// Has requests fail.
+    pub(in crate::store) fn lose(&self, is_lost: bool) {
+        self.state.stored.lock().is_lost = is_lost;
+    }
+
     /// Has objects with rows wait until they are written.
     pub(in crate::store) fn hold(&self, is_held: bool) {
         self.state.stored.lock().is_held = is_held;
@@ -121,6 +134,7 @@ impl State {
             self.released.wait(&mut stored);
         }
         match method.as_str() {
+            _ if stored.is_lost => Answer::new(503, String::new(), ""),
             "PUT" => {
                 let tag = stored.objects.get(key).map(|object| object.1.clone());
                 let is_wrong = match (headers.get("if-none-match"), headers.get("if-match")) {

@@ -73,9 +73,17 @@ pub struct ColdOptions {
 /// Where the chunks of a store are that are not in the database.
 #[derive(Debug, Clone)]
 pub(super) struct Cold {
-    options: Arc<ColdOptions>,
+    objects: Objects,
+    /// `None` where objects are read, and none is written or deleted.
+    sealing: Option<Arc<Sealing>>,
+}
+
+/// How objects are written and deleted.
+#[derive(Debug)]
+struct Sealing {
+    options: ColdOptions,
     /// Is locked while this service claims them: its own claims need not overtake each other.
-    claiming: Arc<Mutex<()>>,
+    claiming: Mutex<()>,
 }
 
 /// Bytes of chunks in objects.
@@ -85,6 +93,21 @@ pub(super) type Fetched = Arc<HashMap<ExtentKey, Bytes>>;
 #[derive(Debug, thiserror::Error)]
 #[error("find chunks in objects; tell this service where these are, or send it again")]
 pub(super) struct InObjects(Vec<Place>);
+
+impl StoreError {
+    /// Whether rows are in objects, and the store was opened without the place of these.
+    pub fn lacks_objects(&self) -> bool {
+        matches!(self, Self::Cold { source, .. } if source.is::<InObjects>())
+    }
+
+    /// What the place of the objects says of rows there.
+    pub fn object_error(&self) -> Option<&ObjectError> {
+        match self {
+            Self::Cold { source, .. } => source.downcast_ref(),
+            _ => None,
+        }
+    }
+}
 
 /// The error of a statement that needs these chunks.
 pub(super) fn in_objects(dataset: DatasetId, places: Vec<Place>) -> StoreError {
@@ -124,12 +147,18 @@ fn key_of(dataset: DatasetId, object: impl Display) -> String {
 
 impl Cold {
     pub(super) fn new(options: ColdOptions) -> Self {
-        Self { options: Arc::new(options), claiming: Arc::default() }
+        let objects = options.objects.clone();
+        Self { objects, sealing: Some(Arc::new(Sealing { options, claiming: Mutex::default() })) }
+    }
+
+    /// Reads chunks, and writes and deletes none.
+    pub(super) const fn reading(objects: Objects) -> Self {
+        Self { objects, sealing: None }
     }
 
     /// How often chunks are looked for that are old enough.
     pub(super) fn seal_every(&self) -> Duration {
-        self.options.seal_every
+        self.sealing.as_ref().map(|sealing| sealing.options.seal_every).unwrap_or_default()
     }
 
     /// Reads chunks in objects.
@@ -151,7 +180,7 @@ impl Cold {
         let mut fetched = Vec::with_capacity(places.len());
         for (object, chunks) in objects {
             let ranges: Vec<_> = chunks.iter().map(Extent::range).collect();
-            let read = self.options.objects.read_ranges(&key_of(dataset, object), &ranges).await;
+            let read = self.objects.read_ranges(&key_of(dataset, object), &ranges).await;
             let parts = read.map_err(|error| cold_error(dataset, error))?;
             for (idx, extent) in chunks.into_iter().enumerate() {
                 let bytes = parts.get(idx).cloned().unwrap_or_default();

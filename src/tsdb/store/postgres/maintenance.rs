@@ -141,14 +141,15 @@ pub(super) async fn settle_servers(servers: &Servers, cold: Option<&Cold>) -> Re
 
 /// Makes objects of old chunks of a server, and deletes those that nothing refers to.
 async fn tend_objects(servers: &Servers, connections: &Connections, cold: &Cold) -> Result<()> {
-    let claimant = Claimant { first: &servers.first().connections, cold };
+    let Some(claimant) = Claimant::new(&servers.first().connections, cold) else { return Ok(()) };
     cold::seal_all(connections, claimant).await?;
     cold::sweep(connections, claimant).await
 }
 
 /// Puts objects on record that are on none, to be deleted later.
 async fn adopt_objects(servers: &Servers, cold: &Cold) -> Result<()> {
-    cold::adopt(servers, Claimant { first: &servers.first().connections, cold }).await
+    let Some(claimant) = Claimant::new(&servers.first().connections, cold) else { return Ok(()) };
+    cold::adopt(servers, claimant).await
 }
 
 /// Which datasets are packed.

@@ -38,7 +38,7 @@ pub(in super::super) async fn adopt(servers: &Servers, claimant: Claimant<'_>) -
     if !claimant.claim().await? {
         return Ok(());
     }
-    let objects = &claimant.cold.options.objects;
+    let objects = &claimant.sealing.options.objects;
     let mut after = None;
     loop {
         let page = match objects.list("", after.as_deref(), PAGE).await {

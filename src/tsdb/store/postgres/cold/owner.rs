@@ -25,7 +25,7 @@ use tokio::time::sleep;
 use tracing::{debug, error, info, warn};
 use uuid::Uuid;
 
-use super::Cold;
+use super::{Cold, Sealing};
 use crate::store::{
     objects::{ObjectError, Objects},
     postgres::{PostgresStore, StoreError},
@@ -82,19 +82,24 @@ enum Claimed {
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Claimant<'a> {
     /// The connections to the server with the catalog, which has the claims of all.
-    pub(in super::super) first: &'a Connections,
-    pub(in super::super) cold: &'a Cold,
+    pub(super) first: &'a Connections,
+    pub(super) sealing: &'a Sealing,
 }
 
-impl Claimant<'_> {
+impl<'a> Claimant<'a> {
+    /// The database of `first`; `None` if it only reads the objects.
+    pub(in super::super) fn new(first: &'a Connections, cold: &'a Cold) -> Option<Self> {
+        Some(Self { first, sealing: cold.sealing.as_deref()? })
+    }
+
     /// Claims the prefix; whether its objects may be written and deleted. Logs once that they may not.
     ///
     /// # Errors
     /// [`StoreError`]. What fails with the objects, or with a server that is lost, is tried again in the
     /// next round.
     pub(in super::super) async fn claim(&self) -> Result<bool, StoreError> {
-        let objects = &self.cold.options.objects;
-        let _alone = self.cold.claiming.lock().await;
+        let objects = &self.sealing.options.objects;
+        let _alone = self.sealing.claiming.lock().await;
         for _ in 0..TRIES {
             match try_claim(self.first, objects).await {
                 Ok(Claimed::Overtaken) => {}

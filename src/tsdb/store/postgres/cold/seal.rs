@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
 use uuid::Uuid;
 
-use super::{Cold, cold_error, key_of, owner::Claimant, segments};
+use super::{Sealing, cold_error, key_of, owner::Claimant, segments};
 use crate::store::{
     objects::ObjectError,
     postgres::{
@@ -69,23 +69,23 @@ pub(in super::super) async fn seal_all(
     connections: &Connections,
     claimant: Claimant<'_>,
 ) -> Result<()> {
-    let cold = claimant.cold;
+    let sealing = claimant.sealing;
     // Also where there is nothing to seal: the older a clone is, the less it has of the claims.
     let mut claimed_at = Instant::now();
     if !claimant.claim().await? {
         return Ok(());
     }
     let mut after = 0;
-    while let Some((dataset, generation)) = next_dataset(connections, cold, after).await? {
+    while let Some((dataset, generation)) = next_dataset(connections, sealing, after).await? {
         after = dataset.get();
-        while let Some(run) = next_run(connections, cold, dataset, generation).await? {
+        while let Some(run) = next_run(connections, sealing, dataset, generation).await? {
             if claimed_at.elapsed() > CLAIM_EVERY {
                 claimed_at = Instant::now();
                 if !claimant.claim().await? {
                     return Ok(());
                 }
             }
-            match seal(connections, cold, run).await {
+            match seal(connections, sealing, run).await {
                 Ok(true) => {}
                 // Another service did, or changed the chunks.
                 Ok(false) | Err(StoreError::Moved { .. } | StoreError::NoDataset { .. }) => break,
@@ -104,10 +104,10 @@ pub(in super::super) async fn seal_all(
 /// The next dataset that has chunks to seal, after number `after`, and its generation.
 async fn next_dataset(
     connections: &Connections,
-    cold: &Cold,
+    sealing: &Sealing,
     after: i64,
 ) -> Result<Option<(DatasetId, i64)>> {
-    let n_most = cold.options.n_hot_chunks.saturating_add(cold.options.n_chunks_min.max(1));
+    let n_most = sealing.options.n_hot_chunks.saturating_add(sealing.options.n_chunks_min.max(1));
     let n_most = i64::try_from(n_most).unwrap_or(i64::MAX);
     let find = connections.read_here(Snapshot::Statement, |c| {
         async move {
@@ -129,17 +129,17 @@ async fn next_dataset(
 /// short.
 async fn next_run(
     connections: &Connections,
-    cold: &Cold,
+    sealing: &Sealing,
     dataset: DatasetId,
     generation: i64,
 ) -> Result<Option<Run>> {
-    let n_hot = i64::try_from(cold.options.n_hot_chunks).unwrap_or(i64::MAX);
+    let n_hot = i64::try_from(sealing.options.n_hot_chunks).unwrap_or(i64::MAX);
     let find =
         connections.read_here(Snapshot::Transaction, |c| old_chunks(c, dataset, n_hot).boxed());
     let (chunks, ends) = find.await?;
     // How many segments end before a chunk tells between which two it is.
     let gap = |chunk: &Sized| ends.partition_point(|end| *end < chunk.1);
-    let long = |run: &&[Sized]| run.len() >= cold.options.n_chunks_min.max(1);
+    let long = |run: &&[Sized]| run.len() >= sealing.options.n_chunks_min.max(1);
     let Some(run) = chunks.chunk_by(|a, b| gap(a) == gap(b)).find(long) else { return Ok(None) };
     let object = Uuid::new_v4();
     let (mut places, mut offset) = (Vec::new(), 0);
@@ -179,7 +179,7 @@ async fn old_chunks(
 }
 
 /// Makes a segment of chunks; whether they were still there.
-async fn seal(connections: &Connections, cold: &Cold, run: Run) -> Result<bool> {
+async fn seal(connections: &Connections, sealing: &Sealing, run: Run) -> Result<bool> {
     let Some(bytes) = read(connections, &run).await? else { return Ok(false) };
     let sha256 = Sha256::digest(&bytes).to_vec();
     let n_bytes = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
@@ -191,7 +191,7 @@ async fn seal(connections: &Connections, cold: &Cold, run: Run) -> Result<bool> 
     if !stage.await? {
         return Ok(false);
     }
-    let done = match put(connections, cold, &run, bytes).await {
+    let done = match put(connections, sealing, &run, bytes).await {
         Ok(()) => connections.write(|c| async move { commit(c, &run).await }.boxed()).await,
         Err(error) => Err(cold_error(dataset, error)),
     };
@@ -200,7 +200,9 @@ async fn seal(connections: &Connections, cold: &Cold, run: Run) -> Result<bool> 
         let let_go = connections.write(|c| let_go(c, object).boxed());
         // Else its segment may have been made, and moved to another server.
         let is_lost = !let_go.await? && matches!(done, Ok(false));
-        if is_lost && let Err(error) = cold.options.objects.delete(&key_of(dataset, object)).await {
+        if is_lost
+            && let Err(error) = sealing.options.objects.delete(&key_of(dataset, object)).await
+        {
             let error = &error as &dyn Error;
             warn!(error, "object {object} of dataset {dataset} is not on record");
         }
@@ -253,12 +255,12 @@ async fn stage(c: &mut PgConnection, run: &Run, n_bytes: i64, sha256: Vec<u8>) -
 /// Writes an object, and has other services know meanwhile that this one is at it.
 async fn put(
     connections: &Connections,
-    cold: &Cold,
+    sealing: &Sealing,
     run: &Run,
     bytes: Bytes,
 ) -> Result<(), ObjectError> {
     let key = key_of(run.dataset, run.object);
-    let mut put = pin!(cold.options.objects.put(&key, bytes));
+    let mut put = pin!(sealing.options.objects.put(&key, bytes));
     loop {
         if let Ok(done) = timeout(TOUCH_EVERY, &mut put).await {
             return done;

@@ -26,9 +26,9 @@ pub(in super::super) async fn sweep(
     connections: &Connections,
     claimant: Claimant<'_>,
 ) -> Result<()> {
-    let cold = claimant.cold;
+    let sealing = claimant.sealing;
     connections.write(|c| expire(c).boxed()).await?;
-    let grace = i64::try_from(cold.options.grace.as_micros()).unwrap_or(i64::MAX);
+    let grace = i64::try_from(sealing.options.grace.as_micros()).unwrap_or(i64::MAX);
     loop {
         let find = connections.read_here(Snapshot::Statement, |c| dead(c, grace).boxed());
         let found = find.await?;
@@ -38,7 +38,7 @@ pub(in super::super) async fn sweep(
         }
         for (object, dataset) in &found {
             let key = key_of(dataset_id(*dataset)?, object);
-            if let Err(error) = cold.options.objects.delete(&key).await {
+            if let Err(error) = sealing.options.objects.delete(&key).await {
                 let error = &error as &dyn Error;
                 warn!(error, "object {key}, which is not needed any more, was not deleted");
                 return Ok(());

@@ -48,7 +48,7 @@ pub(super) async fn seal(store: &PostgresStore) -> Result<()> {
     let first = store.servers.first().connections.clone();
     let cold = store.cold.clone().unwrap();
     let seal = async move {
-        let claimant = Claimant { first: &first, cold: &cold };
+        let claimant = Claimant::new(&first, &cold).unwrap();
         drop(reply.send(cold::seal_all(&first, claimant).await));
     };
     store.within(|| store.group.spawn("seal", seal));
