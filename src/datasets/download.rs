@@ -106,13 +106,15 @@ pub(crate) struct DownloadRequest {
     pub(crate) coding: Coding,
     /// The tags of the responses that the caller has.
     pub(crate) known: KnownETags,
+    /// The last commit of the dataset that the caller has seen, if it says.
+    pub(crate) seen: Option<u64>,
 }
 
 /// The response to a [`DownloadRequest`].
 #[derive(Debug)]
 pub(crate) enum DownloadResponse {
-    /// The caller has the range, with this tag.
-    NotModified(String),
+    /// The caller has the range, with this tag, as of a commit.
+    NotModified(String, u64),
     Range(Download),
 }
 
@@ -123,6 +125,8 @@ pub(crate) struct Download {
     pub(crate) file_name: String,
     /// Its tag and number of rows; `None` if the range changed while they were computed.
     pub(crate) facts: Option<RangeFacts>,
+    /// A commit that it includes, and with it all before.
+    pub(crate) revision: u64,
     pub(crate) body: Body,
 }
 
@@ -136,10 +140,16 @@ pub(crate) struct RangeFacts {
 }
 
 impl Datasets {
-    async fn find_source(&self, key: KeyId, query: &DownloadQuery) -> Result<Source> {
+    async fn find_source(
+        &self,
+        key: KeyId,
+        query: &DownloadQuery,
+        seen: Option<u64>,
+    ) -> Result<Source> {
         let span = query.bounds.span(query.resolution)?;
-        let which = query.dataset.clone();
-        let Sight { dataset, columns, .. } = self.sight(key, which).await?;
+        let sight = self.sight(key, query.dataset.clone()).await?;
+        self.require(&sight, seen)?;
+        let Sight { dataset, columns, .. } = sight;
         let range = Range { dataset: dataset.id, resolution: query.resolution, span };
         let form = ETag::hash((self.era, dataset.id, names_of(&columns), query.output));
         Ok(Source { dataset, columns, range, form })
@@ -154,12 +164,12 @@ impl Datasets {
         key: KeyId,
         wanted: DownloadRequest,
     ) -> Result<DownloadResponse> {
-        let DownloadRequest { query, coding, known } = wanted;
-        let Source { dataset, columns, range, form } = self.find_source(key, &query).await?;
+        let DownloadRequest { query, coding, known, seen } = wanted;
+        let Source { dataset, columns, range, form } = self.find_source(key, &query, seen).await?;
         let place = self.downloads.try_acquire(key).ok_or(OperationError::Busy)?;
         let facts = self.read_store(move |store| range.facts(store, form)).await?;
         if let Some(tag) = known.find(facts.tag) {
-            return Ok(DownloadResponse::NotModified(tag));
+            return Ok(DownloadResponse::NotModified(tag, facts.revision));
         }
         let (pieces, queue) = mpsc::channel(PIECES_MAX);
         let (started, start) = oneshot::channel();
@@ -190,8 +200,8 @@ impl Datasets {
         });
         let is_current = start.await.map_err(|_| StoreError::Closed)??;
         let body = Body { queue, is_whole, is_ended: false };
-        let facts = is_current.then_some(facts);
-        Ok(DownloadResponse::Range(Download { file_name, facts, body }))
+        let (facts, revision) = (is_current.then_some(facts), facts.revision);
+        Ok(DownloadResponse::Range(Download { file_name, facts, revision, body }))
     }
 }
 
@@ -232,10 +242,12 @@ struct Range {
 }
 
 impl Range {
-    /// The number of the dataset's last commit.
+    /// The number of the dataset's last commit, which its caller sees, so that later pages include it.
     fn revision(self, store: &dyn Store) -> Result<u64, StoreError> {
         let sight = store.sight(None, &DatasetRef::Id(self.dataset))?;
-        sight.map(|sight| sight.revision).ok_or(StoreError::NoDataset { dataset: self.dataset })
+        let found = sight.ok_or(StoreError::NoDataset { dataset: self.dataset })?.revision;
+        store.require(self.dataset, found, found)?;
+        Ok(found)
     }
 
     /// The tag and number of rows of the range at the last commit, if no other comes meanwhile.

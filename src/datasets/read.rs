@@ -146,7 +146,7 @@ impl Datasets {
     }
 
     /// Has what is read include the commit that the caller has seen.
-    fn require(&self, sight: &Sight, seen: Option<u64>) -> Result<(), StoreError> {
+    pub(crate) fn require(&self, sight: &Sight, seen: Option<u64>) -> Result<(), StoreError> {
         let require = |seen| self.store.require(sight.dataset.id, seen, sight.revision);
         seen.map_or(Ok(()), require)
     }

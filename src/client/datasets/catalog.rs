@@ -162,7 +162,7 @@ impl Datasets {
     ) -> Result<u64, ClientError> {
         let (start, end) = (start.to_string(), end.to_string());
         let query = (("dataset", dataset.get()), ("start", start), ("end", end));
-        let call = self.transport.delete(paths::ROWS).query(&query);
+        let call = self.transport.delete(paths::ROWS).query(&query).seeing(&self.seen, dataset);
         Ok(call.json::<RowsDeleted>("a number of rows").await?.deleted)
     }
 

@@ -60,6 +60,7 @@ impl Datasets {
         let bounds = [("start", query.start), ("end", query.end)];
         pairs.extend(bounds.into_iter().filter_map(|(name, at)| Some((name, at?.to_string()))));
         let call = self.transport.get(paths::ROWS_BULK_DOWNLOAD).within(None).query(&pairs);
+        let call = call.seeing(&self.seen, query.dataset);
         let opened = timeout(BEGINS_WITHIN, call.open()).await;
         let response = opened.map_err(|_| silent(&self.transport, BEGINS_WITHIN))??;
         let told = response.headers().get(paths::ROW_COUNT_HEADER);

@@ -12,6 +12,7 @@ use serde_json::{Value as Json_, json};
 use wire::paths::REVISION_HEADER;
 
 use super::{
+    download::DownloadQuery,
     insert::{InsertBody, InsertMode},
     log::LogQuery,
     *,
@@ -170,12 +171,13 @@ async fn reads_ask_for_what_was_seen_of_their_dataset() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&asked);
     // Another service, which has less, answers the second request.
-    let revisions = Arc::new(Mutex::new(vec![5, 9, 7]));
+    let revisions = Arc::new(Mutex::new(vec![12, 11, 1, 5, 9, 7]));
     let serve = move |headers: HeaderMap| {
         let seen = headers.get(REVISION_HEADER).map(|seen| seen.to_str().unwrap().to_owned());
         noted.lock().push(seen);
-        let body =
-            json!({ "count": 0, "next": null, "previous": null, "results": [], "inserted": 0 });
+        let body = json!({
+            "count": 0, "next": null, "previous": null, "results": [], "inserted": 0, "deleted": 0
+        });
         let revision = revisions.lock().pop().unwrap_or(1_u64);
         ready(([(REVISION_HEADER, revision.to_string())], Json(body)))
     };
@@ -189,6 +191,17 @@ async fn reads_ask_for_what_was_seen_of_their_dataset() {
     datasets.insert_body(&InsertBody::new(id(1), &[], &[]), InsertMode::Replace).await.unwrap();
     read(2).await;
     read(1).await;
-    let want = [None, Some("7"), None, Some("9")];
+    let (start, end) = (AT.parse().unwrap(), AT.parse().unwrap());
+    datasets.delete_rows(id(3), start, end).await.unwrap();
+    let query = DownloadQuery {
+        dataset: id(3),
+        resolution: Resolution::Raw,
+        start: None,
+        end: None,
+        output: "csv",
+    };
+    datasets.download(&query).await.unwrap();
+    read(3).await;
+    let want = [None, Some("7"), None, Some("9"), None, Some("11"), Some("12")];
     assert_eq!(asked.lock().iter().map(Option::as_deref).collect::<Vec<_>>(), want);
 }

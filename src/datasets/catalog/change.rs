@@ -4,10 +4,11 @@ use model::{
     dataset::{Column, Dataset, Dtype, TIMESTAMP},
     key::KeyId,
 };
+use tokio::sync::oneshot;
 use tsdb::{
     catalog::{Change, ColumnChange, DatasetChange, DatasetRef, Refusal},
     span::Span,
-    store::{OnRemoval, StoreError},
+    store::{OnRemoval, Removed, StoreError},
 };
 
 use super::{check_columns, check_metadata, check_name, check_text};
@@ -82,8 +83,7 @@ impl Datasets {
         if was_there { Ok(()) } else { Err(OperationError::NotFound) }
     }
 
-    /// Deletes the rows of a dataset that `key` owns, and their part of buckets. Returns the number of
-    /// rows.
+    /// Deletes the rows of a dataset that `key` owns, and their part of buckets.
     ///
     /// # Errors
     /// [`OperationError::NotFound`], [`OperationError::NotOwner`].
@@ -92,13 +92,17 @@ impl Datasets {
         key: KeyId,
         which: DatasetRef,
         span: Span,
-    ) -> Result<u64> {
+    ) -> Result<Removed> {
         let dataset = self.find_owned(key, which).await?.id;
         let datasets = self.clone();
+        let (reply, removed) = oneshot::channel();
         let on_commit: OnRemoval = Box::new(move |removed| {
             datasets.record_removal(dataset, removed.revision, Some(span));
+            // The caller may be gone.
+            drop(reply.send(removed.clone()));
         });
-        Ok(self.store.delete_rows(dataset, span, self.clock.now(), on_commit).await?)
+        self.store.delete_rows(dataset, span, self.clock.now(), on_commit).await?;
+        Ok(removed.await.map_err(|_| StoreError::Closed)?)
     }
 }
 

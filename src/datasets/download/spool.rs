@@ -15,7 +15,7 @@ use task::positioned::read_exact_at;
 use tokio::{fs::File as AsyncFile, io::AsyncWriteExt as _, sync::OnceCell};
 use tsdb::store::StoreError;
 
-use super::{DownloadRequest, DownloadResponse, RangeFacts, Source};
+use super::{Download, DownloadRequest, DownloadResponse, RangeFacts, Source};
 use crate::{
     Datasets,
     error::{OperationError, Result},
@@ -40,6 +40,8 @@ pub(crate) struct SpooledFile {
     pub(crate) file_name: String,
     /// Its tag and number of rows; `None` if they changed while it was started.
     pub(crate) facts: Option<RangeFacts>,
+    /// A commit that it includes, and with it all before.
+    pub(crate) revision: u64,
     pub(crate) size_bytes: u64,
     file: Arc<File>,
 }
@@ -101,9 +103,11 @@ impl Datasets {
         &self,
         key: KeyId,
         query: DownloadQuery,
+        seen: Option<u64>,
     ) -> Result<SpooledFile> {
-        let Source { range, form, .. } = self.find_source(key, &query).await?;
-        let tag = self.read_store(move |store| range.facts(store, form)).await?.tag;
+        let Source { range, form, .. } = self.find_source(key, &query, seen).await?;
+        let RangeFacts { tag, revision, .. } =
+            self.read_store(move |store| range.facts(store, form)).await?;
         let cell = self.spool.cell(tag);
         let file = cell.get_or_try_init(|| self.write_file(key, query)).await.cloned();
         let has_tag = |file: &SpooledFile| file.facts.is_some_and(|facts| facts.tag == tag);
@@ -112,12 +116,13 @@ impl Datasets {
             self.spool.files.lock().pop(&tag);
         }
         self.spool.trim();
-        file
+        // One with this tag has the rows of all commits since it was spooled.
+        file.map(|file| SpooledFile { revision: revision.max(file.revision), ..file })
     }
 
     async fn write_file(&self, key: KeyId, query: DownloadQuery) -> Result<SpooledFile> {
-        let wanted =
-            DownloadRequest { query, coding: Coding::Identity, known: KnownETags::default() };
+        let (coding, known) = (Coding::Identity, KnownETags::default());
+        let wanted = DownloadRequest { query, coding, known, seen: None };
         let DownloadResponse::Range(mut download) = self.download(key, wanted).await? else {
             return Err(OperationError::Busy);
         };
@@ -135,8 +140,8 @@ impl Datasets {
             size_bytes += part.len() as u64;
         }
         to.flush().await.map_err(spool_error)?;
-        let (file_name, facts) = (download.file_name, download.facts);
-        Ok(SpooledFile { file_name, facts, size_bytes, file: Arc::new(file) })
+        let Download { file_name, facts, revision, .. } = download;
+        Ok(SpooledFile { file_name, facts, revision, size_bytes, file: Arc::new(file) })
     }
 }
 

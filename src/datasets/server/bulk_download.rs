@@ -21,8 +21,9 @@ use super::{
     compressed::{Accepted, set_coding},
     conditional::{IfNoneMatch, not_modified, set_tag},
     error::Result,
-    openapi::{AtResolution, InBounds, KeyInQuery, WhichDataset, one_of},
+    openapi::{AtResolution, InBounds, KeyInQuery, SeenCommit, WhichDataset, one_of},
     read_params,
+    revision::{Seen, set_revision},
     stream::KEY_PARAM,
 };
 use crate::download::{Download, DownloadRequest, DownloadResponse, RangeFacts};
@@ -55,17 +56,21 @@ fn outputs() -> Object {
 /// `end` where rows still come, for a file that stays the same. Of text there are no ranges of bytes:
 /// ask for a part by `start` and `end`. A key has four downloads at a time.
 #[utoipa::path(get, path = paths::ROWS_BULK_DOWNLOAD, operation_id = "download_rows", tag = "rows",
-    params(WhichDataset, InBounds, AtResolution, InForm, KeyInQuery),
+    params(WhichDataset, InBounds, AtResolution, InForm, KeyInQuery, SeenCommit),
     responses((status = 200, description = "All rows, oldest first", content(
             (Vec<FlatRow> = "application/json"), (String = "text/csv"),
             (String = "application/x-ndjson"), (Vec<u8> = "application/vnd.apache.parquet"),
-            (Vec<u8> = "application/vnd.apache.arrow.stream"))),
+            (Vec<u8> = "application/vnd.apache.arrow.stream")),
+            headers(("X-Revision" = u64,
+                description = "A commit of the dataset that it includes, the last one as it began"))),
         (status = 206, description = "The bytes of Parquet that `Range` asks for",
-            body = Vec<u8>, content_type = "application/vnd.apache.parquet")))]
+            body = Vec<u8>, content_type = "application/vnd.apache.parquet",
+            headers(("X-Revision" = u64, description = "As of the whole file")))))]
 pub(super) async fn get(
     Caller { app, key }: Caller,
     accepted: Accepted,
     IfNoneMatch(known): IfNoneMatch,
+    Seen(seen): Seen,
     request: Request,
 ) -> Result<Response> {
     let query = read_params(request.uri(), &PARAMS)?.download()?;
@@ -73,22 +78,25 @@ pub(super) async fn get(
     let coding = if output.is_text() { accepted.coding()? } else { Coding::Identity };
     let is_part = request.method() == Method::HEAD || request.headers().contains_key(RANGE);
     if output == Output::Parquet && is_part {
-        let file = app.datasets.spool_download(key, query).await?;
+        let file = app.datasets.spool_download(key, query, seen).await?;
         if let Some(known) = file.facts.and_then(|facts| known.find(facts.tag)) {
-            return Ok(not_modified(&known));
+            return Ok(set_revision(not_modified(&known), file.revision));
         }
         let response = byte_range::respond(file.clone(), request.headers());
-        return Ok(set_headers(response, output, coding, &file.file_name, file.facts));
+        let response = set_headers(response, output, coding, &file.file_name, file.facts);
+        return Ok(set_revision(response, file.revision));
     }
-    let download =
-        match app.datasets.download(key, DownloadRequest { query, coding, known }).await? {
-            DownloadResponse::NotModified(known) => return Ok(not_modified(&known)),
-            DownloadResponse::Range(download) => download,
-        };
-    let Download { body, file_name, facts } = download;
+    let wanted = DownloadRequest { query, coding, known, seen };
+    let download = match app.datasets.download(key, wanted).await? {
+        DownloadResponse::NotModified(known, revision) => {
+            return Ok(set_revision(not_modified(&known), revision));
+        }
+        DownloadResponse::Range(download) => download,
+    };
+    let Download { body, file_name, facts, revision } = download;
     let body = stream::unfold(body, async |mut body| Some((body.next().await?, body)));
     let response = Body::from_stream(body).into_response();
-    Ok(set_headers(response, output, coding, &file_name, facts))
+    Ok(set_revision(set_headers(response, output, coding, &file_name, facts), revision))
 }
 
 /// Sets the headers that describe a download.

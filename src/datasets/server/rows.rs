@@ -111,8 +111,9 @@ pub(super) async fn get(
     params(WhichDataset,
         ("start" = String, Query, format = DateTime, description = "The first timestamp, inclusive."),
         ("end" = String, Query, format = DateTime, description = "The last timestamp, inclusive.")),
-    responses((status = 200, description = "How many rows are gone", body = RowsDeleted)))]
-pub(super) async fn delete(Caller { app, key }: Caller, uri: Uri) -> Result<Json<RowsDeleted>> {
+    responses((status = 200, description = "How many rows are gone", body = RowsDeleted,
+        headers(("X-Revision" = u64, description = "The commit that removed them")))))]
+pub(super) async fn delete(Caller { app, key }: Caller, uri: Uri) -> Result<Response> {
     let params = read_params(&uri, &DELETE_PARAMS)?;
     let (which, bounds) = (params.dataset()?, params.bounds()?);
     let (Some(first), Some(last)) = (bounds.start, bounds.end) else {
@@ -121,8 +122,9 @@ pub(super) async fn delete(Caller { app, key }: Caller, uri: Uri) -> Result<Json
     if first > last {
         return Err(Unfit::from("start must not be after end").into());
     }
-    let deleted = app.datasets.delete_rows(key, which, Span { first, last }).await?;
-    Ok(Json(RowsDeleted { deleted }))
+    let removed = app.datasets.delete_rows(key, which, Span { first, last }).await?;
+    let body = Json(RowsDeleted { deleted: removed.n_rows });
+    Ok(set_revision(body.into_response(), removed.revision))
 }
 
 fn render_body(page: &RowsPage<'_>, params: &Params) -> Vec<u8> {

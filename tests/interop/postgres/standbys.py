@@ -96,6 +96,21 @@ class Service:
         values = [int(row["values"]["value"]) for row in json.loads(text)["results"]]
         return status, int(headers["x-revision"]), values
 
+    async def download(self, key, dataset, seen=None):
+        """The status, revision and values of all rows at once."""
+        headers = [] if seen is None else [f"X-Revision: {seen}"]
+        path = f"/api/rows/bulk_download/?dataset={dataset}&output=csv"
+        status, headers, text = await self.call(key, "GET", path, None, headers)
+        if status != 200:
+            return status, headers.get("retry-after"), []
+        return status, int(headers["x-revision"]), [int(line.split(",")[1]) for line in text.split()[1:]]
+
+    async def delete_rows(self, key, dataset, second):
+        """The status and revision of a deletion of one row."""
+        path = f"/api/rows/?dataset={dataset}&start={timestamp(second)}&end={timestamp(second)}"
+        status, headers, _ = await self.call(key, "DELETE", path)
+        return status, int(headers["x-revision"])
+
     def has_logged(self, text):
         return text in self.process.log.read_text()
 
@@ -187,6 +202,14 @@ async def check_seen(check):
     assert status == 400, status
     # More than there is.
     await check.check_reads(check.one, rows, revision + 100)
+    revision = await check.insert(check.one, 21)
+    rows.append(21)
+    # What it sent in a download is in its pages from then on.
+    assert await check.other.download(check.owner, check.dataset) == (200, revision, rows)
+    await check.check_reads(check.other, rows)
+    assert await check.one.delete_rows(check.owner, check.dataset, 21) == (200, revision + 1)
+    rows.pop()
+    await check.check_reads(check.other, rows, revision + 1)
     print("a paused standby: pages have what their service acknowledged, and what X-Revision asks for")
     return rows
 
@@ -216,6 +239,7 @@ async def check_paused_alone(check, rows):
         return all(status == 503 and retry for status, retry, _ in pages)
 
     await wait_until(are_refused, "reads are refused while the standby lags and the primary is away")
+    assert (await check.other.download(check.owner, check.dataset, 99))[0] == 503
     check.primary.control("start")
     for service in check.services:
         await wait_until(service.is_healthy, "a service is healthy again")

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reqwest::Method;
 use serde_json::{Value, json};
 use task::wait;
 
@@ -123,5 +124,50 @@ async fn a_key_is_needed() {
         ["/api/rows/?dataset=1", "/api/datasets/", "/api/rows/stream/?dataset=1", "/api/columns/"];
     for path in paths {
         assert_needs_key(&up.datasets(), path).await;
+    }
+}
+
+#[tokio::test]
+async fn answers_name_the_commit_that_they_include() {
+    let up = Up::shared();
+    let http = up.datasets();
+    let dataset = create(&http, "it revisions").await;
+    insert(&http, dataset, &(0..25).map(minute_row).collect::<Vec<_>>()).await;
+    let revision = |response: &reqwest::Response| -> Option<u64> {
+        response.headers().get("x-revision")?.to_str().ok()?.parse().ok()
+    };
+    let page = format!("/api/rows/?dataset={dataset}");
+    let download = format!("/api/rows/bulk_download/?dataset={dataset}");
+    let parquet = format!("{download}&output=parquet");
+    let last = revision(&http.send("GET", &page, "").await).unwrap();
+    for resolution in ["raw", "1h"] {
+        let path = format!("{download}&resolution={resolution}");
+        let answer = http.send("GET", &path, "").await;
+        assert_eq!((answer.status().as_u16(), revision(&answer)), (200, Some(last)), "{path}");
+        let tag = answer.headers()["etag"].clone();
+        let again = http.request(Method::GET, &path).header("if-none-match", tag);
+        let again = again.send().await.unwrap();
+        assert_eq!((again.status().as_u16(), revision(&again)), (304, Some(last)), "{path}");
+    }
+    let part = http.request(Method::GET, &parquet).header("range", "bytes=0-3");
+    let part = part.send().await.unwrap();
+    assert_eq!((part.status().as_u16(), revision(&part)), (206, Some(last)));
+
+    let rows = |minute| format!("{page}&start={}&end={}", timestamp(minute), timestamp(minute + 1));
+    let gone = http.send("DELETE", &rows(7), "").await;
+    assert_eq!((gone.status().as_u16(), revision(&gone)), (200, Some(last + 1)));
+    let head = http.send("HEAD", &parquet, "").await;
+    assert_eq!((head.status().as_u16(), revision(&head)), (200, Some(last + 1)));
+
+    // A commit that changes nothing of the range: the same file, which includes it.
+    let until = format!("{parquet}&end={}", timestamp(20));
+    let spooled = revision(&http.send("HEAD", &until, "").await);
+    insert(&http, dataset, &[minute_row(30)]).await;
+    let newer = revision(&http.send("HEAD", &until, "").await);
+    assert_eq!((spooled, newer), (Some(last + 1), Some(last + 2)));
+
+    for path in [&page, &download, &parquet] {
+        let refused = http.request(Method::GET, path).header("x-revision", "many");
+        assert_eq!(refused.send().await.unwrap().status().as_u16(), 400, "{path}");
     }
 }

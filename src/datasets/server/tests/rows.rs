@@ -336,7 +336,7 @@ async fn a_page_is_not_older_than_what_another_process_committed() {
     let first: Timestamp = moment(0).parse().unwrap();
     let range = tsdb::span::Span { first, last: first };
     let (owner, dataset) = (KeyId::new(1), "1".parse().unwrap());
-    assert_eq!(other.delete_rows(owner, DatasetRef::Id(dataset), range).await.unwrap(), 1);
+    assert_eq!(other.delete_rows(owner, DatasetRef::Id(dataset), range).await.unwrap().n_rows, 1);
     assert_eq!(service.get(&service.reader, path).await.1["count"], 1);
     other.remove_tag(owner, dataset, "public").await.unwrap();
     assert_eq!(service.get(&service.reader, path).await.0, 404, "nor is what a key sees");

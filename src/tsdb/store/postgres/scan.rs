@@ -33,22 +33,22 @@ pub(super) fn scan(
     visit: VisitBatch<'_>,
 ) -> Result<()> {
     let mut c = store.step(async { Ok(server.connections.snapshot().await?) })?;
-    let from = Source { store, id, era: server.era };
+    let from = Source { store, server, id };
     let result = match id.resolution {
         Resolution::Raw => rows(from, &mut c, span, visit),
-        _ => buckets(store, &mut c, id, span, visit),
+        _ => buckets(from, &mut c, span, visit),
     };
     store.wait(c.finish(result))
 }
 
 fn buckets(
-    store: &PostgresStore,
+    from: Source<'_>,
     c: &mut Transaction,
-    id: SeriesId,
     mut span: Span,
     visit: VisitBatch<'_>,
 ) -> Result<()> {
-    store.step(catalog::columns(c, id.dataset))?;
+    let Source { store, id, .. } = from;
+    from.empty_rows(c)?;
     while let Some((rows, left)) = store.step(pages::next_buckets(c, id, span))? {
         if visit(RowBatch::of_rows(rows))?.is_break() {
             break;
@@ -62,9 +62,20 @@ fn buckets(
 #[derive(Clone, Copy)]
 struct Source<'a> {
     store: &'a PostgresStore,
+    server: &'a Server,
     id: SeriesId,
-    /// The life of the server's tables.
-    era: i64,
+}
+
+impl Source<'_> {
+    /// A block of the dataset's columns without rows.
+    ///
+    /// # Errors
+    /// Also if a standby answers which lacks what callers have seen.
+    fn empty_rows(self, c: &mut Transaction) -> Result<Block> {
+        let (revision, empty) = self.store.step(catalog::columns(c, self.id.dataset))?;
+        self.store.check_seen(self.server, self.id.dataset, revision)?;
+        Ok(empty)
+    }
 }
 
 fn rows(
@@ -74,7 +85,7 @@ fn rows(
     visit: VisitBatch<'_>,
 ) -> Result<()> {
     let Source { store, id, .. } = from;
-    let (_, empty) = store.step(catalog::columns(c, id.dataset))?;
+    let empty = from.empty_rows(c)?;
     let mut ahead = ReadAhead::new(store.cold.clone(), id.dataset);
     while span.first <= span.last {
         let places = store.step(chunks::places(c, id, span, PLACES))?;
@@ -123,7 +134,7 @@ impl Run<'_> {
         let end = self.tail.first_after(place.span.last).max(self.n_passed);
         let over = self.n_passed..end;
         self.n_passed = end;
-        let Source { store, id, era } = self.from;
+        let Source { store, server, id } = self.from;
         let dataset = id.dataset;
         let is_whole = self.span.first <= place.span.first && place.span.last <= self.span.last;
         let within = self.span;
@@ -137,7 +148,7 @@ impl Run<'_> {
         };
         if is_whole && over.is_empty() {
             let chunk_id = match place.key() {
-                None => ChunkId { era, number: place.id },
+                None => ChunkId { era: server.era, number: place.id },
                 // As random as an era is.
                 Some((object, offset)) => {
                     let (_, era) = object.as_u64_pair();
