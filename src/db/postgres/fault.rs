@@ -71,9 +71,7 @@ pub fn is_lost(error: &sqlx::Error) -> bool {
                     .code()
                     .is_some_and(|code| code.starts_with("57P") || code.starts_with("08"))
         }
-        sqlx::Error::Io(error) => {
-            !matches!(error.get_ref(), Some(cause) if cause.is::<NoConnection>())
-        }
+        sqlx::Error::Io(_) => !is_unconnected(error),
         sqlx::Error::Protocol(_) => true,
         _ => false,
     }
@@ -84,7 +82,9 @@ pub fn is_lost(error: &sqlx::Error) -> bool {
 pub fn is_unconnected(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Database(fault) => fault.code().is_some_and(|code| code.starts_with("28")),
-        sqlx::Error::Io(error) => error.get_ref().is_some_and(|cause| cause.is::<NoConnection>()),
+        sqlx::Error::Io(error) => {
+            matches!(error.get_ref(), Some(cause) if cause.is::<NoConnection>())
+        }
         _ => false,
     }
 }

@@ -7,6 +7,8 @@ use std::{
     thread,
 };
 
+use parking_lot::Condvar;
+
 use super::*;
 
 /// The tag of a message of PostgreSQL with rows of `COPY`.
@@ -19,15 +21,16 @@ struct Proxy {
     /// Whether rows came.
     is_stalled: AtomicBool,
     /// Whether they go on.
-    is_released: AtomicBool,
+    is_released: Mutex<bool>,
+    released: Condvar,
 }
 
 impl Proxy {
     fn start(server: &str, table: &'static str) -> Arc<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let (is_stalled, is_released) = Default::default();
-        let proxy = Arc::new(Self { address, is_stalled, is_released });
+        let (is_stalled, is_released, released) = Default::default();
+        let proxy = Arc::new(Self { address, is_stalled, is_released, released });
         let (server, serving) = (server.to_owned(), Arc::clone(&proxy));
         thread::spawn(move || {
             for client in listener.incoming() {
@@ -79,9 +82,9 @@ impl Link {
             from.read_exact(&mut body).unwrap();
             if head[0] == COPY_DATA && is_copied.load(Ordering::SeqCst) {
                 proxy.is_stalled.store(true, Ordering::SeqCst);
-                while !proxy.is_released.load(Ordering::SeqCst) {
-                    thread::sleep(Duration::from_millis(1));
-                }
+                proxy
+                    .released
+                    .wait_while(&mut proxy.is_released.lock(), |is_released| !*is_released);
             }
             if self.to.write_all(&[&head[..], &body].concat()).is_err() {
                 return;
@@ -118,7 +121,8 @@ async fn a_mover_that_stalls_while_it_receives_rows_keeps_no_others_out() {
         let row = [(9_000_000, 1.0)];
         contract::append(&other, id, contract::block(row)).await;
         want.extend(row);
-        proxy.is_released.store(true, Ordering::SeqCst);
+        *proxy.is_released.lock() = true;
+        proxy.released.notify_all();
         assert!(moved.await.unwrap(), "{table}: it was moved by others");
         contract::compare(&other, id, &want, &[]);
     }
