@@ -117,7 +117,7 @@ fn topics() -> Vec<CompletionCandidate> {
 
 fn functions() -> Vec<CompletionCandidate> {
     offer(ask_services(async |services: Services| {
-        let head = Transport::new(&services.profile.head?, None).ok()?;
+        let head = Transport::new(&services.profile.heads.first()?, None).ok()?;
         let head = Functions::new(head.with_token(config::head_token().ok()?));
         let listed = head.functions().await.ok()?;
         Some(listed.into_iter().map(|function| function.name).collect())
@@ -131,7 +131,7 @@ fn ask_services(
 ) -> impl Iterator<Item = String> {
     let variable = |name| config::variable(name).ok().flatten();
     let flags = AddressFlags {
-        head: variable("TRIPTYCH_HEAD"),
+        heads: variable("TRIPTYCH_HEAD").into_iter().collect(),
         datasets: variable("TRIPTYCH_DATASETS"),
         inference: variable("TRIPTYCH_INFERENCE"),
         profile: variable("TRIPTYCH_PROFILE"),

@@ -4,7 +4,7 @@
 //! never stand in the file: they come from the environment, the key also from where `secret` looks.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     str::FromStr,
 };
@@ -29,9 +29,10 @@ const FILE_NAME: &str = "config.toml";
 /// Where the services are, as the command line or the environment names them.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct AddressFlags {
-    /// The head's address, such as `http://127.0.0.1:8080`
-    #[arg(long, env = "TRIPTYCH_HEAD", value_name = "URL")]
-    pub(crate) head: Option<String>,
+    /// The head's address, such as `http://127.0.0.1:8080`; the screen shows several together, named
+    /// with commas between or one by one
+    #[arg(long = "head", env = "TRIPTYCH_HEAD", value_name = "URL", value_delimiter = ',')]
+    pub(crate) heads: Vec<String>,
     /// The dataset service's address, ending in `/api`
     #[arg(long, env = "TRIPTYCH_DATASETS", value_name = "URL")]
     pub(crate) datasets: Option<String>,
@@ -47,9 +48,10 @@ pub(crate) struct AddressFlags {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profile {
-    /// The head's address.
-    #[serde(default, deserialize_with = "address")]
-    pub(crate) head: Option<String>,
+    /// The addresses of heads of one cluster: a text, or a list. Commands other than the screen use
+    /// the first.
+    #[serde(default, rename = "head", deserialize_with = "addresses")]
+    pub(crate) heads: Vec<String>,
     /// The dataset service's address, ending in `/api`.
     #[serde(default, deserialize_with = "address")]
     pub(crate) datasets: Option<String>,
@@ -102,10 +104,36 @@ pub(crate) struct ScreenOptions {
 }
 
 fn address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    let text = String::deserialize(from)?;
-    let unfit =
-        || format!("`{}` is no address, such as http://127.0.0.1:8080", redact_address(&text));
-    if is_address(&text) { Ok(Some(text)) } else { Err(D::Error::custom(unfit())) }
+    checked(String::deserialize(from)?).map(Some).map_err(D::Error::custom)
+}
+
+fn addresses<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "an address or a list of addresses")]
+    enum Texts {
+        One(String),
+        Several(Vec<String>),
+    }
+    let texts = match Texts::deserialize(from)? {
+        Texts::One(text) => vec![text],
+        Texts::Several(texts) => texts,
+    };
+    let checked: Result<Vec<String>, String> = texts.into_iter().map(checked).collect();
+    checked.map(unique).map_err(D::Error::custom)
+}
+
+fn checked(address: String) -> Result<String, String> {
+    if is_address(&address) {
+        return Ok(address);
+    }
+    Err(format!("`{}` is no address, such as http://127.0.0.1:8080", redact_address(&address)))
+}
+
+/// `addresses` without those that stand there twice: a head is asked once.
+fn unique(addresses: Vec<String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let is_new = |address: &String| seen.insert(address.trim_end_matches('/').to_owned());
+    addresses.into_iter().filter(is_new).collect()
 }
 
 fn symbols<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Symbols>, D::Error> {
@@ -201,13 +229,15 @@ fn choose(flags: AddressFlags, file: &File) -> anyhow::Result<Option<ChosenProfi
             Some(profile.clone())
         }
     };
-    let is_told = flags.head.is_some() || flags.datasets.is_some() || flags.inference.is_some();
+    let heads = flags.heads.iter().flat_map(|text| text.split(',')).map(str::trim);
+    let heads: Vec<String> = heads.filter(|it| !it.is_empty()).map(str::to_owned).collect();
+    let is_told = !heads.is_empty() || flags.datasets.is_some() || flags.inference.is_some();
     if base.is_none() && !is_told {
         return Ok(None);
     }
     let base = base.unwrap_or_default();
     let profile = Profile {
-        head: flags.head.or(base.head),
+        heads: if heads.is_empty() { base.heads } else { unique(heads) },
         datasets: flags.datasets.or(base.datasets),
         inference: flags.inference.or(base.inference),
     };
@@ -217,8 +247,8 @@ fn choose(flags: AddressFlags, file: &File) -> anyhow::Result<Option<ChosenProfi
 impl AddressFlags {
     /// Whether they tell of anything.
     const fn is_any(&self) -> bool {
-        let Self { head, datasets, inference, profile } = self;
-        head.is_some() || datasets.is_some() || inference.is_some() || profile.is_some()
+        let Self { heads, datasets, inference, profile } = self;
+        !heads.is_empty() || datasets.is_some() || inference.is_some() || profile.is_some()
     }
 }
 
@@ -285,11 +315,29 @@ mod tests {
 
     #[test]
     fn a_flag_wins_over_the_profile() {
-        let flags = AddressFlags { head: Some("http://flag".into()), ..Default::default() };
+        let flags = AddressFlags { heads: vec!["http://flag".into()], ..Default::default() };
         let ChosenProfile { name, profile } = choose(flags, &file()).unwrap().unwrap();
         assert_eq!(name.as_deref(), Some("home"));
-        assert_eq!(profile.head.as_deref(), Some("http://flag"));
+        assert_eq!(profile.heads, ["http://flag"]);
         assert_eq!(profile.datasets.as_deref(), Some("http://home:2/api"));
+    }
+
+    #[test]
+    fn several_heads_are_a_list_or_stand_between_commas() {
+        let text =
+            "profile = \"a\"\n[profiles.a]\nhead = [\"http://a\", \"http://b\", \"http://a/\"]";
+        let file: File = toml::from_str(text).unwrap();
+        let heads = |flags: &[&str]| {
+            let heads = flags.iter().map(|&flag| flag.to_owned()).collect();
+            let flags = AddressFlags { heads, ..Default::default() };
+            choose(flags, &file).unwrap().unwrap().profile.heads
+        };
+        assert_eq!(heads(&[]), ["http://a", "http://b"], "each once");
+        assert_eq!(heads(&[""]), heads(&[]), "an empty variable names none");
+        assert_eq!(
+            heads(&["http://c, http://d", "http://e"]),
+            ["http://c", "http://d", "http://e"]
+        );
     }
 
     #[track_caller]
@@ -311,6 +359,14 @@ mod tests {
         check_fault(
             "[profiles.a]\nhead = \"nowhere\"",
             &["config.toml:2: `nowhere` is no address"],
+        );
+        check_fault(
+            "[profiles.a]\nhead = [\"http://a\", \"b\"]",
+            &["config.toml:2: `b` is no address"],
+        );
+        check_fault(
+            "[profiles.a]\nhead = 3",
+            &["config.toml:2: an address or a list of addresses"],
         );
         check_fault("[profiles.a\n", &["config.toml:1: "]);
         for unfit in ["http://", "ftp://a", "http://:80", "http://a b"] {

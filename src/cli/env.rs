@@ -10,9 +10,10 @@ use crate::cli::output;
 /// # Errors
 /// If none runs.
 pub(crate) fn print() -> anyhow::Result<()> {
-    let Addresses { head, datasets, inference, api_key, .. } = find_running()
+    let Addresses { heads, datasets, inference, api_key, .. } = find_running()
         .context("find a local stack that runs: start one with `triptych up` or `triptych`")?;
     let key = api_key.map(|key| key.reveal().to_owned());
+    let head = heads.into_iter().next();
     let variables =
         [("HEAD", head), ("DATASETS", datasets), ("INFERENCE", inference), ("KEY", key)];
     // No value has a quote: addresses are of this program's own making.

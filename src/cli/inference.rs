@@ -222,7 +222,9 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     if let Some(accounts) = accounts {
         close_sign_up(&accounts).await?;
     }
-    let head = Transport::new(&command.head, None).context("use --head")?;
+    // The environment may name several, for the screen.
+    let head = command.head.split(',').next().unwrap_or_default();
+    let head = Transport::new(head, None).context("use --head")?;
     let head = head.with_token(config::head_token()?);
     let key = match &command.key.key_file {
         Some(path) => Some(key_of(path)?),

@@ -39,8 +39,8 @@ impl Keeper {
 
 /// Where a profile's services are, without a key.
 pub(crate) fn addresses(profile: Profile) -> Addresses {
-    let Profile { head, datasets, inference } = profile;
-    Addresses { head, datasets, inference, ..Addresses::default() }
+    let Profile { heads, datasets, inference } = profile;
+    Addresses { heads, datasets, inference, ..Addresses::default() }
 }
 
 /// The profiles as the screen lists them.

@@ -54,9 +54,9 @@ impl Services {
         };
         if chosen.is_none()
             && key.is_none()
-            && let Some(Addresses { head, datasets, inference, api_key, .. }) = find_running()
+            && let Some(Addresses { heads, datasets, inference, api_key, .. }) = find_running()
         {
-            return Ok(Self { profile: Profile { head, datasets, inference }, key: api_key });
+            return Ok(Self { profile: Profile { heads, datasets, inference }, key: api_key });
         }
         Ok(Self { profile: chosen.map(|chosen| chosen.profile).unwrap_or_default(), key })
     }

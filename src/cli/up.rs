@@ -146,9 +146,10 @@ fn log_restart(name: &str, happened: Supervised) {
 /// Prints where the stack answers. Scripts rely on the members of its JSON.
 fn announce(ready: &LocalReady, command: &UpCommand) -> anyhow::Result<()> {
     let LocalReady { addresses, nodes, functions, .. } = ready;
-    let Addresses { head, datasets, inference, .. } = addresses;
-    let [head, datasets, inference] =
-        [head, datasets, inference].map(|address| address.as_deref().unwrap_or_default());
+    let Addresses { heads, datasets, inference, .. } = addresses;
+    let head = heads.first().map_or("", String::as_str);
+    let [datasets, inference] =
+        [datasets, inference].map(|address| address.as_deref().unwrap_or_default());
     let api_key = addresses.api_key.as_ref().map(ApiKey::reveal).unwrap_or_default();
     if command.json {
         let node = |node: &LocalNode| {

@@ -19,8 +19,8 @@ pub use self::fields::Fields;
 /// Where the three services are, and the key that opens two of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Addresses {
-    /// The head of a cluster, such as `http://127.0.0.1:8080`.
-    pub head: Option<String>,
+    /// The heads of a cluster, such as `http://127.0.0.1:8080`; most have one.
+    pub heads: Vec<String>,
     /// The dataset service, such as `http://127.0.0.1:8081/api`.
     pub datasets: Option<String>,
     /// The inference service, such as `http://127.0.0.1:8082`.

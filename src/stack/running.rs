@@ -35,7 +35,7 @@ fn read(folder: &Path) -> Option<Addresses> {
     let record: Value = serde_json::from_str(&text).ok()?;
     let member = |name: &str| record[name].as_str().map(str::to_owned);
     let addresses = Addresses {
-        head: member("head"),
+        heads: member("head").into_iter().collect(),
         datasets: member("datasets"),
         inference: member("inference"),
         api_key: Some(member("api_key")?.parse().ok()?),
@@ -50,10 +50,9 @@ fn read(folder: &Path) -> Option<Addresses> {
 /// # Errors
 /// If the file cannot be written.
 pub(crate) fn write(folder: &Path, addresses: &Addresses) -> anyhow::Result<()> {
-    let Addresses { head, datasets, inference, api_key, .. } = addresses;
+    let Addresses { heads, datasets, inference, api_key, .. } = addresses;
     let api_key = api_key.as_ref().map(ApiKey::reveal);
-    let record =
-        json!({"head": head, "datasets": datasets, "inference": inference, "api_key": api_key});
+    let record = json!({"head": heads.first(), "datasets": datasets, "inference": inference, "api_key": api_key});
     let path = folder.join(FILE_NAME);
     let written = write_atomic(&path, format!("{record}\n").as_bytes(), FileMode::Private);
     written.with_context(|| format!("write {}", path.display()))
@@ -79,7 +78,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let claim = StackClaim::acquire(Some(folder.path().to_owned())).unwrap();
         let addresses = Addresses {
-            head: Some("http://127.0.0.1:1".to_owned()),
+            heads: vec!["http://127.0.0.1:1".to_owned()],
             datasets: Some("http://127.0.0.1:2/api".to_owned()),
             inference: Some("http://127.0.0.1:3".to_owned()),
             api_key: Some(ApiKey::from_random([7; 12])),

@@ -245,7 +245,7 @@ impl Starter<'_> {
         let inference_url = base(inference.wait_for(|facts| facts.address.clone()).await?);
         processes.push(inference);
         let addresses = Addresses {
-            head: Some(head_url),
+            heads: vec![head_url],
             datasets: Some(datasets_url),
             inference: Some(inference_url),
             api_key: Some(api_key),

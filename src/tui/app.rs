@@ -19,9 +19,14 @@ use crate::{
         data,
         execute::update::{output, runs},
         inference, overview,
-        update::{PROCESS_SCREENS, connect, health, load_nodes, show},
+        update::{PROCESS_SCREENS, connect, health, load_nodes_of, show},
     },
-    state::{Dirty, State, loadable::Failure, services::Service, session, stack},
+    state::{
+        Dirty, State,
+        loadable::Failure,
+        services::{HeadId, Service},
+        session, stack,
+    },
 };
 
 /// How long a second `^C` is waited for.
@@ -68,6 +73,9 @@ pub(crate) fn start(state: &mut State, start: Start) -> Vec<Effect> {
 
 /// The reducer: changes the state for `event` and returns the effects to perform.
 pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
+    if head_of(&event).is_some_and(|head| !state.services.is_current(head)) {
+        return settle(state);
+    }
     let dirty = urgency(state, &event);
     state.mark_dirty(dirty);
     match event {
@@ -86,18 +94,18 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
             let screens = if state.stack.has_processes() { &[] } else { PROCESS_SCREENS };
             state.notify_failure_unless_on(screens, &failure);
         }
-        Event::Nodes(result, latency) => nodes::on(state, result, latency),
+        Event::Nodes(head, result, latency) => nodes::on(state, head, result, latency),
         Event::Probed { service, answer, latency } => {
             health::on_probe(state, service, answer.as_ref(), latency);
         }
-        Event::Functions(result) => runs::on_functions(state, result),
+        Event::Functions(head, result) => runs::on_functions(state, head, result),
         Event::RunAccepted(id, request_id) => state.runs.set_request_id(id, request_id),
         Event::RunUnreachable(id, trouble) => runs::on_unreachable(state, id, trouble),
         Event::RunReport(id, body) => state.runs.add_report(id, &body),
-        Event::Cluster(news) => runs::on_cluster(state, news),
-        Event::NodeChanged(result) => operator::on_changed(state, result),
-        Event::GroupChanged(outcome) => operator::on_group_changed(state, outcome),
-        Event::FunctionAdded(result) => runs::on_function_added(state, result),
+        Event::Cluster(head, news) => runs::on_cluster(state, head, news),
+        Event::NodeChanged(head, result) => operator::on_changed(state, head, result),
+        Event::GroupChanged(head, outcome) => operator::on_group_changed(state, head, outcome),
+        Event::FunctionAdded(head, result) => runs::on_function_added(state, head, result),
         Event::Presets(list) => state.execute.presets = list,
         Event::Usage(usage) => state.stack.measured(usage),
         Event::Paged(Ok(())) => {}
@@ -109,6 +117,21 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Inference(event) => inference::update::answers::on(state, event),
     }
     settle(state)
+}
+
+/// The head that `event` is of.
+const fn head_of(event: &Event) -> Option<HeadId> {
+    match event {
+        Event::Nodes(head, ..)
+        | Event::NodeChanged(head, _)
+        | Event::GroupChanged(head, _)
+        | Event::Functions(head, _)
+        | Event::Cluster(head, _)
+        | Event::FunctionAdded(head, _)
+        | Event::TimerDue(Timer::Nodes(head))
+        | Event::Probed { service: Service::Head(head), .. } => Some(*head),
+        _ => None,
+    }
 }
 
 /// How urgent a redraw after `event` is.
@@ -124,10 +147,10 @@ fn urgency(state: &State, event: &Event) -> Dirty {
             Dirty::Clean
         }
         Event::Usage(_) if state.screen != Screen::Cluster => Dirty::Clean,
-        Event::Cluster(news) => runs::urgency(state, news),
+        Event::Cluster(_, news) => runs::urgency(state, news),
         Event::TimerDue(Timer::Age) => Dirty::Age,
         Event::TimerDue(Timer::Interrupt | Timer::Notice) => Dirty::Data,
-        Event::TimerDue(_) | Event::Nodes(Ok(_), _) => Dirty::Poll,
+        Event::TimerDue(_) | Event::Nodes(_, Ok(_), _) => Dirty::Poll,
         Event::Data(DataEvent::Rows { query, .. }) if !state.data.is_charted(query.dataset) => {
             Dirty::Poll
         }
@@ -155,6 +178,7 @@ fn settle(state: &mut State) -> Vec<Effect> {
         }
     }
     session::select(state);
+    runs::choose_head(state);
     state.effects.append(&mut state.data.effects);
     state.effects.append(&mut state.inference.effects);
     let is_close = |effect: &Effect| matches!(effect, Effect::CloseStream { .. });
@@ -271,7 +295,7 @@ fn wheel(state: &mut State, target: Target, rows: i32) {
 fn on_timer(state: &mut State, timer: Timer) {
     let now = state.now;
     match timer {
-        Timer::Nodes => load_nodes(state),
+        Timer::Nodes(head) => load_nodes_of(state, head),
         Timer::Probe => health::probe(state),
         Timer::Interrupt => state.is_interrupted = false,
         // Ages are drawn, and notices looked at, after each event, these too.

@@ -27,15 +27,23 @@ use crate::{
     event::{Effect, Event},
     local::{Addresses, LocalEvent, LocalStack},
     profiles::Profiles,
-    state::{loadable::Failure, runs::RunId},
+    state::{loadable::Failure, runs::RunId, services::HeadId},
 };
 
 /// Clients of the services whose addresses are known.
 #[derive(Debug, Clone, Default)]
 struct Clients {
-    head: Option<Functions>,
+    /// By [`HeadId::idx`]; none for an address that cannot be used.
+    heads: Vec<Option<Functions>>,
     datasets: Option<Datasets>,
     inference: Option<Inference>,
+}
+
+impl Clients {
+    /// The client of `head`. Effects are of the connection in use: its place says which it is.
+    fn head(&self, head: HeadId) -> Option<Functions> {
+        self.heads.get(head.idx)?.clone()
+    }
 }
 
 /// Performs effects, each in a task of its own.
@@ -103,12 +111,12 @@ impl Runner {
                 let call = profiles::forget(self.profiles.clone(), name);
                 self.call("key", call);
             }
-            Effect::Cancel(id, request_id) => self.cancel(id, request_id),
+            Effect::Cancel(id, at_head) => self.cancel(id, at_head),
             Effect::Save { path, text, what } => self.report("save", async move {
                 let saved = export::save(&path, &text).await;
                 Some(saved.map_or_else(Event::Failed, |()| Event::Saved(path, what)))
             }),
-            Effect::Probe => self.probe(),
+            Effect::Probe(heads) => self.probe(heads),
             effect => return Some(effect),
         }
         None
@@ -141,24 +149,30 @@ impl Runner {
         self.calls.stop();
         self.calls = Group::default();
         self.running.clear();
-        let Addresses { head, datasets, inference, api_key, head_token } = addresses;
-        let open = |address: &Option<String>, key: Option<ApiKey>, what: &str| {
-            let transport = Transport::new(address.as_ref()?, key);
+        let Addresses { heads, datasets, inference, api_key, head_token } = addresses;
+        let open = |address: &str, key: Option<ApiKey>, what: &str| {
+            let transport = Transport::new(address, key);
             transport.map_err(|error| tracing::warn!(%error, "failed to use the {what}")).ok()
         };
         // A service gets its own secret alone.
-        let head = open(head, None, "head").map(|head| head.with_token(head_token.clone()));
+        let head = |address: &String| {
+            let head = open(address, None, "head")?.with_token(head_token.clone());
+            Some(Functions::new(head))
+        };
+        let with_key =
+            |address: &Option<String>, what| open(address.as_ref()?, api_key.clone(), what);
         self.clients = Clients {
-            head: head.map(Functions::new),
-            datasets: open(datasets, api_key.clone(), "dataset service").map(Datasets::new),
-            inference: open(inference, api_key.clone(), "inference service").map(Inference::new),
+            heads: heads.iter().map(head).collect(),
+            datasets: with_key(datasets, "dataset service").map(Datasets::new),
+            inference: with_key(inference, "inference service").map(Inference::new),
         };
     }
 
-    /// Stops waiting for a run, and asks the head to end it.
-    fn cancel(&mut self, id: RunId, request_id: Option<String>) {
+    /// Stops waiting for a run, and asks its head to end it.
+    fn cancel(&mut self, id: RunId, at_head: Option<(HeadId, String)>) {
         self.drop_call(&format!("run {}", id.0));
-        if let (Some(head), Some(request_id)) = (self.clients.head.clone(), request_id) {
+        let Some((head, request_id)) = at_head else { return };
+        if let Some(head) = self.clients.head(head) {
             self.calls.spawn("cancel a run", async move {
                 if let Err(error) = head.cancel(&request_id).await {
                     tracing::warn!(%error, "failed to cancel run {request_id}; it continues on the head");

@@ -42,7 +42,7 @@ use crate::{
         loadable::Failure,
         nodes::{GroupChange, NodeChange},
         runs::{Input, RunId},
-        services::Service,
+        services::{HeadId, Service},
     },
 };
 
@@ -72,11 +72,11 @@ pub(crate) enum Event {
     /// The local stack could not be started.
     LocalFailed(Failure),
     /// The answer to [`Effect::LoadNodes`], and how long it took.
-    Nodes(Result<Vec<NodeBody>, Failure>, Duration),
+    Nodes(HeadId, Result<Vec<NodeBody>, Failure>, Duration),
     /// The answer to [`Effect::ChangeNode`].
-    NodeChanged(Result<NodeDetail, Failure>),
+    NodeChanged(HeadId, Result<NodeDetail, Failure>),
     /// The same where the nodes of a group were to be changed.
-    GroupChanged(GroupChange),
+    GroupChanged(HeadId, GroupChange),
     /// The answer to [`Effect::Probe`], one for each service whose address is known.
     Probed {
         service: Service,
@@ -87,7 +87,7 @@ pub(crate) enum Event {
         latency: Duration,
     },
     /// The answer to [`Effect::LoadFunctions`].
-    Functions(Result<Vec<FunctionBody>, Failure>),
+    Functions(HeadId, Result<Vec<FunctionBody>, Failure>),
     /// The head accepted a run under this request id.
     RunAccepted(RunId, String),
     /// The head became unreachable during a run, or is reachable again (none).
@@ -99,9 +99,9 @@ pub(crate) enum Event {
     /// Handles an event of a profile.
     Profile(ProfileEvent),
     /// Something happened in the head's cluster.
-    Cluster(HeadEvent),
+    Cluster(HeadId, HeadEvent),
     /// The answer to [`Effect::AddFunction`].
-    FunctionAdded(Result<FunctionBody, Failure>),
+    FunctionAdded(HeadId, Result<FunctionBody, Failure>),
     /// The answer to [`Effect::LoadPresets`].
     Presets(BTreeMap<String, Preset>),
     /// The answer to [`Effect::LoadUsage`]: what each local process uses.
@@ -152,6 +152,8 @@ pub(crate) type BundleEvent = StreamEvent<Box<LatestBundle>>;
 /// A run, as it is to be sent.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RunOrder {
+    /// The head that runs it. No other is asked, whatever happens to this one.
+    pub(crate) head: HeadId,
     /// The request; standard input from a file or a dataset is filled in later.
     pub(crate) request: ExecuteRequest,
     /// The source of standard input.
@@ -261,22 +263,22 @@ pub(crate) enum Effect {
     KeepKey { profile: String, addresses: Addresses, key: ApiKey },
     /// Forgets the key of a profile.
     ForgetKey(String),
-    /// Asks each service whether it serves.
-    Probe,
+    /// Asks these heads and each other service whether they serve.
+    Probe(Vec<HeadId>),
     /// Lists the head's nodes.
-    LoadNodes,
+    LoadNodes(HeadId),
     /// Changes what the head's operator decided of a node.
-    ChangeNode(NodeChange),
+    ChangeNode(HeadId, NodeChange),
     /// Lists the head's functions.
-    LoadFunctions,
+    LoadFunctions(HeadId),
     /// Follows what happens in the head's cluster.
-    FollowCluster,
+    FollowCluster(HeadId),
     /// Runs a function.
     Execute(RunId, Box<RunOrder>),
-    /// Cancels a run, at the head too if its request id is known.
-    Cancel(RunId, Option<String>),
+    /// Cancels a run, at its head too if its request id is known.
+    Cancel(RunId, Option<(HeadId, String)>),
     /// Gives the head a module of this machine.
-    AddFunction { path: String },
+    AddFunction { head: HeadId, path: String },
     /// Reads the presets.
     LoadPresets,
     /// Writes the presets.
@@ -364,7 +366,7 @@ pub(crate) enum Effect {
     Quit,
 }
 
-/// The purpose of a timer. There is one of each.
+/// The purpose of a timer. There is one timer of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Timer {
     /// The next frame for the sake of ages, which nothing else asks for.
@@ -372,7 +374,7 @@ pub(crate) enum Timer {
     /// The next probe of the services.
     Probe,
     /// The next look at the head's nodes.
-    Nodes,
+    Nodes(HeadId),
     /// The next look at the list of datasets.
     Datasets,
     /// The next look at the chart's rows, where no stream brings them.

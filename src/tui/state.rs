@@ -22,8 +22,16 @@ use model::timestamp::Timestamp;
 use wire::inference::TopicSummary;
 
 use self::{
-    field::Field, layout::Layout, loadable::Failure, nodes::Nodes, notices::Notices,
-    profiles::Profiles, runs::Runs, services::Services, session::SavedSelection, stack::Stack,
+    field::Field,
+    layout::Layout,
+    loadable::Failure,
+    nodes::Nodes,
+    notices::Notices,
+    profiles::Profiles,
+    runs::Runs,
+    services::{Service, Services},
+    session::SavedSelection,
+    stack::Stack,
 };
 use crate::{
     event::Effect,
@@ -256,6 +264,11 @@ impl State {
         }
     }
 
+    /// The address of the head that the form's run goes to.
+    pub(crate) fn form_head(&self) -> Option<&str> {
+        self.services.address(Service::Head(self.execute.head?))
+    }
+
     /// The shared state that the Cluster and the Execute screen read.
     pub(crate) fn cluster_context(&self) -> ClusterContext<'_> {
         ClusterContext {
@@ -302,13 +315,15 @@ impl State {
             || self.is_key_tried()
             || self.data.is_animated()
             || self.inference.is_animated()
-            || (self.screen == Screen::Cluster && self.nodes.listed.is_loading())
+            || (self.screen == Screen::Cluster && self.nodes.best_list().is_loading())
             || (self.screen == Screen::Overview && self.is_list_awaited())
     }
 
     fn is_list_awaited(&self) -> bool {
         let Self { nodes, data, inference, .. } = self;
-        nodes.listed.is_loading() || data.datasets.is_loading() || inference.topics.is_loading()
+        nodes.best_list().is_loading()
+            || data.datasets.is_loading()
+            || inference.topics.is_loading()
     }
 
     fn is_key_tried(&self) -> bool {

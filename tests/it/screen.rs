@@ -2,6 +2,7 @@
 
 mod data;
 mod ends;
+mod heads;
 mod health;
 mod kept;
 mod limited;

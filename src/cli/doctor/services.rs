@@ -55,8 +55,8 @@ async fn local_stack() -> Vec<Finding> {
     let what = "services";
     match find_running() {
         None => vec![Finding::ok(what, "none are named: `triptych` starts its own")],
-        Some(Addresses { head, datasets, inference, api_key, .. }) => {
-            let profile = Profile { head, datasets, inference };
+        Some(Addresses { heads, datasets, inference, api_key, .. }) => {
+            let profile = Profile { heads, datasets, inference };
             of_profile("local stack", profile, api_key).await
         }
     }
@@ -80,15 +80,14 @@ async fn all(profiles: BTreeMap<String, Profile>, given: Option<ApiKey>) -> Vec<
 }
 
 async fn of_profile(name: &str, profile: Profile, key: Option<ApiKey>) -> Vec<Finding> {
-    let Profile { head, datasets, inference } = profile;
-    let services = [
-        ("head", head, "name the head's token in TRIPTYCH_REST_TOKEN"),
-        ("datasets", datasets, KEY_ADVICE),
-        ("inference", inference, KEY_ADVICE),
-    ];
-    let checks = services.into_iter().filter_map(|(service, address, advice)| {
-        let (address, key) = (address?, key.clone());
-        Some(async move {
+    let Profile { heads, datasets, inference } = profile;
+    let head = |address| ("head", address, "name the head's token in TRIPTYCH_REST_TOKEN");
+    let datasets = datasets.map(|address| ("datasets", address, KEY_ADVICE));
+    let inference = inference.map(|address| ("inference", address, KEY_ADVICE));
+    let services = heads.into_iter().map(head).chain(datasets).chain(inference);
+    let checks = services.map(|(service, address, advice)| {
+        let key = key.clone();
+        async move {
             let what = format!("{service} of {name} at {}", redact_address(&address));
             let asked = async {
                 let transport = Transport::new(&address, key)?;
@@ -104,7 +103,7 @@ async fn of_profile(name: &str, profile: Profile, key: Option<ApiKey>) -> Vec<Fi
                 let next = if is_refused { advice } else { error.next_step() };
                 Finding::wrong(what, format!("cannot {}", chain(&error)), next)
             })
-        })
+        }
     });
     join_all(checks).await
 }

@@ -102,10 +102,11 @@ impl HeadFlags {
         let head = self.head.map_or_else(|| config::variable(HEAD_VARIABLE), |it| Ok(Some(it)))?;
         let profile =
             self.profile.map_or_else(|| config::variable(PROFILE_VARIABLE), |it| Ok(Some(it)))?;
-        let flags = AddressFlags { head, profile, ..AddressFlags::default() };
+        let flags =
+            AddressFlags { heads: head.into_iter().collect(), profile, ..AddressFlags::default() };
         match config::profile(flags)? {
-            None => Ok(find_running().and_then(|stack| stack.head)),
-            Some(profile) => Ok(profile.head),
+            None => Ok(find_running().and_then(|stack| stack.heads.into_iter().next())),
+            Some(profile) => Ok(profile.heads.into_iter().next()),
         }
     }
 }

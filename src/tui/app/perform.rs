@@ -198,9 +198,10 @@ fn interrupt(state: &mut State) {
     let waiting: Vec<RunId> =
         state.runs.iter().filter(|run| run.is_waiting()).map(|run| run.id).collect();
     for id in waiting {
-        let request_id = state.runs.get(id).and_then(|run| run.request_id.clone());
+        let run = state.runs.get(id);
+        let at_head = run.and_then(|run| Some((run.head.id, run.request_id.clone()?)));
         state.runs.cancel(id, state.now);
-        state.effects.push(Effect::Cancel(id, request_id));
+        state.effects.push(Effect::Cancel(id, at_head));
     }
 }
 
@@ -208,17 +209,15 @@ fn refresh(state: &mut State) {
     let now = state.now;
     match state.screen {
         Screen::Cluster | Screen::Execute => {
-            state.nodes.listed.clear_error();
+            state.nodes.clear_errors();
             load_nodes(state);
-            if state.services.addresses.head.is_some() {
-                state.effects.push(Effect::LoadFunctions);
-            }
+            state.effects.extend(state.execute.head.map(Effect::LoadFunctions));
         }
         Screen::Data => state.data.act(Action::Refresh, now),
         Screen::Inference => state.inference.act(Action::Refresh, now),
         Screen::Logs => {}
         Screen::Overview => {
-            state.nodes.listed.clear_error();
+            state.nodes.clear_errors();
             state.inference.topics.clear_error();
             load_nodes(state);
             overview::update::load_topics(state);

@@ -36,7 +36,9 @@ fn a_ready_stack_is_connected_and_announced() {
     screen.take(Event::Local(LocalEvent::Ready(ready.clone())));
     let asked = screen.take_effects();
     assert_eq!(asked[0], Effect::Connect(ready.addresses));
-    for effect in [Effect::LoadNodes, Effect::LoadFunctions, Effect::LoadTopics] {
+    for effect in
+        [Effect::LoadNodes(screen.head()), Effect::LoadFunctions(screen.head()), Effect::LoadTopics]
+    {
         assert!(asked.contains(&effect), "{effect:?} in {asked:?}");
     }
     assert!(asked.contains(&Effect::LoadDatasets(DatasetSearch::ALL)));
@@ -82,9 +84,10 @@ fn the_overview_lists_topics_again_once_a_minute() {
 fn the_named_head_differs_from_the_nodes_it_lists() {
     use crate::state::nodes::Origin;
     let mut state = State::default();
-    let head = Some("http://10.0.0.1:8080".to_owned());
-    start(&mut state, Start::Connect(Addresses { head, ..Addresses::default() }));
-    update(&mut state, Event::Nodes(Ok(crate::harness::nodes()), Duration::ZERO));
+    let heads = vec!["http://10.0.0.1:8080".to_owned()];
+    start(&mut state, Start::Connect(Addresses { heads, ..Addresses::default() }));
+    let head = state.services.heads().next().unwrap();
+    update(&mut state, Event::Nodes(head, Ok(crate::harness::nodes()), Duration::ZERO));
     let origins = state.nodes.all(&state.stack).into_iter().map(|node| node.origin);
     let listed = Origin::Listed;
     assert_eq!(origins.collect::<Vec<_>>(), [Origin::Typed, listed, listed, listed]);
@@ -94,7 +97,7 @@ fn the_named_head_differs_from_the_nodes_it_lists() {
 fn a_profile_needs_no_local_stack() {
     let mut state = State::default();
     let addresses =
-        Addresses { head: Some("http://10.0.0.1:8080".to_owned()), ..Addresses::default() };
+        Addresses { heads: vec!["http://10.0.0.1:8080".to_owned()], ..Addresses::default() };
     let effects = start(&mut state, Start::Connect(addresses.clone()));
     assert!(effects.contains(&Effect::Connect(addresses)));
     assert!(!effects.contains(&Effect::StartLocal));
@@ -104,15 +107,17 @@ fn a_profile_needs_no_local_stack() {
 #[test]
 fn nodes_are_polled_every_two_seconds_while_in_view() {
     let mut screen = Harness::ready(160, 45);
-    assert!(screen.effects.contains(&Effect::SetTimer(Timer::Nodes, NODES_EVERY)));
+    assert!(screen.effects.contains(&Effect::SetTimer(Timer::Nodes(screen.head()), NODES_EVERY)));
     screen.effects.clear();
-    screen.take(Event::TimerDue(Timer::Nodes));
-    assert_eq!(screen.take_effects(), [Effect::LoadNodes, Effect::LoadUsage]);
-    screen.take(Event::TimerDue(Timer::Nodes));
+    screen.take(Event::TimerDue(Timer::Nodes(screen.head())));
+    assert_eq!(screen.take_effects(), [Effect::LoadNodes(screen.head()), Effect::LoadUsage]);
+    screen.take(Event::TimerDue(Timer::Nodes(screen.head())));
     assert_eq!(screen.take_effects(), [], "one at a time");
     screen.press("5");
-    screen.take(Event::Nodes(Ok(crate::harness::nodes()), Duration::from_millis(3)));
-    assert!(screen.effects.contains(&Effect::SetTimer(Timer::Nodes, NODES_HIDDEN_EVERY)));
+    screen.take(Event::Nodes(screen.head(), Ok(crate::harness::nodes()), Duration::from_millis(3)));
+    assert!(
+        screen.effects.contains(&Effect::SetTimer(Timer::Nodes(screen.head()), NODES_HIDDEN_EVERY))
+    );
 }
 
 #[test]
@@ -273,7 +278,7 @@ fn a_selection_stays_with_its_node_when_the_list_changes() {
     let selected = screen.state.cluster.node.clone();
     let mut nodes = crate::harness::nodes();
     nodes.remove(1);
-    screen.take(Event::Nodes(Ok(nodes), Duration::ZERO));
+    screen.take(Event::Nodes(screen.head(), Ok(nodes), Duration::ZERO));
     assert_eq!(screen.state.cluster.node, selected);
     let known = screen.state.cluster_context();
     let shown = screen.state.cluster.nodes(known);
@@ -296,14 +301,14 @@ fn a_filter_is_typed_confirmed_and_cleared() {
 fn a_service_that_goes_down_is_reported_once_and_keeps_its_data() {
     let mut screen = Harness::ready(160, 45);
     screen.pass(Duration::from_mins(2));
-    screen.take(Event::Nodes(Err(failure()), Duration::ZERO));
+    screen.take(Event::Nodes(screen.head(), Err(failure()), Duration::ZERO));
     let shown = screen.text();
     assert!(shown.contains("failed to list the nodes"), "{shown}");
     assert!(shown.contains("stale 2m") && shown.contains("12D3KooWRv"), "{shown}");
     let n_lines = screen.state.logs.lines.len();
-    screen.take(Event::Nodes(Err(failure()), Duration::ZERO));
+    screen.take(Event::Nodes(screen.head(), Err(failure()), Duration::ZERO));
     assert_eq!(screen.state.logs.lines.len(), n_lines, "one line for each change");
-    screen.take(Event::Nodes(Ok(crate::harness::nodes()), Duration::from_millis(3)));
+    screen.take(Event::Nodes(screen.head(), Ok(crate::harness::nodes()), Duration::from_millis(3)));
     assert!(screen.text().contains("head is reachable again"));
 }
 
@@ -366,7 +371,7 @@ fn keys_are_drawn_before_answers() {
     screen.take(Event::TimerDue(Timer::Age));
     assert_eq!(screen.state.dirty, Dirty::Age);
     screen.take(Event::TimerDue(Timer::Rows));
-    screen.take(Event::Nodes(Ok(Vec::new()), Duration::ZERO));
+    screen.take(Event::Nodes(screen.head(), Ok(Vec::new()), Duration::ZERO));
     assert_eq!(screen.state.dirty, Dirty::Poll);
     screen.take(Event::LocalFailed(failure()));
     assert_eq!(screen.state.dirty, Dirty::Data);
@@ -439,9 +444,9 @@ fn polling_backs_off_from_a_head_that_is_down() {
     let mut waits = Vec::new();
     for _ in 0..6 {
         screen.effects.clear();
-        screen.take(Event::Nodes(Err(Failure::default()), Duration::ZERO));
+        screen.take(Event::Nodes(screen.head(), Err(Failure::default()), Duration::ZERO));
         waits.extend(screen.effects.iter().filter_map(|effect| match effect {
-            Effect::SetTimer(Timer::Nodes, wait) => Some(wait.as_secs()),
+            Effect::SetTimer(Timer::Nodes(_), wait) => Some(wait.as_secs()),
             _ => None,
         }));
     }

@@ -11,7 +11,7 @@ use crate::{
     event::Event,
     state::{
         loadable::Failure,
-        services::{PROBE_WITHIN, Service},
+        services::{HeadId, PROBE_WITHIN, Service},
     },
 };
 
@@ -41,7 +41,7 @@ pub(super) async fn probe(
     call: impl Future<Output = Result<(), ClientError>> + Send,
 ) -> Event {
     let what = match service {
-        Service::Head => "reach the head",
+        Service::Head(_) => "reach the head",
         Service::Data => "reach the dataset service",
         Service::Inference => "reach the inference service",
     };
@@ -65,12 +65,14 @@ pub(super) async fn forward<T>(
 }
 
 impl Runner {
-    /// Checks the health of each service whose address is known.
-    pub(super) fn probe(&mut self) {
-        let Clients { head, datasets, inference } = self.clients.clone();
-        if let Some(head) = head {
-            let call = probe(Service::Head, async move { head.health().await });
-            self.call("probe head", call);
+    /// Checks the health of `heads`, and of each other service whose address is known.
+    pub(super) fn probe(&mut self, heads: Vec<HeadId>) {
+        let Clients { datasets, inference, .. } = self.clients.clone();
+        for id in heads {
+            if let Some(head) = self.clients.head(id) {
+                let call = probe(Service::Head(id), async move { head.health().await });
+                self.call(format!("probe head {}", id.idx), call);
+            }
         }
         if let Some(datasets) = datasets {
             let call = probe(Service::Data, async move { datasets.health().await });

@@ -8,6 +8,7 @@ use task::{
     file::{FileMode, write_atomic},
 };
 use tokio::task::spawn_blocking;
+use wire::functions::FunctionBody;
 
 use super::{Runner, absent, failure};
 use crate::{
@@ -70,31 +71,23 @@ pub(super) async fn add_function(
     local: Option<Arc<dyn LocalStack>>,
     head: Option<Functions>,
     path: String,
-) -> Event {
+) -> Result<FunctionBody, Failure> {
     let what = format!("add {path}");
     let (Some(local), Some(head)) = (local, head) else {
-        return Event::FunctionAdded(Err(absent(&what)));
+        return Err(absent(&what));
     };
-    let Packed { name, function_id, method, car } = match local.pack(&path).await {
-        Ok(packed) => packed,
-        Err(error) => return Event::FunctionAdded(Err(describe(&error))),
-    };
+    let packed = local.pack(&path).await.map_err(|error| describe(&error))?;
+    let Packed { name, function_id, method, car } = packed;
     // A head that cannot list its functions gets the content in any case.
     let held = head.functions().await.unwrap_or_default();
     if let Some(function) = held.into_iter().find(|held| held.function_id == function_id) {
-        return Event::FunctionAdded(Ok(function));
+        return Ok(function);
     }
-    let added = head.upload(&name, &method, car).await.map_err(|error| failure(&what, &error));
-    Event::FunctionAdded(added.and_then(|function| {
-        if function.function_id == function_id {
-            return Ok(function);
-        }
-        Err(Failure::new(
-            what,
-            format!("the head computed another id, {}", function.function_id),
-            "",
-        ))
-    }))
+    let added = head.upload(&name, &method, car).await.map_err(|error| failure(&what, &error))?;
+    if added.function_id == function_id {
+        return Ok(added);
+    }
+    Err(Failure::new(what, format!("the head computed another id, {}", added.function_id), ""))
 }
 
 fn describe(error: &LocalError) -> Failure {

@@ -48,7 +48,7 @@ pub(super) async fn execute(
     order: Box<RunOrder>,
     events: mpsc::Sender<Event>,
 ) -> Event {
-    let result = match clients.head {
+    let result = match clients.head(order.head) {
         Some(head) => send_order(&head, clients.datasets, id, *order, &events).await,
         None => Err(absent("run the function")),
     };
@@ -63,7 +63,7 @@ async fn send_order(
     order: RunOrder,
     events: &mpsc::Sender<Event>,
 ) -> Result<ExecuteResponse, Failure> {
-    let RunOrder { mut request, input, is_followed } = order;
+    let RunOrder { mut request, input, is_followed, .. } = order;
     match input {
         Input::Typed => {}
         Input::File(path) => request.config.stdin = Some(read_file(&path).await?),

@@ -10,7 +10,7 @@ use super::*;
 use crate::{
     event::{RunOrder, Timer},
     local::{LocalError, NodeWish, Packed, Usage},
-    state::runs::Input,
+    state::{runs::Input, services::HeadId},
 };
 
 /// A deadline for what takes milliseconds.
@@ -80,7 +80,7 @@ impl Rig {
 
 fn order() -> RunOrder {
     let request = wire::functions::ExecuteRequest::default();
-    RunOrder { request, input: Input::Typed, is_followed: true }
+    RunOrder { head: HeadId::default(), request, input: Input::Typed, is_followed: true }
 }
 
 /// An address on which nothing listens.
@@ -92,8 +92,8 @@ async fn closed_address() -> String {
 #[tokio::test]
 async fn a_call_without_an_address_fails_with_a_reason() {
     let mut rig = rig(None);
-    assert_eq!(rig.runner.perform(Effect::LoadNodes), None);
-    let Event::Nodes(Err(failure), _) = rig.next().await else { panic!("nodes") };
+    assert_eq!(rig.runner.perform(Effect::LoadNodes(HeadId::default())), None);
+    let Event::Nodes(_, Err(failure), _) = rig.next().await else { panic!("nodes") };
     assert_eq!(failure.what, "list the nodes");
     assert!(failure.why.contains("no address"), "{}", failure.why);
 }
@@ -102,7 +102,7 @@ async fn a_call_without_an_address_fails_with_a_reason() {
 async fn a_refused_call_names_the_address_and_the_cause() {
     let mut rig = rig(None);
     let head = closed_address().await;
-    let addresses = Addresses { head: Some(head.clone()), ..Addresses::default() };
+    let addresses = Addresses { heads: vec![head.clone()], ..Addresses::default() };
     rig.runner.perform(Effect::Connect(addresses));
     rig.runner.perform(Effect::Execute(RunId(7), Box::new(order())));
     let Event::Executed(RunId(7), Err(failure)) = rig.next().await else { panic!("a run") };
@@ -115,7 +115,7 @@ async fn a_head_gets_its_token_and_not_the_key_of_other_services() {
     let mut rig = rig(None);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     rig.runner.perform(Effect::Connect(Addresses {
-        head: Some(format!("http://{}", listener.local_addr().unwrap())),
+        heads: vec![format!("http://{}", listener.local_addr().unwrap())],
         api_key: Some("UP-0123456789abcdef01234567".parse().unwrap()),
         head_token: Some("correct-horse".parse().unwrap()),
         ..Addresses::default()
@@ -133,12 +133,35 @@ async fn a_head_gets_its_token_and_not_the_key_of_other_services() {
 }
 
 #[tokio::test]
+async fn a_head_that_stalls_delays_no_other() {
+    let mut rig = rig(None);
+    let stalled = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let prompt = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let heads = [&stalled, &prompt].map(|it| format!("http://{}", it.local_addr().unwrap()));
+    rig.runner.perform(Effect::Connect(Addresses { heads: heads.into(), ..Addresses::default() }));
+    let ids = [0, 1].map(|idx| HeadId { idx, generation: 1 });
+    for id in ids {
+        rig.runner.perform(Effect::LoadNodes(id));
+    }
+    let (mut stream, _) = timeout(SOON, prompt.accept()).await.unwrap().unwrap();
+    let body = r#"{"nodes": []}"#;
+    let length = body.len();
+    let reply = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
+    stream.write_all(reply.as_bytes()).await.unwrap();
+    let Event::Nodes(id, Ok(nodes), _) = rig.next().await else { panic!("nodes") };
+    assert_eq!((id, nodes), (ids[1], Vec::new()));
+    assert!(rig.inbox.try_recv().is_err(), "the other still waits");
+    rig.runner.shutdown().await;
+}
+
+#[tokio::test]
 async fn content_that_the_head_holds_is_not_uploaded_again() {
     let mut rig = rig(Some(Arc::new(Broken)));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let head = format!("http://{}", listener.local_addr().unwrap());
-    rig.runner.perform(Effect::Connect(Addresses { head: Some(head), ..Addresses::default() }));
-    rig.runner.perform(Effect::AddFunction { path: "copy.wasm".to_owned() });
+    rig.runner.perform(Effect::Connect(Addresses { heads: vec![head], ..Addresses::default() }));
+    rig.runner
+        .perform(Effect::AddFunction { head: HeadId::default(), path: "copy.wasm".to_owned() });
     let (mut stream, _) = timeout(SOON, listener.accept()).await.unwrap().unwrap();
     let (reader, mut writer) = stream.split();
     let mut lines = BufReader::new(reader).lines();
@@ -150,7 +173,7 @@ async fn content_that_the_head_holds_is_not_uploaded_again() {
     let length = body.len();
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
     writer.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
-    let Event::FunctionAdded(Ok(function)) = rig.next().await else { panic!("a function") };
+    let Event::FunctionAdded(_, Ok(function)) = rig.next().await else { panic!("a function") };
     assert_eq!((&*function.name, &*function.method), ("hello", "hello.wasm"));
 }
 
@@ -159,7 +182,7 @@ async fn a_cancelled_run_is_never_answered() {
     let mut rig = rig(None);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let head = format!("http://{}", listener.local_addr().unwrap());
-    rig.runner.perform(Effect::Connect(Addresses { head: Some(head), ..Addresses::default() }));
+    rig.runner.perform(Effect::Connect(Addresses { heads: vec![head], ..Addresses::default() }));
     rig.runner.perform(Effect::Execute(RunId(1), Box::new(order())));
     rig.runner.perform(Effect::Cancel(RunId(1), None));
     timeout(SOON, rig.runner.shutdown()).await.expect("every call to be gone");
@@ -185,6 +208,6 @@ async fn requests_to_the_terminal_are_returned() {
     assert_eq!(rig.runner.perform(Effect::Quit), Some(Effect::Quit));
     assert_eq!(rig.runner.perform(Effect::Redraw), Some(Effect::Redraw));
     let wait = Duration::from_secs(1);
-    assert_eq!(rig.runner.perform(Effect::SetTimer(Timer::Nodes, wait)), None);
+    assert_eq!(rig.runner.perform(Effect::SetTimer(Timer::Nodes(HeadId::default()), wait)), None);
     assert!(rig.runner.timers.next().is_some());
 }

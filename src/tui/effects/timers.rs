@@ -37,18 +37,19 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::state::services::HeadId;
 
     #[tokio::test(start_paused = true)]
     async fn a_timer_fires_once_at_the_time_it_was_last_set_to() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut timers = Timers::default();
-        timers.set(Timer::Nodes, at(1));
+        timers.set(Timer::Nodes(HeadId::default()), at(1));
         timers.set(Timer::Age, at(2));
-        timers.set(Timer::Nodes, at(3));
+        timers.set(Timer::Nodes(HeadId::default()), at(3));
         assert_eq!(timers.next(), Some(at(2)));
         assert_eq!(timers.take_due(at(2)), [Timer::Age]);
-        timers.forget(Timer::Nodes);
+        timers.forget(Timer::Nodes(HeadId::default()));
         assert_eq!((timers.next(), timers.take_due(at(9))), (None, vec![]));
     }
 }

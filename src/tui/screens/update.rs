@@ -7,7 +7,11 @@ use super::{Screen, overview::update::load_bundles};
 use crate::{
     event::{Effect, Timer},
     local::Addresses,
-    state::{State, loadable::Failure, services::PROBE_EVERY},
+    state::{
+        State,
+        loadable::Failure,
+        services::{HeadId, PROBE_EVERY},
+    },
     widget::format::counted,
 };
 
@@ -67,12 +71,14 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
     }
     state.services.connect(addresses);
     state.effects.push(Effect::Connect(addresses.clone()));
-    if addresses.head.is_some() {
-        state.nodes.is_asked = false;
-        state.nodes.listed.clear_error();
-        load_nodes(state);
-        state.effects.extend([Effect::LoadFunctions, Effect::FollowCluster]);
-    }
+    // The calls of before are dropped, and never answered.
+    state.runs.disconnect(now);
+    (state.execute.is_adding, state.execute.is_run_next) = (false, false);
+    state.nodes.connect(state.services.heads(), &addresses.heads);
+    load_nodes(state);
+    state.execute.head = state.services.head_of_runs();
+    state.effects.extend(state.execute.head.map(Effect::LoadFunctions));
+    state.effects.extend(state.services.heads().map(Effect::FollowCluster));
     if addresses.datasets.is_some() {
         state.data.connected(now);
     }
@@ -84,15 +90,23 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
     state.effects.push(Effect::SetTimer(Timer::Probe, PROBE_EVERY));
 }
 
-/// Asks for the nodes, unless that is under way, and for what local processes use where that is
-/// seen.
+/// Asks every head for its nodes, as [`load_nodes_of`].
 pub(crate) fn load_nodes(state: &mut State) {
-    if state.nodes.is_asked || state.services.addresses.head.is_none() {
+    for head in state.services.heads() {
+        load_nodes_of(state, head);
+    }
+}
+
+/// Asks `head` for its nodes, unless that is under way. With the first one goes what local processes
+/// use, where that is seen.
+pub(crate) fn load_nodes_of(state: &mut State, head: HeadId) {
+    let Some(nodes) = state.nodes.head_mut(head).filter(|nodes| !nodes.is_asked) else { return };
+    nodes.is_asked = true;
+    nodes.listed.begin(state.now);
+    state.effects.push(Effect::LoadNodes(head));
+    if head.idx > 0 {
         return;
     }
-    state.nodes.is_asked = true;
-    state.nodes.listed.begin(state.now);
-    state.effects.push(Effect::LoadNodes);
     if matches!(state.screen, Screen::Cluster | Screen::Overview) && state.stack.has_processes() {
         state.effects.push(Effect::LoadUsage);
     }

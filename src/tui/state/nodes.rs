@@ -1,6 +1,7 @@
-//! The nodes: those that the head lists, and further peers named by results.
+//! The nodes: those that the heads list, one for each peer, and further peers named by results.
 
 mod activity;
+mod union;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +12,11 @@ use wire::{
     nodes::NodePatch,
 };
 
-pub(crate) use self::activity::{Activity, PERIOD};
+use self::activity::Activity;
+pub(crate) use self::activity::PERIOD;
 use super::{
     loadable::{Failure, Loadable},
-    services::is_about,
+    services::{HeadId, is_about},
     stack::{Exit, Stack},
 };
 
@@ -46,13 +48,13 @@ pub(crate) struct Node {
     /// Its groups beside the general one; none where that is not known.
     pub(crate) subgroups: Option<Vec<String>>,
     pub(crate) addresses: Vec<String>,
-    /// Whether the head has a connection to it, where that is known.
+    /// Whether a head has a connection to it, where that is known.
     pub(crate) is_connected: Option<bool>,
     /// The last ping's round trip, in milliseconds.
     pub(crate) latency_ms: Option<f64>,
     /// When it was last heard; none for the head itself.
     pub(crate) last_seen: Option<Timestamp>,
-    /// Executions it answered.
+    /// Executions it answered: each head counts its own.
     pub(crate) n_runs: u64,
     /// Of those, in the largest result group.
     pub(crate) n_agreed: u64,
@@ -60,11 +62,13 @@ pub(crate) struct Node {
     pub(crate) slots: Option<(usize, Option<usize>)>,
     /// What it declares of itself, by name.
     pub(crate) attributes: BTreeMap<String, String>,
-    /// Whether the head's operator cordoned it.
+    /// Whether it is cordoned at every head that sees it.
     pub(crate) is_cordoned: bool,
-    /// Why the head gives it no work, in a word; none where it does.
+    /// Why a head gives it no work, in a word, the strictest where heads differ; none where all do.
     pub(crate) withheld_by: Option<&'static str>,
-    /// Work orders of the head that it runs.
+    /// What each head that lists it says of it, in the order of the heads.
+    pub(crate) reports: Vec<Report>,
+    /// Work orders of the heads that it runs.
     pub(crate) n_running: usize,
     /// How many functions it says it holds.
     pub(crate) n_functions: usize,
@@ -72,6 +76,16 @@ pub(crate) struct Node {
     pub(crate) process: Option<(String, u32)>,
     /// Its exit code, if its process ended.
     pub(crate) exited: Option<Exit>,
+}
+
+/// What one head says of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Report {
+    pub(crate) head: HeadId,
+    /// Whether the head has not listed its nodes at the last try.
+    pub(crate) is_stale: bool,
+    /// Why the head gives it no work, in a word; none where it does.
+    pub(crate) withheld_by: Option<&'static str>,
 }
 
 /// A change of one node, or of those of a group, that the operator asks for.
@@ -95,21 +109,30 @@ pub(crate) struct GroupChange {
     pub(crate) failure: Option<Failure>,
 }
 
-/// All nodes known.
+/// What one head tells, and how it is asked. Each is asked by itself, so that one that stalls delays
+/// no other.
 #[derive(Debug, Default)]
-pub(crate) struct Nodes {
-    /// What the head lists.
+pub(crate) struct HeadNodes {
+    id: HeadId,
+    address: String,
+    /// The nodes that it lists.
     pub(crate) listed: Loadable<Vec<NodeBody>>,
-    /// The workers that results named, by peer id.
-    seen: BTreeMap<String, Node>,
-    /// The recent activity of each listed node.
+    /// What each listed node answered lately, of this head's executions.
     activity: BTreeMap<String, Activity>,
     /// Whether a list is under way.
     pub(crate) is_asked: bool,
-    /// Times in a row that the head did not list them.
+    /// Times in a row that it did not list them.
     pub(crate) n_failures: u32,
-    /// Whether the head tells what happens as it happens.
+    /// Whether it tells what happens as it happens.
     pub(crate) is_live: bool,
+}
+
+/// All nodes known.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes {
+    heads: Vec<HeadNodes>,
+    /// The workers that results named, by peer id.
+    seen: BTreeMap<String, Node>,
 }
 
 impl Node {
@@ -136,6 +159,29 @@ impl Node {
         self.role.as_deref() == Some("head")
     }
 
+    /// How many heads see it now.
+    pub(crate) fn n_seen_by(&self) -> usize {
+        self.reports.iter().filter(|report| !report.is_stale).count()
+    }
+
+    /// Why it gets no work, and at how many of the heads that see it where these differ:
+    /// `cordoned 1/2`.
+    pub(crate) fn withheld_text(&self) -> Option<String> {
+        let word = self.withheld_by?;
+        let reports =
+            self.reports.iter().filter(|report| self.n_seen_by() == 0 || !report.is_stale);
+        let n_heads = reports.clone().count();
+        let is_same = |report: &&Report| union::is_same_decision(report.withheld_by, Some(word));
+        let n_same = reports.filter(is_same).count();
+        Some(if n_same < n_heads { format!("{word} {n_same}/{n_heads}") } else { word.to_owned() })
+    }
+
+    /// Whether every head that lists it gives it no work for the reason `word`.
+    pub(crate) fn is_withheld_everywhere(&self, word: &str) -> bool {
+        !self.reports.is_empty()
+            && self.reports.iter().all(|report| report.withheld_by == Some(word))
+    }
+
     /// What it declares: `gpu=none,zone=a`.
     pub(crate) fn attribute_text(&self) -> String {
         let texts = self.attributes.iter().map(|(name, value)| format!("{name}={value}"));
@@ -143,32 +189,9 @@ impl Node {
     }
 }
 
-impl Nodes {
-    /// Every node: those that the head lists in its order, then those seen.
-    pub(crate) fn all(&self, stack: &Stack) -> Vec<Node> {
-        let listed = self.listed.value().map(Vec::as_slice).unwrap_or_default();
-        let mut nodes: Vec<Node> = listed.iter().map(|body| of_body(body, stack)).collect();
-        if self.listed.value().is_none() {
-            nodes.extend(stack.ready.nodes.iter().map(|node| Node {
-                role: Some(node.role.clone()),
-                origin: Origin::Local,
-                subgroups: Some(node.subgroup.clone().into_iter().collect()),
-                process: Some((node.name.clone(), node.pid)),
-                exited: stack.status(&node.name).exited,
-                peer_id: node.peer_id.clone(),
-                ..Node::default()
-            }));
-        }
-        for seen in self.seen.values() {
-            if nodes.iter().all(|node| node.peer_id != seen.peer_id) {
-                nodes.push(seen.clone());
-            }
-        }
-        nodes
-    }
-
-    /// Takes the head's list of nodes, or its failure.
-    pub(crate) fn settle(&mut self, mut result: Result<Vec<NodeBody>, Failure>, now: Timestamp) {
+impl HeadNodes {
+    fn settle(&mut self, mut result: Result<Vec<NodeBody>, Failure>, now: Timestamp) {
+        self.is_asked = false;
         if let Ok(bodies) = &mut result {
             self.keep_latencies(bodies);
             // Nodes that are gone leave; the list itself is bounded by its reply's size.
@@ -195,10 +218,123 @@ impl Nodes {
             }
         }
     }
+}
 
-    /// The recent activity of a node, if the head lists it.
-    pub(crate) fn activity(&self, peer_id: &str) -> Option<&Activity> {
-        self.activity.get(peer_id)
+impl Nodes {
+    /// Uses the heads at `addresses`, whose ids are `ids`. What those that were used before have told
+    /// stays.
+    pub(crate) fn connect(&mut self, ids: impl Iterator<Item = HeadId>, addresses: &[String]) {
+        let mut before = std::mem::take(&mut self.heads);
+        self.heads = ids
+            .zip(addresses)
+            .map(|(id, address)| {
+                let same = before.iter().position(|head| head.address == *address);
+                let mut head = same.map(|idx| before.swap_remove(idx)).unwrap_or_default();
+                head.listed.clear_error();
+                HeadNodes { id, address: address.clone(), is_asked: false, ..head }
+            })
+            .collect();
+    }
+
+    /// What `head` tells; none if it is not in use.
+    pub(crate) fn head(&self, head: HeadId) -> Option<&HeadNodes> {
+        self.heads.get(head.idx).filter(|it| it.id == head)
+    }
+
+    /// As [`Self::head`], to be changed.
+    pub(crate) fn head_mut(&mut self, head: HeadId) -> Option<&mut HeadNodes> {
+        self.heads.get_mut(head.idx).filter(|it| it.id == head)
+    }
+
+    /// The list that says how fresh the nodes are: a fresh one, if any head has one.
+    pub(crate) fn best_list(&self) -> &Loadable<Vec<NodeBody>> {
+        static NONE: Loadable<Vec<NodeBody>> = Loadable::Idle;
+        let rank = |list: &&Loadable<Vec<NodeBody>>| match list {
+            Loadable::Ready { .. } => 0,
+            Loadable::Stale { .. } => 1,
+            Loadable::Loading { .. } => 2,
+            Loadable::Failed { .. } => 3,
+            Loadable::Idle => 4,
+        };
+        self.heads.iter().map(|head| &head.listed).min_by_key(rank).unwrap_or(&NONE)
+    }
+
+    /// Clears failures, so that a reload by hand shows as loading.
+    pub(crate) fn clear_errors(&mut self) {
+        self.heads.iter_mut().for_each(|head| head.listed.clear_error());
+    }
+
+    /// What the first head that lists `peer_id` says of it.
+    pub(crate) fn body(&self, peer_id: &str) -> Option<&NodeBody> {
+        let lists = self.heads.iter().filter_map(|head| head.listed.value());
+        lists.flatten().find(|body| body.peer_id == peer_id)
+    }
+
+    /// The heads that list `peer_id`; all where none does.
+    pub(crate) fn heads_of(&self, peer_id: &str) -> Vec<HeadId> {
+        let lists = |head: &&HeadNodes| {
+            let list = head.listed.value();
+            list.is_some_and(|list| list.iter().any(|body| body.peer_id == peer_id))
+        };
+        let listing: Vec<HeadId> = self.heads.iter().filter(lists).map(|head| head.id).collect();
+        if listing.is_empty() { self.heads.iter().map(|head| head.id).collect() } else { listing }
+    }
+
+    /// Every node: those that the heads list in their order, then those seen.
+    pub(crate) fn all(&self, stack: &Stack) -> Vec<Node> {
+        let mut nodes = union::nodes(&self.heads, stack);
+        if self.heads.iter().all(|head| head.listed.value().is_none()) {
+            nodes.extend(stack.ready.nodes.iter().map(|node| Node {
+                role: Some(node.role.clone()),
+                origin: Origin::Local,
+                subgroups: Some(node.subgroup.clone().into_iter().collect()),
+                process: Some((node.name.clone(), node.pid)),
+                exited: stack.status(&node.name).exited,
+                peer_id: node.peer_id.clone(),
+                ..Node::default()
+            }));
+        }
+        for seen in self.seen.values() {
+            if nodes.iter().all(|node| node.peer_id != seen.peer_id) {
+                nodes.push(seen.clone());
+            }
+        }
+        nodes
+    }
+
+    /// Takes the list of nodes of `head`, or its failure.
+    pub(crate) fn settle(
+        &mut self,
+        head: HeadId,
+        result: Result<Vec<NodeBody>, Failure>,
+        now: Timestamp,
+    ) {
+        if let Some(head) = self.head_mut(head) {
+            head.settle(result, now);
+        }
+    }
+
+    /// The executions that a node answered in each of the last `n` periods, of all heads; as
+    /// [`Activity::last`].
+    pub(crate) fn last_periods(&self, peer_id: &str, n: usize, now: Timestamp) -> Vec<Option<f64>> {
+        let mut all = self.activities(peer_id).map(|activity| activity.last(n, now));
+        let first = all.next().unwrap_or_default();
+        let sum = |(one, other): (Option<f64>, Option<f64>)| match (one, other) {
+            (Some(one), Some(other)) => Some(one + other),
+            (one, other) => one.or(other),
+        };
+        all.fold(first, |sums, more| sums.into_iter().zip(more).map(sum).collect())
+    }
+
+    /// The executions that a node answered in the last minute, of all heads; as
+    /// [`Activity::a_minute`].
+    pub(crate) fn a_minute(&self, peer_id: &str, now: Timestamp) -> Option<u64> {
+        let all = self.activities(peer_id).filter_map(|activity| activity.a_minute(now));
+        all.reduce(|sum, more| sum + more)
+    }
+
+    fn activities(&self, peer_id: &str) -> impl Iterator<Item = &Activity> {
+        self.heads.iter().filter_map(move |head| head.activity.get(peer_id))
     }
 
     /// Counts the peers of an execution's results.
@@ -257,36 +393,5 @@ impl Nodes {
         names.sort();
         names.dedup();
         names
-    }
-}
-
-fn of_body(body: &NodeBody, stack: &Stack) -> Node {
-    let process = stack.node(&body.peer_id);
-    Node {
-        peer_id: body.peer_id.clone(),
-        role: body.role.clone(),
-        origin: match process {
-            Some(_) => Origin::Local,
-            // Of itself alone a head does not say when it heard it.
-            None if body.role.as_deref() == Some("head") && body.last_seen.is_none() => {
-                Origin::Typed
-            }
-            None => Origin::Listed,
-        },
-        subgroups: Some(body.subgroups.clone()),
-        addresses: body.addresses.clone(),
-        is_connected: Some(body.connected),
-        latency_ms: body.latency_ms,
-        last_seen: body.last_seen.as_deref().and_then(|text| text.parse().ok()),
-        n_runs: body.runs,
-        n_agreed: body.agreed,
-        slots: body.slots.map(|n_slots| (n_slots, body.slots_free)),
-        attributes: body.attributes.clone(),
-        is_cordoned: body.cordoned,
-        withheld_by: body.withheld_by(),
-        n_running: body.running,
-        n_functions: body.functions.len(),
-        process: process.map(|node| (node.name.clone(), node.pid)),
-        exited: process.and_then(|node| stack.status(&node.name).exited),
     }
 }

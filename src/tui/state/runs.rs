@@ -13,7 +13,7 @@ use wire::{
 
 pub(crate) use self::input::{Input, Source, Window};
 use self::live::{Early, RunProgress};
-use super::loadable::Failure;
+use super::{loadable::Failure, services::HeadId};
 
 /// Runs kept; the oldest is evicted. A result holds up to some hundred kilobytes.
 const RUNS_MAX: usize = 200;
@@ -54,6 +54,8 @@ pub(crate) struct Run {
     pub(crate) request: ExecuteRequest,
     /// The source of its standard input.
     pub(crate) input: Input,
+    /// The head that it was sent to, which alone knows it.
+    pub(crate) head: RunHead,
     /// What the head calls it, once it has said so.
     pub(crate) request_id: Option<String>,
     /// How far each peer is, as far as the head tells.
@@ -63,6 +65,14 @@ pub(crate) struct Run {
     pub(crate) phase: Phase,
     /// How long it took, once it ended.
     pub(crate) took: Option<Duration>,
+}
+
+/// The head of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct RunHead {
+    pub(crate) id: HeadId,
+    /// Its address; none if no head was known.
+    pub(crate) address: Option<String>,
 }
 
 /// The runs of this session, newest first.
@@ -132,7 +142,13 @@ impl Runs {
     }
 
     /// A request goes out; returns its number.
-    pub(crate) fn start(&mut self, request: ExecuteRequest, input: Input, now: Timestamp) -> RunId {
+    pub(crate) fn start(
+        &mut self,
+        request: ExecuteRequest,
+        input: Input,
+        head: RunHead,
+        now: Timestamp,
+    ) -> RunId {
         self.n_started += 1;
         let id = RunId(self.n_started);
         self.list.push_front(Run {
@@ -140,6 +156,7 @@ impl Runs {
             sent_at: now,
             request,
             input,
+            head,
             request_id: None,
             live: RunProgress::default(),
             trouble: None,
@@ -229,6 +246,17 @@ impl Runs {
         self.end(id, Phase::Cancelled, now)
     }
 
+    /// Gives up the runs that are awaited: the screen uses other services from now on.
+    pub(crate) fn disconnect(&mut self, now: Timestamp) {
+        let ids: Vec<RunId> =
+            self.list.iter().filter(|run| run.is_waiting()).map(|run| run.id).collect();
+        for id in ids {
+            let why = "the screen has connected again meanwhile; its head may still run it";
+            let failure = Failure::new(format!("await run {}", id.0), why, "^R runs it again");
+            self.end(id, Phase::Failed(failure), now);
+        }
+    }
+
     fn end(&mut self, id: RunId, phase: Phase, now: Timestamp) -> bool {
         let run = self.list.iter_mut().find(|run| run.id == id && run.is_waiting());
         let Some(run) = run else { return false };
@@ -270,7 +298,7 @@ mod tests {
     fn an_answer_after_a_cancel_changes_nothing() {
         let at = Timestamp::from_seconds;
         let mut runs = Runs::default();
-        let id = runs.start(ExecuteRequest::default(), Input::Typed, at(10));
+        let id = runs.start(ExecuteRequest::default(), Input::Typed, RunHead::default(), at(10));
         assert!(runs.cancel(id, at(12)));
         assert!(!runs.finish(id, Ok(Box::default()), at(13)));
         let run = runs.get(id).unwrap();
@@ -280,7 +308,8 @@ mod tests {
     #[test]
     fn a_failure_code_in_the_body_is_a_failure() {
         let mut runs = Runs::default();
-        let id = runs.start(ExecuteRequest::default(), Input::Typed, Timestamp::default());
+        let request = ExecuteRequest::default();
+        let id = runs.start(request, Input::Typed, RunHead::default(), Timestamp::default());
         let response = ExecuteResponse { code: "408".to_owned(), ..ExecuteResponse::default() };
         runs.finish(id, Ok(Box::new(response)), Timestamp::default());
         let Phase::Failed(why) = &runs.get(id).unwrap().phase else { panic!("a failure") };

@@ -1,4 +1,4 @@
-//! The health of the three services.
+//! The health of the services: each head, the dataset service, the inference service.
 
 use std::time::Duration;
 
@@ -7,10 +7,19 @@ use model::timestamp::Timestamp;
 use super::loadable::Failure;
 use crate::local::Addresses;
 
+/// A head: its place among the addresses, and which connection that was. An answer to an earlier one
+/// is of a head that the screen no longer uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) struct HeadId {
+    pub(crate) idx: usize,
+    /// How often the screen had connected when it used the head.
+    pub(crate) generation: u32,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Service {
-    /// The head of a cluster.
-    Head,
+    /// A head of the cluster.
+    Head(HeadId),
     /// The dataset service.
     Data,
     /// The inference service.
@@ -57,18 +66,43 @@ pub(crate) const PROBE_WITHIN: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Services {
     pub(crate) addresses: Addresses,
-    /// In the order of [`Service::ALL`].
-    health: [Health; Service::ALL.len()],
+    /// How often the screen has connected.
+    generation: u32,
+    /// The health of each head.
+    heads: Vec<Health>,
+    datasets: Health,
+    inference: Health,
+}
+
+/// How many heads serve, of several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HeadCount {
+    pub(crate) n_live: usize,
+    pub(crate) n_heads: usize,
+}
+
+impl Health {
+    /// Whether the service answers.
+    pub(crate) const fn is_up(&self) -> bool {
+        matches!(self, Self::Idle { .. } | Self::Live)
+    }
+}
+
+/// An address without its scheme.
+pub(crate) fn host_of(address: &str) -> &str {
+    address.split_once("://").map_or(address, |(_, host)| host)
+}
+
+/// Why a service at `address` failed, without the address, which most texts begin with.
+pub(crate) fn why_at<'a>(address: &str, why: &'a str) -> &'a str {
+    why.strip_prefix(address).unwrap_or(why).trim_start_matches([':', ' '])
 }
 
 impl Service {
-    /// All services, in the header's order.
-    pub(crate) const ALL: [Self; 3] = [Self::Head, Self::Data, Self::Inference];
-
     /// The name in the header.
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Self::Head => "head",
+            Self::Head(_) => "head",
             Self::Data => "data",
             Self::Inference => "infer",
         }
@@ -103,20 +137,95 @@ impl Services {
             Some(_) => Health::Unknown,
             None => Health::Absent,
         };
-        let Addresses { head, datasets, inference, .. } = addresses;
-        self.health = [head, datasets, inference].map(asked);
+        let Addresses { heads, datasets, inference, .. } = addresses;
+        self.generation += 1;
+        self.heads = vec![Health::Unknown; heads.len()];
+        (self.datasets, self.inference) = (asked(datasets), asked(inference));
         self.addresses = addresses.clone();
+    }
+
+    /// The heads in use.
+    pub(crate) fn heads(&self) -> impl ExactSizeIterator<Item = HeadId> + use<> {
+        let generation = self.generation;
+        (0..self.addresses.heads.len()).map(move |idx| HeadId { idx, generation })
+    }
+
+    /// Whether `head` is one of those in use.
+    pub(crate) const fn is_current(&self, head: HeadId) -> bool {
+        head.generation == self.generation && head.idx < self.addresses.heads.len()
+    }
+
+    /// Whether several heads are in use.
+    pub(crate) const fn has_several_heads(&self) -> bool {
+        self.addresses.heads.len() > 1
+    }
+
+    /// All services, in the header's order: the first head also where none is known.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Service> + use<> {
+        let none = HeadId { idx: 0, generation: self.generation };
+        let first = self.heads().next().unwrap_or(none);
+        let heads = std::iter::once(first).chain(self.heads().skip(1)).map(Service::Head);
+        heads.chain([Service::Data, Service::Inference])
+    }
+
+    /// How many heads serve, where there are several.
+    pub(crate) fn head_count(&self) -> Option<HeadCount> {
+        let n_live = self.heads.iter().filter(|health| health.is_up()).count();
+        let n_heads = self.heads.len();
+        (n_heads > 1).then_some(HeadCount { n_live, n_heads })
+    }
+
+    /// The head that a run goes to: the first that serves, else the first.
+    pub(crate) fn head_of_runs(&self) -> Option<HeadId> {
+        let live = self.heads().find(|head| self.health(Service::Head(*head)).is_up());
+        live.or_else(|| self.heads().next())
     }
 
     /// Where `service` is, as far as that is known.
     pub(crate) fn address(&self, service: Service) -> Option<&str> {
-        let Addresses { head, datasets, inference, .. } = &self.addresses;
-        [head, datasets, inference][service as usize].as_deref()
+        let Addresses { heads, datasets, inference, .. } = &self.addresses;
+        match service {
+            Service::Head(head) => heads.get(head.idx).map(String::as_str),
+            Service::Data => datasets.as_deref(),
+            Service::Inference => inference.as_deref(),
+        }
+    }
+
+    /// What messages call `service`: a head with its address, where there are several.
+    pub(crate) fn title(&self, service: Service) -> String {
+        match service {
+            Service::Head(_) if self.has_several_heads() => {
+                format!("head {}", self.address(service).unwrap_or_default())
+            }
+            _ => service.name().to_owned(),
+        }
+    }
+
+    /// `failure` of `head`, with its address where there are several heads.
+    pub(crate) fn named(&self, head: HeadId, failure: Failure) -> Failure {
+        let Some(address) = self.address(Service::Head(head)).filter(|_| self.has_several_heads())
+        else {
+            return failure;
+        };
+        let what = format!("{} at {address}", failure.what);
+        Failure { what, why: why_at(address, &failure.why).to_owned(), ..failure }
     }
 
     /// Whether the address of any service is known.
     pub(crate) fn is_any_known(&self) -> bool {
-        self.health.iter().any(|health| *health != Health::Absent)
+        self.all_health().any(|health| *health != Health::Absent)
+    }
+
+    fn all_health(&self) -> impl Iterator<Item = &Health> {
+        self.heads.iter().chain([&self.datasets, &self.inference])
+    }
+
+    fn health_mut(&mut self, service: Service) -> Option<&mut Health> {
+        match service {
+            Service::Head(head) => self.heads.get_mut(head.idx),
+            Service::Data => Some(&mut self.datasets),
+            Service::Inference => Some(&mut self.inference),
+        }
     }
 
     /// Whether a service asked to be left alone for a while so short that it is counted down.
@@ -124,19 +233,22 @@ impl Services {
         /// A quota of a day is not worth a frame each second.
         const COUNTED: Duration = Duration::from_mins(2);
         let is_short = |until: Timestamp| until.since(now) <= COUNTED;
-        self.health
-            .iter()
+        self.all_health()
             .any(|health| matches!(health, Health::Limited { until, .. } if is_short(*until)))
     }
 
     /// The health of `service`.
-    pub(crate) const fn health(&self, service: Service) -> &Health {
-        &self.health[service as usize]
+    pub(crate) fn health(&self, service: Service) -> &Health {
+        match service {
+            Service::Head(head) => self.heads.get(head.idx).unwrap_or(&Health::Absent),
+            Service::Data => &self.datasets,
+            Service::Inference => &self.inference,
+        }
     }
 
     /// `service` is doing like this at `now`; returns whether that is news.
     pub(crate) fn note(&mut self, service: Service, health: Health, now: Timestamp) -> bool {
-        let place = &mut self.health[service as usize];
+        let Some(place) = self.health_mut(service) else { return false };
         // A single answer says nothing about a stream that is up.
         if *place == Health::Live && matches!(health, Health::Idle { .. }) {
             return false;
@@ -171,8 +283,7 @@ impl Services {
 
     /// No stream of `service` is open any more.
     pub(crate) fn stream_closed(&mut self, service: Service) {
-        let place = &mut self.health[service as usize];
-        if *place == Health::Live {
+        if let Some(place @ Health::Live) = self.health_mut(service) {
             *place = Health::Idle { latency: None };
         }
     }
@@ -264,14 +375,15 @@ mod tests {
     #[test]
     fn only_a_change_of_kind_notifies() {
         let mut services = Services::default();
-        services.connect(&Addresses { head: Some(String::new()), ..Addresses::default() });
+        services.connect(&Addresses { heads: vec![String::new()], ..Addresses::default() });
+        let head = services.all().next().unwrap();
         let up = |ms| Health::Idle { latency: Some(Duration::from_millis(ms)) };
         let now = Timestamp::from_seconds(100);
-        assert!(services.note(Service::Head, up(3), now));
-        assert!(!services.note(Service::Head, up(4), now));
-        assert_eq!(services.health(Service::Head), &up(3), "about as long");
-        assert!(!services.note(Service::Head, up(40), now));
-        assert_eq!(services.health(Service::Head), &up(40));
+        assert!(services.note(head, up(3), now));
+        assert!(!services.note(head, up(4), now));
+        assert_eq!(services.health(head), &up(3), "about as long");
+        assert!(!services.note(head, up(40), now));
+        assert_eq!(services.health(head), &up(40));
         assert_eq!(services.health(Service::Data), &Health::Absent);
     }
 

@@ -201,7 +201,7 @@ impl Stack {
         }
         let addresses = &self.ready.addresses;
         let mut parts = Vec::new();
-        if let Some(head) = &addresses.head {
+        if let Some(head) = addresses.heads.first() {
             parts.push(format!("head {}", port_of(head)));
         }
         let n_workers = self.ready.nodes.iter().filter(|node| node.role == "worker").count();
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!((stack.step(), stack.summary()), (Some("head"), None));
         let ready = LocalReady {
             addresses: Addresses {
-                head: Some("http://127.0.0.1:41233".to_owned()),
+                heads: vec!["http://127.0.0.1:41233".to_owned()],
                 datasets: Some("http://127.0.0.1:1/api".to_owned()),
                 ..Addresses::default()
             },

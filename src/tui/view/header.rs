@@ -15,7 +15,7 @@ use crate::{
     screens::Screen,
     state::{
         State,
-        services::{Health, Service},
+        services::{HeadCount, Health, Service},
     },
     theme::Theme,
     widget::{format, paint},
@@ -92,34 +92,56 @@ fn health(state: &State, theme: &Theme, is_narrow: bool) -> Vec<Span<'static>> {
             Span::styled(format!("{words}{step}"), theme.muted),
         ];
     }
-    Service::ALL
-        .into_iter()
-        .flat_map(|service| {
-            let health = state.services.health(service);
-            let (glyph, style) = mark(health, theme);
-            let note = note(service, state);
-            if is_narrow {
-                let name = service.short_name();
-                return vec![
-                    Span::styled(format!(" {glyph}"), style),
-                    Span::styled(name, theme.muted),
-                ];
-            }
-            vec![
-                Span::styled(format!("  {} ", service.name()), theme.muted),
-                Span::styled(format!("{glyph}"), style),
-                Span::styled(
-                    if note.is_empty() { note } else { format!(" {note}") },
-                    match health {
-                        Health::Limited { .. } => theme.warn,
-                        Health::Refused { .. } | Health::Down { .. } => theme.down,
-                        _ => theme.muted,
-                    },
-                ),
-                Span::raw(" "),
-            ]
-        })
-        .collect()
+    let count = state.services.head_count();
+    let spans = state
+        .services
+        .all()
+        .filter(|service| count.is_none() || !matches!(service, Service::Head(_)));
+    let heads = count.map_or_else(Vec::new, |count| head_count(count, theme, is_narrow));
+    let spans = spans.flat_map(|service| {
+        let health = state.services.health(service);
+        let (glyph, style) = mark(health, theme);
+        let note = note(service, state);
+        if is_narrow {
+            let name = service.short_name();
+            return vec![Span::styled(format!(" {glyph}"), style), Span::styled(name, theme.muted)];
+        }
+        vec![
+            Span::styled(format!("  {} ", service.name()), theme.muted),
+            Span::styled(format!("{glyph}"), style),
+            Span::styled(
+                if note.is_empty() { note } else { format!(" {note}") },
+                match health {
+                    Health::Limited { .. } => theme.warn,
+                    Health::Refused { .. } | Health::Down { .. } => theme.down,
+                    _ => theme.muted,
+                },
+            ),
+            Span::raw(" "),
+        ]
+    });
+    heads.into_iter().chain(spans).collect()
+}
+
+/// How many of several heads serve, in place of the health of one.
+fn head_count(count: HeadCount, theme: &Theme, is_narrow: bool) -> Vec<Span<'static>> {
+    let HeadCount { n_live, n_heads } = count;
+    let (glyph, style) = match n_live {
+        0 => ('✗', theme.down),
+        n if n < n_heads => ('◐', theme.warn),
+        _ => ('●', theme.up),
+    };
+    if is_narrow {
+        let text = format!("{n_live}/{n_heads}");
+        return vec![Span::styled(format!(" {glyph}"), style), Span::styled(text, theme.muted)];
+    }
+    let note_style = if n_live < n_heads { style } else { theme.muted };
+    vec![
+        Span::styled("  heads ", theme.muted),
+        Span::styled(format!("{glyph}"), style),
+        Span::styled(format!(" {n_live}/{n_heads} live"), note_style),
+        Span::raw(" "),
+    ]
 }
 
 /// The glyph and the color of a service's health.
@@ -144,7 +166,7 @@ pub(crate) fn note(service: Service, state: &State) -> String {
             format!("idle {} ms", latency.as_millis().max(1))
         }
         Health::Idle { latency: None } => "idle".to_owned(),
-        Health::Refused { .. } if service == Service::Head => "refused".to_owned(),
+        Health::Refused { .. } if matches!(service, Service::Head(_)) => "refused".to_owned(),
         Health::Refused { .. } => {
             let key = state.keys.key_text(Layer::Global, Action::Profiles);
             format!("refused · {key}")

@@ -21,10 +21,12 @@ use crate::{
     event::Target,
     screens::{Screen, cluster, execute::state::RESULTS},
     state::{
+        State,
         loadable::Failure,
         navigation::Steps as _,
         results::{self, DIFF_LINES_MAX, text::Position},
         runs::{Phase, Run, workers_text},
+        services::host_of,
     },
     theme::Theme,
     widget::{format, paint, share::ShareBar},
@@ -46,6 +48,14 @@ pub(crate) fn title_with_workers(title: String, run: Option<&Run>) -> String {
     match run.and_then(|run| workers_text(&run.request)) {
         Some(workers) => format!("{title} · {}", format::fit(&workers, WORKERS_WIDTH_MAX)),
         None => title,
+    }
+}
+
+/// ` · at 10.0.0.5:8080`, the head of `run`, where there are several.
+pub(crate) fn at_head(run: &Run, state: &State) -> String {
+    match run.head.address.as_deref().filter(|_| state.services.has_several_heads()) {
+        Some(address) => format!(" · at {}", host_of(address)),
+        None => String::new(),
     }
 }
 

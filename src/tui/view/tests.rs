@@ -1,5 +1,6 @@
 mod first;
 pub(crate) mod harness;
+mod heads;
 mod output;
 mod refusals;
 pub(crate) mod shot;
@@ -75,7 +76,11 @@ fn the_cluster_screen() {
 fn the_cluster_screen_of_many_nodes() {
     for (width, height) in SIZES {
         let mut screen = Harness::ready(width, height);
-        screen.take(Event::Nodes(Ok(harness::many_nodes()), Duration::from_millis(12)));
+        screen.take(Event::Nodes(
+            screen.head(),
+            Ok(harness::many_nodes()),
+            Duration::from_millis(12),
+        ));
         screen.state.notices.clear();
         screen.press("s s s s s s s");
         screen.press("down down down");
@@ -87,7 +92,7 @@ fn the_cluster_screen_of_many_nodes() {
     }
     let (width, height) = STATE_SIZE;
     let mut screen = Harness::ready(width, height);
-    screen.take(Event::Nodes(Ok(harness::many_nodes()), Duration::from_millis(12)));
+    screen.take(Event::Nodes(screen.head(), Ok(harness::many_nodes()), Duration::from_millis(12)));
     screen.state.notices.clear();
     screen.press("down A");
     check_state("cluster-approve", &screen);
@@ -153,8 +158,7 @@ fn the_cluster_screen_without_a_head() {
     screen.take(Event::Local(LocalEvent::Ready(crate::local::LocalReady::default())));
     screen.state.notices.clear();
     check_state("cluster-empty", &screen);
-    let head = Some("http://10.0.0.5:8080".to_owned());
-    screen.state.services.addresses.head = head;
+    screen.use_heads(&["http://10.0.0.5:8080"]);
     screen.press("r");
     check_state("cluster-loading", &screen);
     let failure = Failure {
@@ -163,7 +167,7 @@ fn the_cluster_screen_without_a_head() {
         next: "check that the service runs and that the address is right".to_owned(),
         ..Failure::default()
     };
-    screen.take(Event::Nodes(Err(failure), Duration::ZERO));
+    screen.take(Event::Nodes(screen.head(), Err(failure), Duration::ZERO));
     screen.state.notices.clear();
     check_state("cluster-failed", &screen);
 }
@@ -270,7 +274,7 @@ fn profiles_and_keys() {
     let mut screen = Harness::ready(width, height);
     screen.state.notices.clear();
     let addresses = Addresses {
-        head: Some("https://head.example.org".to_owned()),
+        heads: vec!["https://head.example.org".to_owned()],
         datasets: Some("https://data.example.org/api".to_owned()),
         ..Addresses::default()
     };
@@ -309,7 +313,7 @@ fn failures_keep_the_screen() {
         next: "check that the service runs and that the address is right".to_owned(),
         ..Failure::default()
     };
-    screen.take(Event::Nodes(Err(failure), Duration::ZERO));
+    screen.take(Event::Nodes(screen.head(), Err(failure), Duration::ZERO));
     check_state("cluster-stale", &screen);
 }
 

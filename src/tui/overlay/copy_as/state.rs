@@ -8,7 +8,7 @@ use crate::{
     local::Addresses,
     overlay::save::state::Table,
     screens::{Screen, cluster::state::Pane, execute::state::words::quoted},
-    state::{State, runs::Run},
+    state::{State, runs::Run, services::Service},
 };
 
 /// What stands for the key in a command line.
@@ -47,16 +47,20 @@ impl CopyMenu {
     }
 }
 
-/// The command line that runs `request`.
-pub(crate) fn curl_of(addresses: &Addresses, request: &ExecuteRequest) -> String {
+/// The command line that has the head at the address `head` run `request`.
+pub(crate) fn curl_of(
+    addresses: &Addresses,
+    head: Option<&str>,
+    request: &ExecuteRequest,
+) -> String {
     let body = serde_json::to_string(request).unwrap_or_default();
-    let post = curl(addresses, paths::FUNCTIONS_EXECUTE).replacen("curl", "curl -X POST", 1);
+    let post = curl(addresses, head, paths::FUNCTIONS_EXECUTE).replacen("curl", "curl -X POST", 1);
     format!("{post} -H 'content-type: application/json' -d {}", quoted(&body))
 }
 
-/// The command line that asks the head for `path`.
-fn curl(addresses: &Addresses, path: &str) -> String {
-    let head = addresses.head.as_deref().unwrap_or("$HEAD").trim_end_matches('/');
+/// The command line that asks the head at the address `head` for `path`.
+fn curl(addresses: &Addresses, head: Option<&str>, path: &str) -> String {
+    let head = head.unwrap_or("$HEAD").trim_end_matches('/');
     let token = match addresses.head_token {
         Some(_) => format!(" -H \"authorization: Bearer {KEY_VARIABLE}\""),
         None => String::new(),
@@ -95,7 +99,6 @@ fn of_cluster(state: &State) -> Vec<(&'static str, String)> {
 fn of_node(state: &State) -> Option<Vec<(&'static str, String)>> {
     let nodes = state.cluster.nodes(state.cluster_context());
     let node = state.cluster.node_idx(&nodes).and_then(|idx| nodes.get(idx));
-    let bodies = state.nodes.listed.value().map_or(&[][..], Vec::as_slice);
     let row = |node: &crate::state::nodes::Node| {
         [
             node.peer_id.clone(),
@@ -110,8 +113,10 @@ fn of_node(state: &State) -> Option<Vec<(&'static str, String)>> {
     let table = Table::new(columns, nodes.iter().map(row));
     let mut forms = match node {
         Some(node) => {
-            let body = bodies.iter().find(|body| body.peer_id == node.peer_id);
-            let json = body.and_then(|it| serde_json::to_string_pretty(it).ok());
+            let json = state
+                .nodes
+                .body(&node.peer_id)
+                .and_then(|it| serde_json::to_string_pretty(it).ok());
             vec![
                 ("peer id", node.peer_id.clone()),
                 ("address", node.addresses.first().cloned().unwrap_or_default()),
@@ -121,13 +126,18 @@ fn of_node(state: &State) -> Option<Vec<(&'static str, String)>> {
         None => vec![("peer ids", state.cluster.selection(state.cluster_context())?)],
     };
     forms.push(("CSV of all nodes", table.text(false)));
-    forms.push(("curl", curl(&state.services.addresses, paths::NODES)));
+    let head = match node {
+        Some(node) => state.nodes.heads_of(&node.peer_id).into_iter().next(),
+        None => state.services.heads().next(),
+    };
+    let head = head.and_then(|head| state.services.address(Service::Head(head)));
+    forms.push(("curl", curl(&state.services.addresses, head, paths::NODES)));
     Some(forms)
 }
 
 fn of_form(state: &State) -> Vec<(&'static str, String)> {
     let request = state.execute.form.preview();
-    vec![("curl", curl_of(&state.services.addresses, &request))]
+    vec![("curl", curl_of(&state.services.addresses, state.form_head(), &request))]
 }
 
 fn of_run(state: &State, run: &Run) -> Vec<(&'static str, String)> {
@@ -155,7 +165,7 @@ fn of_run(state: &State, run: &Run) -> Vec<(&'static str, String)> {
         ("function id", run.request.function_id.clone()),
         ("JSON", json.unwrap_or_default()),
         ("CSV of the groups", text(&table, false)),
-        ("curl", curl_of(&state.services.addresses, &run.request)),
+        ("curl", curl_of(&state.services.addresses, run.head.address.as_deref(), &run.request)),
     ]
 }
 

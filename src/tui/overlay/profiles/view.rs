@@ -70,8 +70,9 @@ fn words(choice: Option<&Profile>) -> (String, String) {
         }
         Some(profile) => {
             let addresses = &profile.addresses;
-            let all = [&addresses.head, &addresses.datasets, &addresses.inference];
-            let known: Vec<&str> = all.into_iter().flatten().map(String::as_str).collect();
+            let others = [&addresses.datasets, &addresses.inference].into_iter().flatten();
+            let known: Vec<&str> =
+                addresses.heads.iter().chain(others).map(String::as_str).collect();
             (profile.name.clone(), known.join("  "))
         }
     }

@@ -10,6 +10,7 @@
 //! ```
 
 mod activity;
+mod heads;
 pub(crate) mod node_form;
 mod nodes;
 pub(crate) mod operator;
@@ -104,7 +105,7 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
         None => String::new(),
         Some(run) => {
             let sent_at = format::clock(run.sent_at);
-            match &run.phase {
+            let text = match &run.phase {
                 Phase::Done(response) => {
                     let id = format::shorten(&response.request_id, 4, 4);
                     format!("request {id} · {sent_at}")
@@ -115,7 +116,8 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
                     format!("running {took} · {cancel} cancels")
                 }
                 _ => format!("run {} · {sent_at}", run.id.0),
-            }
+            };
+            text + &results::at_head(run, state)
         }
     };
     let frame_of_pane =

@@ -122,7 +122,7 @@ fn draw_peers(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) -> Rect
 
 fn run_info(run: &Run, frame: Frame<'_>) -> String {
     let took = format::elapsed(run.elapsed(frame.state.now));
-    match &run.phase {
+    let text = match &run.phase {
         Phase::Waiting => {
             format!("running {took} · {} cancels", frame.key(Layer::Always, Action::Interrupt))
         }
@@ -131,7 +131,8 @@ fn run_info(run: &Run, frame: Frame<'_>) -> String {
         }
         Phase::Failed(_) => format!("failed after {took}"),
         Phase::Cancelled => format!("cancelled after {took}"),
-    }
+    };
+    text + &results::at_head(run, frame.state)
 }
 
 /// What local processes have written since the request went out.

@@ -34,7 +34,7 @@ use crate::{
         loadable::{Failure, Loadable},
         nodes::Node,
         runs::Phase,
-        services::{Health, Service},
+        services::Health,
         stack,
     },
     view::{
@@ -81,7 +81,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let n_topics = u16::try_from(frame.state.topic_ids().len().max(1)).unwrap_or(1);
     if frame.tier < Tier::Large {
         // Where there is little room, how the services are is said in the header alone.
-        let cluster_height = if area.height < 30 { 4 } else { CLUSTER_HEIGHT };
+        let cluster_height = if area.height < 30 { 4 } else { cluster_height(frame) };
         let [cluster, rest] = split_rows(area, cluster_height.min(area.height));
         let [topics, rest] = split_rows(rest, (n_topics * 2 + 2).min(rest.height / 2));
         // A pane of a single row would be its border alone.
@@ -95,7 +95,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         return;
     }
     let [left, right] = split_columns(area, nudge.column(area.width * 46 / 100, area.width));
-    let [cluster, rest] = split_rows(left, CLUSTER_HEIGHT);
+    let [cluster, rest] = split_rows(left, cluster_height(frame).min(left.height / 2));
     let [runs, notices] = split_rows(rest, nudge.left_row(n_runs + 2, rest.height));
     let topics_height = (n_topics * 3 + 2).min(right.height / 2);
     let at = nudge.right_row(right.height.saturating_sub(topics_height), right.height);
@@ -114,6 +114,12 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     }
     draw_pins(pins, buf, frame, hits);
     draw_topics(topics, buf, frame, hits);
+}
+
+/// The rows of the pane of the cluster: one for each service.
+fn cluster_height(frame: Frame<'_>) -> u16 {
+    let n_more = frame.state.services.heads().len().saturating_sub(1);
+    CLUSTER_HEIGHT.saturating_add(u16::try_from(n_more).unwrap_or(u16::MAX))
 }
 
 /// The number of the pane whose row is selected.
@@ -154,7 +160,7 @@ fn draw_absent<T>(
 /// Draws how many nodes there are, and how the services are.
 fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
-    let listed = &state.nodes.listed;
+    let listed = state.nodes.best_list();
     let info = listed.note(state.now);
     let inside = Pane::new("Cluster").info(info).draw(area, buf, theme);
     let nodes = state.nodes.all(&state.stack);
@@ -204,7 +210,7 @@ fn draw_nodes(inside: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) 
         line.push(Span::styled(format!("{share:.0} %"), style));
         line.push(Span::styled(" agreed", theme.muted));
     }
-    if let Some(failure) = state.nodes.listed.failure() {
+    if let Some(failure) = state.nodes.best_list().failure() {
         let why = format!("   ! {} · {}", failure.why, again(frame, failure, NODES_HIDDEN_EVERY));
         line.push(Span::styled(why, theme.warn));
     }
@@ -214,7 +220,7 @@ fn draw_nodes(inside: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) 
 /// Draws where the services are, and how.
 fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
-    for (y, service) in (3..inside.height).zip(Service::ALL) {
+    for (y, service) in (3..inside.height).zip(state.services.all()) {
         let health = state.services.health(service);
         let (glyph, style) = header::mark(health, theme);
         let words = match health {

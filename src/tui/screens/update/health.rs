@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::load_nodes;
+use super::load_nodes_of;
 use crate::{
     action::Action,
     event::{Effect, Timer},
@@ -18,7 +18,8 @@ use crate::{
 /// Probes every service whose address is known, and again after [`PROBE_EVERY`].
 pub(crate) fn probe(state: &mut State) {
     if state.services.is_any_known() {
-        state.effects.extend([Effect::Probe, Effect::SetTimer(Timer::Probe, PROBE_EVERY)]);
+        let heads = state.services.heads().collect();
+        state.effects.extend([Effect::Probe(heads), Effect::SetTimer(Timer::Probe, PROBE_EVERY)]);
     }
 }
 
@@ -44,9 +45,11 @@ pub(crate) fn on_probe(
 /// Reloads the lists of `service` after it recovered.
 fn load_again(state: &mut State, service: Service) {
     match service {
-        Service::Head => {
-            load_nodes(state);
-            state.effects.push(Effect::LoadFunctions);
+        Service::Head(head) => {
+            load_nodes_of(state, head);
+            if state.execute.head == Some(head) {
+                state.effects.push(Effect::LoadFunctions(head));
+            }
         }
         Service::Data => state.data.reload_list(state.now),
         Service::Inference => state.inference.reload_list(state.now),
@@ -76,7 +79,8 @@ pub(crate) fn note_stream(state: &mut State, service: Service, lost: Option<&Fai
 /// The screens with a pane that says why `service` fails: those whose list of it is empty.
 fn screens_that_say(state: &State, service: Service) -> &'static [Screen] {
     match service {
-        Service::Head if state.nodes.all(&state.stack).is_empty() => {
+        Service::Head(_) if state.services.has_several_heads() => &[Screen::Cluster],
+        Service::Head(_) if state.nodes.all(&state.stack).is_empty() => {
             &[Screen::Cluster, Screen::Overview]
         }
         Service::Data if state.data.datasets.value().is_none() => &[Screen::Data, Screen::Overview],
@@ -94,7 +98,7 @@ fn note_health(state: &mut State, service: Service, health: Health) {
         Health::Refused { why } => {
             let key = state.keys.key_text(Layer::Global, Action::Profiles);
             let next = match service {
-                Service::Head => why.next.clone(),
+                Service::Head(_) => why.next.clone(),
                 Service::Data | Service::Inference => format!("press {key} to enter a key"),
             };
             Some(Failure { next, ..why.clone() })
@@ -102,14 +106,21 @@ fn note_health(state: &mut State, service: Service, health: Health) {
         Health::Down { why } => Some(why.clone()),
         _ => None,
     };
-    let is_up = matches!(health, Health::Idle { .. } | Health::Live);
+    let is_up = health.is_up();
     if !state.services.note(service, health, state.now) {
         return;
     }
     match failure {
-        Some(failure) => state.notify_failure_unless_on(screens_that_say(state, service), &failure),
+        Some(failure) => {
+            let failure = match service {
+                Service::Head(head) => state.services.named(head, failure),
+                _ => failure,
+            };
+            state.notify_failure_unless_on(screens_that_say(state, service), &failure);
+        }
         None if was_bad && is_up => {
-            state.notify(format!("{} is reachable again", service.name()), String::new());
+            let title = state.services.title(service);
+            state.notify(format!("{title} is reachable again"), String::new());
         }
         None => {}
     }

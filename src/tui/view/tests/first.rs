@@ -115,10 +115,10 @@ fn a_visible_pane_replaces_its_notice() {
     for (key, n_notices) in [("1", 0), ("3", 1)] {
         let mut screen = Harness::starting(160, 45);
         screen.take(Event::Local(LocalEvent::Ready(crate::local::LocalReady::default())));
-        screen.state.services.addresses.head = Some("http://10.0.0.5:8080".to_owned());
+        screen.use_heads(&["http://10.0.0.5:8080"]);
         screen.state.notices.clear();
         screen.press(key);
-        screen.take(Event::Nodes(Err(failure.clone()), Duration::ZERO));
+        screen.take(Event::Nodes(screen.head(), Err(failure.clone()), Duration::ZERO));
         assert_eq!(screen.state.notices.iter().count(), n_notices, "screen {key}");
     }
 }

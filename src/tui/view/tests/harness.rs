@@ -17,7 +17,8 @@ use crate::{
     keymap::Chord,
     local::{Addresses, Level, LocalEvent, LocalLog, LocalNode, LocalReady},
     overlay::Overlay,
-    state::{State, runs::RunId},
+    screens::update::connect,
+    state::{State, runs::RunId, services::HeadId},
     theme::{self, Theme, depth::Depth},
     user_file::Entry,
     view::hits::Hits,
@@ -53,8 +54,8 @@ impl Harness {
         }
         screen.take(Event::Local(LocalEvent::Ready(ready())));
         screen.pass(Duration::from_secs(1));
-        screen.take(Event::Nodes(Ok(nodes()), Duration::from_millis(12)));
-        screen.take(Event::Functions(Ok(functions())));
+        screen.take(Event::Nodes(screen.head(), Ok(nodes()), Duration::from_millis(12)));
+        screen.take(Event::Functions(screen.head(), Ok(functions())));
         for (process, level, message) in [
             ("head", Level::Info, "roll call: 3 of 3 answered"),
             ("worker-1", Level::Info, "executed a function"),
@@ -70,6 +71,34 @@ impl Harness {
             })));
         }
         screen
+    }
+
+    /// The first head.
+    pub(crate) fn head(&self) -> HeadId {
+        self.head_at(0)
+    }
+
+    /// The head at this place, from 0.
+    pub(crate) fn head_at(&self, idx: usize) -> HeadId {
+        self.state.services.heads().nth(idx).expect("a head")
+    }
+
+    /// A screen of this size that is connected to the heads at these addresses.
+    pub(crate) fn of_heads((width, height): (u16, u16), heads: &[&str]) -> Self {
+        let now = "2026-07-30T14:02:31Z".parse().unwrap();
+        let mut state = State { now, size: (width, height), ..State::default() };
+        let heads = heads.iter().map(|&address| address.to_owned()).collect();
+        let start = Start::Connect(Addresses { heads, ..Addresses::default() });
+        let effects = app::start(&mut state, start);
+        Self { state, effects }
+    }
+
+    /// Connects to the heads at these addresses, and to the other services of before.
+    pub(crate) fn use_heads(&mut self, heads: &[&str]) {
+        let heads = heads.iter().map(|&address| address.to_owned()).collect();
+        let addresses = Addresses { heads, ..self.state.services.addresses.clone() };
+        connect(&mut self.state, &addresses);
+        self.effects.append(&mut self.state.effects);
     }
 
     /// Takes in an event.
@@ -122,7 +151,7 @@ impl Harness {
 
     /// Runs the form; the head takes it, and gives the work to three workers. The first has answered.
     pub(crate) fn run_live(&mut self) -> RunId {
-        self.take(Event::Cluster(StreamEvent::Connected));
+        self.take(Event::Cluster(self.head(), StreamEvent::Connected));
         self.press("e ctrl-r");
         let id = self.state.runs.newest().unwrap().id;
         self.pass(Duration::from_millis(40));
@@ -155,7 +184,7 @@ impl Harness {
     pub(crate) fn happens(&mut self, kind: ClusterEventKind) {
         let time = self.state.now.to_string();
         let event = ClusterEvent { time, kind };
-        self.take(Event::Cluster(StreamEvent::Item(Box::new(event))));
+        self.take(Event::Cluster(self.head(), StreamEvent::Item(Box::new(event))));
     }
 
     /// What is shown, line by line.
@@ -212,7 +241,7 @@ fn ready() -> LocalReady {
     });
     LocalReady {
         addresses: Addresses {
-            head: Some("http://127.0.0.1:41233".to_owned()),
+            heads: vec!["http://127.0.0.1:41233".to_owned()],
             datasets: Some("http://127.0.0.1:41234/api".to_owned()),
             inference: Some("http://127.0.0.1:41235".to_owned()),
             api_key: Some("UP-0123456789abcdef01234567".parse().unwrap()),

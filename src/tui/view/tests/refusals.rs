@@ -22,7 +22,7 @@ fn each_refusal_says_why_and_what_to_do() {
         (
             "no head",
             |screen| {
-                screen.state.services.addresses.head = None;
+                screen.use_heads(&[]);
                 screen.press("e ctrl-r");
             },
             &["cannot find a head to ask", "name one with --head, or start one (1, then a)"],
@@ -41,7 +41,7 @@ fn each_refusal_says_why_and_what_to_do() {
             |screen| {
                 let next = "correct the token in the profile".to_owned();
                 let why = Failure { next, ..refused("list the nodes", 401) };
-                screen.take(Event::Nodes(Err(why), Duration::ZERO));
+                screen.take(Event::Nodes(screen.head(), Err(why), Duration::ZERO));
             },
             &["failed to list the nodes", "correct the token in the profile"],
         ),

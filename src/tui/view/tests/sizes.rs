@@ -53,7 +53,7 @@ fn strange() -> Harness {
         node.attributes = [(STRANGE.to_owned(), STRANGE.repeat(9))].into();
         node.cordoned = true;
     }
-    screen.take(Event::Nodes(Ok(nodes), Duration::ZERO));
+    screen.take(Event::Nodes(screen.head(), Ok(nodes), Duration::ZERO));
     screen.state.cluster.grouped_by = Some(STRANGE.to_owned());
     let value = |text: &str| LabeledValue {
         label_id: 1,

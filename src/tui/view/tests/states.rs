@@ -22,7 +22,7 @@ fn refused(what: &str) -> Failure {
 
 /// The answers of all services to what the Overview asks for: failures.
 fn fail(screen: &mut Harness) {
-    screen.take(Event::Nodes(Err(refused("list the nodes")), Duration::ZERO));
+    screen.take(Event::Nodes(screen.head(), Err(refused("list the nodes")), Duration::ZERO));
     let result = Err(refused("list the datasets"));
     screen.take(Event::Data(DataEvent::Datasets { search: DatasetSearch::ALL, result }));
     screen.take(Event::Inference(InferenceEvent::Topics(Err(refused("list the topics")))));
@@ -49,7 +49,7 @@ fn the_overview_without_answers() {
     check_state("overview-failed", &screen);
     let mut screen = asked(width, height);
     screen.press("0");
-    screen.take(Event::Nodes(Ok(Vec::new()), Duration::from_millis(12)));
+    screen.take(Event::Nodes(screen.head(), Ok(Vec::new()), Duration::from_millis(12)));
     let page = DatasetsPage { n_datasets: Some(0), datasets: Vec::new(), has_more: false };
     screen.take(Event::Data(DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(page) }));
     let topics =
@@ -115,7 +115,7 @@ fn crowd(width: u16, height: u16) -> Harness {
         node
     };
     let nodes: Vec<_> = known[..1].iter().cloned().chain((0..11).map(node)).collect();
-    screen.take(Event::Nodes(Ok(nodes), Duration::from_millis(12)));
+    screen.take(Event::Nodes(screen.head(), Ok(nodes), Duration::from_millis(12)));
     let function = |name: &&str| wire::functions::FunctionBody {
         name: (*name).to_owned(),
         function_id: harness::FUNCTION_ID.to_owned(),
@@ -124,7 +124,7 @@ fn crowd(width: u16, height: u16) -> Harness {
         by_manifest: Vec::new(),
     };
     for name in &NAMES {
-        screen.take(Event::FunctionAdded(Ok(function(name))));
+        screen.take(Event::FunctionAdded(screen.head(), Ok(function(name))));
         screen.press("e ctrl-r");
         screen.pass(Duration::from_millis(900));
         let id = screen.state.runs.newest().unwrap().id;

@@ -1,4 +1,4 @@
-//! The head's list of nodes, asked for again and again.
+//! The heads' lists of nodes, each asked for again and again.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     state::{
         State,
         loadable::Failure,
-        services::{Health, Service},
+        services::{HeadId, Health, Service},
     },
 };
 
@@ -21,12 +21,18 @@ pub(crate) const NODES_EVERY: Duration = Duration::from_secs(2);
 /// How often they are looked at otherwise, for the header's sake.
 pub(crate) const NODES_HIDDEN_EVERY: Duration = Duration::from_secs(15);
 
-/// Takes the head's list of nodes, and sets the time of the next.
-pub(crate) fn on(state: &mut State, result: Result<Vec<NodeBody>, Failure>, latency: Duration) {
-    state.nodes.is_asked = false;
-    let was_down = matches!(state.services.health(Service::Head), Health::Down { .. });
-    note(state, Service::Head, &result, Some(latency));
-    state.nodes.settle(result, state.now);
+/// Takes the list of nodes of `head`, and sets the time of the next.
+pub(crate) fn on(
+    state: &mut State,
+    head: HeadId,
+    result: Result<Vec<NodeBody>, Failure>,
+    latency: Duration,
+) {
+    let service = Service::Head(head);
+    let was_down = matches!(state.services.health(service), Health::Down { .. });
+    note(state, service, &result, Some(latency));
+    let is_listed = result.is_ok();
+    state.nodes.settle(head, result, state.now);
     if matches!(state.overlays.last(), Some(Overlay::AddNode)) {
         let nodes = state.nodes.all(&state.stack);
         state.cluster.node_form.learn(&nodes);
@@ -34,11 +40,11 @@ pub(crate) fn on(state: &mut State, result: Result<Vec<NodeBody>, Failure>, late
     let is_seen = matches!(state.screen, Screen::Cluster | Screen::Execute | Screen::Overview);
     let wait = if is_seen { NODES_EVERY } else { NODES_HIDDEN_EVERY };
     // Back off exponentially from a head that is down, capped at `NODES_HIDDEN_EVERY`.
-    let wait =
-        wait.saturating_mul(1 << state.nodes.n_failures.min(4)).min(NODES_HIDDEN_EVERY.max(wait));
-    state.effects.push(Effect::SetTimer(Timer::Nodes, wait));
+    let n_failures = state.nodes.head(head).map_or(0, |nodes| nodes.n_failures);
+    let wait = wait.saturating_mul(1 << n_failures.min(4)).min(NODES_HIDDEN_EVERY.max(wait));
+    state.effects.push(Effect::SetTimer(Timer::Nodes(head), wait));
     // Another head may have come up at the address, with other functions.
-    if was_down && state.nodes.listed.failure().is_none() {
-        state.effects.push(Effect::LoadFunctions);
+    if was_down && is_listed && state.execute.head == Some(head) {
+        state.effects.push(Effect::LoadFunctions(head));
     }
 }

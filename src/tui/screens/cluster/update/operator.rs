@@ -10,11 +10,12 @@ use crate::{
     action::Action,
     event::Effect,
     overlay::Overlay,
-    screens::update::load_nodes,
+    screens::update::load_nodes_of,
     state::{
         State,
         loadable::Failure,
         nodes::{GroupChange, Node, NodeChange, Origin},
+        services::HeadId,
     },
     widget::format::counted,
 };
@@ -24,7 +25,7 @@ pub(crate) fn act(state: &mut State, action: Action) {
     if action == Action::ConfirmNode {
         if let Some(Overlay::ConfirmNode(question)) = state.overlays.last().cloned() {
             state.close();
-            state.effects.push(Effect::ChangeNode(question));
+            send(state, &question);
         }
         return;
     }
@@ -50,9 +51,21 @@ pub(crate) fn act(state: &mut State, action: Action) {
     }
     let change = NodeChange { peer_ids, patch, group };
     if patch.cordoned == Some(false) && change.group.is_none() {
-        state.effects.push(Effect::ChangeNode(change));
+        send(state, &change);
     } else {
         state.open(Overlay::ConfirmNode(change));
+    }
+}
+
+/// Has every head change the nodes of `change` that it lists.
+fn send(state: &mut State, change: &NodeChange) {
+    for head in state.services.heads() {
+        let is_listed = |peer_id: &&String| state.nodes.heads_of(peer_id).contains(&head);
+        let peer_ids: Vec<String> = change.peer_ids.iter().filter(is_listed).cloned().collect();
+        if !peer_ids.is_empty() {
+            let change = NodeChange { peer_ids, ..change.clone() };
+            state.effects.push(Effect::ChangeNode(head, change));
+        }
     }
 }
 
@@ -77,7 +90,7 @@ fn is_changed(node: &Node, patch: NodePatch) -> bool {
     is_listed
         && match patch.approval {
             None => patch.cordoned != Some(node.is_cordoned),
-            Some(NodeApproval::Refused) => node.withheld_by != Some("refused"),
+            Some(NodeApproval::Refused) => !node.is_withheld_everywhere("refused"),
             Some(_) => matches!(node.withheld_by, Some("pending" | "refused")),
         }
 }
@@ -92,10 +105,10 @@ const fn outcome(patch: NodePatch) -> &'static str {
     }
 }
 
-/// A node was changed, or not.
-pub(crate) fn on_changed(state: &mut State, result: Result<NodeDetail, Failure>) {
+/// `head` has changed a node, or not.
+pub(crate) fn on_changed(state: &mut State, head: HeadId, result: Result<NodeDetail, Failure>) {
     match result {
-        Err(failure) => state.notify_failure(&failure),
+        Err(failure) => state.notify_failure(&state.services.named(head, failure)),
         Ok(NodeDetail { node, orders }) => {
             let name = state.stack.node_name(&node.peer_id).into_owned();
             let what = match (node.withheld_by(), node.approval) {
@@ -111,11 +124,11 @@ pub(crate) fn on_changed(state: &mut State, result: Result<NodeDetail, Failure>)
             state.notify(format!("{name} {what}"), detail);
         }
     }
-    load_nodes(state);
+    load_nodes_of(state, head);
 }
 
-/// The nodes of a group were changed, or not all.
-pub(crate) fn on_group_changed(state: &mut State, outcome_of: GroupChange) {
+/// `head` has changed the nodes of a group, or not all.
+pub(crate) fn on_group_changed(state: &mut State, head: HeadId, outcome_of: GroupChange) {
     let GroupChange { change, n_changed, failure } = outcome_of;
     let title = change.group.map(|(title, _)| title).unwrap_or_default();
     let n_asked = change.peer_ids.len();
@@ -127,10 +140,10 @@ pub(crate) fn on_group_changed(state: &mut State, outcome_of: GroupChange) {
         Some(failure) => {
             let n_failed = n_asked.saturating_sub(n_changed);
             let what = format!("change {n_failed} of {n_asked} nodes of {title}");
-            state.notify_failure(&Failure { what, ..failure });
+            state.notify_failure(&state.services.named(head, Failure { what, ..failure }));
         }
     }
-    load_nodes(state);
+    load_nodes_of(state, head);
 }
 
 #[cfg(test)]

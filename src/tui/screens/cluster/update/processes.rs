@@ -87,11 +87,11 @@ pub(crate) fn started(state: &mut State, node: LocalNode) {
     let detail = if node.is_kept { "keeps running when the screen is closed" } else { "" };
     let text = format!("{} runs, pid {}", node.name, node.pid);
     state.notify_unless_on(PROCESS_SCREENS, text, detail.to_owned());
-    let is_head_wanted = state.services.addresses.head.is_none();
+    let is_head_wanted = state.services.addresses.heads.is_empty();
     match node.rest_api {
         Some(head) if is_head_wanted => {
             let mut addresses = state.services.addresses.clone();
-            addresses.head = Some(head);
+            addresses.heads = vec![head];
             connect(state, &addresses);
         }
         _ => load_nodes(state),

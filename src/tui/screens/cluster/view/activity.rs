@@ -43,10 +43,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node
         return;
     }
     let width = rest.width.saturating_sub(NAME_WIDTH + COUNT_WIDTH);
-    let bars = |node: &Node| {
-        let activity = state.nodes.activity(&node.peer_id);
-        activity.map_or_else(Vec::new, |activity| activity.last(width.into(), state.now))
-    };
+    let bars = |node: &Node| state.nodes.last_periods(&node.peer_id, width.into(), state.now);
     // One scale for all, so that who does more stands higher; with air above the highest, so that
     // it does not run into the bar over it.
     let all: Vec<Vec<Option<f64>>> = workers.iter().map(|node| bars(node)).collect();
@@ -66,7 +63,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node
         let place = Rect { x: row.x.saturating_add(NAME_WIDTH), width, ..row }.intersection(row);
         let style = if node.exited.is_some() { theme.muted } else { theme.series(0) };
         Sparkline { values, floor: Floor::Zero, top_min: highest, style }.render(place, buf);
-        let a_minute = state.nodes.activity(&node.peer_id).and_then(|one| one.a_minute(state.now));
+        let a_minute = state.nodes.a_minute(&node.peer_id, state.now);
         // In the first minute nobody knows how many a minute are.
         let text = a_minute.map_or_else(
             || format!("{} in all", format::count(node.n_runs)),

@@ -10,7 +10,7 @@ use ratatui::{
     widgets::Widget as _,
 };
 
-use super::is_focused;
+use super::{heads, is_focused};
 use crate::{
     action::Action,
     keymap::Layer,
@@ -54,8 +54,14 @@ const NAME: &str = "NODE";
 /// The title of the peer ids.
 const PEER: &str = "PEER";
 
+/// The narrowest column of why nodes get no work.
+const STATUS_WIDTH_MIN: usize = 8;
+
 /// The title of why nodes get no work, which there is where any gets none.
 const STATUS: &str = "STATUS";
+
+/// The title of how many heads see a node, which there is where there are several.
+const HEADS: &str = "HEADS";
 
 /// The title of the free slots.
 const SLOTS: &str = "SLOTS";
@@ -76,13 +82,14 @@ const LEFT_OUT: [&str; 4] = ["ORIGIN", SLOTS, "PING", "LAST"];
 const LEFT_OUT_GROUPED: [&str; 4] = ["ORIGIN", "PING", "LAST", SLOTS];
 
 /// The columns of the table, left to right.
-const COLUMNS: [Column; 12] = [
+const COLUMNS: [Column; 13] = [
     Column { title: "", width: 1, side: Side::Left },
     Column { title: NAME, width: 8, side: Side::Left },
     Column { title: PEER, width: 19, side: Side::Left },
     Column { title: "ROLE", width: 6, side: Side::Left },
     Column { title: "ORIGIN", width: 6, side: Side::Left },
     Column { title: "GROUP", width: 7, side: Side::Left },
+    Column { title: HEADS, width: 5, side: Side::Right },
     Column { title: STATUS, width: 8, side: Side::Left },
     Column { title: SLOTS, width: 5, side: Side::Right },
     Column { title: "RUNS", width: 5, side: Side::Right },
@@ -117,8 +124,9 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let has_filter = has_detail || cluster.filter.is_edited() || !cluster.filter.value().is_empty();
     let [filter, rows] = split_rows(upper, u16::from(has_filter));
     draw_filter(filter, buf, frame);
+    let rows = heads::draw_failures(rows, buf, frame);
 
-    let (columns, peer_width) = columns(rows.width, &nodes, cluster.grouped_by.is_some());
+    let (columns, peer_width) = columns(rows.width, &nodes, frame);
     let table = Table {
         columns: &columns,
         n_rows: rows_shown.len(),
@@ -176,7 +184,8 @@ fn facts(group: &NodeGroup) -> Vec<(&'static str, String)> {
 }
 
 /// The columns that fit into `width`, and the width of the peer ids among them.
-fn columns(width: u16, nodes: &[Node], is_grouped: bool) -> ([Column; COLUMNS.len()], usize) {
+fn columns(width: u16, nodes: &[Node], frame: Frame<'_>) -> ([Column; COLUMNS.len()], usize) {
+    let is_grouped = frame.state.cluster.grouped_by.is_some();
     let mut columns = COLUMNS;
     let names = nodes.iter().filter_map(|node| node.process.as_ref());
     let name_width = names.map(|(name, _)| name.chars().count()).max();
@@ -189,8 +198,10 @@ fn columns(width: u16, nodes: &[Node], is_grouped: bool) -> ([Column; COLUMNS.le
         let others: u16 = others.map(|column| column.width + 1).sum();
         width.saturating_sub(others)
     };
-    let is_any_withheld = nodes.iter().any(|node| node.withheld_by.is_some());
-    set(STATUS, if is_any_withheld { 8 } else { 0 });
+    let statuses = nodes.iter().filter_map(Node::withheld_text);
+    let status_width = statuses.map(|text| text.len().max(STATUS_WIDTH_MIN)).max();
+    set(STATUS, u16::try_from(status_width.unwrap_or_default()).unwrap_or(u16::MAX));
+    set(HEADS, if frame.state.services.has_several_heads() { 5 } else { 0 });
     if is_grouped {
         // Sums have more digits.
         set(SLOTS, 9);
@@ -210,7 +221,7 @@ fn info(nodes: &[Node], frame: Frame<'_>) -> String {
     let cluster = &frame.state.cluster;
     let n_local = nodes.iter().filter(|node| node.origin == Origin::Local).count();
     let arrow = if cluster.is_reversed { '▴' } else { '▾' };
-    let listed = &frame.state.nodes.listed;
+    let listed = frame.state.nodes.best_list();
     let age = match listed.failure() {
         Some(_) => format!(" · {}", listed.note(frame.state.now)),
         None => String::new(),
@@ -263,7 +274,8 @@ fn cells(node: &Node, frame: Frame<'_>, peer_width: usize) -> Vec<Cell> {
         (role.to_owned(), role_style),
         (node.origin.into_str().to_owned(), if is_typed { theme.text } else { theme.muted }),
         (node.group_text(), theme.muted),
-        (node.withheld_by.unwrap_or_default().to_owned(), theme.warn),
+        heads::seen_by(node, frame),
+        (node.withheld_text().unwrap_or_default(), theme.warn),
         slots(node, frame),
         (runs, theme.text),
         (agree, agree_style),
@@ -290,6 +302,7 @@ fn group_cells(group: &NodeGroup, frame: Frame<'_>) -> Vec<Cell> {
         none(),
         (group.title.clone(), bold),
         (format!("{n_connected}/{n_nodes}"), theme.text),
+        none(),
         none(),
         none(),
         (withheld, theme.warn),
@@ -379,8 +392,9 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
     // The functions begin at one column: from node to node little is drawn again.
     facts.push(("groups", format!("{groups:<GROUPS_WIDTH$} {functions}")));
     facts.push(("process", process));
+    facts.extend(heads::facts(node, frame));
     let mut declared = node.attribute_text();
-    if let Some(status) = node.withheld_by {
+    if let Some(status) = node.withheld_text() {
         let runs =
             if node.n_running > 0 { format!(", runs {}", node.n_running) } else { String::new() };
         declared = format!("{status}{runs}  {declared}");
@@ -427,7 +441,7 @@ fn draw_short_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node
         Some([]) => "general".to_owned(),
         Some(groups) => format!("{}+general", groups.join("+")),
     });
-    parts.extend(node.withheld_by.map(str::to_owned));
+    parts.extend(node.withheld_text());
     parts.extend(Some(node.attribute_text()).filter(|text| !text.is_empty()));
     parts.extend(node.addresses.first().map(|address| host_of(address).to_owned()));
     let (name, rest) = (Span::styled(name, theme.text), parts.join(" · "));
@@ -438,7 +452,7 @@ fn draw_short_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node
 fn empty_lines(frame: Frame<'_>) -> Vec<String> {
     let state = frame.state;
     let picture = spinner::picture(state.now);
-    match (&state.stack.phase, state.nodes.listed.failure()) {
+    match (&state.stack.phase, state.nodes.best_list().failure()) {
         (stack::Phase::Starting, _) => {
             vec![format!("{picture} starting {}", super::step_name(frame))]
         }
@@ -449,8 +463,10 @@ fn empty_lines(frame: Frame<'_>) -> Vec<String> {
             format!("{} tries again", frame.key(Layer::Global, Action::Refresh)),
         ],
         (stack::Phase::Failed(_), _) => super::start_lines(frame),
-        _ if state.nodes.listed.is_loading() => vec![format!("{picture} loading from the head")],
-        _ if state.services.addresses.head.is_none() => {
+        _ if state.nodes.best_list().is_loading() => {
+            vec![format!("{picture} loading from the head")]
+        }
+        _ if state.services.addresses.heads.is_empty() => {
             vec![
                 "No head is known.".to_owned(),
                 format!(

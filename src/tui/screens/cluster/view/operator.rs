@@ -20,17 +20,21 @@ pub(crate) fn draw(on: Surface<'_>, question: &NodeChange) {
     if let Some((title, n_nodes)) = group {
         return draw_group(on, title, *n_nodes, question, n_running);
     }
+    let is_one = !state.services.has_several_heads();
+    let by = if is_one { "this head" } else { "any head that sees it" };
     let (title, what, note) = match patch.approval {
         None => {
             let note = match n_running {
-                0 => "It gets no new work from this head.".to_owned(),
+                0 => format!("It gets no new work from {by}."),
                 n => format!("It gets no new work, and ends what it runs: {n}."),
             };
             ("Cordon?", "Cordon this node?", note)
         }
         Some(NodeApproval::Approved) => {
             let note = "What it declares is its own word: compare the whole id.".to_owned();
-            ("Approve?", "Let this node work for the head?", note)
+            let several = "Let this node work for all heads that see it?";
+            let what = if is_one { "Let this node work for the head?" } else { several };
+            ("Approve?", what, note)
         }
         Some(_) => {
             ("Refuse?", "Give this node no work?", "Approve it to take that back.".to_owned())
@@ -61,6 +65,10 @@ fn draw_group(
             "Cordon",
             format!("They get no new work, and end what they run: {n_running}."),
         ),
+        (_, None) if on.frame.state.services.has_several_heads() => {
+            let note = "They get no new work from any head that sees them.".to_owned();
+            ("Cordon?", "Cordon", note)
+        }
         (_, None) => ("Cordon?", "Cordon", "They get no new work from this head.".to_owned()),
         (_, Some(NodeApproval::Refused)) => {
             ("Refuse?", "Refuse", "They get no work. Approve them to take that back.".to_owned())

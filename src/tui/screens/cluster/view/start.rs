@@ -112,7 +112,7 @@ fn steps(frame: Frame<'_>) -> Vec<Step> {
     let mut steps = Vec::new();
     let is_starting = state.stack.phase == stack::Phase::Starting;
     let has = |service| state.services.address(service).is_some() || is_starting;
-    if has(Service::Head) {
+    if !state.services.addresses.heads.is_empty() || is_starting {
         let form = &state.execute.form;
         let name = form.meant().map_or("a function", |function| function.name.as_str());
         let n_workers = state.nodes.n_workers_in("", None, &state.stack);

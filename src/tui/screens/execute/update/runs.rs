@@ -2,7 +2,7 @@
 
 use wire::{
     executions::ClusterEventKind,
-    functions::{ExecuteResponse, FunctionBody},
+    functions::{ExecuteRequest, ExecuteResponse, FunctionBody},
 };
 
 use crate::{
@@ -20,15 +20,15 @@ use crate::{
         update::{
             RUN_SCREENS,
             health::{note, note_stream},
-            load_nodes, send_copy,
+            load_nodes_of, send_copy,
         },
     },
     state::{
         Dirty, State,
         field::Field,
         loadable::Failure,
-        runs::{Input, Phase, RunId, workers_text},
-        services::Service,
+        runs::{Input, Phase, RunHead, RunId, workers_text},
+        services::{HeadId, Service},
         stack,
     },
     widget::format::counted,
@@ -64,11 +64,11 @@ pub(crate) fn urgency(state: &State, news: &HeadEvent) -> Dirty {
     }
 }
 
-pub(crate) fn on_cluster(state: &mut State, news: HeadEvent) {
-    let is_live = state.nodes.is_live;
-    state.nodes.is_live = match news {
+pub(crate) fn on_cluster(state: &mut State, head: HeadId, news: HeadEvent) {
+    let is_live = state.nodes.head(head).is_some_and(|nodes| nodes.is_live);
+    let is_live = match news {
         StreamEvent::Connected => {
-            note_stream(state, Service::Head, None);
+            note_stream(state, Service::Head(head), None);
             true
         }
         StreamEvent::Item(event) => {
@@ -76,21 +76,34 @@ pub(crate) fn on_cluster(state: &mut State, news: HeadEvent) {
             if let ClusterEventKind::PeerJoined { .. } | ClusterEventKind::PeerLeft { .. } =
                 event.kind
             {
-                load_nodes(state);
+                load_nodes_of(state, head);
             }
             is_live
         }
         StreamEvent::Lost { why: failure, .. } => {
             if is_live {
+                let failure = state.services.named(head, failure.clone());
                 let line = format!("failed to {}: {}", failure.what, failure.why);
                 state.logs.log(Level::Warn, state.now, line);
             }
-            note_stream(state, Service::Head, Some(&failure));
+            note_stream(state, Service::Head(head), Some(&failure));
             false
         }
         StreamEvent::NotServed => false,
         StreamEvent::Reset | StreamEvent::Heartbeat => is_live,
     };
+    if let Some(nodes) = state.nodes.head_mut(head) {
+        nodes.is_live = is_live;
+    }
+}
+
+/// Has runs go to the first head that serves, and asks that one for its functions where it is another.
+pub(crate) fn choose_head(state: &mut State) {
+    let head = state.services.head_of_runs();
+    if head != state.execute.head {
+        state.execute.head = head;
+        state.effects.extend(head.map(Effect::LoadFunctions));
+    }
 }
 
 /// Handles a log line of a local process: a worker may report progress.
@@ -107,6 +120,10 @@ pub(crate) fn on_log(state: &mut State, log: &LocalLog) {
 
 /// Runs the form's request; uploads a module of this machine first, if the form names one.
 pub(crate) fn run(state: &mut State) {
+    run_at(state, state.execute.head);
+}
+
+fn run_at(state: &mut State, head: Option<HeadId>) {
     let page = state.page();
     let State { nodes, stack, runs, execute, .. } = state;
     let known = cluster::state::ClusterContext { nodes, stack, runs, page };
@@ -123,7 +140,7 @@ pub(crate) fn run(state: &mut State) {
         return;
     }
     let input = state.execute.form.input();
-    send(state, request, input);
+    send(state, head, request, input);
 }
 
 /// Uploads the local module that the form names; returns whether it names one.
@@ -131,16 +148,22 @@ pub(crate) fn upload_file(state: &mut State) -> bool {
     let form = &state.execute.form;
     let is_asked = state.execute.focus == Pane::Form;
     let Some(path) = form.file().filter(|_| is_asked).map(str::to_owned) else { return false };
-    if state.services.addresses.head.is_none() {
-        state.notify_failure(&no_head(state));
-    } else {
-        state.execute.is_adding = true;
-        state.effects.push(Effect::AddFunction { path });
+    match state.execute.head {
+        None => state.notify_failure(&no_head(state)),
+        Some(head) => {
+            state.execute.is_adding = true;
+            state.effects.push(Effect::AddFunction { head, path });
+        }
     }
     true
 }
 
-pub(crate) fn on_function_added(state: &mut State, result: Result<FunctionBody, Failure>) {
+/// `head` was given a module, or not. A run that waited for it goes to the same head.
+pub(crate) fn on_function_added(
+    state: &mut State,
+    head: HeadId,
+    result: Result<FunctionBody, Failure>,
+) {
     state.execute.is_adding = false;
     let is_run = std::mem::take(&mut state.execute.is_run_next);
     match result {
@@ -153,33 +176,38 @@ pub(crate) fn on_function_added(state: &mut State, result: Result<FunctionBody, 
             }
             form.added(&function);
             state.notify(format!("uploaded {}", function.name), function.function_id);
-            state.effects.push(Effect::LoadFunctions);
+            state.effects.extend(state.execute.head.map(Effect::LoadFunctions));
             if is_run {
-                run(state);
+                run_at(state, Some(head));
             }
         }
-        Err(failure) => state.notify_failure(&failure),
+        Err(failure) => state.notify_failure(&state.services.named(head, failure)),
     }
 }
 
-/// Repeats the selected run with the same request.
+/// Repeats the selected run with the same request, at the head that runs go to now.
 pub(crate) fn repeat(state: &mut State) {
     let Some(run) = state.results().selected(&state.runs) else {
         state.notify_refused("no run yet".to_owned(), String::new());
         return;
     };
     let (request, input) = (run.request.clone(), run.input.clone());
-    send(state, request, input);
+    send(state, state.execute.head, request, input);
 }
 
-fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Input) {
+fn send(state: &mut State, head: Option<HeadId>, request: ExecuteRequest, input: Input) {
     if state.runs.n_waiting() >= RUNS_WAITING_MAX {
         let text = format!("{RUNS_WAITING_MAX} runs are already waiting");
         let key = state.keys.key_text(Layer::Always, Action::Interrupt);
         state.notify_refused(text, format!("{key} cancels them"));
         return;
     }
-    let id = state.runs.start(request.clone(), input.clone(), state.now);
+    let run_head = head.map(|id| {
+        let address = state.services.address(Service::Head(id)).map(str::to_owned);
+        RunHead { id, address }
+    });
+    let run_head = run_head.unwrap_or_default();
+    let id = state.runs.start(request.clone(), input.clone(), run_head, state.now);
     state.execute.started(id);
     state.cluster.results.show(id);
     let n_nodes = request.config.number_of_nodes;
@@ -192,15 +220,16 @@ fn send(state: &mut State, request: wire::functions::ExecuteRequest, input: Inpu
         workers_text(&request).map(|workers| format!(" of {workers}")).unwrap_or_default()
     );
     state.logs.log(Level::Info, state.now, line);
-    if state.services.addresses.head.is_none() {
+    let Some(head) = head else {
         let failure = no_head(state);
         state.runs.finish(id, Err(failure.clone()), state.now);
         state.notify_failure_unless_on(RUN_SCREENS, &failure);
         return;
-    }
+    };
     // A head that lists its nodes also reports progress.
-    let is_followed = state.nodes.listed.value().is_some();
-    state.effects.push(Effect::Execute(id, Box::new(RunOrder { request, input, is_followed })));
+    let is_followed = state.nodes.head(head).is_some_and(|nodes| nodes.listed.value().is_some());
+    let order = RunOrder { head, request, input, is_followed };
+    state.effects.push(Effect::Execute(id, Box::new(order)));
 }
 
 fn no_head(state: &State) -> Failure {
@@ -220,12 +249,21 @@ fn no_head(state: &State) -> Failure {
 
 /// Copies the run or the form as a command line for curl, without any secret of the profile.
 pub(crate) fn copy_as_curl(state: &mut State) {
-    let (request, input) = match (state.execute.focus, state.execute.results.selected(&state.runs))
-    {
-        (Pane::Results, Some(run)) => (run.request.clone(), run.input.clone()),
-        _ => (state.execute.form.preview(), state.execute.form.input()),
+    let run = state.execute.results.selected(&state.runs);
+    let (text, input) = match run.filter(|_| state.execute.focus == Pane::Results) {
+        Some(run) => {
+            let head = run.head.address.as_deref();
+            (curl_of(&state.services.addresses, head, &run.request), run.input.clone())
+        }
+        None => {
+            let text = curl_of(
+                &state.services.addresses,
+                state.form_head(),
+                &state.execute.form.preview(),
+            );
+            (text, state.execute.form.input())
+        }
     };
-    let text = curl_of(&state.services.addresses, &request);
     send_copy(state, Some(text));
     if input != Input::Typed {
         state.notify("standard input is not included".to_owned(), String::new());
@@ -301,7 +339,10 @@ pub(crate) fn on_executed(
     let now = state.now;
     // A run that fails says little about the head; the nodes are asked for next, and will tell.
     if let Ok(response) = &result {
-        note(state, Service::Head, &result, None);
+        let head = state.runs.get(id).map(|run| run.head.id);
+        if let Some(head) = head.filter(|head| state.services.is_current(*head)) {
+            note(state, Service::Head(head), &result, None);
+        }
         state.nodes.saw(response, now);
     }
     if !state.runs.finish(id, result, now) {
@@ -309,6 +350,7 @@ pub(crate) fn on_executed(
     }
     let Some(run) = state.runs.get(id) else { return };
     let took = crate::widget::format::elapsed(run.elapsed(now));
+    let head = run.head.id;
     match run.phase.clone() {
         Phase::Done(response) => {
             let n_groups = response.results.len();
@@ -321,17 +363,22 @@ pub(crate) fn on_executed(
         Phase::Waiting | Phase::Cancelled => {}
     }
     // Counts of runs and agreement are worth a fresh look.
-    load_nodes(state);
+    load_nodes_of(state, head);
 }
 
-/// Takes the head's list of functions; other implementations list none.
-pub(crate) fn on_functions(state: &mut State, result: Result<Vec<FunctionBody>, Failure>) {
+/// Takes the list of functions of the head that runs go to; other implementations list none.
+pub(crate) fn on_functions(
+    state: &mut State,
+    head: HeadId,
+    result: Result<Vec<FunctionBody>, Failure>,
+) {
     match result {
+        _ if state.execute.head != Some(head) => {}
         Ok(functions) => state.execute.form.know(functions),
         Err(failure) if failure.status == Some(404) => {}
         Err(failure) => {
-            let line = format!("failed to {}: {}", failure.what, failure.why);
-            state.logs.log(Level::Warn, state.now, line);
+            let Failure { what, why, .. } = state.services.named(head, failure);
+            state.logs.log(Level::Warn, state.now, format!("failed to {what}: {why}"));
         }
     }
 }

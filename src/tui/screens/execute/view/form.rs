@@ -15,6 +15,7 @@ use crate::{
     screens::execute::state::{Check, FORM, FormField, Pane},
     state::{
         runs::{Phase, workers_text},
+        services::HeadCount,
         stack,
     },
     theme::Theme,
@@ -116,14 +117,19 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
 fn draw_head(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16, is_roomy: bool) -> u16 {
     let Frame { state, theme, .. } = frame;
     paint::text(buf, area, (0, y), &format::right("head", LABEL_WIDTH.into()), theme.muted);
-    let address = state.services.addresses.head.as_deref().unwrap_or({
+    let address = state.form_head().unwrap_or({
         if state.stack.phase == stack::Phase::Starting { "starting here" } else { "none known" }
     });
     let x = paint::text(buf, area, (LABEL_WIDTH + 2, y), address, theme.text);
-    let origin = if state.stack.summary().is_some() { "local stack" } else { "from the profile" };
+    let origin = match state.services.head_count() {
+        Some(HeadCount { n_heads, n_live: 0 }) => format!("none of {n_heads} heads answers"),
+        Some(HeadCount { n_heads, .. }) => format!("first of {n_heads} that answers"),
+        None if state.stack.summary().is_some() => "local stack".to_owned(),
+        None => "from the profile".to_owned(),
+    };
     let room = area.width.saturating_sub(x + 2);
-    if state.services.addresses.head.is_some() && usize::from(room) >= origin.len() {
-        paint::text(buf, area, (x + 2, y), origin, theme.muted);
+    if state.form_head().is_some() && usize::from(room) >= origin.len() {
+        paint::text(buf, area, (x + 2, y), &origin, theme.muted);
     }
     y + 1 + u16::from(is_roomy)
 }

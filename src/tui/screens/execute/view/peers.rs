@@ -59,7 +59,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
         0 => format!("{} ready", parts.len()),
         _ => format!("{n_over} of {n_given} done"),
     };
-    if run.is_waiting() && !state.nodes.is_live {
+    let is_live = state.nodes.head(run.head.id).is_some_and(|head| head.is_live);
+    if run.is_waiting() && !is_live {
         note.push_str(" · no events from the head: may be outdated");
     }
     paint::text(buf, area, (x, 0), &note, theme.muted);

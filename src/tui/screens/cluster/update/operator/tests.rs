@@ -12,7 +12,7 @@ use crate::{
 /// A screen on many nodes, and what it was asked for taken.
 fn many((width, height): (u16, u16)) -> Harness {
     let mut screen = Harness::ready(width, height);
-    screen.take(Event::Nodes(Ok(harness::many_nodes()), Duration::ZERO));
+    screen.take(Event::Nodes(screen.head(), Ok(harness::many_nodes()), Duration::ZERO));
     screen.state.notices.clear();
     screen.take_effects();
     screen
@@ -23,9 +23,9 @@ fn selected(screen: &Harness) -> Node {
     screen.state.cluster.selected_node(screen.state.cluster_context()).unwrap()
 }
 
-fn change(peer_id: &str, patch: NodePatch) -> Effect {
+fn change(screen: &Harness, peer_id: &str, patch: NodePatch) -> Effect {
     let peer_ids = vec![peer_id.to_owned()];
-    Effect::ChangeNode(NodeChange { peer_ids, patch, group: None })
+    Effect::ChangeNode(screen.head(), NodeChange { peer_ids, patch, group: None })
 }
 
 #[test]
@@ -41,12 +41,12 @@ fn cordoning_asks_first_and_uncordoning_does_not() {
     assert_eq!(screen.take_effects(), []);
     screen.press("c y");
     let patch = NodePatch { cordoned: Some(true), ..NodePatch::default() };
-    assert_eq!(screen.take_effects(), [change(&id, patch)]);
+    assert_eq!(screen.take_effects(), [change(&screen, &id, patch)]);
     screen.type_text("/cordoned");
     screen.press("enter c");
     let id = selected(&screen).peer_id;
     let patch = NodePatch { cordoned: Some(false), ..NodePatch::default() };
-    assert_eq!(screen.take_effects(), [change(&id, patch)]);
+    assert_eq!(screen.take_effects(), [change(&screen, &id, patch)]);
 }
 
 #[test]
@@ -58,21 +58,21 @@ fn approving_shows_the_whole_id_and_what_came_of_it() {
     assert!(screen.text().contains(&id), "{}", screen.text());
     screen.press("y");
     let patch = NodePatch { approval: Some(NodeApproval::Approved), ..NodePatch::default() };
-    assert_eq!(screen.take_effects(), [change(&id, patch)]);
+    assert_eq!(screen.take_effects(), [change(&screen, &id, patch)]);
     let mut nodes = harness::many_nodes().into_iter();
     let mut node = nodes.find(|node| node.peer_id == id).unwrap();
     node.approval = Some(NodeApproval::Approved);
     let detail = NodeDetail { node: node.clone(), orders: Vec::new() };
-    screen.take(Event::NodeChanged(Ok(detail)));
+    screen.take(Event::NodeChanged(screen.head(), Ok(detail)));
     assert!(screen.text().contains("is approved, and gets work"), "{}", screen.text());
-    assert!(screen.take_effects().contains(&Effect::LoadNodes));
+    assert!(screen.take_effects().contains(&Effect::LoadNodes(screen.head())));
     node.cordoned = true;
     node.running = 1;
     let detail = NodeDetail { node, orders: vec![NodeOrderBody::default()] };
-    screen.take(Event::NodeChanged(Ok(detail)));
+    screen.take(Event::NodeChanged(screen.head(), Ok(detail)));
     assert!(screen.text().contains("is cordoned, and drains"), "{}", screen.text());
     let failure = Failure { what: "change the node".to_owned(), ..Failure::default() };
-    screen.take(Event::NodeChanged(Err(failure)));
+    screen.take(Event::NodeChanged(screen.head(), Err(failure)));
     assert!(screen.text().contains("failed to change the node"), "{}", screen.text());
 }
 
@@ -139,7 +139,7 @@ fn keys_fold_a_group_and_all_of_them() {
     screen.type_text("12D3KooWManyzz1W");
     screen.press("enter");
     assert!(selected(&screen).peer_id.contains("zz1W"), "the palette finds what was folded");
-    screen.take(Event::Nodes(Ok(harness::nodes()), Duration::ZERO));
+    screen.take(Event::Nodes(screen.head(), Ok(harness::nodes()), Duration::ZERO));
     assert_eq!(n_rows(&screen), 5, "four nodes of no zone below their head");
 }
 
@@ -174,18 +174,21 @@ fn what_is_decided_of_a_group_is_decided_of_its_workers_after_a_question() {
         screen.press(keys);
         screen.press("y");
         let asked = screen.take_effects();
-        let [Effect::ChangeNode(change)] = asked.as_slice() else { panic!("{asked:?}") };
+        let [Effect::ChangeNode(_, change)] = asked.as_slice() else { panic!("{asked:?}") };
         let group = Some(("zone=c".to_owned(), 60));
         assert_eq!((change.peer_ids.len(), change.patch, &change.group), (n_nodes, patch, &group));
         let outcome = GroupChange { change: change.clone(), n_changed: n_nodes, failure: None };
-        screen.take(Event::GroupChanged(outcome.clone()));
+        screen.take(Event::GroupChanged(screen.head(), outcome.clone()));
         assert!(screen.text().contains(&format!("{n_nodes} nodes of zone=c are")));
         let why = "connection refused".to_owned();
         let failure = Some(Failure { why, ..Failure::default() });
-        screen.take(Event::GroupChanged(GroupChange { n_changed: 20, failure, ..outcome }));
+        screen.take(Event::GroupChanged(
+            screen.head(),
+            GroupChange { n_changed: 20, failure, ..outcome },
+        ));
         let want = format!("failed to change {} of {n_nodes} nodes of zone=c", n_nodes - 20);
         assert!(screen.text().contains(&want), "{}", screen.text());
-        assert!(screen.take_effects().contains(&Effect::LoadNodes));
+        assert!(screen.take_effects().contains(&Effect::LoadNodes(screen.head())));
     }
     let mut screen = ask("A");
     assert!(screen.text().contains("nothing to change"), "{}", screen.text());
@@ -200,12 +203,12 @@ fn a_group_whose_workers_are_all_cordoned_is_uncordoned() {
     for node in &mut nodes {
         node.cordoned = true;
     }
-    screen.take(Event::Nodes(Ok(nodes), Duration::ZERO));
+    screen.take(Event::Nodes(screen.head(), Ok(nodes), Duration::ZERO));
     screen.press("b b home c");
     assert!(screen.text().contains("Uncordon 60 of 60 nodes?"), "{}", screen.text());
     screen.press("y");
     let asked = screen.take_effects();
-    let [Effect::ChangeNode(change)] = asked.as_slice() else { panic!("{asked:?}") };
+    let [Effect::ChangeNode(_, change)] = asked.as_slice() else { panic!("{asked:?}") };
     assert_eq!(change.patch.cordoned, Some(false));
 }
 

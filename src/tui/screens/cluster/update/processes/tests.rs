@@ -50,20 +50,20 @@ fn a_worker_is_added_with_the_heads_address_filled_in() {
     assert!(added.boot_nodes[0].starts_with("/ip4/127.0.0.1/tcp/39510/"), "{added:?}");
     screen.take(Event::Local(LocalEvent::Node(node("worker-4", "worker", None))));
     assert!(screen.text().contains("● worker-4"), "{}", screen.text());
-    assert!(screen.take_effects().contains(&Effect::LoadNodes));
+    assert!(screen.take_effects().contains(&Effect::LoadNodes(screen.head())));
 }
 
 #[test]
 fn the_heads_address_is_filled_in_once_when_known() {
     let mut screen = Harness::ready(160, 45);
-    screen.take(Event::Nodes(Ok(Vec::new()), Duration::ZERO));
+    screen.take(Event::Nodes(screen.head(), Ok(Vec::new()), Duration::ZERO));
     screen.press("a up tab tab");
     let led = "/p2p/12D3KooWRvAp";
     assert!(!screen.text().contains(led), "{}", screen.text());
-    screen.take(Event::Nodes(Ok(crate::harness::nodes()), Duration::ZERO));
+    screen.take(Event::Nodes(screen.head(), Ok(crate::harness::nodes()), Duration::ZERO));
     assert!(screen.text().contains(led), "{}", screen.text());
     screen.press("ctrl-u");
-    screen.take(Event::Nodes(Ok(crate::harness::nodes()), Duration::ZERO));
+    screen.take(Event::Nodes(screen.head(), Ok(crate::harness::nodes()), Duration::ZERO));
     assert!(screen.state.cluster.node_form.text(NodeField::BootNodes).value().is_empty());
 }
 
@@ -155,9 +155,9 @@ fn a_local_head_is_used_when_none_is_known() {
     crate::app::start(&mut state, crate::app::Start::Nowhere);
     let head = node("head", "head", Some("http://127.0.0.1:8080"));
     let effects = crate::app::update(&mut state, Event::Local(LocalEvent::Node(head)));
-    let connects = effects.iter().any(|effect| {
-        matches!(effect, Effect::Connect(it) if it.head.as_deref() == Some("http://127.0.0.1:8080"))
-    });
+    let connects = effects.iter().any(
+        |effect| matches!(effect, Effect::Connect(it) if it.heads == ["http://127.0.0.1:8080"]),
+    );
     assert!(connects, "{effects:?}");
 }
 
@@ -165,17 +165,17 @@ fn a_local_head_is_used_when_none_is_known() {
 fn resource_usage_is_polled_while_in_view() {
     let mut screen = Harness::ready(160, 45);
     screen.take_effects();
-    screen.take(Event::TimerDue(Timer::Nodes));
+    screen.take(Event::TimerDue(Timer::Nodes(screen.head())));
     assert!(screen.take_effects().contains(&Effect::LoadUsage));
     let usage = Usage { cpu_percent: Some(0.44), memory_bytes: 38 << 20 };
     screen.take(Event::Usage(vec![("head".to_owned(), usage)]));
     let shown = screen.text();
     assert!(shown.contains("0.4%") && shown.contains("38 MiB"), "{shown}");
-    screen.take(Event::Nodes(Ok(crate::harness::nodes()), Duration::ZERO));
+    screen.take(Event::Nodes(screen.head(), Ok(crate::harness::nodes()), Duration::ZERO));
     screen.press("5");
     screen.take_effects();
-    screen.take(Event::TimerDue(Timer::Nodes));
-    assert_eq!(screen.take_effects(), [Effect::LoadNodes]);
+    screen.take(Event::TimerDue(Timer::Nodes(screen.head())));
+    assert_eq!(screen.take_effects(), [Effect::LoadNodes(screen.head())]);
 }
 
 #[test]

@@ -188,7 +188,10 @@ fn tab_moves_on_while_a_file_is_uploaded() {
     screen.type_text("./a.wasm");
     screen.take_effects();
     screen.press("tab");
-    assert_eq!(screen.take_effects(), [Effect::AddFunction { path: "./a.wasm".to_owned() }]);
+    assert_eq!(
+        screen.take_effects(),
+        [Effect::AddFunction { head: screen.head(), path: "./a.wasm".to_owned() }]
+    );
     assert_eq!(screen.state.execute.form.focus, FormField::FunctionId);
     screen.press("tab");
     assert_eq!(
@@ -202,7 +205,7 @@ fn tab_moves_on_while_a_file_is_uploaded() {
 #[test]
 fn a_selector_is_checked_sent_and_filled_in_again() {
     let mut screen = Harness::ready(160, 45);
-    screen.take(Event::Nodes(Ok(crate::harness::many_nodes()), Duration::ZERO));
+    screen.take(Event::Nodes(screen.head(), Ok(crate::harness::many_nodes()), Duration::ZERO));
     screen.press("e tab tab tab tab tab");
     screen.type_text("zone=a,gpu=");
     screen.press("(");

@@ -66,7 +66,10 @@ fn cancelling_sends_the_request_id() {
     let id = screen.run_live();
     screen.take_effects();
     screen.press("ctrl-c");
-    assert_eq!(screen.take_effects(), [Effect::Cancel(id, Some(REQUEST_ID.to_owned()))]);
+    assert_eq!(
+        screen.take_effects(),
+        [Effect::Cancel(id, Some((screen.head(), REQUEST_ID.to_owned())))]
+    );
     let answered = Stage::Answered { exit_code: 0 };
     assert_eq!(stages(&screen), [answered, Stage::Cancelled, Stage::Cancelled]);
 }
@@ -91,7 +94,8 @@ fn an_unreachable_head_is_shown_until_it_answers() {
 #[test]
 fn a_head_without_a_list_of_nodes_gets_a_plain_request() {
     let mut screen = Harness::ready(160, 45);
-    screen.state.nodes.listed = crate::state::loadable::Loadable::Idle;
+    let head = screen.head();
+    screen.state.nodes.head_mut(head).unwrap().listed = crate::state::loadable::Loadable::Idle;
     screen.take_effects();
     screen.press("e ctrl-r");
     let Some(Effect::Execute(_, order)) = screen.take_effects().pop() else { panic!("a run") };
@@ -124,7 +128,10 @@ fn a_local_module_is_uploaded_before_it_runs() {
     screen.type_text("bin/mine.wasm");
     screen.take_effects();
     screen.press("ctrl-r");
-    assert_eq!(screen.take_effects(), [Effect::AddFunction { path: "bin/mine.wasm".to_owned() }]);
+    assert_eq!(
+        screen.take_effects(),
+        [Effect::AddFunction { head: screen.head(), path: "bin/mine.wasm".to_owned() }]
+    );
     let function = FunctionBody {
         name: "mine".to_owned(),
         function_id: FUNCTION_ID.to_owned(),
@@ -132,9 +139,9 @@ fn a_local_module_is_uploaded_before_it_runs() {
         bytes: 9,
         by_manifest: Vec::new(),
     };
-    screen.take(Event::FunctionAdded(Ok(function)));
+    screen.take(Event::FunctionAdded(screen.head(), Ok(function)));
     let asked = screen.take_effects();
-    let [Effect::LoadFunctions, Effect::Execute(_, order)] = asked.as_slice() else {
+    let [Effect::LoadFunctions(_), Effect::Execute(_, order)] = asked.as_slice() else {
         panic!("{asked:?}");
     };
     assert_eq!(order.request.method, "mine.wasm");
@@ -148,8 +155,11 @@ fn a_failed_upload_keeps_the_form() {
     screen.type_text("bin/mine.wasm");
     screen.take_effects();
     screen.press("enter");
-    assert_eq!(screen.take_effects(), [Effect::AddFunction { path: "bin/mine.wasm".to_owned() }]);
-    screen.take(Event::FunctionAdded(Err(failure("no such file or folder"))));
+    assert_eq!(
+        screen.take_effects(),
+        [Effect::AddFunction { head: screen.head(), path: "bin/mine.wasm".to_owned() }]
+    );
+    screen.take(Event::FunctionAdded(screen.head(), Err(failure("no such file or folder"))));
     assert_eq!(screen.take_effects(), []);
     assert!(screen.text().contains("no such file or folder"), "{}", screen.text());
     assert_eq!(screen.state.execute.form.text(FormField::Function), "bin/mine.wasm");
@@ -244,7 +254,7 @@ fn peers_joining_or_leaving_reload_the_nodes() {
     screen.press("5");
     screen.take_effects();
     screen.happens(ClusterEventKind::PeerLeft { peer_id: PEERS[1].to_owned() });
-    assert_eq!(screen.take_effects(), [Effect::LoadNodes]);
+    assert_eq!(screen.take_effects(), [Effect::LoadNodes(screen.head())]);
 }
 
 #[test]

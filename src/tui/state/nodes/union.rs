@@ -1,0 +1,120 @@
+//! The union of what several heads list: one node for each peer.
+//!
+//! What a worker says of itself (slots, functions, attributes) it says to every head: that is taken
+//! once. What a head counts of its own executions (runs, agreement, running orders) is added up.
+
+use std::collections::HashMap;
+
+use wire::functions::NodeBody;
+
+use super::{HeadNodes, Node, Origin, Report, Stack};
+use crate::state::services::HeadId;
+
+/// What one head lists of a peer.
+#[derive(Debug, Clone, Copy)]
+struct Listing<'a> {
+    head: HeadId,
+    /// Whether the head did not list its nodes at the last try.
+    is_stale: bool,
+    body: &'a NodeBody,
+}
+
+/// The nodes that `heads` list: those of the first head in its order, then those that others add. Of
+/// several heads, the heads come first.
+pub(super) fn nodes(heads: &[HeadNodes], stack: &Stack) -> Vec<Node> {
+    let lists = heads.iter().map(|head| {
+        let is_stale = head.listed.failure().is_some();
+        let bodies = head.listed.value().map(Vec::as_slice).unwrap_or_default();
+        bodies.iter().map(move |body| Listing { head: head.id, is_stale, body })
+    });
+    if heads.len() < 2 {
+        return lists.flatten().map(|listing| node(&[listing], stack)).collect();
+    }
+    let mut peers: Vec<Vec<Listing<'_>>> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for listing in lists.flatten() {
+        let place = *places.entry(&listing.body.peer_id).or_insert(peers.len());
+        match peers.get_mut(place) {
+            Some(peer) => peer.push(listing),
+            None => peers.push(vec![listing]),
+        }
+    }
+    let mut nodes: Vec<Node> = peers.iter().map(|peer| node(peer, stack)).collect();
+    // Of a head that does not answer nobody knows what it is connected to.
+    for node in nodes.iter_mut().filter(|node| node.n_seen_by() == 0) {
+        node.is_connected = None;
+    }
+    nodes.sort_by_key(|node| !node.is_head());
+    nodes
+}
+
+/// The node that `listings`, of which there is at least one, are of.
+fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
+    // What was true when a head last answered counts where no other head lists the peer now.
+    let is_any_fresh = listings.iter().any(|listing| !listing.is_stale);
+    let current = || {
+        let listings = listings.iter().filter(move |listing| !(is_any_fresh && listing.is_stale));
+        listings.map(|listing| listing.body)
+    };
+    // Of itself alone a head does not say when it heard it.
+    let is_own =
+        |body: &&NodeBody| body.role.as_deref() == Some("head") && body.last_seen.is_none();
+    let Some(main) = current().find(is_own).or_else(|| current().next()) else {
+        return Node::default();
+    };
+    let process = stack.node(&main.peer_id);
+    let free = current().filter_map(|body| body.slots_free).min();
+    Node {
+        peer_id: main.peer_id.clone(),
+        role: current().find_map(|body| body.role.clone()),
+        origin: match process {
+            Some(_) => Origin::Local,
+            None if is_own(&main) => Origin::Typed,
+            None => Origin::Listed,
+        },
+        subgroups: Some(main.subgroups.clone()),
+        addresses: main.addresses.clone(),
+        is_connected: Some(current().any(|body| body.connected)),
+        latency_ms: current().find_map(|body| body.latency_ms),
+        last_seen: current().filter_map(|body| body.last_seen.as_deref()?.parse().ok()).max(),
+        n_runs: listings.iter().map(|listing| listing.body.runs).sum(),
+        n_agreed: listings.iter().map(|listing| listing.body.agreed).sum(),
+        slots: current().find_map(|body| body.slots).map(|n_slots| (n_slots, free)),
+        attributes: main.attributes.clone(),
+        is_cordoned: current().all(|body| body.cordoned),
+        withheld_by: current()
+            .filter_map(NodeBody::withheld_by)
+            .max_by_key(|word| strictness(word)),
+        reports: listings
+            .iter()
+            .map(|listing| Report {
+                head: listing.head,
+                is_stale: listing.is_stale,
+                withheld_by: listing.body.withheld_by(),
+            })
+            .collect(),
+        n_running: current().map(|body| body.running).sum(),
+        n_functions: current().map(|body| body.functions.len()).max().unwrap_or_default(),
+        process: process.map(|node| (node.name.clone(), node.pid)),
+        exited: process.and_then(|node| stack.status(&node.name).exited),
+    }
+}
+
+/// How strict the decision is that `word` names. A cordoned node that still runs something is draining:
+/// the same decision.
+fn strictness(word: &str) -> (u8, bool) {
+    match word {
+        "refused" => (3, false),
+        "pending" => (2, false),
+        "draining" => (1, true),
+        _ => (1, false),
+    }
+}
+
+/// Whether heads that say these words have decided the same.
+pub(super) fn is_same_decision(one: Option<&str>, other: Option<&str>) -> bool {
+    one.map(|word| strictness(word).0) == other.map(|word| strictness(word).0)
+}
+
+#[cfg(test)]
+mod tests;

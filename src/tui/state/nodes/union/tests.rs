@@ -1,0 +1,72 @@
+use super::*;
+use crate::{
+    harness::PEERS,
+    state::loadable::{Failure, Loadable},
+};
+
+/// A worker as a head lists it, with ten slots.
+fn worker(runs: u64, n_free: usize) -> NodeBody {
+    NodeBody {
+        peer_id: PEERS[1].to_owned(),
+        role: Some("worker".to_owned()),
+        connected: true,
+        runs,
+        agreed: runs,
+        slots: Some(10),
+        slots_free: Some(n_free),
+        ..NodeBody::default()
+    }
+}
+
+fn head_of(idx: usize, bodies: Vec<NodeBody>) -> HeadNodes {
+    let listed = Loadable::Ready { value: bodies, at: model::timestamp::Timestamp::default() };
+    HeadNodes { id: HeadId { idx, generation: 0 }, listed, ..HeadNodes::default() }
+}
+
+/// The only node that `heads` list.
+#[track_caller]
+fn only(heads: &[HeadNodes]) -> Node {
+    let [node] = nodes(heads, &Stack::default()).try_into().unwrap();
+    node
+}
+
+#[test]
+fn a_peer_is_one_node_whose_slots_are_taken_once() {
+    let node = only(&[head_of(0, vec![worker(40, 7)]), head_of(1, vec![worker(2, 6)])]);
+    assert_eq!(node.slots, Some((10, Some(6))), "as the head says that knows of more work");
+    assert_eq!((node.n_runs, node.n_agreed), (42, 42), "each head counts its own executions");
+    assert_eq!((node.n_seen_by(), node.withheld_text()), (2, None));
+}
+
+#[test]
+fn the_strictest_decision_is_told_with_how_many_heads_made_it() {
+    use wire::functions::NodeApproval::{Pending, Refused};
+    let cordoned = |running| NodeBody { cordoned: true, running, ..worker(0, 10) };
+    let decided = |approval| NodeBody { approval: Some(approval), ..worker(0, 10) };
+    for (bodies, want) in [
+        (vec![worker(0, 10), cordoned(0)], "cordoned 1/2"),
+        (vec![cordoned(0), cordoned(0)], "cordoned"),
+        (vec![cordoned(3), cordoned(0), worker(0, 10)], "draining 2/3"),
+        (vec![decided(Pending), cordoned(0)], "pending 1/2"),
+        (vec![decided(Pending), decided(Refused), cordoned(0)], "refused 1/3"),
+    ] {
+        let heads = bodies.into_iter().enumerate().map(|(idx, body)| head_of(idx, vec![body]));
+        let node = only(&heads.collect::<Vec<_>>());
+        assert_eq!(node.withheld_text().as_deref(), Some(want));
+    }
+}
+
+#[test]
+fn what_a_head_said_before_it_failed_counts_where_no_other_sees_the_peer() {
+    let mut lost = head_of(1, vec![NodeBody { cordoned: true, ..worker(2, 0) }]);
+    lost.listed.settle(Err(Failure::default()), model::timestamp::Timestamp::default());
+    let node = only(std::slice::from_ref(&lost));
+    assert_eq!(node.withheld_text().as_deref(), Some("cordoned"));
+    let heads = [head_of(0, vec![worker(40, 7)]), lost];
+    let node = only(&heads);
+    assert_eq!((node.withheld_by, node.slots), (None, Some((10, Some(7)))));
+    assert_eq!((node.n_seen_by(), node.n_runs), (1, 42));
+    let [_, lost] = heads;
+    let node = only(&[head_of(0, Vec::new()), lost]);
+    assert_eq!((node.n_seen_by(), node.is_connected), (0, None));
+}

@@ -1,0 +1,82 @@
+//! Two heads of one cluster on one screen: the union of what they see, a decision that goes to both, a
+//! run at one of them, and what stays when one is killed.
+
+use vt100::Screen;
+
+use super::{PAINT_WITHIN, SHOWN_WITHIN};
+use crate::support::{
+    TUI,
+    cluster::Node,
+    command::{Home, demo},
+    pty::{Session, WIDE, text},
+};
+
+/// The end of a peer id, as the table of nodes has it.
+fn end(id: &str) -> &str {
+    &id[id.len() - 6..]
+}
+
+/// Waits until the row of the node `id` has all of `words`.
+#[track_caller]
+fn wait_row(session: &Session, id: &str, words: &[&str]) {
+    let is_row = |line: &str| line.contains(end(id)) && words.iter().all(|it| line.contains(it));
+    let found = |screen: &Screen| text(screen).lines().any(is_row).then_some(());
+    session.wait_for(&format!("{words:?} in the row of {id}"), SHOWN_WITHIN, found);
+}
+
+#[tokio::test]
+async fn two_heads_are_shown_together_and_one_may_go() {
+    let [first, second] = [Node::head(&[]), Node::head(&[])];
+    let worker = Node::worker(&first, &["--boot-nodes", &second.address()]);
+    let other = Node::worker(&second, &[]);
+    first.has_workers(1).await;
+    second.has_workers(2).await;
+    let heads = [&first, &second].map(Node::rest_api);
+
+    let session = Session::start(TUI, &["--head", &heads.join(",")], WIDE);
+    session.wait_text("1 Cluster", PAINT_WITHIN);
+    session.wait_text("heads ● 2/2 live", SHOWN_WITHIN);
+    wait_row(&session, &worker.id(), &["worker", "2/2"]);
+    wait_row(&session, &first.id(), &["head"]);
+    wait_row(&session, &second.id(), &["head"]);
+    wait_row(&session, &other.id(), &["worker"]);
+
+    // What the second head decided alone is told as such; the key makes it the decision of both.
+    let home = Home::new().with("TRIPTYCH_HEAD", &heads[1]);
+    home.done(&["nodes", "cordon", &worker.id()]);
+    wait_row(&session, &worker.id(), &["cordoned 1/2"]);
+    session.press("/");
+    for letter in end(&worker.id()).chars() {
+        session.press(&letter.to_string());
+    }
+    session.press("enter c");
+    session.wait_text("Cordon this node?", SHOWN_WITHIN);
+    session.press("y");
+    session.wait_for("both heads have cordoned it", SHOWN_WITHIN, |screen| {
+        let is_both = |line: &str| line.contains("cordoned") && !line.contains("1/2");
+        let row =
+            text(screen).lines().any(|line| line.contains(end(&worker.id())) && is_both(line));
+        row.then_some(())
+    });
+    session.press("c");
+    session.wait_text("gets work again", SHOWN_WITHIN);
+    session.press("esc");
+
+    first.kill();
+    session.wait_text("heads ◐ 1/2 live", SHOWN_WITHIN);
+    session.wait_text(&format!("✗ {}", heads[0]), SHOWN_WITHIN);
+    wait_row(&session, &worker.id(), &["worker", "1/2"]);
+    let module = demo("hello.wasm");
+    session.press("e ctrl-u");
+    for letter in module.chars() {
+        session.press(&letter.to_string());
+    }
+    session.press("ctrl-r");
+    let host = heads[1].trim_start_matches("http://");
+    session.wait_text(&format!("at {host}"), SHOWN_WITHIN);
+    session.wait_text("1 peer took part", SHOWN_WITHIN);
+    session.press("esc");
+    session.press("q");
+    session.wait_exit(SHOWN_WITHIN);
+    session.assert_restored();
+}
