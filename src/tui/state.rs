@@ -266,7 +266,7 @@ impl State {
 
     /// The address of the head that the form's run goes to.
     pub(crate) fn form_head(&self) -> Option<&str> {
-        self.services.address(Service::Head(self.execute.head?))
+        self.services.address(Service::Head(self.nodes.run_head?))
     }
 
     /// The shared state that the Cluster and the Execute screen read.

@@ -211,7 +211,7 @@ fn refresh(state: &mut State) {
         Screen::Cluster | Screen::Execute => {
             state.nodes.clear_errors();
             load_nodes(state);
-            state.effects.extend(state.execute.head.map(Effect::LoadFunctions));
+            state.effects.extend(state.nodes.run_head.map(Effect::LoadFunctions));
         }
         Screen::Data => state.data.act(Action::Refresh, now),
         Screen::Inference => state.inference.act(Action::Refresh, now),

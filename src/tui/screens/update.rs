@@ -76,8 +76,8 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
     (state.execute.is_adding, state.execute.is_run_next) = (false, false);
     state.nodes.connect(state.services.heads(), &addresses.heads);
     load_nodes(state);
-    state.execute.head = state.services.head_of_runs();
-    state.effects.extend(state.execute.head.map(Effect::LoadFunctions));
+    state.nodes.run_head = state.services.head_of_runs();
+    state.effects.extend(state.nodes.run_head.map(Effect::LoadFunctions));
     state.effects.extend(state.services.heads().map(Effect::FollowCluster));
     if addresses.datasets.is_some() {
         state.data.connected(now);

@@ -131,6 +131,8 @@ pub(crate) struct HeadNodes {
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
     heads: Vec<HeadNodes>,
+    /// The head that runs go to: the form lists its functions, and counts its workers.
+    pub(crate) run_head: Option<HeadId>,
     /// The workers that results named, by peer id.
     seen: BTreeMap<String, Node>,
 }
@@ -357,8 +359,8 @@ impl Nodes {
         }
     }
 
-    /// How many workers are known in `subgroup`, the general group if that is empty, that declare what
-    /// `selector` asks for.
+    /// How many workers the head of runs knows in `subgroup`, the general group if that is empty, that
+    /// declare what `selector` asks for.
     pub(crate) fn n_workers_in(
         &self,
         subgroup: &str,
@@ -375,8 +377,14 @@ impl Nodes {
         let is_worker = |node: &Node| node.role.as_deref() == Some("worker");
         let is_selected =
             |node: &Node| selector.is_none_or(|selector| selector.matches(&node.attributes));
-        let nodes = self.all(stack);
-        nodes.iter().filter(|node| is_worker(node) && is_in(node) && is_selected(node)).count()
+        // Other heads' workers are out of its reach.
+        let is_reached = |node: &Node| {
+            let mut reports = node.reports.iter();
+            node.reports.is_empty() || reports.any(|report| Some(report.head) == self.run_head)
+        };
+        let is_counted =
+            |node: &&Node| is_worker(node) && is_in(node) && is_selected(node) && is_reached(node);
+        self.all(stack).iter().filter(is_counted).count()
     }
 
     /// What the nodes known declare, `NAME=VALUE`, each once.

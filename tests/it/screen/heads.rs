@@ -71,7 +71,9 @@ async fn two_heads_are_shown_together_and_one_may_go() {
     for letter in module.chars() {
         session.press(&letter.to_string());
     }
-    session.press("ctrl-r");
+    session.press("tab");
+    session.wait_text("uploaded hello", SHOWN_WITHIN);
+    session.press("tab tab ctrl-u 1 ctrl-r");
     let host = heads[1].trim_start_matches("http://");
     session.wait_text(&format!("at {host}"), SHOWN_WITHIN);
     session.wait_text("1 peer took part", SHOWN_WITHIN);

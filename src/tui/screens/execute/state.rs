@@ -7,7 +7,7 @@ pub(crate) mod words;
 pub(crate) use form::{Check, Form, FormField};
 
 use self::presets::Presets;
-use crate::state::{results::RunView, services::HeadId};
+use crate::state::results::RunView;
 
 /// The number of the form among the screen's panes.
 pub(crate) const FORM: usize = 0;
@@ -30,8 +30,6 @@ pub(crate) struct State {
     /// The focused pane.
     pub(crate) focus: Pane,
     pub(crate) form: Form,
-    /// The head that the form's run goes to, whose functions it lists.
-    pub(crate) head: Option<HeadId>,
     /// The run in view.
     pub(crate) results: RunView,
     /// The saved presets.

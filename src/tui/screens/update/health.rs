@@ -47,7 +47,7 @@ fn load_again(state: &mut State, service: Service) {
     match service {
         Service::Head(head) => {
             load_nodes_of(state, head);
-            if state.execute.head == Some(head) {
+            if state.nodes.run_head == Some(head) {
                 state.effects.push(Effect::LoadFunctions(head));
             }
         }

@@ -44,7 +44,7 @@ pub(crate) fn on(
     let wait = wait.saturating_mul(1 << n_failures.min(4)).min(NODES_HIDDEN_EVERY.max(wait));
     state.effects.push(Effect::SetTimer(Timer::Nodes(head), wait));
     // Another head may have come up at the address, with other functions.
-    if was_down && is_listed && state.execute.head == Some(head) {
+    if was_down && is_listed && state.nodes.run_head == Some(head) {
         state.effects.push(Effect::LoadFunctions(head));
     }
 }

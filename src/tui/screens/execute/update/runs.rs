@@ -100,8 +100,8 @@ pub(crate) fn on_cluster(state: &mut State, head: HeadId, news: HeadEvent) {
 /// Has runs go to the first head that serves, and asks that one for its functions where it is another.
 pub(crate) fn choose_head(state: &mut State) {
     let head = state.services.head_of_runs();
-    if head != state.execute.head {
-        state.execute.head = head;
+    if head != state.nodes.run_head {
+        state.nodes.run_head = head;
         state.effects.extend(head.map(Effect::LoadFunctions));
     }
 }
@@ -120,7 +120,7 @@ pub(crate) fn on_log(state: &mut State, log: &LocalLog) {
 
 /// Runs the form's request; uploads a module of this machine first, if the form names one.
 pub(crate) fn run(state: &mut State) {
-    run_at(state, state.execute.head);
+    run_at(state, state.nodes.run_head);
 }
 
 fn run_at(state: &mut State, head: Option<HeadId>) {
@@ -148,7 +148,7 @@ pub(crate) fn upload_file(state: &mut State) -> bool {
     let form = &state.execute.form;
     let is_asked = state.execute.focus == Pane::Form;
     let Some(path) = form.file().filter(|_| is_asked).map(str::to_owned) else { return false };
-    match state.execute.head {
+    match state.nodes.run_head {
         None => state.notify_failure(&no_head(state)),
         Some(head) => {
             state.execute.is_adding = true;
@@ -176,7 +176,7 @@ pub(crate) fn on_function_added(
             }
             form.added(&function);
             state.notify(format!("uploaded {}", function.name), function.function_id);
-            state.effects.extend(state.execute.head.map(Effect::LoadFunctions));
+            state.effects.extend(state.nodes.run_head.map(Effect::LoadFunctions));
             if is_run {
                 run_at(state, Some(head));
             }
@@ -192,7 +192,7 @@ pub(crate) fn repeat(state: &mut State) {
         return;
     };
     let (request, input) = (run.request.clone(), run.input.clone());
-    send(state, state.execute.head, request, input);
+    send(state, state.nodes.run_head, request, input);
 }
 
 fn send(state: &mut State, head: Option<HeadId>, request: ExecuteRequest, input: Input) {
@@ -373,7 +373,7 @@ pub(crate) fn on_functions(
     result: Result<Vec<FunctionBody>, Failure>,
 ) {
     match result {
-        _ if state.execute.head != Some(head) => {}
+        _ if state.nodes.run_head != Some(head) => {}
         Ok(functions) => state.execute.form.know(functions),
         Err(failure) if failure.status == Some(404) => {}
         Err(failure) => {
