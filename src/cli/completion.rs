@@ -117,7 +117,7 @@ fn topics() -> Vec<CompletionCandidate> {
 
 fn functions() -> Vec<CompletionCandidate> {
     offer(ask_services(async |services: Services| {
-        let head = Transport::new(&services.profile.heads.first()?, None).ok()?;
+        let head = Transport::new(services.profile.heads.first()?, None).ok()?;
         let head = Functions::new(head.with_token(config::head_token().ok()?));
         let listed = head.functions().await.ok()?;
         Some(listed.into_iter().map(|function| function.name).collect())

@@ -132,7 +132,7 @@ fn head_count(count: HeadCount, theme: &Theme, is_narrow: bool) -> Vec<Span<'sta
         _ => ('●', theme.up),
     };
     if is_narrow {
-        let text = format!("{n_live}/{n_heads}");
+        let text = format!("head {n_live}/{n_heads}");
         return vec![Span::styled(format!(" {glyph}"), style), Span::styled(text, theme.muted)];
     }
     let note_style = if n_live < n_heads { style } else { theme.muted };

@@ -13,7 +13,7 @@ use crate::support::{
 
 /// The end of a peer id, as the table of nodes has it.
 fn end(id: &str) -> &str {
-    &id[id.len() - 6..]
+    id.split_at(id.len() - 6).1
 }
 
 /// Waits until the row of the node `id` has all of `words`.

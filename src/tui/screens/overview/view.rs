@@ -34,7 +34,7 @@ use crate::{
         loadable::{Failure, Loadable},
         nodes::Node,
         runs::Phase,
-        services::Health,
+        services::{Health, Service, why_at},
         stack,
     },
     view::{
@@ -220,14 +220,20 @@ fn draw_nodes(inside: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) 
 /// Draws where the services are, and how.
 fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
+    let has_several = state.services.has_several_heads();
     for (y, service) in (3..inside.height).zip(state.services.all()) {
         let health = state.services.health(service);
         let (glyph, style) = header::mark(health, theme);
+        let at = state.services.address(service).unwrap_or("no address");
         let words = match health {
             Health::Absent => String::new(),
             Health::Refused { why } => format!("refused: {}", why.why),
             Health::Limited { until, .. } => {
                 format!("retry {}", format::age(until.since(state.now)))
+            }
+            // Of several heads, the words have no room for the address, which stands beside them.
+            Health::Down { why } if matches!(service, Service::Head(_)) && has_several => {
+                why_at(at, &why.why).to_owned()
             }
             Health::Down { why } => why.why.clone(),
             _ => header::note(service, state),
@@ -235,7 +241,6 @@ fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         paint::put(buf, inside, (0, y), glyph, style);
         paint::text(buf, inside, (2, y), service.name(), theme.muted);
         let words_width = u16::try_from(words.chars().count()).unwrap_or(0).min(inside.width / 2);
-        let at = state.services.address(service).unwrap_or("no address");
         let room = inside.width.saturating_sub(words_width + 10);
         paint::text(buf, inside, (8, y), &format::fit(at, room.into()), theme.text);
         let words = format::fit(&words, (inside.width / 2).into());

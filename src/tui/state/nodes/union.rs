@@ -66,7 +66,10 @@ fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
     let free = current().filter_map(|body| body.slots_free).min();
     Node {
         peer_id: main.peer_id.clone(),
-        role: current().find_map(|body| body.role.clone()),
+        // Of a head that is gone the others say no role.
+        role: current()
+            .chain(listings.iter().map(|listing| listing.body))
+            .find_map(|body| body.role.clone()),
         origin: match process {
             Some(_) => Origin::Local,
             None if is_own(&main) => Origin::Typed,

@@ -250,19 +250,14 @@ fn no_head(state: &State) -> Failure {
 /// Copies the run or the form as a command line for curl, without any secret of the profile.
 pub(crate) fn copy_as_curl(state: &mut State) {
     let run = state.execute.results.selected(&state.runs);
-    let (text, input) = match run.filter(|_| state.execute.focus == Pane::Results) {
-        Some(run) => {
-            let head = run.head.address.as_deref();
-            (curl_of(&state.services.addresses, head, &run.request), run.input.clone())
-        }
-        None => {
-            let text = curl_of(
-                &state.services.addresses,
-                state.form_head(),
-                &state.execute.form.preview(),
-            );
-            (text, state.execute.form.input())
-        }
+    let run = run.filter(|_| state.execute.focus == Pane::Results);
+    let addresses = &state.services.addresses;
+    let (text, input) = if let Some(run) = run {
+        let head = run.head.address.as_deref();
+        (curl_of(addresses, head, &run.request), run.input.clone())
+    } else {
+        let form = &state.execute.form;
+        (curl_of(addresses, state.form_head(), &form.preview()), form.input())
     };
     send_copy(state, Some(text));
     if input != Input::Typed {
