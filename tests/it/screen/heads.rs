@@ -73,7 +73,8 @@ async fn two_heads_are_shown_together_and_one_may_go() {
     let host = heads[1].trim_start_matches("http://");
     session.wait_text(&format!("at {host}"), SHOWN_WITHIN);
     session.wait_text("1 peer took part", SHOWN_WITHIN);
-    session.press("esc");
+    session.press("1");
+    session.wait_text("Local processes", SHOWN_WITHIN);
     session.press("q");
     session.wait_exit(SHOWN_WITHIN);
     session.assert_restored();
