@@ -27,10 +27,8 @@ class Copies:
         return lines
 
     def fails(self, why, *flags):
-        started = time.monotonic()
         failed = subprocess.run(self.command(*flags), capture_output=True, text=True)
         assert failed.returncode == 1 and why in failed.stderr, f"instead of '{why}': {failed.stderr}"
-        return time.monotonic() - started
 
     def interrupt(self, act, *flags):
         """Starts a copy, calls `act` once it has some rows more, and returns what it says."""
@@ -52,8 +50,8 @@ def check_copies(pair, bucket, target):
     before = everything(bucket)
     wanted = "name their bucket with --from-cold"
     copies.fails(f"read old rows, which are on S3; {wanted}")
-    for elsewhere in (copies.at(BUCKET, "other"), copies.at("nobody", PREFIX)):
-        copies.fails(f"which was deleted or is in another bucket; {wanted}", "--from-cold", elsewhere)
+    for wrong_url in (copies.at(BUCKET, "other"), copies.at("nobody", PREFIX)):
+        copies.fails(f"which was deleted or is in another bucket; {wanted}", "--from-cold", wrong_url)
     assert target.count("datasets") == 0, "nothing is copied of datasets that cannot be read"
 
     copies.interrupt(lambda copy: copy.kill(), "--from-cold", bucket.url)

@@ -223,7 +223,7 @@ async fn a_bucket_on_a_server_keeps_objects() {
     assert!(matches!(read, Err(ObjectError::Missing { .. })), "{read:?}");
 }
 
-/// Checks that an object is replaced by nobody but who knows its version, if conditions are honored.
+/// Checks that an object is replaced only by a caller that knows its version, if conditions are honored.
 async fn check_replaced(objects: &Objects, is_honored: bool) {
     assert_eq!(objects.honors_conditions().await.unwrap(), is_honored);
     assert_eq!(objects.read_version("owner").await.unwrap(), None);

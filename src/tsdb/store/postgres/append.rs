@@ -134,7 +134,9 @@ pub(super) async fn append(
             Err(error @ StoreError::Moved { .. }) => return Err(unsure.unwrap_or(error)),
             Err(error) => error,
         };
-        let Some(kept) = again.filter(|_| n_thaws < THAWS_MAX) else { return Err(error) };
+        let Some(kept) = again.filter(|_| n_thaws < THAWS_MAX) else {
+            return Err(unsure.unwrap_or(error));
+        };
         // Also where that fails: what was merged may be of another state by the next attempt.
         *append = kept;
         cold::thaw_needed(connections, cold, dataset, error).await?;
@@ -203,7 +205,10 @@ async fn fully(
     let Before { left, unsure, again } = before;
     let mut head = Head::lock(c, dataset).await?;
     let is_same = left.is_none_or(|left| left.head.is_same(&head));
-    if let Some(error) = unsure.take_if(|_| !is_same) {
+    // It was not done if nothing has changed since.
+    if let Some(error) = unsure.take()
+        && !is_same
+    {
         return Err(error);
     }
     let is_extended = is_extended(&head, &append.rows);

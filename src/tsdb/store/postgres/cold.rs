@@ -100,7 +100,7 @@ impl StoreError {
         matches!(self, Self::Cold { source, .. } if source.is::<InObjects>())
     }
 
-    /// What the place of the objects says of rows there.
+    /// The error of the object store, if rows there could not be read.
     pub fn object_error(&self) -> Option<&ObjectError> {
         match self {
             Self::Cold { source, .. } => source.downcast_ref(),

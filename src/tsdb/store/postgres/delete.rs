@@ -62,9 +62,9 @@ pub(super) async fn dataset(
     Ok(found)
 }
 
-/// Waits for the end of the transaction that packs a dataset, and keeps others from packing it. A packer
-/// locks what there is to pack before the state of its dataset: who locks them in the other order may wait
-/// for it while it waits for them.
+/// Waits for the end of the transaction that packs a dataset, and keeps others from packing it, if it is
+/// in `unsettled`. A packer locks the dataset there before its state in `head`: a transaction that locks
+/// them in the other order may wait for the packer while that waits for it.
 pub(super) async fn await_packer(c: &mut PgConnection, dataset: DatasetId) -> Result<()> {
     let sql = "SELECT FROM unsettled WHERE dataset = $1 FOR UPDATE";
     sqlx::query(sql).bind(dataset.get()).execute(c).await?;

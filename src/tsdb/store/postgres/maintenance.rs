@@ -198,12 +198,15 @@ async fn step(c: &mut PgConnection, unsettled: Unsettled) -> Result<bool> {
         }
         Unsettled::Any => {
             "SELECT dataset, generation FROM head WHERE (n_late > 0 OR n_loose > 0) AND place IS NULL
-             LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED"
+             LIMIT 1"
         }
     };
     let found: Option<(i64, i64)> = sqlx::query_as(sql).fetch_optional(&mut *c).await?;
     let Some((dataset, generation)) = found else { return Ok(false) };
     let dataset = dataset_id(dataset)?;
+    if unsettled == Unsettled::Any {
+        delete::await_packer(c, dataset).await?;
+    }
     let mut head = match Head::lock(c, dataset).await {
         Ok(head) if head.generation == generation => head,
         // It was moved meanwhile: it is packed where it is, or in the next step.

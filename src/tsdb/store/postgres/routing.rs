@@ -126,10 +126,10 @@ impl PostgresStore {
                 None => None,
             };
             let result = work.await;
-            drop(turn);
             if let Ok(done) = &result {
                 on_commit(done);
             }
+            drop(turn);
             // The caller may be gone.
             drop(reply.send(result));
         };

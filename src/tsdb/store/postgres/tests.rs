@@ -19,6 +19,7 @@ use std::{
 };
 
 use sqlx::{AssertSqlSafe, Connection as _};
+use task::wait;
 
 use super::{maintenance::Unsettled, *};
 use crate::store::tests as contract;
@@ -228,6 +229,14 @@ async fn an_append_notices_what_others_changed() {
     assert_eq!(number(&url, gaps), 0, "each revision is in the feed once");
 }
 
+/// Waits until a connection of a store waits for a lock in the database at `url`.
+pub(super) async fn await_waiting(url: &str) {
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'triptych'
+         AND datname = current_database() AND wait_event_type = 'Lock'";
+    let look = || async { if number(url, sql) > 0 { Ok(()) } else { Err("none waits") } };
+    wait::until(Duration::from_secs(9), look).await.unwrap();
+}
+
 /// Appends a row while another transaction has the dataset's lock, ends the connection under it, runs
 /// `meanwhile` in that transaction, and returns the outcome of the append.
 async fn append_on_a_cut_connection(meanwhile: &'static str) -> (String, Result<Appended>) {
@@ -273,6 +282,32 @@ async fn an_append_that_may_have_been_done_is_not_repeated() {
     assert_eq!(number(&url, "SELECT revision FROM datasets.head"), 4);
     assert_eq!(number(&url, "SELECT count(*) FROM datasets.feed"), 3);
     assert_eq!(contract::repeats::find(&open(&url), 1, "cut"), None);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn an_append_that_was_cut_and_finds_no_connection_may_have_been_done() {
+    let url = new_database();
+    let store = open(&url);
+    let id = contract::create(&store, contract::new_dataset("cut")).await;
+    for second in 0..3 {
+        contract::append(&store, id, contract::block([(second, 1.0)])).await;
+    }
+    let (server, database) = url.rsplit_once('/').unwrap();
+    let of_server = format!("{server}/postgres");
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    let lock = "BEGIN; SELECT FROM datasets.head FOR UPDATE";
+    sqlx::raw_sql(lock).execute(&mut other).await.unwrap();
+    let append = contract::repeats::named(contract::repeats::id(1, "cut"), 9);
+    let appended = store.append(id, append, Box::new(|_, _| ()));
+    await_waiting(&url).await;
+    run(&of_server, &format!("ALTER DATABASE {database} ALLOW_CONNECTIONS false"));
+    let cut = "SELECT pg_terminate_backend(pid, 9000) FROM pg_stat_activity
+         WHERE application_name = 'triptych' AND datname =";
+    run(&of_server, &format!("{cut} '{database}'"));
+    let error = appended.await.unwrap_err();
+    assert!(matches!(error, StoreError::Unreachable(_)) && !error.is_unasked(), "{error:?}");
+    run(&of_server, &format!("ALTER DATABASE {database} ALLOW_CONNECTIONS true"));
 }
 
 #[tokio::test]

@@ -65,6 +65,7 @@ pub(super) async fn mark(servers: &Servers, dataset: DatasetId) -> Result<()> {
 }
 
 async fn mark_locked(c: &mut PgConnection, servers: &Servers, dataset: DatasetId) -> Result<()> {
+    delete::await_packer(c, dataset).await?;
     columns_copy::lock_place(c, dataset).await?;
     let lock = AssertSqlSafe(format!("{RECORD} FOR UPDATE"));
     let found = sqlx::query_as(lock).bind(dataset.get()).fetch_optional(&mut *c).await?;

@@ -212,7 +212,7 @@ fn rows_in_objects_are_copied_and_the_objects_are_left_alone() {
 
 #[test]
 #[ignore = "needs a PostgreSQL server"]
-fn of_rows_in_objects_that_cannot_be_read_no_copy_is_begun() {
+fn no_copy_begins_while_the_objects_of_its_rows_cannot_be_read() {
     let source = Source::new(new_database(), |services| fill(services));
     let check = |objects: Option<Objects>, is_expected: fn(&StoreError) -> bool| {
         let from = PostgresStore::open_source(&source.url.parse().unwrap(), objects).unwrap();

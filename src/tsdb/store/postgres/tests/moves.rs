@@ -43,9 +43,7 @@ async fn a_packer_paused_past_a_move_changes_nothing() {
     sqlx::raw_sql(lock).execute(&mut mover).await.unwrap();
     let packed = pack(&store);
     // It has chosen the dataset, and not locked it yet.
-    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'triptych'
-         AND datname = current_database() AND wait_event_type = 'Lock'";
-    while number(&url, waiting) == 0 {}
+    await_waiting(&url).await;
     let fence = "UPDATE datasets.head SET place = 7, generation = generation + 1; COMMIT";
     sqlx::raw_sql(fence).execute(&mut mover).await.unwrap();
     packed.await.unwrap().unwrap();
@@ -113,9 +111,7 @@ async fn a_deletion_waits_for_a_packer_and_not_the_packer_for_it() {
     let choose = "BEGIN; SELECT FROM datasets.unsettled FOR UPDATE";
     sqlx::raw_sql(choose).execute(&mut packer).await.unwrap();
     let delete = store.delete(id);
-    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'triptych'
-         AND datname = current_database() AND wait_event_type = 'Lock'";
-    while number(&url, waiting) == 0 {}
+    await_waiting(&url).await;
     let lock = "SELECT FROM datasets.head FOR NO KEY UPDATE; COMMIT";
     sqlx::raw_sql(lock).execute(&mut packer).await.unwrap();
     delete.await.unwrap();

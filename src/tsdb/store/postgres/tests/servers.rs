@@ -447,6 +447,9 @@ async fn a_server_whose_address_leads_to_another_database_is_not_used() {
     drop(others);
     let away = format!("{}_away", name(&second));
     rename(&name(&second), &away);
+    // It may have been done on the connection that was lost.
+    let cut = contract::try_append(&store, there, contract::block([(2, 2.0)])).await.unwrap_err();
+    assert!(matches!(cut, StoreError::Unreachable(_)), "{cut}");
     for url in [&other, &empty] {
         rename(&name(url), &name(&second));
         // Also one that starts now.

@@ -219,3 +219,25 @@ async fn a_move_that_others_finished_is_not_taken_for_cancelled() {
         assert_eq!(store.wait(end).unwrap(), Some(MoveEnd::Done), "it is on {to}");
     }
 }
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn a_cancellation_waits_for_a_packer_and_not_the_packer_for_it() {
+    let urls = new_servers();
+    let store = open(&urls[0]);
+    let (id, want) = create_unsettled(&store, "packed").await;
+    store.run_steps(id, "second", 1).await;
+    run(
+        &urls[0],
+        "INSERT INTO datasets.unsettled SELECT dataset FROM datasets.head ON CONFLICT DO NOTHING",
+    );
+    let mut packer = PgConnection::connect(&urls[0]).await.unwrap();
+    let choose = "BEGIN; SELECT FROM datasets.unsettled FOR UPDATE";
+    sqlx::raw_sql(choose).execute(&mut packer).await.unwrap();
+    let cancel = store.cancel_move(id);
+    await_waiting(&urls[0]).await;
+    let lock = "SELECT FROM datasets.head FOR NO KEY UPDATE; COMMIT";
+    sqlx::raw_sql(lock).execute(&mut packer).await.unwrap();
+    assert_eq!(cancel.await.unwrap(), CancelledMove::Removed);
+    contract::compare(&store, id, &want, &[]);
+}

@@ -111,9 +111,10 @@ async fn a_mover_that_stalls_while_it_receives_rows_keeps_no_others_out() {
         set_address(&format!("postgres://postgres@{address}/{database}?sslmode=disable"));
         let stalled = open(&urls[0]);
         let moved = stalled.move_dataset(id, "third", ignore_progress());
-        while !proxy.is_stalled.load(Ordering::SeqCst) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        let look = || async {
+            proxy.is_stalled.load(Ordering::SeqCst).then_some(()).ok_or("no rows came")
+        };
+        wait::until(Duration::from_secs(30), look).await.unwrap();
         set_address(&urls[1]);
         let other = open(&urls[0]);
         let done = other.move_dataset(id, "third", ignore_progress()).await;
