@@ -48,8 +48,8 @@ pub(crate) struct AddressFlags {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profile {
-    /// The addresses of heads of one cluster: a text, or a list. Commands other than the screen use
-    /// the first.
+    /// The addresses of heads of one cluster: a text, or a list. Commands other than the screen
+    /// and `doctor` use the first.
     #[serde(default, rename = "head", deserialize_with = "addresses")]
     pub(crate) heads: Vec<String>,
     /// The dataset service's address, ending in `/api`.
@@ -229,8 +229,7 @@ fn choose(flags: AddressFlags, file: &File) -> anyhow::Result<Option<ChosenProfi
             Some(profile.clone())
         }
     };
-    let heads = flags.heads.iter().flat_map(|text| text.split(',')).map(str::trim);
-    let heads: Vec<String> = heads.filter(|it| !it.is_empty()).map(str::to_owned).collect();
+    let heads: Vec<String> = flags.heads.iter().flat_map(|text| split_heads(text)).collect();
     let is_told = !heads.is_empty() || flags.datasets.is_some() || flags.inference.is_some();
     if base.is_none() && !is_told {
         return Ok(None);
@@ -244,11 +243,17 @@ fn choose(flags: AddressFlags, file: &File) -> anyhow::Result<Option<ChosenProfi
     Ok(Some(ChosenProfile { name, profile }))
 }
 
+/// The addresses of heads in a text with commas between them.
+pub(crate) fn split_heads(text: &str) -> impl Iterator<Item = String> {
+    text.split(',').map(str::trim).filter(|address| !address.is_empty()).map(str::to_owned)
+}
+
 impl AddressFlags {
-    /// Whether they tell of anything.
-    const fn is_any(&self) -> bool {
+    /// Whether any address or profile is given.
+    fn is_any(&self) -> bool {
         let Self { heads, datasets, inference, profile } = self;
-        !heads.is_empty() || datasets.is_some() || inference.is_some() || profile.is_some()
+        let is_any_head = heads.iter().any(|text| split_heads(text).next().is_some());
+        is_any_head || datasets.is_some() || inference.is_some() || profile.is_some()
     }
 }
 

@@ -223,8 +223,8 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
         close_sign_up(&accounts).await?;
     }
     // The environment may name several, for the screen.
-    let head = command.head.split(',').next().unwrap_or_default();
-    let head = Transport::new(head, None).context("use --head")?;
+    let head = config::split_heads(&command.head).next().unwrap_or_default();
+    let head = Transport::new(&head, None).context("use --head")?;
     let head = head.with_token(config::head_token()?);
     let key = match &command.key.key_file {
         Some(path) => Some(key_of(path)?),

@@ -101,7 +101,9 @@ fn open(
         }
         (StorePlace::Path(path), None) => Box::new(SqliteStore::open(path)?),
         (StorePlace::Path(_), Some(bucket)) => {
-            bail!("find old rows of a file in {bucket}, where those of databases alone are")
+            bail!(
+                "read old rows of a file from {bucket}: only databases have some there; name no bucket"
+            )
         }
     })
 }

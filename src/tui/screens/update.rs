@@ -5,7 +5,9 @@ pub(crate) mod health;
 
 use super::{Screen, overview::update::load_bundles};
 use crate::{
+    action::Action,
     event::{Effect, Timer},
+    keymap::Layer,
     local::Addresses,
     state::{
         State,
@@ -72,7 +74,8 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
     state.services.connect(addresses);
     state.effects.push(Effect::Connect(addresses.clone()));
     // The calls of before are dropped, and never answered.
-    state.runs.disconnect(now);
+    let run = state.keys.key_text(Layer::Form, Action::Run);
+    state.runs.disconnect(now, &format!("{run} runs it again"));
     (state.execute.is_adding, state.execute.is_run_next) = (false, false);
     state.nodes.connect(state.services.heads(), &addresses.heads);
     load_nodes(state);
@@ -97,14 +100,14 @@ pub(crate) fn load_nodes(state: &mut State) {
     }
 }
 
-/// Asks `head` for its nodes, unless that is under way. With the first one goes what local processes
-/// use, where that is seen.
+/// Asks `head` for its nodes, unless that is under way. What local processes use is asked for with those of
+/// the first head that answers, where it is shown.
 pub(crate) fn load_nodes_of(state: &mut State, head: HeadId) {
     let Some(nodes) = state.nodes.head_mut(head).filter(|nodes| !nodes.is_asked) else { return };
     nodes.is_asked = true;
     nodes.listed.begin(state.now);
     state.effects.push(Effect::LoadNodes(head));
-    if head.idx > 0 {
+    if state.services.head_of_runs() != Some(head) {
         return;
     }
     if matches!(state.screen, Screen::Cluster | Screen::Overview) && state.stack.has_processes() {

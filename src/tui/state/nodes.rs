@@ -109,8 +109,8 @@ pub(crate) struct GroupChange {
     pub(crate) failure: Option<Failure>,
 }
 
-/// What one head tells, and how it is asked. Each is asked by itself, so that one that stalls delays
-/// no other.
+/// The nodes that one head lists, and the state of asking for them. Each head is asked by itself, so that
+/// one that stalls delays no other.
 #[derive(Debug, Default)]
 pub(crate) struct HeadNodes {
     id: HeadId,
@@ -223,8 +223,7 @@ impl HeadNodes {
 }
 
 impl Nodes {
-    /// Uses the heads at `addresses`, whose ids are `ids`. What those that were used before have told
-    /// stays.
+    /// Uses the heads at `addresses`, whose ids are `ids`. The nodes of those that were used before stay.
     pub(crate) fn connect(&mut self, ids: impl Iterator<Item = HeadId>, addresses: &[String]) {
         let mut before = std::mem::take(&mut self.heads);
         self.heads = ids
@@ -238,7 +237,7 @@ impl Nodes {
             .collect();
     }
 
-    /// What `head` tells; none if it is not in use.
+    /// The nodes of `head`; none if it is not in use.
     pub(crate) fn head(&self, head: HeadId) -> Option<&HeadNodes> {
         self.heads.get(head.idx).filter(|it| it.id == head)
     }

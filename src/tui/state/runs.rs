@@ -246,13 +246,14 @@ impl Runs {
         self.end(id, Phase::Cancelled, now)
     }
 
-    /// Gives up the runs that are awaited: the screen uses other services from now on.
-    pub(crate) fn disconnect(&mut self, now: Timestamp) {
+    /// Gives up the runs that are awaited: the screen uses other services from now on. `next` says how to run
+    /// them again.
+    pub(crate) fn disconnect(&mut self, now: Timestamp, next: &str) {
         let ids: Vec<RunId> =
             self.list.iter().filter(|run| run.is_waiting()).map(|run| run.id).collect();
         for id in ids {
             let why = "the screen has connected again meanwhile; its head may still run it";
-            let failure = Failure::new(format!("await run {}", id.0), why, "^R runs it again");
+            let failure = Failure::new(format!("await run {}", id.0), why, next);
             self.end(id, Phase::Failed(failure), now);
         }
     }

@@ -30,7 +30,8 @@ pub(super) fn draw_failures(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> R
             Health::Idle { .. } | Health::Live => {
                 state.nodes.head(head)?.listed.failure()?.why.clone()
             }
-            _ => header::note(service, state),
+            Health::Unknown | Health::Absent => return None,
+            Health::Limited { .. } => header::note(service, state),
         };
         Some((format!("{glyph} {address}  {}", why_at(address, &why)), style))
     });
@@ -59,14 +60,17 @@ pub(super) fn facts(node: &Node, frame: Frame<'_>) -> Option<(&'static str, Stri
         return None;
     }
     let words = state.services.heads().map(|head| {
-        let address = state.services.address(Service::Head(head)).unwrap_or_default();
+        let service = Service::Head(head);
+        let address = state.services.address(service).unwrap_or_default();
         let is_failing =
             state.nodes.head(head).is_some_and(|nodes| nodes.listed.failure().is_some());
         let report = node.reports.iter().find(|report| report.head == head);
-        let word = match report {
+        let word = match (state.services.health(service), report) {
+            (Health::Refused { .. }, _) => "refuses the screen",
+            (Health::Limited { .. }, _) => "limits the screen",
             _ if is_failing => "does not answer",
-            None => "does not see it",
-            Some(report) => report.withheld_by.unwrap_or("sees it"),
+            (_, None) => "does not see it",
+            (_, Some(report)) => report.withheld_by.unwrap_or("sees it"),
         };
         format!("{} {word}", host_of(address))
     });
