@@ -41,7 +41,7 @@ async fn two_heads_are_shown_together_and_one_may_go() {
     wait_row(&session, &second.id(), &["head"]);
     wait_row(&session, &other.id(), &["worker"]);
 
-    // What the second head decided alone is told as such; the key makes it the decision of both.
+    // The row says that the second head alone decided; the key makes it the decision of both.
     let home = Home::new().with("TRIPTYCH_HEAD", &heads[1]);
     home.done(&["nodes", "cordon", &worker.id()]);
     wait_row(&session, &worker.id(), &["cordoned 1/2"]);

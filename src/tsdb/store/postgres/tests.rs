@@ -229,11 +229,14 @@ async fn an_append_notices_what_others_changed() {
     assert_eq!(number(&url, gaps), 0, "each revision is in the feed once");
 }
 
+/// Counts the connections of stores that wait for a lock in a database.
+pub(super) const WAITING: &str =
+    "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'triptych'
+     AND datname = current_database() AND wait_event_type = 'Lock'";
+
 /// Waits until a connection of a store waits for a lock in the database at `url`.
 pub(super) async fn await_waiting(url: &str) {
-    let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'triptych'
-         AND datname = current_database() AND wait_event_type = 'Lock'";
-    let look = || async { if number(url, sql) > 0 { Ok(()) } else { Err("none waits") } };
+    let look = || async { if number(url, WAITING) > 0 { Ok(()) } else { Err("none waits") } };
     wait::until(Duration::from_secs(9), look).await.unwrap();
 }
 
@@ -364,9 +367,7 @@ async fn reads_go_on_while_writers_wait_with_their_connections() {
     let row = || contract::block([(1, 1.0)]);
     let append = |id: &DatasetId| contract::try_append(&store, *id, row());
     let read = async {
-        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'triptych'
-             AND datname = current_database() AND wait_event_type = 'Lock'";
-        while number(&url, waiting) < i64::try_from(CONNECTIONS.n_writers).unwrap() {
+        while number(&url, WAITING) < i64::try_from(CONNECTIONS.n_writers).unwrap() {
             tokio::task::yield_now().await;
         }
         for id in &datasets {

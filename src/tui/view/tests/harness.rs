@@ -84,9 +84,9 @@ impl Harness {
     }
 
     /// A screen of this size that is connected to the heads at these addresses.
-    pub(crate) fn of_heads((width, height): (u16, u16), heads: &[&str]) -> Self {
+    pub(crate) fn of_heads(size: (u16, u16), heads: &[&str]) -> Self {
         let now = "2026-07-30T14:02:31Z".parse().unwrap();
-        let mut state = State { now, size: (width, height), ..State::default() };
+        let mut state = State { now, size, ..State::default() };
         let heads = heads.iter().map(|&address| address.to_owned()).collect();
         let start = Start::Connect(Addresses { heads, ..Addresses::default() });
         let effects = app::start(&mut state, start);

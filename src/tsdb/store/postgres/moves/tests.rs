@@ -11,7 +11,7 @@ use task::wait;
 use super::{
     super::{
         maintenance::{Unsettled, settle_all},
-        tests::{await_waiting, new_database, number, open, run},
+        tests::{WAITING, await_waiting, new_database, number, open, run},
     },
     copy::{ChunkCopies, LOGS, SMALL},
     retries::{Retries, resume_abandoned},

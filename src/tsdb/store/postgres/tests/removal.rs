@@ -46,10 +46,6 @@ fn ignore_progress() -> OnProgress {
     Arc::new(|_| {})
 }
 
-/// Connections of stores that wait for a lock in a database.
-const WAITING: &str = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'triptych'
-     AND datname = current_database() AND wait_event_type = 'Lock'";
-
 #[tokio::test]
 #[ignore = "needs a PostgreSQL server"]
 async fn a_server_that_has_something_is_not_removed() {

@@ -252,9 +252,7 @@ async fn a_sealer_paused_past_a_move_changes_nothing() {
     let lock = "BEGIN; SELECT FROM datasets.head FOR UPDATE";
     sqlx::raw_sql(lock).execute(&mut mover).await.unwrap();
     let moving = async {
-        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'triptych'
-             AND datname = current_database() AND wait_event_type = 'Lock'";
-        wait_for(&url, waiting).await;
+        wait_for(&url, WAITING).await;
         let fence = AssertSqlSafe(format!("{fence}; COMMIT"));
         sqlx::raw_sql(fence).execute(&mut mover).await.unwrap();
     };

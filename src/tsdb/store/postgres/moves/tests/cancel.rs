@@ -110,11 +110,9 @@ async fn a_mover_at_work_stops_with_the_reason() {
         let hold = format!("BEGIN; LOCK TABLE datasets.{table} IN EXCLUSIVE MODE");
         sqlx::raw_sql(AssertSqlSafe(hold)).execute(&mut holder).await.unwrap();
         let moving = store.move_dataset(id, "second", ignore_progress());
-        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'triptych'
-             AND datname = current_database() AND wait_event_type = 'Lock'";
         let await_waiting = async |n| {
             wait::until(Duration::from_secs(9), || async {
-                let n_waiting = number(&urls[1], waiting);
+                let n_waiting = number(&urls[1], WAITING);
                 if n_waiting == n { Ok(()) } else { Err(n_waiting) }
             })
             .await

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// A screen on many nodes, and what it was asked for taken.
-fn many((width, height): (u16, u16)) -> Harness {
+fn many(width: u16, height: u16) -> Harness {
     let mut screen = Harness::ready(width, height);
     screen.take(Event::Nodes(screen.head(), Ok(harness::many_nodes()), Duration::ZERO));
     screen.state.notices.clear();
@@ -30,7 +30,7 @@ fn change(screen: &Harness, peer_id: &str, patch: NodePatch) -> Effect {
 
 #[test]
 fn cordoning_asks_first_and_uncordoning_does_not() {
-    let mut screen = many((160, 45));
+    let mut screen = many(160, 45);
     screen.press("c");
     assert!(screen.state.overlays.is_empty(), "the head itself is selected");
     screen.press("down");
@@ -51,7 +51,7 @@ fn cordoning_asks_first_and_uncordoning_does_not() {
 
 #[test]
 fn approving_shows_the_whole_id_and_what_came_of_it() {
-    let mut screen = many((160, 45));
+    let mut screen = many(160, 45);
     screen.type_text("/pending");
     screen.press("enter A");
     let id = selected(&screen).peer_id;
@@ -78,7 +78,7 @@ fn approving_shows_the_whole_id_and_what_came_of_it() {
 
 #[test]
 fn groups_sum_up_what_their_nodes_have() {
-    let mut screen = many((160, 45));
+    let mut screen = many(160, 45);
     screen.press("b b");
     let cluster = &screen.state.cluster;
     let nodes = cluster.nodes(screen.state.cluster_context());
@@ -105,8 +105,8 @@ fn groups_sum_up_what_their_nodes_have() {
 
 #[test]
 fn groups_of_many_nodes_are_folded_and_show_every_sum() {
-    for size in [(80, 24), (160, 45)] {
-        let mut screen = many(size);
+    for (width, height) in [(80, 24), (160, 45)] {
+        let mut screen = many(width, height);
         screen.press("b b");
         let shown = screen.text();
         for title in ["zone=a", "zone=b", "zone=c", "zone=d", "no zone"] {
@@ -117,7 +117,7 @@ fn groups_of_many_nodes_are_folded_and_show_every_sum() {
 
 #[test]
 fn keys_fold_a_group_and_all_of_them() {
-    let mut screen = many((160, 45));
+    let mut screen = many(160, 45);
     let n_rows = |screen: &Harness| {
         let nodes = screen.state.cluster.nodes(screen.state.cluster_context());
         screen.state.cluster.node_rows(&nodes).len()
@@ -146,7 +146,7 @@ fn keys_fold_a_group_and_all_of_them() {
 #[test]
 fn what_is_decided_of_a_group_is_decided_of_its_workers_after_a_question() {
     let ask = |keys: &str| {
-        let mut screen = many((80, 24));
+        let mut screen = many(80, 24);
         screen.press("b b home down down");
         assert_eq!(screen.state.cluster.group.as_deref(), Some("zone=c"));
         screen.press(keys);
@@ -198,7 +198,7 @@ fn what_is_decided_of_a_group_is_decided_of_its_workers_after_a_question() {
 
 #[test]
 fn a_group_whose_workers_are_all_cordoned_is_uncordoned() {
-    let mut screen = many((160, 45));
+    let mut screen = many(160, 45);
     let mut nodes = harness::many_nodes();
     for node in &mut nodes {
         node.cordoned = true;
@@ -214,7 +214,7 @@ fn a_group_whose_workers_are_all_cordoned_is_uncordoned() {
 
 #[test]
 fn nodes_are_found_by_what_they_declare() {
-    let mut screen = many((160, 45));
+    let mut screen = many(160, 45);
     screen.type_text("/gpu=a100,zone=b");
     screen.press("enter");
     let nodes = screen.state.cluster.nodes(screen.state.cluster_context());
