@@ -55,7 +55,7 @@ impl Datasets {
     /// Dropping the future does not undo an append under way.
     ///
     /// # Errors
-    /// [`OperationError`]; then nothing is stored.
+    /// [`OperationError`]; then nothing is stored, or the store cannot be reached to say so.
     pub(crate) async fn append(
         &self,
         dataset: DatasetId,

@@ -20,7 +20,8 @@ impl<T: Into<String>> From<T> for Unfit {
     }
 }
 
-/// Why an operation was refused or failed; then it changed nothing.
+/// Why an operation was refused or failed. It changed nothing then, unless the store was lost before it
+/// could say so: [`StoreError::Unreachable`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum OperationError {

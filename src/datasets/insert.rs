@@ -107,7 +107,7 @@ impl Datasets {
     /// Dropping the future does not undo an append under way.
     ///
     /// # Errors
-    /// [`OperationError`]; then nothing is stored.
+    /// [`OperationError`]; then nothing is stored, or the store cannot be reached to say so.
     pub(crate) async fn insert(&self, key: KeyId, batch: InsertBatch) -> Result<Appended> {
         let Some(name) = batch.key.clone() else {
             let parsed = self.parse_batch(key, batch.clone()).await?;

@@ -109,6 +109,12 @@ impl AppendQueues {
         Some(append)
     }
 
+    /// How many appends to `dataset` wait.
+    #[cfg(test)]
+    pub(crate) fn n_queued(&self, dataset: DatasetId) -> usize {
+        self.queues.lock().get(&dataset).map_or(0, Vec::len)
+    }
+
     /// Takes the next appends that go into one transaction; `None`, and the queue is gone, if nothing
     /// waits.
     fn pop(&self, dataset: DatasetId) -> Option<Vec<PendingAppend>> {
@@ -147,7 +153,7 @@ impl Datasets {
     /// Dropping the future does not undo the append.
     ///
     /// # Errors
-    /// [`OperationError`]; then nothing of it is stored.
+    /// [`OperationError`]; then nothing of it is stored, or the store cannot be reached to say so.
     pub(super) async fn append_queued(
         &self,
         dataset: DatasetId,
@@ -177,8 +183,8 @@ impl Datasets {
         answer.await.map_err(|_| OperationError::Store(StoreError::Closed))?
     }
 
-    /// Appends the rows of all of `appends` in one transaction; in one each if that fails, so that
-    /// each caller learns of its own rows alone.
+    /// Appends the rows of all of `appends` in one transaction; in one each if that fails for the rows
+    /// of some of them, so that each caller learns of its own rows alone.
     async fn append_together(&self, dataset: DatasetId, mut appends: Vec<PendingAppend>) {
         if appends.len() > 1 {
             let n_rows: usize = appends.iter().map(|append| append.block.len()).sum();
@@ -190,11 +196,12 @@ impl Datasets {
             let columns = appends.first().map_or(Vec::new(), |first| first.columns.clone());
             let mode = AppendMode::Replace;
             let batches = appends.iter().filter_map(PendingAppend::batch).collect();
-            if let Ok(appended) = self.append_block(dataset, mode, &columns, block, batches).await {
-                for append in appends {
+            let joined = self.append_block(dataset, mode, &columns, block, batches).await;
+            let answers = appends.iter().map(|append| share(&joined, append.n_rows()));
+            if let Some(answers) = answers.collect::<Option<Vec<_>>>() {
+                for (append, answer) in appends.into_iter().zip(answers) {
                     // The caller may be gone; its rows are stored all the same.
-                    let n_rows = append.n_rows();
-                    drop(append.reply.send(Ok(Appended { n_rows, ..appended })));
+                    drop(append.reply.send(answer));
                 }
                 return;
             }
@@ -205,6 +212,24 @@ impl Datasets {
             drop(reply.send(self.append_block(dataset, mode, &columns, block, batches).await));
         }
     }
+}
+
+/// The answer to one of the callers of a joint append, whose rows were `n_rows` of it; `None` if the rows
+/// of another may be at fault. Then nothing is stored. Where the store cannot be used, it may have
+/// stored them before that was seen: sent again, they would be stored twice.
+fn share(joined: &Result<Appended>, n_rows: u64) -> Option<Result<Appended>> {
+    let error = match joined {
+        Ok(appended) => return Some(Ok(Appended { n_rows, ..*appended })),
+        Err(OperationError::Store(StoreError::Closed)) => StoreError::Closed,
+        Err(OperationError::Store(StoreError::Unreachable(cause))) => {
+            StoreError::Unreachable(cause.to_string().into())
+        }
+        Err(OperationError::Store(StoreError::WrongServer(cause))) => {
+            StoreError::WrongServer(cause.to_string().into())
+        }
+        Err(_) => return None,
+    };
+    Some(Err(error.into()))
 }
 
 /// The rows of all blocks, sorted by unique timestamps; of those with the same one that of the append

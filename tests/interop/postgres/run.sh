@@ -10,7 +10,7 @@ cd "$(dirname "$0")"
 "$bin/psql" --host 127.0.0.1 --port "$port" --username postgres --quiet \
     --command 'CREATE DATABASE scenarios' --command 'CREATE DATABASE rows' \
     --command 'CREATE DATABASE answers' --command 'CREATE DATABASE replicas' \
-    --command 'CREATE DATABASE network' \
+    --command 'CREATE DATABASE network' --command 'CREATE DATABASE cuts' \
     --command 'CREATE DATABASE copies'
 export TRIPTYCH_TEST_POSTGRES="postgres://postgres@127.0.0.1:$port"
 cargo test --quiet --tests -- --ignored postgres from_a_database tests::replicas several_services

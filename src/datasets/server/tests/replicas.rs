@@ -1,7 +1,9 @@
 //! Two services on one database: each serves what the other one committed.
 //!
-//! They need a server, whose address is in `TRIPTYCH_TEST_POSTGRES`, with a database `replicas`;
-//! `tests/interop/postgres/run.sh` starts one and runs them.
+//! They need a server, whose address is in `TRIPTYCH_TEST_POSTGRES`, with databases `replicas` and
+//! `cuts`; `tests/interop/postgres/run.sh` starts one and runs them.
+
+mod lost_answers;
 
 use std::process;
 
@@ -78,8 +80,13 @@ impl Pair {
 /// Another service on the database, which knows the keys of `base`.
 async fn replica_of(base: &Service) -> Service {
     let server = std::env::var("TRIPTYCH_TEST_POSTGRES").expect("the address of a server");
+    replica_at(base, &format!("{server}/replicas")).await
+}
+
+/// A service on the database at `url`, which knows the keys of `base`.
+async fn replica_at(base: &Service, url: &str) -> Service {
     let folder = tempdir().unwrap();
-    let url: DatabaseUrl = format!("{server}/replicas").parse().unwrap();
+    let url: DatabaseUrl = url.parse().unwrap();
     let store = run_blocking(move || PostgresStore::open(&url)).await.unwrap().unwrap();
     let (accounts, clock) = (base.accounts.clone(), base.clock.clone());
     let (app, group) = app_on(Arc::new(store), folder.path(), &accounts, &clock);

@@ -1,0 +1,147 @@
+//! A service whose connection ends between a commit and its answer.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use futures::future::join_all;
+use task::wait::until;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+};
+
+use super::*;
+
+/// How long anything here may take. Generous: the machine may be busy.
+const WITHIN: Duration = Duration::from_secs(30);
+
+/// Forwards connections to a server, and once that is asked for holds their first commit, and cuts the
+/// second one when the server has answered.
+struct Proxy {
+    server: SocketAddr,
+    is_armed: AtomicBool,
+    n_commits: AtomicUsize,
+    /// A permit lets the first commit pass.
+    released: Semaphore,
+}
+
+impl Proxy {
+    /// Starts it; where it listens.
+    async fn start(server: SocketAddr, group: &Group) -> (Arc<Self>, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let proxy = Arc::new(Self {
+            server,
+            is_armed: AtomicBool::new(false),
+            n_commits: AtomicUsize::new(0),
+            released: Semaphore::new(0),
+        });
+        let (forwarding, connections) = (Arc::clone(&proxy), group.clone());
+        group.spawn("proxy", async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let proxy = Arc::clone(&forwarding);
+                connections.spawn("connection", async move { proxy.forward(client).await });
+            }
+        });
+        (proxy, address)
+    }
+
+    /// Forwards until one side ends.
+    async fn forward(&self, mut client: TcpStream) {
+        let mut server = TcpStream::connect(self.server).await.unwrap();
+        let (mut asked, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+        loop {
+            tokio::select! {
+                n = client.read(&mut asked) => {
+                    let Ok(n @ 1..) = n else { return };
+                    let place = self.place_of_commit(&asked[..n]);
+                    if place == Some(0) {
+                        self.released.acquire().await.unwrap().forget();
+                    }
+                    if server.write_all(&asked[..n]).await.is_err() {
+                        return;
+                    }
+                    if place == Some(1) {
+                        drop(server.read(&mut answered).await);
+                        return;
+                    }
+                }
+                n = server.read(&mut answered) => {
+                    let Ok(n @ 1..) = n else { return };
+                    if client.write_all(&answered[..n]).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// How many commits came before that of `asked`, if it is one.
+    fn place_of_commit(&self, asked: &[u8]) -> Option<usize> {
+        let is_commit = asked.ends_with(b"COMMIT\0");
+        let is_counted = is_commit && self.is_armed.load(Ordering::SeqCst);
+        is_counted.then(|| self.n_commits.fetch_add(1, Ordering::SeqCst))
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn appends_whose_joint_commit_was_not_answered_are_not_sent_again() {
+    let server = std::env::var("TRIPTYCH_TEST_POSTGRES").expect("the address of a server");
+    let (scheme, at) = server.rsplit_once('@').unwrap();
+    let base = Service::start().await;
+    let (proxy, address) = Proxy::start(at.parse().unwrap(), &base.group).await;
+    let service = replica_at(&base, &format!("{scheme}@{address}/cuts?sslmode=disable")).await;
+    let columns = json!([{"name": "close", "dtype": "float"}]);
+    let body = json!({"name": format!("cut-{}", process::id()), "columns": columns});
+    let (status, created) = service.post(&service.owner, "/api/datasets/", &body).await;
+    assert_eq!(status, 201, "{created}");
+    let id = DatasetId::new(created["id"].as_i64().unwrap()).unwrap();
+    let insert = async |minute: usize| {
+        let rows = json!([{"timestamp": moment(minute), "values": {"close": 1.0}}]);
+        let body = json!({"dataset": id.get(), "rows": rows});
+        service.post(&service.owner, "/api/rows/bulk_insert/", &body).await
+    };
+    proxy.is_armed.store(true, Ordering::SeqCst);
+    let queued = async |n: usize| {
+        let look = || async {
+            let n_queued = service.app.datasets.appends.n_queued(id);
+            if n_queued == n { Ok(()) } else { Err(n_queued) }
+        };
+        until(WITHIN, look).await.unwrap();
+    };
+    let together = async {
+        until(WITHIN, || async {
+            (proxy.n_commits.load(Ordering::SeqCst) == 1).then_some(()).ok_or("no commit")
+        })
+        .await
+        .unwrap();
+        let release = async {
+            queued(2).await;
+            proxy.released.add_permits(1);
+        };
+        // Before the row that is stored: appended in a transaction, as those of a writer that is new.
+        let (answers, ()) = tokio::join!(join_all([insert(1), insert(2)]), release);
+        answers
+    };
+    let (first, answers) = tokio::join!(insert(9), together);
+    assert_eq!(first, (201, json!({"inserted": 1})));
+    assert_eq!(
+        answers.iter().map(|(status, _)| *status).collect::<Vec<_>>(),
+        [503, 503],
+        "{answers:?}"
+    );
+    let text = answers[1].1.to_string();
+    assert!(text.contains("may be stored"), "{text}");
+    let page = format!("/api/rows/?dataset={id}&start={FIRST}&end={}&resolution=raw", moment(600));
+    let response = service.send(&service.owner, "GET", &page, Body::empty()).await;
+    assert_eq!(response.headers()["X-Revision"], "2");
+    let (_, rows) = json_of(response).await;
+    assert_eq!(rows["results"].as_array().map(Vec::len), Some(3), "{rows}");
+}
