@@ -2,7 +2,7 @@
 //! both.
 //!
 //! Tests on PostgreSQL need a server, whose address is in `TRIPTYCH_TEST_POSTGRES`;
-//! `tests/interop/postgres/run.sh` starts one and runs them.
+//! `tests/interop/postgres/tests.sh` starts one and runs them.
 
 /// Tests of a promise, which holds wherever accounts are stored.
 macro_rules! on_both {

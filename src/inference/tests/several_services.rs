@@ -1,6 +1,6 @@
 //! Several services on one database do what one does: each thing once, and nothing is lost.
 //!
-//! They need a server; `tests/interop/postgres/run.sh` starts one and runs them.
+//! They need a server; `tests/interop/postgres/tests.sh` starts one and runs them.
 
 use std::sync::OnceLock;
 

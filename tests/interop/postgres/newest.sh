@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Runs a test script on the newest PostgreSQL, whose pinned package is fetched:
 #     tests/interop/postgres/newest.sh tests/interop/postgres/run.sh path/to/triptych
+#     tests/interop/postgres/newest.sh tests/interop/postgres/tests.sh
 # Needs Node 20 or later with npm, and what the script needs. Clients are those of Debian's PostgreSQL.
 set -euo pipefail
 script=$(realpath "${1:?give the path of the script}")
-program=$(realpath "${2:?give the path of the triptych program}")
+program=${2:+$(realpath "$2")}
 cd "$(dirname "$0")"
 . ../packages.sh
 npm_packages
@@ -22,4 +23,4 @@ ln -s "$(find_programs)/psql" "$newest/bin/psql"
 chmod -R a+rX "$newest"
 chmod a+x "$newest"/bin/*
 "$newest/bin/postgres" --version
-POSTGRES_BIN=$newest/bin "$script" "$program"
+POSTGRES_BIN=$newest/bin "$script" ${program:+"$program"}

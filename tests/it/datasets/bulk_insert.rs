@@ -149,7 +149,7 @@ async fn an_insert_whose_answer_is_lost_is_stored_once() {
     assert_eq!(answer, json!({"inserted": 1, "revision": 2}));
 }
 
-/// `tests/interop/postgres/run.sh` starts the server, and creates the database.
+/// `tests/interop/postgres/tests.sh` starts the server, and creates the database.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a PostgreSQL server"]
 async fn an_insert_whose_answer_is_lost_is_stored_once_from_a_database() {

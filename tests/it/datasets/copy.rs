@@ -128,7 +128,7 @@ async fn the_next_run_copies_late_rows_and_names_each_dataset_that_it_cannot_cop
     assert_eq!(served(&service).await, before);
 }
 
-/// `tests/interop/postgres/run.sh` starts the server, and creates the database.
+/// `tests/interop/postgres/tests.sh` starts the server, and creates the database.
 #[tokio::test]
 #[ignore = "needs a PostgreSQL server"]
 async fn a_copy_of_a_copy_is_served_with_the_same_bytes_from_a_database() {

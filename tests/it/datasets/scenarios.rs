@@ -125,7 +125,7 @@ async fn every_call_is_answered_to_the_byte() {
     check_on(&[], &read_file("datasets")).await;
 }
 
-/// `tests/interop/postgres/run.sh` starts the server, and creates the database.
+/// `tests/interop/postgres/tests.sh` starts the server, and creates the database.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a PostgreSQL server"]
 async fn every_call_is_answered_to_the_byte_from_a_database() {

@@ -26,7 +26,7 @@ async fn every_call_is_answered_to_the_byte() {
     check_on(up.inference(), up.text("api_key")).await;
 }
 
-/// `tests/interop/postgres/run.sh` starts the server, and creates the database. The head and the dataset
+/// `tests/interop/postgres/tests.sh` starts the server, and creates the database. The head and the dataset
 /// service are those of a stack.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a PostgreSQL server"]

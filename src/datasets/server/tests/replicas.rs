@@ -1,7 +1,7 @@
 //! Two services on one database: each serves what the other one committed.
 //!
 //! They need a server, whose address is in `TRIPTYCH_TEST_POSTGRES`, with databases `replicas` and
-//! `cuts`; `tests/interop/postgres/run.sh` starts one and runs them.
+//! `cuts`; `tests/interop/postgres/tests.sh` starts one and runs them.
 
 mod lost_answers;
 

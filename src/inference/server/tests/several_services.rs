@@ -1,6 +1,6 @@
 //! Services that share a database, and what clients see when it goes away.
 //!
-//! They need a server; `tests/interop/postgres/run.sh` starts one and runs them.
+//! They need a server; `tests/interop/postgres/tests.sh` starts one and runs them.
 
 use std::{
     net::SocketAddr,

@@ -1,5 +1,5 @@
 //! Databases for tests, on the server whose address is in `TRIPTYCH_TEST_POSTGRES`;
-//! `tests/interop/postgres/run.sh` starts one and runs them.
+//! `tests/interop/postgres/tests.sh` starts one and runs them.
 
 use std::{
     env, process,

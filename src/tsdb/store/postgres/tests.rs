@@ -1,6 +1,6 @@
 //! The shared store keeps the contract of every store, and its own promises.
 //!
-//! They need a server, whose address is in `TRIPTYCH_TEST_POSTGRES`; `tests/interop/postgres/run.sh`
+//! They need a server, whose address is in `TRIPTYCH_TEST_POSTGRES`; `tests/interop/postgres/tests.sh`
 //! starts one and runs them.
 
 mod copies;
