@@ -22,7 +22,7 @@ use tokio::{
 use tsdb::{
     catalog::DatasetRef,
     span::Span,
-    store::{Commit, Sight, Store, StoreError},
+    store::{Commit, Removal, Sight, Store, StoreError},
 };
 
 use crate::{
@@ -207,18 +207,9 @@ impl Datasets {
         Ok(found)
     }
 
-    /// Keeps a commit that removed the rows of `span`, or let go of old ones where there is none.
-    pub(crate) fn record_removal(&self, dataset: DatasetId, revision: u64, span: Option<Span>) {
-        let render = || {
-            let mut body = format!("{{\"revision\":{revision},").into_bytes();
-            if let Some(Span { first, last }) = span {
-                let deleted = format!("\"deleted\":{{\"start\":\"{first}\",\"end\":\"{last}\"}},");
-                body.extend_from_slice(deleted.as_bytes());
-            }
-            body.extend_from_slice(b"\"rows\":[]}");
-            body
-        };
-        self.recent_commits.record(dataset, revision, render);
+    /// Keeps a commit that removed rows.
+    pub(crate) fn record_removal(&self, dataset: DatasetId, revision: u64, removal: Removal) {
+        self.recent_commits.record(dataset, revision, || render_removal(revision, removal));
         self.hub.publish(dataset, revision, Vec::new);
     }
 
@@ -262,20 +253,26 @@ fn read_recorded(
     let n_rows: u64 = commits.iter().map(|commit| commit.n_rows).sum();
     let n_rows = usize::try_from(n_rows).unwrap_or(usize::MAX);
     let Some(first) = commits.first().copied() else { return Ok(None) };
-    // Which rows a commit without any removed is not on record.
+    // Neither rows nor a removal are on record of a commit of a copy.
     let is_whole = commits.len() == n_commits
         && first.revision == range.start + 1
-        && commits.iter().all(|commit| commit.n_rows > 0);
+        && commits.iter().all(|commit| commit.has_same_columns)
+        && commits.iter().all(|commit| commit.n_rows > 0 || commit.removal.is_some());
     if !is_whole || n_rows > RECORDED_ROWS_MAX {
         return Ok(None);
     }
-    let Some(since) = store.since(dataset, first.first_row - 1, n_rows)? else { return Ok(None) };
+    let since = if n_rows > 0 { store.since(dataset, first.first_row - 1, n_rows)? } else { None };
     // Rows are numbered without gaps: where one is missing, it was replaced or removed since.
     let mut row_idx = 0;
     let mut writer = Writer::new(dataset, columns);
     let mut found = Vec::with_capacity(commits.len());
-    for Commit { revision, first_row, n_rows } in commits {
+    for Commit { revision, first_row, n_rows, removal, .. } in commits {
+        if let Some(removal) = removal {
+            found.push(Bytes::from(render_removal(revision, removal)));
+            continue;
+        }
         let end = row_idx + usize::try_from(n_rows).unwrap_or(usize::MAX);
+        let Some(since) = &since else { return Ok(None) };
         let rows = since.rows.part(row_idx..end);
         if !rows.ids.iter().copied().eq(first_row..first_row.saturating_add_unsigned(n_rows)) {
             return Ok(None);
@@ -296,4 +293,16 @@ pub(crate) fn render_commit(writer: &mut Writer, revision: u64, rows: &Block) ->
     writer.file_rows(&mut body, rows, Output::Json);
     body.extend_from_slice(b"]}");
     body
+}
+
+/// Renders what a commit removed: `{"revision":7,"deleted":{"start":…,"end":…},"rows":[]}`, without
+/// `deleted` where it let go of old rows.
+fn render_removal(revision: u64, removal: Removal) -> Vec<u8> {
+    let deleted = match removal {
+        Removal::Span(Span { first, last }) => {
+            format!("\"deleted\":{{\"start\":\"{first}\",\"end\":\"{last}\"}},")
+        }
+        Removal::Old => String::new(),
+    };
+    format!("{{\"revision\":{revision},{deleted}\"rows\":[]}}").into_bytes()
 }

@@ -12,7 +12,7 @@ use model::{
 use task::{clock::Clock, steady_date::SteadyDate};
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, warn};
-use tsdb::store::{OnRemoval, Store, StoreError};
+use tsdb::store::{OnRemoval, Removal, Store, StoreError};
 
 use crate::Datasets;
 
@@ -111,7 +111,7 @@ impl Datasets {
     ) -> Result<u64, StoreError> {
         let datasets = self.clone();
         let on_commit: OnRemoval = Box::new(move |removed| {
-            datasets.record_removal(dataset, removed.revision, None);
+            datasets.record_removal(dataset, removed.revision, Removal::Old);
         });
         self.store.prune(dataset, before, limit_rows, on_commit).await
     }

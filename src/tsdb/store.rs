@@ -169,8 +169,21 @@ pub struct Commit {
     pub revision: u64,
     /// The number of its first row, from which on its rows were numbered without gaps.
     pub first_row: i64,
-    /// The number of its rows; 0 of a deletion.
+    /// The number of its rows; 0 of a removal.
     pub n_rows: u64,
+    /// Which rows it removed.
+    pub removal: Option<Removal>,
+    /// Whether the columns have the names that they had then.
+    pub has_same_columns: bool,
+}
+
+/// Which rows a commit removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// Those of a span.
+    Span(Span),
+    /// Old ones, whose buckets stay.
+    Old,
 }
 
 /// Numbers of a store's database now, for metrics.

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tsdb::{
     catalog::{Change, ColumnChange, DatasetChange, DatasetRef, Refusal},
     span::Span,
-    store::{OnRemoval, Removed, StoreError},
+    store::{OnRemoval, Removal, Removed, StoreError},
 };
 
 use super::{check_columns, check_metadata, check_name, check_text};
@@ -97,7 +97,7 @@ impl Datasets {
         let datasets = self.clone();
         let (reply, removed) = oneshot::channel();
         let on_commit: OnRemoval = Box::new(move |removed| {
-            datasets.record_removal(dataset, removed.revision, Some(span));
+            datasets.record_removal(dataset, removed.revision, Removal::Span(span));
             // The caller may be gone.
             drop(reply.send(removed.clone()));
         });

@@ -75,6 +75,15 @@ impl Pair {
         let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
         (status, String::from_utf8(body.to_vec()).unwrap(), tag)
     }
+
+    /// Asks a service for a part of the log.
+    async fn log(&self, at: &Service, query: &str) -> (u16, String) {
+        let path = format!("/api/rows/log/?dataset={}{query}", self.dataset);
+        let response = at.send(&at.reader, "GET", &path, Body::empty()).await;
+        let status = response.status().as_u16();
+        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
 }
 
 /// Another service on the database, which knows the keys of `base`.
@@ -226,13 +235,7 @@ async fn a_caller_waits_for_a_commit_of_the_other_service() {
 #[ignore = "needs a PostgreSQL server"]
 async fn the_log_has_the_commits_of_both_services_in_the_same_bytes() {
     let pair = Pair::start("log").await;
-    let log = async |at: &Service, query: &str| {
-        let path = format!("/api/rows/log/?dataset={}{query}", pair.dataset);
-        let response = at.send(&at.reader, "GET", &path, Body::empty()).await;
-        let status = response.status().as_u16();
-        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
-        (status, String::from_utf8(body.to_vec()).unwrap())
-    };
+    let log = async |at: &Service, query: &str| pair.log(at, query).await;
     assert_eq!(log(&pair.one, "").await.0, 200);
     let waiting = log(&pair.one, "&after=0&wait=30");
     let ((status, body), ()) = tokio::join!(waiting, pair.insert(&pair.two, 0, 1.0));
@@ -248,6 +251,49 @@ async fn the_log_has_the_commits_of_both_services_in_the_same_bytes() {
     let restarted = replica_of(&pair.base).await;
     assert_eq!(log(&restarted, "&after=1").await.0, 410);
     assert_eq!(log(&restarted, "&after=2").await, log(&pair.one, "&after=2").await);
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn the_log_has_what_the_other_service_removed() {
+    let pair = Pair::start("removed").await;
+    let id = DatasetId::new(pair.dataset).unwrap();
+    assert_eq!(pair.log(&pair.one, "").await.0, 200);
+    for minute in [0, 1, 9] {
+        pair.insert(&pair.one, minute, 1.0).await;
+    }
+    let range = format!("dataset={}&start={}&end={}", pair.dataset, moment(1), moment(2));
+    let deleted = pair.one.delete(&pair.one.owner, &format!("/api/rows/?{range}")).await;
+    assert_eq!(deleted, (200, json!({"deleted": 1})));
+    let n_gone = pair.one.app.datasets.prune(id, moment(5).parse().unwrap(), 9999).await.unwrap();
+    assert_eq!(n_gone, 1);
+    for (after, what) in [(3, "\"deleted\":{\"start\":"), (4, "\"rows\":[]")] {
+        let query = format!("&after={after}");
+        let (status, body) = pair.log(&pair.two, &query).await;
+        assert!(status == 200 && body.contains(what), "{status} {body}");
+        assert_eq!(pair.log(&pair.one, &query).await, (status, body));
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn the_log_never_has_two_answers_for_one_commit() {
+    let pair = Pair::start("renamed").await;
+    assert_eq!(pair.log(&pair.one, "").await.0, 200);
+    let (one, owner, path) = (&pair.one, &pair.one.owner, "/api/columns/");
+    let column = json!({"dataset": pair.dataset, "name": "vwap", "dtype": "float"});
+    assert_eq!(one.post(owner, path, &column).await.0, 201);
+    let row = json!({"timestamp": moment(0), "values": {"close": 1.0, "vwap": 2.0}});
+    let rows = json!({"dataset": pair.dataset, "rows": [row]});
+    assert_eq!(one.post(owner, "/api/rows/bulk_insert/", &rows).await.0, 201);
+    let (status, body) = pair.log(one, "&after=0").await;
+    assert!(status == 200 && body.contains("vwap"), "{status} {body}");
+    let rename = json!({"dataset": pair.dataset, "name": "vwap", "new_name": "average"});
+    assert_eq!(one.call(owner, "PATCH", path, &rename).await.0, 200);
+    assert_eq!(pair.log(one, "&after=0").await, (200, body));
+    assert_eq!(pair.log(&pair.two, "&after=0").await.0, 410, "its columns are called otherwise");
+    pair.insert(one, 1, 1.0).await;
+    assert_eq!(pair.log(&pair.two, "&after=1").await, pair.log(one, "&after=1").await);
 }
 
 #[tokio::test]

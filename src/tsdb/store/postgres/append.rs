@@ -38,7 +38,7 @@ use super::{
 };
 use crate::{
     span::{Order, Span},
-    store::{Append, AppendMode, Appended, Removed},
+    store::{Append, AppendMode, Appended, Removal, Removed},
 };
 
 /// Late rows of one append that are worth rewriting their chunk.
@@ -508,7 +508,8 @@ pub(super) async fn prune(
         let end = bucket + Resolution::FiveMinutes.bucket().unwrap_or_default();
         head.kept_from = head.kept_from.max(Some(end.min(before)));
         head.recount(c).await?;
-        head.commit(c, Changes::default(), 0, head.updated_at).await?;
+        let changes = Changes { removal: Some(Removal::Old), ..Changes::default() };
+        head.commit(c, changes, 0, head.updated_at).await?;
     }
     let n_rows = u64::try_from(n_gone).unwrap_or(u64::MAX);
     Ok(Removed { n_rows, revision: head.revision })

@@ -179,10 +179,17 @@ pub(super) async fn touch(
         change,
         DatasetChange::NewColumns(_) | DatasetChange::Column(ColumnChange::Add(..))
     );
+    let is_renamed = matches!(
+        change,
+        DatasetChange::Column(ColumnChange::Rename { .. } | ColumnChange::Delete(_))
+    );
     // Also where nothing is written: writers learn by it that what they know has changed.
-    sqlx::query("UPDATE head SET updated_at = coalesce($2, updated_at) WHERE dataset = $1")
+    let sql = "UPDATE head SET updated_at = coalesce($2, updated_at),
+         renamed_after = CASE WHEN $3 THEN revision ELSE renamed_after END WHERE dataset = $1";
+    sqlx::query(sql)
         .bind(dataset.get())
         .bind(Some(now.micros()).filter(|_| !is_added))
+        .bind(is_renamed)
         .execute(c)
         .await?;
     Ok(())

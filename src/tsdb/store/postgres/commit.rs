@@ -12,11 +12,15 @@ use super::{
     Result, StoreError,
     batches::{self, BatchLists},
     chunks::SealedLists,
+    commits,
     head::{Head, count},
     singles::BucketLists,
     tail::{RowLists, bounds},
 };
-use crate::{span::Span, store::series::SeriesId};
+use crate::{
+    span::Span,
+    store::{Removal, series::SeriesId},
+};
 
 /// Late rows in the tail that are worth laying over their chunks. A read takes them all into account, so
 /// they cost reads little and spare writers much.
@@ -40,8 +44,9 @@ fn statement() -> String {
                  AND generation = $39 AND place IS NULL
              RETURNING dataset, xmin::text::bigint AS changed_by
          ), fed AS (
-             INSERT INTO feed (dataset, revision, first_row_id, rows, at)
-             SELECT dataset, $2, $8 - $15 + 1, $15, $14 FROM locked
+             INSERT INTO feed (dataset, revision, first_row_id, rows, removed, removed_first,
+                 removed_last, at)
+             SELECT dataset, $2, $8 - $15 + 1, $15, $40, $41, $42, $14 FROM locked
          ), marked AS (
              INSERT INTO unsettled (dataset) SELECT dataset FROM locked WHERE $16
              ON CONFLICT DO NOTHING
@@ -89,6 +94,8 @@ pub(super) struct Changes {
     /// Single buckets to remove, since `chunks` has them.
     pub(super) replaced: Vec<(SeriesId, Span)>,
     pub(super) buckets: BucketLists,
+    /// Which rows are removed, if the commit is that of a removal.
+    pub(super) removal: Option<Removal>,
 }
 
 /// Commits `changes` with the state in `head` and `n_rows` new rows; whether the stored state was still
@@ -104,7 +111,11 @@ pub(super) async fn commit(
     now: Timestamp,
 ) -> Result<bool> {
     head.revision += 1;
-    let Changes { batches, tail, chunks, replaced, buckets } = changes;
+    let Changes { batches, tail, chunks, replaced, buckets, removal } = changes;
+    let removed_span = match removal {
+        Some(Removal::Span(span)) => Some(span),
+        Some(Removal::Old) | None => None,
+    };
     let (series, spans): (Vec<SeriesId>, Vec<Span>) = replaced.into_iter().unzip();
     let (firsts, lasts) = bounds(&spans);
     let resolutions: Vec<i64> = series.iter().map(|series| series.key().1).collect();
@@ -148,6 +159,9 @@ pub(super) async fn commit(
         .bind(buckets.volumes)
         .bind(buckets.counts)
         .bind(head.generation)
+        .bind(removal.map(commits::removal_name))
+        .bind(removed_span.map(|span| span.first.micros()))
+        .bind(removed_span.map(|span| span.last.micros()))
         .fetch_optional(c)
         .await
         .map_err(refused)?;

@@ -14,7 +14,10 @@ use super::{
     pages::{StoredSeries, Wanted},
     tail,
 };
-use crate::{span::Span, store::Removed};
+use crate::{
+    span::Span,
+    store::{Removal, Removed},
+};
 
 /// Records of each table that one step removes: as many chunks take a few milliseconds.
 const STEP_RECORDS: i64 = 256;
@@ -37,7 +40,8 @@ pub(super) async fn rows(
     chunks::cut(c, head.rows(), span, &head.empty).await?;
     buckets::cut(c, &mut head, span).await?;
     head.recount(c).await?;
-    head.commit(c, Changes::default(), 0, now).await?;
+    let removal = Some(Removal::Span(span));
+    head.commit(c, Changes { removal, ..Changes::default() }, 0, now).await?;
     Ok(Removed { n_rows, revision: head.revision })
 }
 

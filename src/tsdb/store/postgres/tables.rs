@@ -5,7 +5,7 @@ use db::postgres::schema::Schema;
 /// The tables and the number of their format, which grows with each change of them or of the bytes of
 /// chunks.
 pub(super) const SCHEMA: Schema =
-    Schema { name: "datasets", version: 8, tables: TABLES, views: include_str!("views.sql") };
+    Schema { name: "datasets", version: 9, tables: TABLES, views: include_str!("views.sql") };
 
 /// The tables, in a schema of their own.
 ///
@@ -22,6 +22,7 @@ pub(super) const SCHEMA: Schema =
 ///   are after and before the end of the last chunk, `n_loose` how many buckets were written since
 ///   they were last packed. `place` is the server that has the dataset, null for this one; `generation`
 ///   counts its moves, so that a number that was read before tells whether there was one since.
+///   `renamed_after` is the last commit before a column was renamed or deleted.
 /// - `unsettled`: the datasets that have so much to pack that it is worth it: an index of `head` would
 ///   make each of its updates several.
 /// - `chunks`: about 1024 rows each, as `codec` writes them; `resolution` is the length of a bucket in
@@ -39,7 +40,8 @@ pub(super) const SCHEMA: Schema =
 /// - `tail`: single rows, which win over a chunk's row at the same timestamp; `replaces` says whether
 ///   there is one.
 /// - `buckets`: single ones, which win over those of `chunks` at the same timestamps.
-/// - `feed`: what each of the last commits appended.
+/// - `feed`: what each of the last commits appended, or `removed`: the rows of a `span`, or `old` ones. A
+///   commit that did neither is one of a copy.
 /// - `batches`: appends that their writer, a key, called `batch`, with what it was answered. `digest` is
 ///   that of the request. The dataset may be deleted; then the batch is as if it were not there.
 /// - `withdrawn`: one row, which counts how often a tag was taken from a dataset or a key.
@@ -119,6 +121,7 @@ CREATE TABLE head (
     n_loose bigint NOT NULL DEFAULT 0,
     place bigint,
     generation bigint NOT NULL DEFAULT 1,
+    renamed_after bigint NOT NULL DEFAULT 0,
     updated_at bigint NOT NULL
 ) WITH (fillfactor = 50);
 CREATE TABLE unsettled (dataset bigint PRIMARY KEY REFERENCES datasets ON DELETE CASCADE);
@@ -195,6 +198,9 @@ CREATE TABLE feed (
     revision bigint NOT NULL,
     first_row_id bigint NOT NULL,
     rows bigint NOT NULL,
+    removed text CHECK (removed IN ('span', 'old')),
+    removed_first bigint,
+    removed_last bigint,
     at bigint NOT NULL,
     PRIMARY KEY (dataset, revision)
 );

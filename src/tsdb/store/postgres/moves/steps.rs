@@ -28,8 +28,8 @@ const NEW_GENERATION: i64 = 1;
 const FENCED_CHUNKS: usize = 16;
 
 /// The state of a dataset as its server has it: revision, last row, newest row, start, rows and buckets to
-/// pack, last change, and number of moves.
-type StoredHead = (i64, i64, Option<i64>, Option<i64>, i64, i64, i64, i64, i64);
+/// pack, the commit before a column was renamed, last change, and number of moves.
+type StoredHead = (i64, i64, Option<i64>, Option<i64>, i64, i64, i64, i64, i64, i64);
 
 impl Move {
     /// Records how far it is, and where the dataset is once that is the target.
@@ -184,16 +184,17 @@ impl Move {
 
     async fn put_head(&self, from: &mut PgConnection, to: &mut PgConnection) -> Result<()> {
         let sql =
-            "SELECT revision, last_row, newest, kept_from, n_fresh, n_late, n_loose, updated_at,
-             generation FROM head WHERE dataset = $1 AND place = $2 AND generation = $3";
+            "SELECT revision, last_row, newest, kept_from, n_fresh, n_late, n_loose,
+             renamed_after, updated_at, generation FROM head WHERE dataset = $1 AND place = $2 AND generation = $3";
         let read = sqlx::query_as(sql).bind(self.dataset.get()).bind(self.target.place);
         let found: Option<StoredHead> = read.bind(self.fenced).fetch_optional(from).await?;
         let found = found.ok_or_else(|| self.overtaken())?;
         let (revision, last_row, newest, kept_from, n_fresh, ..) = found;
-        let (.., n_late, n_loose, updated_at, generation) = found;
+        let (.., n_late, n_loose, renamed_after, updated_at, generation) = found;
         let put = sqlx::query(
             "UPDATE head SET revision = $2, last_row = $3, newest = $4, kept_from = $5, n_fresh = $6,
-                 n_late = $7, n_loose = $8, updated_at = $9, generation = $10 + 1, place = NULL
+                 n_late = $7, n_loose = $8, renamed_after = $9, updated_at = $10, generation = $11 + 1,
+                 place = NULL
              WHERE dataset = $1",
         )
         .bind(self.dataset.get())
@@ -204,6 +205,7 @@ impl Move {
         .bind(n_fresh)
         .bind(n_late)
         .bind(n_loose)
+        .bind(renamed_after)
         .bind(updated_at)
         .bind(generation);
         put.execute(&mut *to).await?;
