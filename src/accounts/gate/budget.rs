@@ -87,6 +87,9 @@ impl Budget {
             *self = Self { day, full_at: self.full_at, ..Self::default() };
         }
         let left_of_day = micros(day_micros - now.rem_euclid(day_micros));
+        // A clock that went back, or a lower limit, does not keep anybody out for longer than the burst.
+        let full_at_most = now.saturating_add(rate_micros(limits, limits.burst().into()));
+        self.full_at = self.full_at.min(full_at_most);
         self.give_back(ask, now);
         self.n_bytes = self.n_bytes.saturating_add(i64::try_from(ask.n_bytes).unwrap_or(i64::MAX));
         let n_bytes = self.n_bytes.unsigned_abs();
@@ -240,6 +243,19 @@ mod tests {
         assert_eq!(budget.take(back, tomorrow).n_requests, 5, "nothing of yesterday comes back");
         assert_eq!(budget.take(ask(limits, 9), tomorrow).n_requests, 5);
         assert_eq!(budget.take(ask(limits, 1), NOON).n_requests, 0, "a clock that goes back");
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_takes_no_more_than_the_burst() {
+        let limits = Limits { rate: 10, burst: 20, ..Limits::NONE };
+        for back in [60, 3_600, 40_000] {
+            let mut budget = Budget::default();
+            while budget.take(ask(limits, 5), NOON).n_requests > 0 {}
+            let now = NOON - back * 1_000_000;
+            let wait = budget.take(ask(limits, 1), now).refusal.unwrap().wait;
+            assert!(wait <= Duration::from_secs(2), "{back}: {wait:?}");
+            assert_eq!(budget.take(ask(limits, 5), now + 2_000_000).n_requests, 5, "{back}");
+        }
     }
 
     #[test]
