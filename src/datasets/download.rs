@@ -36,6 +36,7 @@ use tokio::{
         oneshot,
     },
     task::spawn_blocking,
+    time::Instant,
 };
 use tracing::{error, warn};
 use tsdb::{
@@ -54,7 +55,7 @@ use crate::{
     query::params::DownloadQuery,
 };
 
-/// Concurrent downloads: each holds a connection of the store and a thread. One more gets a 429.
+/// Concurrent downloads: each holds a connection of the store and a thread. One more gets a 503.
 pub(crate) const DOWNLOADS_MAX: usize = 8;
 
 /// Concurrent downloads of one key: half of all, so that no key shuts out the others.
@@ -69,6 +70,10 @@ const PIECES_MAX: usize = 2;
 
 /// How long a download waits for its reader to take a piece. Then it is cut off, since it holds a permit.
 const STALL_MAX: Duration = Duration::from_secs(30);
+
+/// How long a download may take. While it reads, PostgreSQL keeps all that others have replaced since it
+/// began, and the objects that it reads on S3 must not be deleted.
+const DOWNLOAD_MAX: Duration = Duration::from_hours(6);
 
 /// A download ended early. The log has the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -186,7 +191,13 @@ impl Datasets {
             range,
             revision: facts.revision,
             started: Some(started),
-            out: OutputQueue { bytes: Vec::new(), pieces, runtime, group },
+            out: OutputQueue {
+                bytes: Vec::new(),
+                pieces,
+                runtime,
+                group,
+                end: Instant::now() + DOWNLOAD_MAX,
+            },
         };
         let (store, is_done) = (Arc::clone(&self.store), Arc::clone(&is_whole));
         let work = move || {
@@ -411,6 +422,8 @@ struct OutputQueue {
     pieces: mpsc::Sender<Bytes>,
     runtime: Handle,
     group: Group,
+    /// When the download is cut off.
+    end: Instant,
 }
 
 impl OutputQueue {
@@ -422,7 +435,8 @@ impl OutputQueue {
     fn flush(&mut self) -> bool {
         let capacity = self.bytes.capacity();
         let piece = Bytes::from(mem::replace(&mut self.bytes, Vec::with_capacity(capacity)));
-        let sent = self.pieces.send_timeout(piece, STALL_MAX);
+        let left = self.end.saturating_duration_since(Instant::now());
+        let sent = self.pieces.send_timeout(piece, STALL_MAX.min(left));
         let group = &self.group;
         let sent = self.runtime.block_on(async {
             select! {
@@ -431,12 +445,38 @@ impl OutputQueue {
             }
         });
         match sent {
-            Some(Ok(())) => true,
+            Some(Ok(())) if !left.is_zero() => true,
             Some(Err(SendTimeoutError::Closed(_))) | None => false,
-            Some(Err(SendTimeoutError::Timeout(_))) => {
+            Some(Err(SendTimeoutError::Timeout(_))) if STALL_MAX <= left => {
                 warn!("cut off a download whose reader took nothing for {} s", STALL_MAX.as_secs());
                 false
             }
+            Some(_) => {
+                let hours = DOWNLOAD_MAX.as_secs() / 3600;
+                warn!("cut off a download that took longer than {hours} hours");
+                false
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_download_that_takes_too_long_is_cut_off() {
+        let (pieces, mut queue) = mpsc::channel(PIECES_MAX);
+        let end = Instant::now() + Duration::from_millis(50);
+        let (runtime, group) = (Handle::current(), Group::default());
+        let mut out = OutputQueue { bytes: Vec::new(), pieces, runtime, group, end };
+        let writing = spawn_blocking(move || ((0..=PIECES_MAX).all(|_| out.flush()), out));
+        let written = timeout(Duration::from_secs(9), writing).await;
+        let (is_taken, mut out) = written.expect("it waits for its reader").unwrap();
+        assert!(!is_taken);
+        queue.recv().await.unwrap();
+        assert!(!spawn_blocking(move || out.flush()).await.unwrap(), "there is space again");
     }
 }

@@ -9,7 +9,7 @@
 use std::{collections::HashMap, fmt, mem, str::FromStr, sync::Arc, time::Duration};
 
 use async_nats::{Client, ConnectOptions, Event, Message, ServerAddr};
-use futures::StreamExt as _;
+use futures::{StreamExt as _, future::join_all};
 use model::dataset::DatasetId;
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
@@ -32,6 +32,10 @@ const REVISION_DIGITS_MAX: usize = 20;
 
 /// The last part of the subject of hints that a tag was taken away.
 const WITHDRAWN: &str = "withdrawn";
+
+/// How long a server may take to let a service in that only looks: some round trips to the other side of the
+/// world, and a packet lost.
+const CHECK_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long to wait before connecting again after the client gave up, as it does where the servers
 /// refuse the user or the password.
@@ -101,10 +105,40 @@ impl Login {
 }
 
 impl NatsServers {
-    /// The host and port of each.
-    pub fn hosts(&self) -> impl Iterator<Item = (&str, u16)> {
-        self.addresses.iter().map(|server| (server.host(), server.port()))
+    /// Whether each server lets the service in, and what it says if not: that of its host and port. All are
+    /// asked at once.
+    pub async fn check(&self) -> Vec<NatsCheck<'_>> {
+        join_all(self.addresses.iter().map(async |server| {
+            let options = self.options().ignore_discovered_servers().max_reconnects(1);
+            let connected = options.connection_timeout(CHECK_WITHIN).connect(server).await;
+            NatsCheck { host: server.host(), port: server.port(), found: connected.map(drop) }
+        }))
+        .await
     }
+
+    /// How a service introduces itself to them.
+    fn options(&self) -> ConnectOptions {
+        // The client itself reads no login out of an address.
+        let options = match self.login.clone() {
+            None => ConnectOptions::new(),
+            Some(Login::Token(token)) => ConnectOptions::with_token(token),
+            Some(Login::User { name, password }) => {
+                ConnectOptions::with_user_and_password(name, password)
+            }
+        };
+        options.name("triptych")
+    }
+}
+
+/// What a look at a server found.
+#[derive(Debug)]
+pub struct NatsCheck<'a> {
+    /// The host in its address.
+    pub host: &'a str,
+    /// The port in its address.
+    pub port: u16,
+    /// Why it does not let the service in, if it does not.
+    pub found: Result<(), async_nats::ConnectError>,
 }
 
 impl fmt::Display for NatsServers {
@@ -237,16 +271,8 @@ impl FanOut {
             on_hint(Hint::Lost);
             async {}
         };
-        // The client itself reads no login out of an address.
-        let options = match servers.login.clone() {
-            None => ConnectOptions::new(),
-            Some(Login::Token(token)) => ConnectOptions::with_token(token),
-            Some(Login::User { name, password }) => {
-                ConnectOptions::with_user_and_password(name, password)
-            }
-        };
-        options
-            .name("triptych")
+        servers
+            .options()
             .no_echo()
             .retry_on_initial_connect()
             .subscription_capacity(RECEIVED_MAX)

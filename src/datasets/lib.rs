@@ -51,7 +51,7 @@ use crate::{
 };
 pub use crate::{
     cold::ColdStorage,
-    fan_out::{NatsServers, NatsServersError},
+    fan_out::{NatsCheck, NatsServers, NatsServersError},
     replicas::ReplicaOptions,
     server::{DatasetsOptions, DatasetsService, MetadataFilters, StartError},
     source::{

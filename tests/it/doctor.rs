@@ -1,6 +1,10 @@
 //! `triptych doctor`: what it says of configurations, addresses, folders, ports and nodes.
 
-use std::net::TcpListener;
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    net::{SocketAddr, TcpListener},
+    thread,
+};
 
 use crate::support::{
     command::{Home, Said},
@@ -103,15 +107,38 @@ fn a_database_that_is_not_there_is_wrong_and_its_password_is_not_shown() {
     assert!(!format!("{said:?}").contains("secret"), "{said:?}");
 }
 
+/// Speaks as much of NATS as a service does when it connects, and lets in who has the password `secret`.
+fn serve_nats() -> SocketAddr {
+    const INFO: &str = "INFO {\"server_id\":\"a\",\"server_name\":\"a\",\"host\":\"a\",\"port\":1,\
+        \"version\":\"2.10.0\",\"proto\":1,\"max_payload\":1048576,\"client_id\":1,\"go\":\"\",\
+        \"headers\":true,\"auth_required\":true}\r\n";
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            connection.write_all(INFO.as_bytes()).unwrap();
+            let mut lines = BufReader::new(connection.try_clone().unwrap()).lines();
+            let is_let_in = lines.next().unwrap().unwrap().contains("\"pass\":\"secret\"");
+            let answer = if is_let_in { "PONG" } else { "-ERR 'Authorization Violation'" };
+            drop(write!(connection, "{answer}\r\n"));
+        }
+    });
+    address
+}
+
 #[test]
 fn every_address_that_services_connect_to_is_checked() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let home = || Home::new().with("TRIPTYCH_ACCOUNTS_TOKEN", &"0123456789abcdef".repeat(4));
     let run = |variable: &str, value: &str| home().with(variable, value).run(&["doctor"]);
-    let fan_out = format!("nats://{address},nats://me:secret@127.0.0.1:1");
+    let nats = serve_nats();
+    let fan_out = format!("nats://me:secret@{nats},nats://me:secret@127.0.0.1:1");
     let said = run("TRIPTYCH_FANOUT", &fan_out);
-    check(&said, 1, "ok", &[&format!("NATS server {address}"), "accepts connections"]);
+    check(&said, 1, "ok", &[&format!("NATS server {nats}"), "lets the service in"]);
+    let refused = run("TRIPTYCH_FANOUT", &format!("nats://me:wrong@{nats}"));
+    check(&refused, 1, "wrong", &["NATS server", "authorization violation", "login"]);
     check(&said, 1, "wrong", &["NATS server 127.0.0.1:1", "refused", "TRIPTYCH_FANOUT"]);
     let collector = format!("http://{address}?token=secret");
     check(&run("TRIPTYCH_OTLP", &collector), 0, "ok", &["collector", "accepts connections"]);

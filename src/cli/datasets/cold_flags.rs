@@ -36,7 +36,7 @@ pub(crate) struct ColdFlags {
         value_parser = value_parser!(u32).range(1..))]
     cold_every: u32,
     /// Delete an object so long after nothing in the database refers to it any more: longer than a
-    /// download takes, and than a backup of the database is old that may be restored
+    /// download may take, 6 hours, and than a backup of the database is old that may be restored
     #[arg(long, default_value_t = 168, value_name = "HOURS", requires = "cold")]
     cold_grace_hours: u32,
 }

@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use ::datasets::NatsServers;
+use ::datasets::{NatsCheck, NatsServers};
 use clap::Args;
-use futures::future::join_all;
 use model::address::redact_address;
 use task::causes::chain;
 use tokio::{net::TcpStream, time::timeout};
@@ -67,12 +66,18 @@ pub(super) async fn check_collector(collector: &Collector) -> Finding {
 
 /// Checks each of `servers`.
 async fn check_fan_out(servers: &NatsServers) -> Vec<Finding> {
-    let next = "check that it runs, and --fanout or TRIPTYCH_FANOUT";
-    join_all(servers.hosts().map(|(host, port)| {
+    let next = "check that it runs, and --fanout or TRIPTYCH_FANOUT, the login in it too";
+    let checked = servers.check().await.into_iter().map(|NatsCheck { host, port, found }| {
         let shown = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-        check_port(format!("NATS server {shown}:{port}"), host, port, next)
-    }))
-    .await
+        let what = format!("NATS server {shown}:{port}");
+        match found {
+            Ok(()) => Finding::ok(what, "lets the service in"),
+            Err(error) => {
+                Finding::wrong(what, format!("cannot connect to it: {}", chain(&error)), next)
+            }
+        }
+    });
+    checked.collect()
 }
 
 /// Checks that the service at `url` answers what keys are good for, with the token of the environment.

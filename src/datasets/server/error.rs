@@ -52,7 +52,7 @@ const MOVING: &str =
 const COLD: &str = "older rows are kept on S3, which cannot be read now: nothing was read or stored; newer rows are served";
 
 /// The text when old rows are gone, which is for the operator to put right.
-const COLD_DAMAGED: &str = "some of these rows were kept on S3, where their object is gone or was changed; newer rows are served";
+const COLD_DAMAGED: &str = "some of these rows were kept on S3, where their object is gone or was changed; its operator can put it back; newer rows are served";
 
 /// The result of a handler.
 pub(super) type Result<T, E = ApiError> = std::result::Result<T, E>;
