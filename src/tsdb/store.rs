@@ -335,9 +335,7 @@ pub enum StoreError {
     },
     /// The database cannot be reached, or takes no writes for now. What was being written is stored as a
     /// whole or not at all.
-    #[error(
-        "reach the dataset store's database, which is down, overloaded or changing its leader; what was being written may be stored or not, so send it again"
-    )]
+    #[error("reach the dataset store's database, which is down, overloaded or changing its leader")]
     Unreachable(#[source] Cause),
     /// The address of a server leads to another database than it did, or to none. Nothing is read or written
     /// there.

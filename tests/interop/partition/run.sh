@@ -2,15 +2,18 @@
 # Tests how a cluster heals from lost links, and how a worker behind NAT is reached, with network namespaces
 # of its own and a built program:
 #     tests/interop/partition/run.sh path/to/triptych
-# Needs to be root and to make network namespaces, else it says that it was left out; Python 3.11 or
-# later, iproute2 and iptables, which are installed from Debian's packages if missing. Outside its own
-# namespaces nothing changes.
+# Needs to be root, or to become it without a password, and to make network namespaces, else it says that
+# it was left out; Python 3.11 or later, iproute2 and iptables, which are installed from Debian's packages
+# if missing. Outside its own namespaces nothing changes.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")"
 . ../debian.sh
 export PATH=$PATH:/usr/sbin:/sbin
 if [[ $EUID != 0 ]]; then
+    if sudo --non-interactive true 2>/dev/null; then
+        exec sudo --preserve-env=PATH "$PWD/run.sh" "$program"
+    fi
     echo "left out: network namespaces need root"
     exit 0
 fi

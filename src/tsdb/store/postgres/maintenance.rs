@@ -33,7 +33,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How long entries of the feed are kept: a replica that was away for longer reads the rows instead.
 const FEED_MICROS: i64 = 24 * 3_600 * 1_000_000;
 
-/// Entries of the feed that one step removes at most.
+/// Entries of the feed that one step removes at most. They are not dropped with partitions by age: the
+/// revisions of a dataset are unique and are looked for without their time, which no index over such
+/// partitions offers.
 const FEED_STEP: i64 = 10_000;
 
 /// Looks for old entries of the feed and old batches each time that it has looked for other work so

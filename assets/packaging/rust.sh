@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Installs the Rust that Cargo.toml names, by rustup, and makes it the default:
+#     assets/packaging/rust.sh
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+version=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+rustup toolchain install "$version" --profile minimal --component clippy --component rustfmt
+rustup default "$version"
