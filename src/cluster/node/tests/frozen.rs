@@ -186,6 +186,7 @@ async fn a_frozen_worker_does_not_delay_what_other_workers_are_told() {
         line.send(Frame { kind: frame::CREDIT, content: credit.into() }).await.unwrap();
         timeout(WITHIN, acknowledged(&mut frames, generation)).await.unwrap();
         let elapsed = began.elapsed();
+        println!("generation {generation} was acknowledged after {elapsed:?}");
         assert!(elapsed < TOLD_WITHIN, "generation {generation} took {elapsed:?}");
     }
     cluster.group.shutdown().await;
@@ -249,5 +250,29 @@ async fn a_frozen_head_does_not_delay_what_other_heads_are_told() {
         println!("change {n} was offered after {elapsed:?}");
         assert!(elapsed < TOLD_WITHIN, "change {n} took {elapsed:?}");
     }
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_function_that_a_frozen_peer_does_not_give_is_fetched_from_the_next_one() {
+    let cluster = Cluster::of(&[]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let options = head_options(cluster.dir.path().join("second"), Identity::random(), 0);
+    let frozen = Node::start(options, &cluster.group, Clock::system()).await.unwrap();
+    let forwarder = Forwarder::start(&frozen, &cluster.group).await;
+    let addresses = [cluster.head.addresses().remove(0), forwarder.address(&frozen)];
+    let worker = worker_of(&cluster, &addresses).await;
+    let peers = [frozen.peer_id().clone(), cluster.head.peer_id().clone()];
+    for head in [&frozen, &cluster.head] {
+        offered(head, &worker).await;
+    }
+
+    forwarder.freeze_after(0);
+    let began = Instant::now();
+    let sources = FunctionPeers { network: &worker.network, peers: &peers };
+    worker.functions().obtain(hello.id, &sources).await.unwrap();
+    let elapsed = began.elapsed();
+    println!("the function was fetched after {elapsed:?}");
+    assert!(elapsed < Duration::from_secs(8), "{elapsed:?}");
     cluster.group.shutdown().await;
 }
