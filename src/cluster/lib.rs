@@ -18,6 +18,7 @@ pub mod network;
 pub mod node;
 pub mod node_context;
 pub mod peer_db;
+mod peer_sends;
 pub mod peers;
 pub mod result_groups;
 pub mod worker;

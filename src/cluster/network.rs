@@ -101,7 +101,8 @@ const COMMANDS_CAPACITY: usize = 1024;
 /// When there are more, a stream is dropped.
 const INBOUND_CAPACITY: usize = 1024;
 
-/// The longest time from asking for a stream to having sent a message on it.
+/// The longest time from asking for a stream to having sent a message on it, or to having it where an answer
+/// takes longer.
 const SEND_WITHIN: Duration = Duration::from_secs(5);
 
 /// How a node joins the network.
@@ -483,7 +484,8 @@ impl Network {
     /// Cancel-safe.
     ///
     /// # Errors
-    /// [`SendError`] if the whole answer is not here after `within`, or is longer.
+    /// [`SendError`] if the peer did not agree within 5 s, or the whole answer is not here after `within`, or
+    /// is longer.
     pub async fn ask(
         &self,
         peer: &PeerId,
@@ -493,7 +495,7 @@ impl Network {
         within: Duration,
     ) -> Result<Vec<u8>, SendError> {
         let asking = async {
-            let stream = self.open(peer, protocol).await?;
+            let stream = in_time(peer, SEND_WITHIN, self.open(peer, protocol)).await?;
             exchange::ask(stream, question, bytes_max).await.map_err(failed_with(peer))
         };
         in_time(peer, within, asking).await

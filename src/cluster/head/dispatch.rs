@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::{StreamExt as _, stream};
+use futures::FutureExt as _;
 use model::node::PeerId;
 use task::traces::Carrier;
 use tokio::time::sleep;
-use tracing::{debug, info};
+use tracing::info;
 use wire::functions::ExecuteConfig;
 
 use super::{Head, inbox::Reply, order::Order};
@@ -17,6 +17,7 @@ use crate::{
     message::{Execute, LINE_PROTOCOL, Message, WORK_PROTOCOL, WorkOrder, frame, json},
     metrics,
     network::{SendError, line::Frame},
+    peer_sends::PeerSends,
     peers::WorkProtocol,
 };
 
@@ -26,9 +27,6 @@ const PING_EVERY: Duration = Duration::from_secs(1);
 
 /// How often workers are sent what this head wants, at most: a wait of this length does not matter.
 const SEND_WANTS_EVERY: Duration = Duration::from_millis(10);
-
-/// Workers that it is sent to at one time.
-const SENDING_MAX: usize = 32;
 
 impl Order {
     /// The order of request `request_id`, in the form that nodes take which are given work that way.
@@ -84,19 +82,25 @@ impl Head {
 
     /// Sends workers that have other heads, too, what this one wants, until it is dropped.
     pub(super) async fn send_wants(self) {
-        loop {
-            self.0.slots.want_changed().await;
-            let sending = stream::iter(self.0.slots.take_wants()).map(async |(peer, want)| {
+        let head = self.clone();
+        let mut sends = PeerSends::new("what this head wants", move |peer, want| {
+            let head = head.clone();
+            async move {
                 let content = json(&want).into();
-                if let Err(error) =
-                    self.send_frame(&peer, Frame { kind: frame::WANT, content }).await
-                {
-                    debug!(%peer, %error, "what this head wants did not reach a worker");
-                }
-            });
-            sending.buffer_unordered(SENDING_MAX).for_each(async |()| {}).await;
-            // What changes often is sent together.
-            sleep(SEND_WANTS_EVERY).await;
+                head.send_frame(&peer, Frame { kind: frame::WANT, content }).await.map(drop)
+            }
+            .boxed()
+        });
+        loop {
+            for (peer, want) in self.0.slots.take_wants() {
+                sends.put(peer, want);
+            }
+            let changed = async {
+                // What changes often is sent together.
+                sleep(SEND_WANTS_EVERY).await;
+                self.0.slots.want_changed().await;
+            };
+            sends.run_until(changed).await;
         }
     }
 

@@ -3,11 +3,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
 
-use futures::{StreamExt as _, stream};
+use futures::FutureExt as _;
 use model::node::{PeerId, Subgroup};
 use parking_lot::Mutex;
 use tokio::{
@@ -15,18 +16,21 @@ use tokio::{
     sync::Notify,
     time::{Instant, sleep, sleep_until},
 };
-use tracing::debug;
 
 use super::NodeRole;
 use crate::{
     message::{Credit, OFFER_PROTOCOL, Offer, json},
     node_context::NodeContext,
+    peer_sends::PeerSends,
     worker::Worker,
 };
 
 /// How long after a change the offer is sent, and how often while the node is busy: free slots change
 /// with each run.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long after a peer was identified it is sent an offer, with all that are identified meanwhile.
+const TOGETHER_WITHIN: Duration = Duration::from_millis(10);
 
 /// How often an unchanged offer is sent again, in case one was lost. Heads believe
 /// an offer for more than twice as long.
@@ -44,9 +48,6 @@ const AGAIN_AFTER_OF_EACH: Duration = Duration::from_millis(20);
 /// function for the first time would all tell their neighbors of it at once, while the first call
 /// still runs.
 const CHANGE_AFTER_TO_WORKERS: Duration = Duration::from_secs(10);
-
-/// Offers that are sent at one time. Each takes a round trip or two, and a second where the peer stalls.
-const TELLING_MAX: usize = 256;
 
 /// Functions named in one offer.
 const NAMED_MAX: usize = 256;
@@ -79,6 +80,7 @@ pub(super) struct Offers {
     subgroups: Vec<Subgroup>,
     identified: Arc<Identified>,
     receivers: BTreeMap<PeerId, Receiver>,
+    sends: PeerSends<Arc<Offer>>,
     /// When all receivers are looked at next.
     look_at: Instant,
     /// What was offered when they were looked at last; none before the first time.
@@ -88,7 +90,7 @@ pub(super) struct Offers {
 /// A peer that receives offers.
 #[derive(Debug)]
 struct Receiver {
-    /// What it received last, and when; none where it received nothing yet.
+    /// What it was sent last, and when; none where it was sent nothing yet, or the last did not reach it.
     last: Option<(Arc<Offer>, Instant)>,
     /// When it is looked at next.
     look_at: Instant,
@@ -102,30 +104,37 @@ impl Offers {
         identified: Arc<Identified>,
     ) -> Self {
         let (receivers, look_at) = (BTreeMap::new(), Instant::now());
-        Self { context, node_role, subgroups, identified, receivers, look_at, looked_with: None }
+        let network = context.network.clone();
+        let sends = PeerSends::new("an offer", move |peer, offer: Arc<Offer>| {
+            let network = network.clone();
+            async move { network.tell(&peer, OFFER_PROTOCOL, &json(&*offer)).await }.boxed()
+        });
+        Self {
+            context,
+            node_role,
+            subgroups,
+            identified,
+            receivers,
+            sends,
+            look_at,
+            looked_with: None,
+        }
     }
 
     /// Runs until it is dropped.
     pub(super) async fn run(mut self) {
         loop {
             let (offer, now) = (Arc::new(self.offer()), Instant::now());
-            let due = self.take_due(&offer, now);
-            let reached = stream::iter(due)
-                .map(|(peer, offer)| self.tell(peer, offer))
-                .buffer_unordered(TELLING_MAX)
-                .collect::<Vec<(PeerId, Option<Arc<Offer>>)>>();
-            for (peer, offer) in reached.await {
-                self.note_sent(&peer, offer, now);
-            }
+            self.send_due(&offer, now);
             let is_busy = self.node_role.worker().is_some_and(Worker::is_busy);
             let next = if is_busy { now + LOOK_EVERY } else { self.look_at };
             self.wait_for_change(next).await;
         }
     }
 
-    /// Returns what to send to whom. All receivers are looked at once a second at most: a head may
+    /// Starts to send what is due. All receivers are looked at once a second at most: a head may
     /// have ten thousand of them, each of which is due at another time.
-    fn take_due(&mut self, offer: &Arc<Offer>, now: Instant) -> Vec<(PeerId, Arc<Offer>)> {
+    fn send_due(&mut self, offer: &Arc<Offer>, now: Instant) {
         let mut looked_at = self.identified.take();
         for peer in &looked_at {
             self.receivers.insert(peer.clone(), Receiver { last: None, look_at: now });
@@ -140,19 +149,19 @@ impl Offers {
             looked_at.extend(due.map(|(peer, _)| peer.clone()));
             self.looked_with = Some(Arc::clone(offer));
         }
-        let due = looked_at.into_iter().filter_map(|peer| {
-            let offer = self.look(&peer, offer, now)?;
-            Some((peer, offer))
-        });
-        let due = due.collect();
+        for peer in looked_at {
+            if let Some(offer) = self.look(&peer, offer, now) {
+                self.sends.put(peer, offer);
+            }
+        }
         if is_full_look {
             let next = self.receivers.values().map(|known| known.look_at).min();
             self.look_at = next.unwrap_or(now + AGAIN_AFTER).max(now + LOOK_EVERY);
         }
-        due
     }
 
-    /// Returns what to send to `peer` now, if anything. Forgets it if it is gone.
+    /// Returns what to send to `peer` now, if anything. It counts as sent from here. Forgets the peer if it
+    /// is gone.
     fn look(&mut self, peer: &PeerId, offer: &Arc<Offer>, now: Instant) -> Option<Arc<Offer>> {
         if !self.context.peers.speaks(peer, OFFER_PROTOCOL) {
             self.receivers.remove(peer);
@@ -160,34 +169,28 @@ impl Offers {
         }
         let is_worker = self.context.peers.is_worker(peer);
         let offer = if is_worker { Arc::clone(offer) } else { self.offer_for(peer, offer) };
-        let Some((last, at)) = &self.receivers.get(peer)?.last else { return Some(offer) };
-        let again_at = *at + self.wait_before(is_worker, *last == offer);
-        if now >= again_at {
-            return Some(offer);
+        let last = &self.receivers.get(peer)?.last;
+        let again_at =
+            last.as_ref().map(|(last, at)| *at + self.wait_before(is_worker, *last == offer));
+        let again_at = again_at.filter(|at| now < *at);
+        let look_at = again_at.unwrap_or_else(|| now + self.wait_before(is_worker, true));
+        self.look_at = self.look_at.min(look_at);
+        let receiver = self.receivers.get_mut(peer)?;
+        receiver.look_at = look_at;
+        if again_at.is_some() {
+            return None;
         }
-        self.receivers.get_mut(peer)?.look_at = again_at;
-        None
-    }
-
-    /// Takes note that `peer` received `offer`; none if it was not reached.
-    fn note_sent(&mut self, peer: &PeerId, offer: Option<Arc<Offer>>, now: Instant) {
-        let is_worker = self.context.peers.is_worker(peer);
-        let wait = if offer.is_some() { self.wait_before(is_worker, true) } else { LOOK_EVERY };
-        let Some(receiver) = self.receivers.get_mut(peer) else { return };
-        receiver.look_at = now + wait;
-        if let Some(offer) = offer {
-            receiver.last = Some((offer, now));
-        }
-        self.look_at = self.look_at.min(receiver.look_at);
+        receiver.last = Some((Arc::clone(&offer), now));
+        Some(offer)
     }
 
     fn wait_before(&self, is_worker: bool, is_same: bool) -> Duration {
         wait_before(self.receivers.len(), is_worker, is_same)
     }
 
-    /// Waits until a peer is to be told at once, until shortly after the offer may have changed, or until
-    /// `end`.
-    async fn wait_for_change(&self, end: Instant) {
+    /// Goes on with the sends until there may be something to send: shortly after a peer was identified, the
+    /// offer may have changed or a send failed, or at `end`.
+    async fn wait_for_change(&mut self, mut end: Instant) {
         let changed = async {
             match &self.node_role {
                 NodeRole::Head(_) => self.context.functions.changed().await,
@@ -199,20 +202,22 @@ impl Offers {
             // What changes often is sent once a second.
             sleep(LOOK_EVERY).await;
         };
-        select! {
-            () = self.identified.bell.notified() => {}
-            () = changed => {}
-            () = sleep_until(end) => {}
-        }
-    }
-
-    /// Tells `peer`, and returns what reached it.
-    async fn tell(&self, peer: PeerId, offer: Arc<Offer>) -> (PeerId, Option<Arc<Offer>>) {
-        match self.context.network.tell(&peer, OFFER_PROTOCOL, &json(&*offer)).await {
-            Ok(()) => (peer, Some(offer)),
-            Err(error) => {
-                debug!(%peer, %error, "an offer did not reach a peer");
-                (peer, None)
+        let mut changed = pin!(changed);
+        loop {
+            select! {
+                () = &mut changed => return,
+                () = sleep_until(end) => return,
+                () = self.identified.bell.notified() => {
+                    end = end.min(Instant::now() + TOGETHER_WITHIN);
+                }
+                failed = self.sends.next_failed() => {
+                    let look_at = Instant::now() + LOOK_EVERY;
+                    if let Some(receiver) = self.receivers.get_mut(&failed) {
+                        *receiver = Receiver { last: None, look_at };
+                        self.look_at = self.look_at.min(look_at);
+                        end = end.min(look_at);
+                    }
+                }
             }
         }
     }

@@ -3,6 +3,7 @@
 mod attributes;
 mod credits;
 mod executions;
+mod frozen;
 mod functions;
 mod generations;
 mod liars;

@@ -3,8 +3,9 @@
 //! Slots go in turn to the heads that want more, one each, and the head after the last one served is the
 //! first of the next turn; what nobody wants is divided alike. A credit is taken back before another head
 //! gets it: the head that loses it acknowledges the number of that change, and what it runs meanwhile
-//! counts. One that does not acknowledge in time, or that is gone, has lost it. Absent on purpose: how
-//! heads learn of it, which is `sharing.rs`, and how many slots strangers may hold, which is `shares.rs`.
+//! counts. Until it does, it is granted no more. One that does not acknowledge in time, or that is gone, has
+//! lost it. Absent on purpose: how heads learn of it, which is `sharing.rs`, and how many slots strangers
+//! may hold, which is `shares.rs`.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -53,6 +54,8 @@ struct Share {
     /// The most that it may still believe to have.
     claimed: usize,
     lowered_at: Instant,
+    /// Whether it did not acknowledge its last change in time, and has not since: it may be frozen.
+    is_silent: bool,
     is_sent: bool,
 }
 
@@ -80,6 +83,7 @@ impl Credits {
             generation: self.generation,
             claimed: 0,
             lowered_at: now,
+            is_silent: false,
             is_sent: false,
         };
         self.heads.insert(head.clone(), share);
@@ -99,7 +103,7 @@ impl Credits {
     /// After how long they are to be divided again if nothing happens: after `turn`, where some
     /// head has one slot more than others that want it, too, or has not acknowledged a change.
     pub(super) fn divided_for(&self, turn: Duration) -> Duration {
-        let is_claimed = self.heads.values().any(|share| share.claimed > share.granted);
+        let is_claimed = self.heads.values().any(Share::is_behind);
         if self.next.is_some() || is_claimed { turn } else { WANTED_FOR }
     }
 
@@ -113,7 +117,7 @@ impl Credits {
         let Some(share) = self.heads.get_mut(head) else { return };
         (share.want, share.wanted_at) = (Some(want.slots), now);
         if want.generation == share.generation {
-            share.claimed = share.granted;
+            (share.claimed, share.is_silent) = (share.granted, false);
         }
     }
 
@@ -145,7 +149,8 @@ impl Credits {
         now: Instant,
     ) {
         for share in self.heads.values_mut() {
-            if share.want.is_none() || now - share.lowered_at >= ACKNOWLEDGED_WITHIN {
+            share.is_silent |= share.is_behind() && now - share.lowered_at >= ACKNOWLEDGED_WITHIN;
+            if share.loses_at_once() {
                 share.claimed = share.granted;
             }
             if now - share.wanted_at >= WANTED_FOR {
@@ -163,21 +168,25 @@ impl Credits {
             if *target < share.granted {
                 change(share, *target);
                 share.lowered_at = now;
-                share.claimed = if share.want.is_none() { *target } else { share.claimed };
+                share.claimed = if share.loses_at_once() { *target } else { share.claimed };
             }
         }
         let promised = self.heads.values().zip(&held);
         let promised: Vec<usize> = promised.map(|(share, held)| share.claimed.max(*held)).collect();
         let n_left = n_free.saturating_sub(promised.iter().sum());
         // What a head holds, or believes to have, it has; the rest is divided.
-        let wanting =
-            promised.iter().zip(&targets).map(|(has, target)| target.saturating_sub(*has));
+        let wanting = self.heads.values().zip(&promised).zip(&targets);
+        let wanting = wanting.map(
+            |((share, has), target)| {
+                if share.is_behind() { 0 } else { target.saturating_sub(*has) }
+            },
+        );
         let wanting: Vec<usize> = wanting.collect();
         let (added, _) = fill(n_left, &wanting, self.first);
         let raised = promised.iter().zip(added).zip(&targets);
         let raised = raised.map(|((has, added), target)| (has + added).min(*target));
         for (share, raised) in self.heads.values_mut().zip(raised) {
-            if raised > share.granted {
+            if raised > share.granted && !share.is_behind() {
                 change(share, raised);
                 share.claimed = share.claimed.max(raised);
             }
@@ -197,8 +206,7 @@ impl Credits {
 
     /// What each head should have, where they hold `held`.
     fn targets(&mut self, n_slots: usize, n_free: usize, held: &[usize]) -> Vec<usize> {
-        let parts = self.heads.values().map(|share| part_of(share.standing, n_slots));
-        let parts: Vec<usize> = parts.collect();
+        let parts: Vec<usize> = self.heads.values().map(|share| share.part(n_slots)).collect();
         let wants = self.heads.values().zip(held).zip(&parts);
         let wants = wants.map(|((share, held), part)| share.wanted(*held).min(*part));
         let wants: Vec<usize> = wants.collect();
@@ -249,6 +257,22 @@ impl Share {
     fn wanted(&self, n_held: usize) -> usize {
         let is_using = n_held > 0 || self.is_calling;
         self.want.unwrap_or(n_held + usize::from(is_using))
+    }
+
+    /// The most it may be granted. One that is silent keeps what it has.
+    fn part(&self, n_slots: usize) -> usize {
+        let part = part_of(self.standing, n_slots);
+        if self.is_silent { part.min(self.granted) } else { part }
+    }
+
+    /// Whether it may believe to have more than it is granted.
+    const fn is_behind(&self) -> bool {
+        self.claimed > self.granted
+    }
+
+    /// Whether it has lost what is taken back without acknowledging it, which it cannot or does not.
+    const fn loses_at_once(&self) -> bool {
+        self.want.is_none() || self.is_silent
     }
 
     fn credit(&self, n_slots: usize) -> Credit {

@@ -153,3 +153,41 @@ async fn heads_past_the_most_are_not_taken_in() {
     assert!(credits.join(&head(0), Standing::Named, Instant::now()));
     assert_eq!(divided(&mut credits, 10, &[0; HEADS_MAX]).iter().sum::<usize>(), 10);
 }
+
+/// The longest time for which one of the first `n_live` of three heads has no credit, where all want the one
+/// slot for `time`. The others acknowledge nothing.
+async fn longest_wait(credits: &mut Credits, n_live: usize, time: Duration) -> Duration {
+    const STEP: Duration = Duration::from_millis(50);
+    let mut waits = vec![Duration::ZERO; n_live];
+    let mut longest = Duration::ZERO;
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        for _ in 0..5 {
+            for n in 0..n_live {
+                want(credits, n, 9);
+            }
+            let granted = divided(credits, 1, &[0; 3]);
+            for (wait, granted) in waits.iter_mut().zip(granted) {
+                *wait = if granted > 0 { Duration::ZERO } else { *wait + STEP };
+                longest = longest.max(*wait);
+            }
+            tokio::time::advance(STEP).await;
+        }
+        credits.next_turn();
+    }
+    longest
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_acknowledges_nothing_keeps_the_others_waiting_once() {
+    let mut credits = credits(&[Standing::Named; 3]);
+    want(&mut credits, 2, 9);
+    let wait = longest_wait(&mut credits, 2, Duration::from_secs(5)).await;
+    println!("the longest wait was {wait:?} in the first 5 s");
+    assert!(wait < ACKNOWLEDGED_WITHIN + Duration::from_secs(1), "{wait:?}");
+    let wait = longest_wait(&mut credits, 2, Duration::from_secs(30)).await;
+    println!("and {wait:?} in the 30 s after that");
+    assert!(wait < Duration::from_secs(1), "{wait:?}");
+    let wait = longest_wait(&mut credits, 3, Duration::from_secs(30)).await;
+    assert!(wait < Duration::from_secs(1), "once it answers, it has its turn again: {wait:?}");
+}

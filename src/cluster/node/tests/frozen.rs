@@ -1,0 +1,278 @@
+//! Peers that are frozen: their kernel still accepts, and they do not answer. Other peers are served as
+//! before.
+
+use std::{
+    future::pending,
+    net::Ipv4Addr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+    time::Instant,
+};
+
+use super::*;
+use crate::{
+    message::{Credit, Offer, Want, frame},
+    network::{
+        Event,
+        line::{Frame, Frames, Incoming, Line},
+    },
+    peers::Peer,
+};
+
+/// How long a peer may wait for what it is to be told, a second of which offers wait by themselves. A
+/// frozen peer is given up after 5 s.
+const TOLD_WITHIN: Duration = Duration::from_secs(3);
+
+/// A TCP forwarder in front of a node. To those that dial it, the node looks frozen from some time on.
+struct Forwarder {
+    port: u16,
+    traffic: Arc<Traffic>,
+}
+
+/// What has passed a forwarder.
+struct Traffic {
+    /// Bytes from those that dialed.
+    n_sent: AtomicUsize,
+    /// From how many of these on nothing passes in the other direction.
+    n_answered: AtomicUsize,
+}
+
+impl Forwarder {
+    async fn start(node: &Node, group: &Group) -> Self {
+        let node_port: u16 = node.addresses()[0].split('/').nth(4).unwrap().parse().unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (n_sent, n_answered) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
+        let traffic = Arc::new(Traffic { n_sent, n_answered });
+        let (forwarding, counted) = (group.clone(), Arc::clone(&traffic));
+        group.spawn("forwarder", async move {
+            while let Ok((dialer, _)) = listener.accept().await {
+                let node = TcpStream::connect((Ipv4Addr::LOCALHOST, node_port)).await.unwrap();
+                let (from_dialer, to_dialer) = dialer.into_split();
+                let (from_node, to_node) = node.into_split();
+                forwarding.spawn("requests", Arc::clone(&counted).forward(from_dialer, to_node));
+                forwarding.spawn("answers", Arc::clone(&counted).answer(from_node, to_dialer));
+            }
+        });
+        Self { port, traffic }
+    }
+
+    /// The address of `node` behind it.
+    fn address(&self, node: &Node) -> String {
+        format!("/ip4/127.0.0.1/tcp/{}/p2p/{}", self.port, node.peer_id())
+    }
+
+    /// Lets no more answers pass once those that dialed have sent `n_bytes` more.
+    fn freeze_after(&self, n_bytes: usize) {
+        let n_sent = self.traffic.n_sent.load(Relaxed);
+        self.traffic.n_answered.store(n_sent + n_bytes, Relaxed);
+    }
+}
+
+impl Traffic {
+    async fn forward(
+        self: Arc<Self>,
+        mut from: impl AsyncRead + Unpin,
+        mut to: impl AsyncWrite + Unpin,
+    ) {
+        let mut buffer = vec![0; 4096];
+        while let Ok(n @ 1..) = from.read(&mut buffer).await {
+            self.n_sent.fetch_add(n, Relaxed);
+            to.write_all(&buffer[..n]).await.unwrap();
+        }
+    }
+
+    async fn answer(
+        self: Arc<Self>,
+        mut from: impl AsyncRead + Unpin,
+        mut to: impl AsyncWrite + Unpin,
+    ) {
+        let mut buffer = vec![0; 4096];
+        while let Ok(n @ 1..) = from.read(&mut buffer).await {
+            if self.n_sent.load(Relaxed) >= self.n_answered.load(Relaxed) {
+                return pending().await;
+            }
+            to.write_all(&buffer[..n]).await.unwrap();
+        }
+    }
+}
+
+/// A worker made of nothing but the network, which reaches its head at `address`.
+async fn bare_worker(cluster: &Cluster, address: &str) -> (Network, mpsc::Receiver<Event>) {
+    let options = NetworkOptions {
+        identity: Identity::random(),
+        address: Ipv4Addr::LOCALHOST.into(),
+        port: 0,
+        boot_nodes: vec![address.parse().unwrap()],
+        protocols: Protocols { lines: &[LINE_PROTOCOL], ..Protocols::default() },
+        connectivity: Connectivity::for_role(Role::Worker),
+        clock: Clock::system(),
+    };
+    let (network, events) = Network::start(&cluster.group, options).await.unwrap();
+    let head = cluster.head.head().unwrap();
+    let is_connected = || async {
+        let mut peers = head.peers().into_iter();
+        peers.find(|(id, peer)| id == network.peer_id() && peer.is_connected).ok_or("not seen")
+    };
+    until(WITHIN, is_connected).await.unwrap();
+    (network, events)
+}
+
+/// The offer of a worker half of whose slots are for another head.
+fn shared_offer() -> Offer {
+    Offer {
+        role: "worker".into(),
+        slots: 10,
+        slots_free: 5,
+        generation: Some(1),
+        ..Offer::default()
+    }
+}
+
+async fn opened_line(events: &mut mpsc::Receiver<Event>) -> (Line, Frames) {
+    loop {
+        if let Event::LineOpened { line, frames, .. } = events.recv().await.unwrap() {
+            return (line, frames);
+        }
+    }
+}
+
+/// Waits until the head acknowledges a change of credits.
+async fn acknowledged(frames: &mut Frames, generation: u64) {
+    while let Some(incoming) = frames.next().await {
+        let Incoming::Whole(Frame { kind: frame::WANT, content }) = incoming else { continue };
+        let want: Want = serde_json::from_slice(&content).unwrap();
+        if want.generation == generation {
+            return;
+        }
+    }
+    panic!("the line has ended");
+}
+
+#[tokio::test]
+async fn a_frozen_worker_does_not_delay_what_other_workers_are_told() {
+    let cluster = Cluster::of(&[]).await;
+    let address = cluster.head.addresses().remove(0);
+    let (live, mut events) = bare_worker(&cluster, &address).await;
+    let head = cluster.head.peer_id();
+    live.tell(head, OFFER_PROTOCOL, &message(&shared_offer())).await.unwrap();
+    let (line, mut frames) = opened_line(&mut events).await;
+    acknowledged(&mut frames, 1).await;
+
+    let forwarder = Forwarder::start(&cluster.head, &cluster.group).await;
+    let (frozen, _events) = bare_worker(&cluster, &forwarder.address(&cluster.head)).await;
+    // The head gets the whole of a long offer, but opens no line any more.
+    let padding = vec!["x".repeat(1000); 64];
+    let offer = message(&Offer { subgroups: padding, ..shared_offer() });
+    forwarder.freeze_after(offer.len() / 2);
+    let (teller, to) = (frozen.clone(), head.clone());
+    cluster.group.spawn("offer", async move {
+        drop(teller.tell(&to, OFFER_PROTOCOL, &offer).await);
+    });
+    let slots = || async { cluster.head.head().unwrap().slots_of(frozen.peer_id()).ok_or("none") };
+    until(WITHIN, slots).await.unwrap();
+
+    for generation in 2..5 {
+        let credit = message(&Credit { slots: 10, credits: 5, generation });
+        let began = Instant::now();
+        line.send(Frame { kind: frame::CREDIT, content: credit.into() }).await.unwrap();
+        timeout(WITHIN, acknowledged(&mut frames, generation)).await.unwrap();
+        let elapsed = began.elapsed();
+        println!("generation {generation} was acknowledged after {elapsed:?}");
+        assert!(elapsed < TOLD_WITHIN, "generation {generation} took {elapsed:?}");
+    }
+    cluster.group.shutdown().await;
+}
+
+/// Starts a worker that reaches its heads at `addresses`.
+async fn worker_of(cluster: &Cluster, addresses: &[String]) -> Node {
+    let options = NodeOptions {
+        role: RoleOptions::Worker,
+        boot_nodes: addresses.iter().map(|address| address.parse().unwrap()).collect(),
+        connectivity: Connectivity::for_role(Role::Worker),
+        ..head_options(cluster.dir.path().join("worker"), Identity::random(), 0)
+    };
+    Node::start(options, &cluster.group, Clock::system()).await.unwrap()
+}
+
+/// What `head` knows of `worker`.
+fn known(head: &Node, worker: &Node) -> Result<Peer, &'static str> {
+    let mut peers = head.head().unwrap().peers().into_iter();
+    peers.find(|(id, _)| id == worker.peer_id()).map(|(_, peer)| peer).ok_or("unknown")
+}
+
+/// Waits until `worker` has told `head` what it is.
+async fn offered(head: &Node, worker: &Node) {
+    let look = || async { known(head, worker)?.role.ok_or("no offer") };
+    until(WITHIN, look).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_frozen_head_does_not_delay_what_other_heads_are_told() {
+    let cluster = Cluster::of(&[]).await;
+    let mut others = Vec::new();
+    for name in ["second", "third"] {
+        let options = head_options(cluster.dir.path().join(name), Identity::random(), 0);
+        others.push(Node::start(options, &cluster.group, Clock::system()).await.unwrap());
+    }
+    let [second, frozen] = others.as_slice() else { panic!("two heads") };
+    let forwarder = Forwarder::start(frozen, &cluster.group).await;
+    let live = [&cluster.head, second];
+    let mut addresses: Vec<String> = live.map(|head| head.addresses().remove(0)).into();
+    addresses.push(forwarder.address(frozen));
+    let worker = worker_of(&cluster, &addresses).await;
+    for head in [live[0], live[1], frozen] {
+        offered(head, &worker).await;
+    }
+
+    forwarder.freeze_after(0);
+    for n in 0..3 {
+        let module = wat::parse_str(format!("(module (memory {n}))")).unwrap();
+        let name = format!("module-{n}.wasm").parse().unwrap();
+        let began = Instant::now();
+        let function = worker.functions().add(name, module).await.unwrap();
+        for head in live {
+            let look = || async {
+                let functions = known(head, &worker)?.functions;
+                functions.contains(&function.id).then_some(()).ok_or("function not offered")
+            };
+            until(WITHIN, look).await.unwrap();
+        }
+        let elapsed = began.elapsed();
+        println!("change {n} was offered after {elapsed:?}");
+        assert!(elapsed < TOLD_WITHIN, "change {n} took {elapsed:?}");
+    }
+    cluster.group.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_function_that_a_frozen_peer_does_not_give_is_fetched_from_the_next_one() {
+    let cluster = Cluster::of(&[]).await;
+    let hello = cluster.add("hello.wasm", HELLO).await;
+    let options = head_options(cluster.dir.path().join("second"), Identity::random(), 0);
+    let frozen = Node::start(options, &cluster.group, Clock::system()).await.unwrap();
+    let forwarder = Forwarder::start(&frozen, &cluster.group).await;
+    let addresses = [cluster.head.addresses().remove(0), forwarder.address(&frozen)];
+    let worker = worker_of(&cluster, &addresses).await;
+    let peers = [frozen.peer_id().clone(), cluster.head.peer_id().clone()];
+    for head in [&frozen, &cluster.head] {
+        offered(head, &worker).await;
+    }
+
+    forwarder.freeze_after(0);
+    let began = Instant::now();
+    let sources = FunctionPeers { network: &worker.network, peers: &peers };
+    worker.functions().obtain(hello.id, &sources).await.unwrap();
+    let elapsed = began.elapsed();
+    println!("the function was fetched after {elapsed:?}");
+    assert!(elapsed < Duration::from_secs(8), "{elapsed:?}");
+    cluster.group.shutdown().await;
+}

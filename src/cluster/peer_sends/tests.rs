@@ -1,0 +1,97 @@
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
+
+use super::*;
+
+/// How long a send to a stalled peer takes, which then fails.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(5);
+
+fn id(n: usize) -> PeerId {
+    format!("peer{n}").replace('0', "z").parse().unwrap()
+}
+
+/// What arrived at whom, and when.
+type Arrivals = Arc<Mutex<Vec<Arrival>>>;
+
+#[derive(Debug, Clone, PartialEq)]
+struct Arrival {
+    peer: PeerId,
+    message: u32,
+    at: Instant,
+}
+
+/// Sends to peers of which the first `n_stalled` stall.
+fn sends(n_stalled: usize) -> (PeerSends<u32>, Arrivals) {
+    let stalled: Vec<PeerId> = (0..n_stalled).map(id).collect();
+    let arrivals = Arrivals::default();
+    let arrived = Arc::clone(&arrivals);
+    let send = move |peer: PeerId, message| {
+        let (is_stalled, arrived) = (stalled.contains(&peer), Arc::clone(&arrived));
+        async move {
+            if is_stalled {
+                sleep(GIVEN_UP_AFTER).await;
+            }
+            arrived.lock().push(Arrival { peer, message, at: Instant::now() });
+            if is_stalled { Err(SendError::Stopped) } else { Ok(()) }
+        }
+        .boxed()
+    };
+    (PeerSends::new("a number", send), arrivals)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_stalls_delays_no_other_and_gets_the_newest_message_then() {
+    let (mut sends, arrivals) = sends(1);
+    let began = Instant::now();
+    for message in 0..4 {
+        for peer in [0, 1] {
+            sends.put(id(peer), message);
+        }
+        sends.run_until(sleep(Duration::from_secs(1))).await;
+    }
+    sends.run_until(sleep(2 * GIVEN_UP_AFTER)).await;
+    let arrival = |peer, message, after_secs| {
+        let at = began + Duration::from_secs(after_secs);
+        Arrival { peer: id(peer), message, at }
+    };
+    let (live, stalled): (Vec<Arrival>, Vec<Arrival>) =
+        arrivals.lock().drain(..).partition(|arrival| arrival.peer == id(1));
+    assert_eq!(live, [0, 1, 2, 3].map(|n| arrival(1, n, n.into())));
+    assert_eq!(stalled, [arrival(0, 0, 5), arrival(0, 3, 10)]);
+    assert!(sends.peers.is_empty(), "nothing is left of what has ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn stalled_peers_do_not_use_up_the_limit() {
+    let n_stalled = 2 * PROMPT_MAX;
+    let (mut sends, arrivals) = sends(n_stalled);
+    for n in 0..=n_stalled {
+        sends.put(id(n), 0);
+    }
+    assert_eq!(sends.under_way.len(), PROMPT_MAX);
+    sends.run_until(sleep(Duration::from_secs(1))).await;
+    let arrived: Vec<PeerId> = arrivals.lock().iter().map(|arrival| arrival.peer.clone()).collect();
+    assert_eq!(arrived, [id(n_stalled)]);
+    assert_eq!((sends.under_way.len(), sends.n_prompt), (n_stalled, 0));
+    // What is sent to them next does not count again.
+    for n in 0..n_stalled {
+        sends.put(id(n), 1);
+    }
+    sends.run_until(sleep(GIVEN_UP_AFTER)).await;
+    assert_eq!((sends.under_way.len(), sends.n_prompt), (n_stalled, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_send_that_fails_is_reported_unless_a_newer_message_follows_it() {
+    let (mut sends, _arrivals) = sends(2);
+    sends.put(id(0), 0);
+    sends.put(id(1), 0);
+    sends.put(id(0), 1);
+    let began = Instant::now();
+    assert_eq!(sends.next_failed().await, id(1));
+    assert_eq!(began.elapsed(), GIVEN_UP_AFTER);
+    assert_eq!(sends.next_failed().await, id(0));
+    assert_eq!(began.elapsed(), 2 * GIVEN_UP_AFTER);
+}
