@@ -79,10 +79,9 @@ impl Readers {
             self.returned.wait(&mut pool);
         }
         drop(pool);
-        // Another file of that name has other rows.
-        let opened = connect(&self.path).and_then(|connection| {
-            if self.files.check() { Ok(connection) } else { Err(StoreError::Replaced) }
-        });
+        let opened = connect(&self.path);
+        // Another file of that name has other rows, and one that is gone cannot be opened.
+        let opened = if self.files.check() { opened } else { Err(StoreError::Replaced) };
         if opened.is_err() {
             self.pool.lock().n_open -= 1;
             self.returned.notify_one();

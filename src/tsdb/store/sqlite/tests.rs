@@ -182,6 +182,16 @@ async fn a_store_is_opened_once_at_a_time_and_not_after_its_file_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_reader_that_is_the_first_to_look_learns_that_the_file_is_gone() {
+    let folder = tempdir().unwrap();
+    let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
+    let id = contract::create(&store, contract::new_dataset("gone")).await;
+    fs::remove_dir_all(folder.path()).unwrap();
+    let read = scanned(&store, id);
+    assert!(matches!(read, Err(StoreError::Replaced)), "{read:?}");
+}
+
+#[tokio::test]
 async fn batches_of_yesterday_and_of_very_many_the_oldest_are_forgotten() {
     let folder = tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
