@@ -111,7 +111,10 @@ impl Datasets {
     ) -> Result<u64, StoreError> {
         let datasets = self.clone();
         let on_commit: OnRemoval = Box::new(move |removed| {
-            datasets.record_removal(dataset, removed.revision, Removal::Old);
+            // Where nothing was removed, the last commit may be another service's.
+            if removed.n_rows > 0 {
+                datasets.record_removal(dataset, removed.revision, Removal::Old);
+            }
         });
         self.store.prune(dataset, before, limit_rows, on_commit).await
     }

@@ -277,6 +277,23 @@ async fn the_log_has_what_the_other_service_removed() {
 
 #[tokio::test]
 #[ignore = "needs a PostgreSQL server"]
+async fn a_prune_of_nothing_hides_no_commit_of_the_other_service() {
+    let pair = Pair::start("kept").await;
+    let id = DatasetId::new(pair.dataset).unwrap();
+    assert_eq!(pair.log(&pair.one, "").await.0, 200);
+    let mut reader = pair.follow(&pair.one, None).await;
+    for minute in 0..5 {
+        pair.insert(&pair.two, minute, 1.0).await;
+        let before = moment(0).parse().unwrap();
+        assert_eq!(pair.one.app.datasets.prune(id, before, 9999).await.unwrap(), 0);
+    }
+    assert_eq!(read_rows(&mut reader, 5).await.len(), 5);
+    let range = pair.log(&pair.one, "&after=0&until=5").await;
+    assert_eq!((range.0, pair.log(&pair.two, "&after=0&until=5").await), (200, range.clone()));
+}
+
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
 async fn the_log_never_has_two_answers_for_one_commit() {
     let pair = Pair::start("renamed").await;
     assert_eq!(pair.log(&pair.one, "").await.0, 200);
