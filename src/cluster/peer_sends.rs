@@ -8,15 +8,10 @@
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
     future::pending,
-    pin::pin,
     time::Duration,
 };
 
-use futures::{
-    FutureExt as _, StreamExt as _,
-    future::{BoxFuture, Either, select},
-    stream::FuturesUnordered,
-};
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use model::node::PeerId;
 use tokio::time::timeout;
 use tracing::debug;
@@ -33,8 +28,7 @@ const PROMPT_MAX: usize = 256;
 /// A send under way.
 type SendFuture = BoxFuture<'static, Result<(), SendError>>;
 
-/// Sends of messages `M`, which go on while the caller waits in [`Self::run_until`] or
-/// [`Self::next_failed`].
+/// Sends of messages `M`, which go on while the caller waits in [`Self::next_failed`].
 pub(crate) struct PeerSends<M> {
     /// What is sent, for the log.
     what: &'static str,
@@ -96,18 +90,6 @@ impl<M> PeerSends<M> {
                 self.queue.push_back(unknown.key().clone());
                 unknown.insert(PeerState { stage: Stage::Queued, next: Some(message) });
                 self.start_queued();
-            }
-        }
-    }
-
-    /// Waits for `event`, and goes on with the sends meanwhile. Those that fail are logged, no more.
-    /// Cancel-safe if `event` is.
-    pub(crate) async fn run_until<T>(&mut self, event: impl Future<Output = T>) -> T {
-        let mut event = pin!(event);
-        loop {
-            match select(&mut event, pin!(self.next_failed())).await {
-                Either::Left((happened, _)) => return happened,
-                Either::Right(_) => {}
             }
         }
     }

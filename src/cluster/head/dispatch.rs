@@ -2,13 +2,13 @@
 //!
 //! Absent on purpose: who is given work, and what comes of it all, which is `gather.rs`.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use bytes::Bytes;
 use futures::FutureExt as _;
 use model::node::PeerId;
 use task::traces::Carrier;
-use tokio::time::sleep;
+use tokio::{select, time::sleep};
 use tracing::info;
 use wire::functions::ExecuteConfig;
 
@@ -95,12 +95,17 @@ impl Head {
             for (peer, want) in self.0.slots.take_wants() {
                 sends.put(peer, want);
             }
-            let changed = async {
+            let mut changed = pin!(async {
                 // What changes often is sent together.
                 sleep(SEND_WANTS_EVERY).await;
                 self.0.slots.want_changed().await;
-            };
-            sends.run_until(changed).await;
+            });
+            loop {
+                select! {
+                    () = &mut changed => break,
+                    failed = sends.next_failed() => self.0.slots.note_want_lost(&failed),
+                }
+            }
         }
     }
 

@@ -233,6 +233,13 @@ impl Slots {
         wants.collect()
     }
 
+    /// Takes note that what a worker was sent of what this head wants did not reach it: it is sent again.
+    pub(super) fn note_want_lost(&self, peer: &PeerId) {
+        if let Some(worker) = self.0.table.lock().workers.get_mut(peer) {
+            worker.note_want_lost();
+        }
+    }
+
     /// Takes note of the round trip to a worker.
     pub(super) fn set_round_trip(&self, peer: &PeerId, round_trip: Duration) {
         if let Some(worker) = self.0.table.lock().workers.get_mut(peer) {

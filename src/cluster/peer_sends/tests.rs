@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 
@@ -41,6 +41,16 @@ fn sends(n_stalled: usize) -> (PeerSends<u32>, Arrivals) {
     (PeerSends::new("a number", send), arrivals)
 }
 
+/// Goes on with the sends for a time.
+async fn go_on_for(time: Duration, sends: &mut PeerSends<u32>) {
+    let all = async {
+        loop {
+            sends.next_failed().await;
+        }
+    };
+    timeout(time, all).await.unwrap_err();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_stalls_delays_no_other_and_gets_the_newest_message_then() {
     let (mut sends, arrivals) = sends(1);
@@ -49,9 +59,9 @@ async fn a_peer_that_stalls_delays_no_other_and_gets_the_newest_message_then() {
         for peer in [0, 1] {
             sends.put(id(peer), message);
         }
-        sends.run_until(sleep(Duration::from_secs(1))).await;
+        go_on_for(Duration::from_secs(1), &mut sends).await;
     }
-    sends.run_until(sleep(2 * GIVEN_UP_AFTER)).await;
+    go_on_for(2 * GIVEN_UP_AFTER, &mut sends).await;
     let arrival = |peer, message, after_secs| {
         let at = began + Duration::from_secs(after_secs);
         Arrival { peer: id(peer), message, at }
@@ -71,7 +81,7 @@ async fn stalled_peers_do_not_use_up_the_limit() {
         sends.put(id(n), 0);
     }
     assert_eq!(sends.under_way.len(), PROMPT_MAX);
-    sends.run_until(sleep(Duration::from_secs(1))).await;
+    go_on_for(Duration::from_secs(1), &mut sends).await;
     let arrived: Vec<PeerId> = arrivals.lock().iter().map(|arrival| arrival.peer.clone()).collect();
     assert_eq!(arrived, [id(n_stalled)]);
     assert_eq!((sends.under_way.len(), sends.n_prompt), (n_stalled, 0));
@@ -79,7 +89,7 @@ async fn stalled_peers_do_not_use_up_the_limit() {
     for n in 0..n_stalled {
         sends.put(id(n), 1);
     }
-    sends.run_until(sleep(GIVEN_UP_AFTER)).await;
+    go_on_for(GIVEN_UP_AFTER, &mut sends).await;
     assert_eq!((sends.under_way.len(), sends.n_prompt), (n_stalled, 0));
 }
 

@@ -56,6 +56,18 @@ async fn an_offer_that_is_repeated_has_nobody_look_at_all_workers() {
     assert!(futures::poll!(&mut woken).is_ready());
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_this_head_wants_is_sent_again_if_it_did_not_reach_a_worker() {
+    let slots = Slots::new(NodeRegistry::default(), 64);
+    slots.note_offer(&id(1), &Offer { generation: Some(3), ..offer(4, 3) }, 10);
+    let first = slots.take_wants();
+    assert_eq!(first.len(), 1);
+    assert!(slots.take_wants().is_empty(), "it knows");
+    slots.note_want_lost(&id(1));
+    assert_eq!(slots.take_wants(), first);
+    assert!(slots.take_wants().is_empty());
+}
+
 fn take(slots: &Slots, want: SlotRequest) -> SlotGrant {
     slots.take(&Client::Program, want)
 }

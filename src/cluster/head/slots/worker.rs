@@ -118,6 +118,8 @@ struct SentWant {
     at: Instant,
     /// When this head last had a use for as much.
     used_at: Instant,
+    /// Whether it did not reach the worker.
+    is_lost: bool,
 }
 
 /// A time for which a worker is left alone, longer each time in a row.
@@ -216,17 +218,24 @@ impl Worker {
             let is_kept = now - sent.used_at < WANT_KEPT;
             let is_known = want.slots == sent.want.slots || want.slots < sent.want.slots && is_kept;
             let is_lasting = sent.want.slots == 0 || now - sent.at < WANT_AGAIN;
-            let has_acknowledged = sent.want.generation == generation;
+            let has_acknowledged = sent.want.generation == generation && !sent.is_lost;
             if is_known && is_lasting && has_acknowledged {
                 return None;
             }
             let slots = if is_known { sent.want.slots } else { want.slots };
             let want = Want { slots, ..want };
-            (sent.want, sent.at) = (want, now);
+            (sent.want, sent.at, sent.is_lost) = (want, now, false);
             return Some(want);
         }
-        self.sent = Some(SentWant { want, at: now, used_at: now });
+        self.sent = Some(SentWant { want, at: now, used_at: now, is_lost: false });
         Some(want)
+    }
+
+    /// Takes note that what it was sent last of what this head wants did not reach it.
+    pub(super) const fn note_want_lost(&mut self) {
+        if let Some(sent) = &mut self.sent {
+            sent.is_lost = true;
+        }
     }
 
     /// How many more orders it could run.
