@@ -1,9 +1,10 @@
 //! Follows a dataset: the newest rows, or those that a reader has missed, and then each new one.
 //!
 //! The rows of a dataset are numbered in the order of their commits, in the embedded store over all
-//! datasets, and a row that replaces another gets a new number. A reader that names the number of its last row is sent all rows with
-//! higher ones, including late rows and corrections, each once and as it is now; then it follows live.
-//! The rows come from the store, so this works across restarts. Deletions are not sent.
+//! datasets, and a row that replaces another gets a new number. A reader that names the number of its
+//! last row is sent all rows with higher ones, including late rows and corrections, each once and as it is
+//! now; then it follows live. The rows come from the store, so this works across restarts. Deletions are
+//! not sent.
 
 use std::io::Write as _;
 

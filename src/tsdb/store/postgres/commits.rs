@@ -41,8 +41,10 @@ pub(super) async fn heads(
     Ok((heads, remote))
 }
 
-/// What a commit removed, as the feed has it.
+/// What the feed says of a commit that removed the rows of a span.
 const SPAN: &str = "span";
+
+/// What it says of one that let go of old rows.
 const OLD: &str = "old";
 
 /// A commit, if there is one: its number, first row, rows, what it removed, and from when to when; whether
