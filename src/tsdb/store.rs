@@ -216,7 +216,8 @@ pub struct Removed {
     pub revision: u64,
 }
 
-/// Called once, in the order of commits, when rows are gone for good and before their removal returns.
+/// Called once, in the order of commits, when rows are gone for good and before their removal returns; also
+/// where a prune finds none, which makes no commit.
 pub type OnRemoval = Box<dyn FnOnce(&Removed) + Send>;
 
 /// What an engine says when it fails.

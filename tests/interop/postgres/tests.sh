@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./server.sh
-for database in scenarios rows answers replicas network copies cuts; do
+for database in scenarios answers replicas network copies cuts; do
     "$bin/psql" --host 127.0.0.1 --port "$port" --username postgres --quiet \
         --command "CREATE DATABASE $database"
 done

@@ -117,10 +117,9 @@ async fn bare_worker(cluster: &Cluster, address: &str) -> (Network, mpsc::Receiv
         clock: Clock::system(),
     };
     let (network, events) = Network::start(&cluster.group, options).await.unwrap();
-    let head = cluster.head.head().unwrap();
     let is_connected = || async {
-        let mut peers = head.peers().into_iter();
-        peers.find(|(id, peer)| id == network.peer_id() && peer.is_connected).ok_or("not seen")
+        let seen = find_peer(&cluster.head, network.peer_id())?;
+        seen.is_connected.then_some(()).ok_or("not connected")
     };
     until(WITHIN, is_connected).await.unwrap();
     (network, events)
@@ -202,15 +201,15 @@ async fn worker_of(cluster: &Cluster, addresses: &[String]) -> Node {
     Node::start(options, &cluster.group, Clock::system()).await.unwrap()
 }
 
-/// What `head` knows of `worker`.
-fn known(head: &Node, worker: &Node) -> Result<Peer, &'static str> {
+/// What `head` knows of a worker.
+fn find_peer(head: &Node, worker: &PeerId) -> Result<Peer, &'static str> {
     let mut peers = head.head().unwrap().peers().into_iter();
-    peers.find(|(id, _)| id == worker.peer_id()).map(|(_, peer)| peer).ok_or("unknown")
+    peers.find(|(id, _)| id == worker).map(|(_, peer)| peer).ok_or("unknown")
 }
 
 /// Waits until `worker` has told `head` what it is.
 async fn offered(head: &Node, worker: &Node) {
-    let look = || async { known(head, worker)?.role.ok_or("no offer") };
+    let look = || async { find_peer(head, worker.peer_id())?.role.ok_or("no offer") };
     until(WITHIN, look).await.unwrap();
 }
 
@@ -240,7 +239,7 @@ async fn a_frozen_head_does_not_delay_what_other_heads_are_told() {
         let function = worker.functions().add(name, module).await.unwrap();
         for head in live {
             let look = || async {
-                let functions = known(head, &worker)?.functions;
+                let functions = find_peer(head, worker.peer_id())?.functions;
                 functions.contains(&function.id).then_some(()).ok_or("function not offered")
             };
             until(WITHIN, look).await.unwrap();

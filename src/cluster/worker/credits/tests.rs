@@ -183,10 +183,8 @@ async fn a_head_that_acknowledges_nothing_keeps_the_others_waiting_once() {
     let mut credits = credits(&[Standing::Named; 3]);
     want(&mut credits, 2, 9);
     let wait = longest_wait(&mut credits, 2, Duration::from_secs(5)).await;
-    println!("the longest wait was {wait:?} in the first 5 s");
     assert!(wait < ACKNOWLEDGED_WITHIN + Duration::from_secs(1), "{wait:?}");
     let wait = longest_wait(&mut credits, 2, Duration::from_secs(30)).await;
-    println!("and {wait:?} in the 30 s after that");
     assert!(wait < Duration::from_secs(1), "{wait:?}");
     let wait = longest_wait(&mut credits, 3, Duration::from_secs(30)).await;
     assert!(wait < Duration::from_secs(1), "once it answers, it has its turn again: {wait:?}");

@@ -184,8 +184,9 @@ impl Move {
 
     async fn put_head(&self, from: &mut PgConnection, to: &mut PgConnection) -> Result<()> {
         let sql =
-            "SELECT revision, last_row, newest, kept_from, n_fresh, n_late, n_loose,
-             renamed_after, updated_at, generation FROM head WHERE dataset = $1 AND place = $2 AND generation = $3";
+            "SELECT revision, last_row, newest, kept_from, n_fresh, n_late, n_loose, renamed_after,
+             updated_at, generation FROM head
+             WHERE dataset = $1 AND place = $2 AND generation = $3";
         let read = sqlx::query_as(sql).bind(self.dataset.get()).bind(self.target.place);
         let found: Option<StoredHead> = read.bind(self.fenced).fetch_optional(from).await?;
         let found = found.ok_or_else(|| self.overtaken())?;
