@@ -1,8 +1,9 @@
-//! Outliers: which inferences of a topic with one output are too far from where they were.
+//! Outliers: inferences of a topic with one output that are too far from the epoch's median.
 //!
-//! A topic remembers the last median of what was submitted and a moving average of its spread.
-//! Absent on purpose: what is combined without the outliers, which is the same
-//! [synthesis](crate::math::synthesis) over fewer inferences.
+//! When an epoch closes, its own inferences update the topic's median and average spread first, and
+//! are filtered with the result, as on the chain. A median from the epoch before would drop everybody
+//! who follows a market that moved. Absent on purpose: the value combined without the outliers, which
+//! is the same [synthesis](crate::math::synthesis) over fewer inferences.
 
 use std::collections::BTreeMap;
 
@@ -21,24 +22,26 @@ pub const THRESHOLD: f64 = 11.0;
 /// `inference_outlier_detection_alpha`.
 pub const ALPHA: f64 = 0.2;
 
-/// Where the inferences of a topic were, as of the last epoch that closed.
+/// Median and spread of a topic's inferences, as of the epoch that closes or closed last.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Baseline {
-    /// The median of the newest epoch's values.
+    /// The median of that epoch's values.
     pub median: f64,
-    /// The moving average of their median absolute deviations.
+    /// The moving average of the epochs' median absolute deviations.
     pub spread: f64,
 }
 
 impl Baseline {
-    /// Returns the baseline after an epoch with `values`, of all who submitted: outliers count,
-    /// too. The first spread is taken as it is. None where there was nothing ever.
+    /// Returns the baseline updated with the `values` of an epoch, outliers included. The first
+    /// spread is taken as it is, and so is one that follows a spread of 0, as on the chain. `None` if
+    /// no epoch ever had a value.
     #[must_use]
     pub fn after(previous: Option<Self>, values: &[f64]) -> Option<Self> {
         let Some(middle) = median(values) else { return previous };
         let distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
         let newest = median(&distances)?;
-        let spread = moving_average(previous.map(|previous| previous.spread), newest, ALPHA);
+        let average = previous.map(|previous| previous.spread).filter(|spread| *spread != 0.0);
+        let spread = moving_average(average, newest, ALPHA);
         Some(Self { median: middle, spread })
     }
 
@@ -116,6 +119,15 @@ mod tests {
         assert!((second.median - 26.0).abs() < 1e-12);
         assert_eq!(Baseline::after(Some(first), &[]), Some(first));
         assert_eq!(Baseline::after(None, &[]), None);
+    }
+
+    #[test]
+    fn spread_after_equal_values_is_not_averaged_with_zero() {
+        let equal = Baseline::after(None, &[100.0; 5]).unwrap();
+        assert_eq!(equal, Baseline { median: 100.0, spread: 0.0 });
+        let next = Baseline::after(Some(equal), &[99.0, 100.0, 101.0, 104.0, 100.0]).unwrap();
+        assert_eq!(next, Baseline { median: 100.0, spread: 1.0 });
+        assert!(!next.is_outlier(104.0) && next.is_outlier(111.5));
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub struct Closing {
     pub resistant: Option<FullBundle>,
     /// What is offered for signing, where that is not the combined value.
     pub signed: Option<Signed>,
-    /// Where the values of a topic with outliers were, this epoch included.
+    /// Median and spread of the topic's values, this epoch included.
     pub baseline: Option<Baseline>,
     /// Where the values lie, for each label.
     pub intervals: Vec<Interval>,
@@ -70,7 +70,7 @@ pub struct CloseContext<'a> {
     pub labels: &'a [String],
     /// What was learned before.
     pub learned: &'a Learned,
-    /// Where values were in the epochs before; none before the first.
+    /// Median and spread of the epochs before; `None` before the first.
     pub baseline: Option<Baseline>,
 }
 
@@ -123,8 +123,10 @@ pub fn close(
     let made = BundleMaker { topic, nonce, labels };
     let resists = labels.len() == 1 && topic.kind == TopicKind::Regression;
     let firsts: Vec<f64> = inferences.values().filter_map(|v| v.first()).copied().collect();
-    // The first median and spread are taken as they are.
-    let reference = baseline.or_else(|| Baseline::after(None, &firsts)).filter(|_| resists);
+    // The closing epoch's own values count before they are filtered, as on the chain: with the
+    // median of the epoch before, a worker that repeats an old value would be kept alone.
+    let baseline = if resists { Baseline::after(baseline, &firsts) } else { baseline };
+    let reference = baseline.filter(|_| resists);
     let resynthesize = |kept: &BTreeMap<Address, Values>| {
         let own = values.iter().filter(|value| kept.contains_key(&value.worker)).cloned();
         let synthesis = combine(kept)?;
@@ -153,7 +155,7 @@ pub fn close(
             value: resistant.bundle.combined_value,
             intervals,
         }),
-        baseline: if resists { Baseline::after(baseline, &firsts) } else { baseline },
+        baseline,
     })
 }
 

@@ -89,9 +89,9 @@ queries! {
 
     /// The newest bundle of a topic without outliers.
     ///
-    /// Submissions are left out that are further from the topic's last median than 11 times the moving
-    /// average of the median deviation. Where there are none it is the ordinary bundle. A topic with
-    /// several labels has no such form: code 3.
+    /// Leaves out submissions that are further from the epoch's median than 11 times the moving
+    /// average of the median deviation, this epoch included. Without any it is the ordinary bundle. A
+    /// topic with several labels has no such form: code 3.
     LATEST_OUTLIER_RESISTANT[TopicPart, LeaveOut]
     latest_network_inferences_outlier_resistant(asked) -> inline(ByVersion<LatestBundle, LatestNetworkInferencesV9>) =
         newest_bundle(&asked, true).await;
@@ -104,9 +104,9 @@ queries! {
 
     /// The bundle of one epoch without outliers.
     ///
-    /// Submissions are left out that are further from the topic's last median than 11 times the moving
-    /// average of the median deviation. Where there are none it is the ordinary bundle. A topic with
-    /// several labels has no such form: code 3.
+    /// Leaves out submissions that are further from the epoch's median than 11 times the moving
+    /// average of the median deviation, this epoch included. Without any it is the ordinary bundle. A
+    /// topic with several labels has no such form: code 3.
     AT_BLOCK_OUTLIER_RESISTANT[TopicPart, HeightPart, LeaveOut]
     network_inferences_at_block_outlier_resistant(asked) -> inline(AtBlock) =
         older_bundle(&asked, true).await;

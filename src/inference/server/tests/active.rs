@@ -133,6 +133,60 @@ async fn one_submission_far_off_does_not_move_what_is_signed() {
     }
 }
 
+impl Fixture {
+    /// Runs an epoch in which workers of three keys submit `values`, and returns the number of
+    /// inferers in the resistant bundle.
+    async fn resistant_inferers(&self, keys: &[ApiKey], values: &[&str]) -> usize {
+        let nonce = self.open().await;
+        for (idx, value) in values.iter().enumerate() {
+            let (status, body) = self.submit(&keys[idx / 3], Some(&idx.to_string()), value).await;
+            assert_eq!(status, 200, "{body}");
+        }
+        self.close(nonce).await;
+        let path = "/emissions/v10/latest_network_inferences_outlier_resistant/1";
+        let (_, body) = self.get(path).await;
+        body["network_inferences"]["inferer_values"].as_array().unwrap().len()
+    }
+
+    async fn three_keys(&self) -> Vec<ApiKey> {
+        let mut keys = Vec::new();
+        for name in ["x", "y", "z"] {
+            keys.push(self.accounts.create_key(name).await.unwrap().1);
+        }
+        keys
+    }
+}
+
+#[tokio::test]
+async fn stale_worker_does_not_decide_the_signed_value_when_the_market_moves() {
+    let fixture = Fixture::new().await;
+    let keys = fixture.three_keys().await;
+    let calm = ["4.001", "4.002", "3.999", "4.0005", "4.00", "4.0015", "3.9985", "4.0007"];
+    fixture.resistant_inferers(&keys, &calm).await;
+    for price in 1..=5 {
+        // Each epoch moves by 2 % or more, and one worker repeats the first value.
+        let price = 4.0 + 0.1 * f64::from(price);
+        let mut values: Vec<String> =
+            (0..7).map(|idx| format!("{}", price + 0.001 * f64::from(idx))).collect();
+        values.push("4.00".to_owned());
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        assert_eq!(fixture.resistant_inferers(&keys, &values).await, 7, "at {price}");
+        let signed = fixture.signed().await;
+        assert!((signed - price).abs() < 0.01, "{signed} is near {price}");
+    }
+}
+
+#[tokio::test]
+async fn filter_after_equal_values_keeps_ordinary_ones() {
+    let fixture = Fixture::new().await;
+    let keys = fixture.three_keys().await;
+    fixture.resistant_inferers(&keys, &["4"; 5]).await;
+    for _ in 0..2 {
+        let n_kept = fixture.resistant_inferers(&keys, &["3.99", "4", "4.01", "4.04", "4"]).await;
+        assert_eq!(n_kept, 5);
+    }
+}
+
 #[tokio::test]
 async fn a_newcomer_near_the_others_has_a_place_and_is_scored() {
     let fixture = Fixture::new().await;
