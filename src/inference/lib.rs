@@ -535,7 +535,14 @@ impl Shared {
                 None => store.put_topic(topic, None)?,
             }
         }
-        let topics = RwLock::new(TopicList::read(&store)?);
+        let topics = TopicList::read(&store)?;
+        for topic in topics.by_id.values() {
+            // Created under another block time, or by an older version.
+            if let Err(error) = topic.check_horizon(blocks.block_time) {
+                warn!(topic.id = %topic.id, "{error}");
+            }
+        }
+        let topics = RwLock::new(topics);
         let chain = Chain::new(clock, blocks);
         if let Some(at) = shared_at {
             chain.follow(at, blocks);

@@ -25,7 +25,10 @@ use crate::{
         regret::ByRole,
         synthesis::weights::{Generation, Params},
     },
-    network::retention::{DAY, Retention},
+    network::{
+        epoch::close_height,
+        retention::{DAY, Retention},
+    },
 };
 
 /// What keeps a sum of weights from zero, by the chain's parameters.
@@ -297,6 +300,31 @@ impl Topic {
         let faults = [self.find_misfit(), self.find_unfit_text(), self.find_out_of_range()];
         let fault = faults.into_iter().flatten().next();
         fault.map_or(Ok(()), |fault| Err(TopicSettingsError { id: self.id, fault }))
+    }
+
+    /// Checks that the truth of an epoch lies after its submission window, where a block takes
+    /// `block_time`. Otherwise a worker that waits could read the truth and submit it. Experimental
+    /// topics are exempt.
+    ///
+    /// A dataset that replays its past faster than the clock reaches the horizon sooner. That speed is
+    /// not known here.
+    ///
+    /// # Errors
+    /// A [`TopicSettingsError`] that names the horizon and the end of the window.
+    pub fn check_horizon(&self, block_time: Duration) -> Result<(), TopicSettingsError> {
+        let n_blocks = close_height(self.timing, 0);
+        let window = block_time.saturating_mul(u32::try_from(n_blocks).unwrap_or(u32::MAX));
+        let horizon = self.source.horizon;
+        if self.is_experimental || horizon > window {
+            return Ok(());
+        }
+        let fault = format!(
+            "its horizon_seconds of {} ends within its submission window of {window:?} ({n_blocks} \
+             blocks of {block_time:?}), so that workers could submit the truth itself; \
+             `experimental` allows it",
+            horizon.as_secs()
+        );
+        Err(TopicSettingsError { id: self.id, fault })
     }
 
     /// What does not fit together, if something does not.

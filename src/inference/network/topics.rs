@@ -89,7 +89,7 @@ impl Inference {
             return Err(InferenceError::TooManyTopics);
         }
         let topic = Topic { id: self.next_topic_id(), ..topic };
-        topic.check()?;
+        self.check_topic(&topic)?;
         self.put_topic(topic).await
     }
 
@@ -105,7 +105,7 @@ impl Inference {
         let _alone = self.change_list().await?;
         let before = self.owned(topic.id, by)?;
         let topic = Topic { creator: before.creator.clone(), ..topic }.with_dataset_of(&before);
-        topic.check()?;
+        self.check_topic(&topic)?;
         for (what, stays) in [
             ("the type", topic.kind == before.kind),
             ("the arity", topic.is_single() == before.is_single()),
@@ -217,6 +217,15 @@ impl Inference {
         };
         topic.check()?;
         self.put_topic(topic).await
+    }
+
+    /// Checks the settings of `topic`, on their own and against the chain's block time.
+    ///
+    /// # Errors
+    /// [`InferenceError::Topic`] names the setting that does not fit.
+    pub(crate) fn check_topic(&self, topic: &Topic) -> Result<(), InferenceError> {
+        topic.check()?;
+        Ok(topic.check_horizon(self.chain().block_time())?)
     }
 
     pub(crate) fn owned(&self, topic: TopicId, by: &Address) -> Result<Arc<Topic>, InferenceError> {

@@ -22,14 +22,19 @@ use super::{
     request::Asked,
     source, topic,
 };
-use crate::network::topic::{Topic, settings};
+use crate::{
+    Inference,
+    network::topic::{Topic, settings},
+};
 
 /// Creates a topic, which belongs to the key. Its first epoch opens with the next block.
 ///
 /// Needed are `metadata`, `dataset`, `column` and `horizon_seconds`; what else is left out is as on
 /// most topics of the chain. The dataset, the column and rows less than a horizon apart have to be
 /// there. Its truth is the column's value that many seconds after the newest row there was when the
-/// epoch opened, looked for once `ground_truth_lag` blocks have passed.
+/// epoch opened, looked for once `ground_truth_lag` blocks have passed. The horizon has to be longer
+/// than the submission window lasts, unless the topic is `experimental`: else workers could read the
+/// truth before they submit.
 #[utoipa::path(post, path = paths::TOPICS, operation_id = "create_topic", tag = "taking part",
     request_body = TopicSettings,
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
@@ -44,7 +49,7 @@ pub(super) async fn create(
     request: Request,
 ) -> Result<Json<TopicResponse>, ApiError> {
     let inference = &service.inference;
-    let described = described(request, inference.next_topic_id(), &holder).await?;
+    let described = described(inference, request, inference.next_topic_id(), &holder).await?;
     source::check(&service.rows, &described).await?;
     let created = inference.create_topic(described).await?;
     topic::respond(inference, &created, false).await
@@ -55,7 +60,9 @@ pub(super) async fn create(
 /// Needed are `metadata`, `dataset`, `column` and `horizon_seconds`; what else is left out is as on
 /// most topics of the chain. The dataset, the column and rows less than a horizon apart have to be
 /// there. Its truth is the column's value that many seconds after the newest row there was when the
-/// epoch opened, looked for once `ground_truth_lag` blocks have passed.
+/// epoch opened, looked for once `ground_truth_lag` blocks have passed. The horizon has to be longer
+/// than the submission window lasts, unless the topic is `experimental`: else workers could read the
+/// truth before they submit.
 #[utoipa::path(put, path = paths::TOPIC_SETTINGS, operation_id = "update_topic",
     tag = "taking part", params(TopicPart), request_body = TopicSettings,
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
@@ -66,8 +73,8 @@ pub(super) async fn update(
     holder: Holder,
     request: Request,
 ) -> Result<Json<TopicResponse>, ApiError> {
-    let described = described(request, asked.topic_id()?, &holder).await?;
     let inference = &asked.service.inference;
+    let described = described(inference, request, asked.topic_id()?, &holder).await?;
     source::check(&asked.service.rows, &described).await?;
     let updated = inference.update_topic(described, &holder.address(None)).await?;
     topic::respond(inference, &updated, false).await
@@ -86,7 +93,12 @@ pub(super) async fn delete(asked: Asked, holder: Holder) -> Result<StatusCode, A
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn described(request: Request, id: TopicId, holder: &Holder) -> Result<Topic, ApiError> {
+async fn described(
+    inference: &Inference,
+    request: Request,
+    id: TopicId,
+    holder: &Holder,
+) -> Result<Topic, ApiError> {
     let settings: TopicSettings = json(request).await?;
     // Topics read datasets and run functions with the rights of the service itself.
     if !holder.is_operators() {
@@ -94,6 +106,6 @@ async fn described(request: Request, id: TopicId, holder: &Holder) -> Result<Top
     }
     let topic = settings::topic(id, Some(holder.address(None)), settings);
     let topic = topic.map_err(|error| ApiError::invalid(error.to_string()))?;
-    topic.check().map_err(crate::InferenceError::from)?;
+    inference.check_topic(&topic)?;
     Ok(topic)
 }

@@ -112,7 +112,8 @@ pub struct TopicSettings {
     pub dataset_id: Option<i64>,
     /// The column of the dataset that is predicted.
     pub column: String,
-    /// How far ahead the column is predicted, in seconds of the dataset's time.
+    /// How far ahead the column is predicted, in seconds of the dataset's time: longer than the
+    /// submission window lasts.
     pub horizon_seconds: u64,
     /// For `up`, `down` and `flat`: the relative move that is still flat.
     pub direction_threshold: Option<Decimal>,
@@ -125,7 +126,7 @@ pub struct TopicSettings {
     /// The most days that an epoch is kept; as the service says without.
     pub keep_days: Option<u32>,
     /// Whether settings may be out of the chain's ranges: an `epoch_length` below 12, a `p_norm`
-    /// outside 2.5 to 4.5.
+    /// outside 2.5 to 4.5, a horizon that ends within the submission window.
     pub experimental: bool,
 }
 

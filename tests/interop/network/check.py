@@ -92,6 +92,8 @@ class Servers:
             "metadata": "walk", "dataset": "walk", "column": "value", "horizon_seconds": 1,
             "epoch_length": EPOCH_BLOCKS, "worker_submission_window": EPOCH_BLOCKS,
             "max_top_inferers_to_reward": 1000, "built_in_forecasters": False,
+            # Epochs of one block or a few are learned from within the test.
+            "experimental": True,
         }
         port = self.ports[0]
         created = [await self.ask(port, "POST", "/api/v1/topics", settings) for _ in range(N_TOPICS)]

@@ -49,7 +49,7 @@ async fn every_call_is_answered_to_the_byte_from_a_database() {
 
 /// Checks the service behind `http`, which sends `key`.
 async fn check_on(http: Http, key: &str) {
-    let open = create(&http, json!({"epoch_length": 100_000})).await;
+    let open = create(&http, json!({"epoch_length": 100_000, "experimental": true})).await;
     let brief = json!({"epoch_length": 2, "worker_submission_window": 1, "experimental": true});
     let closed = create(&http, brief).await;
     submit_until_learned(&http, &closed).await;

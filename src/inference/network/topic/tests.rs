@@ -15,6 +15,7 @@ fn the_demo_topics_fit_together() {
     assert_eq!(topics.iter().map(|topic| topic.id.get()).collect::<Vec<_>>(), [1, 2]);
     for topic in topics {
         assert_eq!(topic.check(), Ok(()));
+        assert_eq!(topic.check_horizon(Duration::from_secs(1)), Ok(()));
     }
 }
 

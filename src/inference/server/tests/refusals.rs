@@ -64,6 +64,34 @@ async fn a_topic_that_cannot_work_is_refused_with_what_exists() {
 }
 
 #[tokio::test]
+async fn horizon_within_the_submission_window_is_rejected_unless_experimental() {
+    let fixture = Fixture::new().await;
+    // Blocks of 1 s; the last block of the window counts.
+    let peek = |horizon: u64| json!({"horizon_seconds": horizon, "worker_submission_window": 8});
+    let message = |id: u64, horizon: u64| {
+        format!(
+            "cannot set topic {id}: its horizon_seconds of {horizon} ends within its submission \
+             window of 9s (9 blocks of 1s), so that workers could submit the truth itself; \
+             `experimental` allows it"
+        )
+    };
+    for horizon in [2, 9] {
+        Fixture::check(create(&fixture, &peek(horizon)).await, 400, 3, &message(3, horizon));
+    }
+    let (status, created) = create(&fixture, &peek(10)).await;
+    assert_eq!(status, 200, "{created}");
+    let edited = fixture.put("PUT", "/api/v1/topics/3", &settings(&peek(2))).await;
+    Fixture::check(edited, 400, 3, &message(3, 2));
+    let mut odd = peek(2);
+    odd["experimental"] = json!(true);
+    let (status, created) = create(&fixture, &odd).await;
+    assert_eq!(status, 200, "{created}");
+    // A topic does not keep what it was allowed when it stops being experimental.
+    let edited = fixture.put("PUT", "/api/v1/topics/4", &settings(&peek(2))).await;
+    Fixture::check(edited, 400, 3, &message(4, 2));
+}
+
+#[tokio::test]
 async fn a_topic_without_built_in_forecasters_closes_with_submissions_alone() {
     let fixture = Fixture::new().await;
     let settings = json!({"built_in_forecasters": false});

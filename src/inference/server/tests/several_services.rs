@@ -109,7 +109,7 @@ async fn a_topic_of_one_service_is_there_at_another_at_once() {
     let one = Fixture::on(Some(&url), GateOptions::unlimited()).await;
     let other = Fixture::on(Some(&url), GateOptions::unlimited()).await;
     let settings = json!({"metadata": "shared", "dataset": "machine_cpu",
-        "column": "load_percent", "horizon_seconds": 1});
+        "column": "load_percent", "horizon_seconds": 60});
     let (status, created) = one.put("POST", "/api/v1/topics", &settings).await;
     assert_eq!(status, 200, "{created}");
     let path = format!("/api/v1/topics/{}", created["topic"]["id"].as_str().unwrap());
