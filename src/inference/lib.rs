@@ -74,7 +74,7 @@ pub enum InferenceError {
         /// The block at which the epoch opened.
         nonce: BlockHeight,
     },
-    /// The worker has submitted for this nonce; what it sent first stays.
+    /// The worker submitted something else for this nonce before, which stays.
     #[error("submit for nonce {nonce} again")]
     Repeated {
         /// The block at which the epoch opened.
@@ -284,15 +284,24 @@ impl Inference {
         let Sender { topic, nonce, worker, name } = sender;
         let submitter = origin.submitter;
         let settings = self.find_topic(topic)?;
-        if !is_open(settings.timing, nonce, self.shared.chain.height()) {
-            return Err(InferenceError::NotOpen { nonce });
-        }
-        if submitter != Submitter::Network && !settings.whitelist.admits(&worker) {
+        let is_open = is_open(settings.timing, nonce, self.shared.chain.height());
+        if is_open && submitter != Submitter::Network && !settings.whitelist.admits(&worker) {
             return Err(InferenceError::NotWhitelisted { topic, worker });
         }
-        let submission = Submission::checked(&settings, worker, name, payload)?;
+        let submission = match Submission::checked(&settings, worker, name, payload) {
+            Err(_) if !is_open => return Err(InferenceError::NotOpen { nonce }),
+            checked => checked?,
+        };
         let is_trusted = submitter.is_operators() || settings.whitelist.is_enabled;
         let submitted = self.with_store(move |shared| {
+            // A client sends the same again if the response was lost, also after the window.
+            let or_kept = |outcome, submission: &Submission| {
+                let is_kept = shared.store.has_submission(topic, nonce, submission)?;
+                Ok(if is_kept { SubmitOutcome::Taken } else { outcome })
+            };
+            if !is_open {
+                return or_kept(SubmitOutcome::NotOpen, &submission);
+            }
             let record = if is_trusted {
                 Record::Trusted
             } else if shared.load_learned(topic)?.learned.is_scored(&submission.worker) {
@@ -301,7 +310,11 @@ impl Inference {
                 Record::Newcomer
             };
             let origin = Origin { record, ..origin };
-            Ok(shared.store.submit(topic, nonce, submission, origin, shared.chain.now())?)
+            let now = shared.chain.now();
+            match shared.store.submit(topic, nonce, submission.clone(), origin, now)? {
+                SubmitOutcome::Repeated => or_kept(SubmitOutcome::Repeated, &submission),
+                outcome => Ok(outcome),
+            }
         });
         match submitted.await? {
             SubmitOutcome::Taken => Ok(()),

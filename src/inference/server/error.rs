@@ -171,7 +171,7 @@ impl From<InferenceError> for ApiError {
             }
             InferenceError::Repeated { nonce } => Self::new(
                 code::ALREADY_EXISTS,
-                format!("this worker has submitted for nonce {nonce} already"),
+                format!("this worker submitted another payload for nonce {nonce}"),
             ),
             InferenceError::NotWhitelisted { topic, worker } => Self::denied(format!(
                 "topic {topic} takes submissions of the workers on its whitelist alone, and {worker} \

@@ -31,8 +31,9 @@ const MODEL_CHARS_MAX: usize = 64;
 
 /// Submits an inference, a forecast or both for the epoch that is open. On the answer it is durable.
 ///
-/// One payload is taken for each address and epoch; what came first stays. The address is that of the
-/// key, or of the key's `model`. A value is a decimal of at most 64 characters, up to 1e100, kept as a
+/// One payload is taken for each address and epoch; what came first stays. The same payload again, as
+/// after a lost response, succeeds, also after the window if it names its `nonce`. The address is that
+/// of the key, or of the key's `model`. A value is a decimal of at most 64 characters, up to 1e100, kept as a
 /// double. A forecast is of losses, in the unit of the topic's. What is kept counts if its actor is
 /// active when the window closes: the best by the moving average of their scores are, as many as the
 /// topic has places; actors without a score share a part of these, and those far from all others'
@@ -42,7 +43,7 @@ const MODEL_CHARS_MAX: usize = 64;
     responses((status = 200, description = "It is kept", body = Accepted),
         (status = 403, description = "Code 7: the worker is not on the topic's whitelist",
             body = InferenceError),
-        (status = 409, description = "Code 6: this worker has submitted for this nonce already; \
+        (status = 409, description = "Code 6: this worker submitted another payload for this nonce; \
             code 10: the epoch has all it takes, of this account or of all",
             body = InferenceError)))]
 pub(super) async fn post(

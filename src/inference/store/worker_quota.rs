@@ -7,7 +7,7 @@ use model::{
 };
 
 use super::{
-    LABELS_MAX, State, Store, StoreError, SubmitOutcome, insert, is_in, key,
+    LABELS_MAX, State, Store, StoreError, SubmitOutcome, insert, is_in, key, record,
     session::{Lock, Session, values},
 };
 use crate::{
@@ -47,6 +47,27 @@ impl Store {
             Err(StoreError::NotKept(outcome)) => Ok(outcome),
             submitted => submitted,
         }
+    }
+}
+
+impl Store {
+    /// Returns true if exactly this `submission` is stored for the epoch `nonce`.
+    ///
+    /// # Errors
+    /// As [`Store::blocks`].
+    pub fn has_submission(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+        submission: &Submission,
+    ) -> Result<bool, StoreError> {
+        let sql = "SELECT record, forecast FROM submissions
+                   WHERE topic_id = ?1 AND nonce = ?2 AND worker = ?3";
+        let [topic, nonce] = key(topic, nonce);
+        let values = values![topic, nonce, submission.worker.as_str()];
+        let stored: Option<(String, Option<String>)> =
+            self.read(|session| session.find(sql, values, |row| Ok((row.get(0)?, row.get(1)?))))?;
+        Ok(stored == Some(record::write_submission(submission)?))
     }
 }
 

@@ -202,9 +202,11 @@ async fn a_payload_is_taken_once_for_each_address_while_the_window_is_open() {
     fixture.inference.open_epoch("1".parse().unwrap(), 1).await.unwrap();
     let (status, accepted) = fixture.put("POST", path, &json!({"value": "51.20"})).await;
     assert_eq!((status, &accepted["nonce"]), (200, &json!(1)), "{accepted}");
-    let again = fixture.put("POST", path, &json!({"value": 52})).await;
-    let message = "this worker has submitted for nonce 1 already";
-    Fixture::check(again, 409, 6, message);
+    let other = fixture.put("POST", path, &json!({"value": 52})).await;
+    let message = "this worker submitted another payload for nonce 1";
+    Fixture::check(other, 409, 6, message);
+    let (status, same) = fixture.put("POST", path, &json!({"value": "51.2"})).await;
+    assert_eq!((status, &same), (200, &accepted), "a lost response is asked for again");
     let (status, other) =
         fixture.put("POST", path, &json!({"model": "other", "value": 52.50, "nonce": "1"})).await;
     assert_eq!(status, 200);
@@ -227,6 +229,12 @@ async fn a_payload_is_taken_once_for_each_address_while_the_window_is_open() {
     let (_, epoch) = fixture.get("/api/v1/topics/1/epochs/1").await;
     assert_eq!(epoch["network_inferences"]["inferer_values"].as_array().unwrap().len(), 2);
     assert!(epoch["losses"].is_null() && epoch["truth"] == json!([]));
+    fixture.clock.advance(Duration::from_secs(7));
+    for (body, status) in
+        [(json!({"value": "51.2", "nonce": 1}), 200), (json!({"value": "51.3", "nonce": 1}), 400)]
+    {
+        assert_eq!(fixture.put("POST", path, &body).await.0, status, "{body}");
+    }
 }
 
 #[tokio::test]
