@@ -1,7 +1,26 @@
-//! `tui`: the same program under a shorter name, started on its screen.
+//! `tui`: starts `triptych`, which stands in the same directory and opens its screen.
 
-use std::process::ExitCode;
+use std::{
+    env::{args_os, current_exe},
+    os::unix::process::CommandExt as _,
+    process::{Command, ExitCode},
+};
 
+/// Exit code of a shell for a command that cannot be executed.
+const CANNOT_EXECUTE: u8 = 126;
+
+#[expect(clippy::print_stderr, reason = "there is no log before the program has started")]
 fn main() -> ExitCode {
-    triptych::cli::main()
+    let mut arguments = args_os();
+    let name = arguments.next().unwrap_or_else(|| "tui".into());
+    let error = match current_exe().map(|tui| tui.with_file_name("triptych")) {
+        // Returns only if it fails.
+        Ok(program) => {
+            let error = Command::new(&program).arg0(name).args(arguments).exec();
+            format!("cannot execute {}: {error}", program.display())
+        }
+        Err(error) => format!("cannot find the directory of this program: {error}"),
+    };
+    eprintln!("error: {error}");
+    ExitCode::from(CANNOT_EXECUTE)
 }
