@@ -17,7 +17,7 @@ use cluster::{
     identity::Identity,
     network::{Advertised, ConnectionBounds, Connectivity, RelayLimits, RelayOptions},
     node::{Node, NodeOptions, RoleOptions, WorkOptions},
-    worker::{ExecutionOptions, LIMITS_DEFAULT},
+    worker::{ExecutionOptions, ExternalRuntime, LIMITS_DEFAULT},
 };
 use content::{Hosts, SourceOptions};
 use model::node::Role;
@@ -235,7 +235,10 @@ fn execution(flags: &RunFlags, state: &State) -> anyhow::Result<ExecutionOptions
         workspace: Some(state.workspace.clone()),
         compiled_folder: config::compiled_folder(),
         compile_in: CompileIn::own_child().context("find this program's own file")?,
-        external: flags.runtime_path.as_ref().map(|folder| folder.join(name)),
+        external: flags.runtime_path.as_ref().map(|folder| ExternalRuntime {
+            program: folder.join(name),
+            variables: flags.runtime_env.iter().cloned().collect(),
+        }),
     })
 }
 

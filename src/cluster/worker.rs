@@ -7,14 +7,12 @@
 
 mod credits;
 mod executor;
-#[cfg_attr(not(unix), path = "worker/external/elsewhere.rs")]
 mod external;
 mod external_run;
 mod function_dir;
 mod install;
 mod line;
 mod rollcall;
-#[cfg_attr(not(unix), expect(dead_code, reason = "used by other programs alone"))]
 mod scratch_dir;
 mod shares;
 mod sharing;
@@ -46,12 +44,15 @@ use tokio::{
 use tracing::{Instrument as _, debug, field, info, info_span, warn};
 use web::rate_limit::LogLimit;
 
-pub use self::executor::{ExecutionOptions, StartError};
 use self::{
     credits::Credits,
     executor::{Executor, ExecutorError},
     line::OpenLine,
     shares::{Shares, Standing},
+};
+pub use self::{
+    executor::{ExecutionOptions, StartError},
+    external::ExternalRuntime,
 };
 use crate::{
     attributes::{Attributes, bounded},

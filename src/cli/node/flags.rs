@@ -218,6 +218,11 @@ pub(crate) struct RunFlags {
     /// The name of that program [default: bls-runtime]
     #[arg(long, value_name = "NAME", requires = "runtime_path")]
     pub(crate) runtime_cli: Option<PathBuf>,
+    /// Environment variables of a request that this program receives, by name; a request with any
+    /// other fails [default: none]. `triptych` as the program passes all to the function, and reads
+    /// none itself
+    #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "runtime_path")]
+    pub(crate) runtime_env: Vec<String>,
     /// Where a worker serves its metrics, at /metrics; a head serves them with its REST API
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) prometheus_address: Option<String>,

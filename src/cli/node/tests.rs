@@ -134,10 +134,14 @@ fn whom_a_node_hears_depends_on_its_role() {
 fn a_runtime_is_named_by_its_folder_and_its_file() {
     let (_folder, state) = state();
     let external = |line: &[&str]| execution(&node(line).runs, &state).unwrap().external;
+    let runtime = |program: &str, variables: &[&str]| {
+        let variables = variables.iter().map(|&name| name.to_owned()).collect();
+        Some(ExternalRuntime { program: program.into(), variables })
+    };
     assert_eq!(external(&[]), None);
-    assert_eq!(external(&["--runtime-path", "/opt"]), Some("/opt/bls-runtime".into()));
-    let named = ["--runtime-path", "/opt", "--runtime-cli", "other"];
-    assert_eq!(external(&named), Some("/opt/other".into()));
+    assert_eq!(external(&["--runtime-path", "/opt"]), runtime("/opt/bls-runtime", &[]));
+    let named = ["--runtime-path", "/opt", "--runtime-cli", "other", "--runtime-env", "COLOR,SIZE"];
+    assert_eq!(external(&named), runtime("/opt/other", &["COLOR", "SIZE"]));
 }
 
 #[test]

@@ -28,7 +28,7 @@ use task::cache::Cache;
 use wire::executions::Usage;
 
 use super::{
-    external::{External, ExternalError},
+    external::{External, ExternalError, ExternalRuntime},
     external_run::ExternalRun,
     function_dir::FunctionDirs,
     scratch_dir,
@@ -57,9 +57,8 @@ pub struct ExecutionOptions {
     pub compiled_folder: Option<PathBuf>,
     /// Where functions are compiled; in no other way than in a child where they come from others.
     pub compile_in: CompileIn,
-    /// The runtime that is a program of its own, to run functions in place of this process. It needs
-    /// the workspace.
-    pub external: Option<PathBuf>,
+    /// Program that runs functions instead of this process. It needs the workspace.
+    pub external: Option<ExternalRuntime>,
 }
 
 /// Why a worker has no runtime.
@@ -152,11 +151,12 @@ impl Executor {
             None => None,
         };
         let host = match external {
-            Some(program) => {
+            Some(external) => {
+                let program = external.program.clone();
                 let nowhere = || io::Error::new(io::ErrorKind::InvalidInput, "it has no workspace");
                 workspace
                     .ok_or_else(nowhere)
-                    .and_then(|workspace| External::new(&program, &workspace, compiled_folder))
+                    .and_then(|workspace| External::new(external, &workspace, compiled_folder))
                     .map(Host::External)
                     .map_err(|source| StartError::External { program, source })?
             }

@@ -2,8 +2,8 @@
 //!
 //! The program is called as b7s calls `bls-runtime`: in the folder `<workspace>/t/<request>`, with
 //! the module's path, its flags, `--` and the arguments, with the request's variables and their
-//! names in `BLS_LIST_VARS`. What is not as in b7s: its environment is fixed but for the request's
-//! variables, whose names are checked (`environment.rs`); its time and output are limited, and it is
+//! names in `BLS_LIST_VARS`. What is not as in b7s: its environment is fixed but for those of the
+//! request's variables that the operator allows (`environment.rs`); its time and output are limited, and it is
 //! killed, with all it started, when it exceeds them or when nobody waits for it any more. A log
 //! file is not passed on, since it would be the caller's choice of a file on this machine.
 //!
@@ -55,6 +55,17 @@ use wait4::{ResUse, Wait4 as _};
 pub(super) use self::environment::VariableError;
 use super::{external_run::ExternalRun, scratch_dir::ScratchDir};
 
+/// An external runtime, as the operator configures it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExternalRuntime {
+    /// Path of the program.
+    pub program: PathBuf,
+    /// Names of a request's environment variables that the program receives. A request with any
+    /// other variable fails. The list does not apply to `triptych` itself as the program, which
+    /// reads a request's variables from a file and passes them to the function only.
+    pub variables: BTreeSet<String>,
+}
+
 /// How much is read from a process at once.
 const READ_BYTES: usize = 16 * 1024;
 
@@ -86,6 +97,8 @@ struct Inner {
     is_own: bool,
     /// Where this program keeps compiled code; none to compile a module for each run.
     compiled_folder: Option<PathBuf>,
+    /// Names of the variables that a process of another program may get.
+    allowed_variables: BTreeSet<String>,
     workspace: PathBuf,
     /// The modules that lie in the workspace as files, written by this process. There are no more
     /// than functions kept.
@@ -99,7 +112,7 @@ pub(super) enum ExternalError {
     /// A file or folder of the workspace.
     #[error("use {}", path.display())]
     Workspace { path: PathBuf, source: io::Error },
-    /// A variable that the program itself would read.
+    /// A variable that is not passed to the program.
     #[error(transparent)]
     Variable(#[from] VariableError),
     /// The program does not start.
@@ -137,19 +150,19 @@ struct Written {
 }
 
 impl External {
-    /// Takes the program at `program`, which makes its folders in `workspace`, and keeps compiled code
-    /// in `compiled_folder` if it is this program.
+    /// Returns a runtime that makes its directories in `workspace`, and keeps compiled code in
+    /// `compiled_folder` if its program is this one.
     ///
     /// # Errors
     /// The system's, if there is no such file, it may not be executed, or the workspace cannot be
     /// used.
     pub(super) fn new(
-        program: &Path,
+        ExternalRuntime { program, variables }: ExternalRuntime,
         workspace: &Path,
         compiled_folder: Option<PathBuf>,
     ) -> io::Result<Self> {
         // Links stay: a program may go by the name it is called by.
-        let program = path::absolute(program)?;
+        let program = path::absolute(&program)?;
         let about = fs::metadata(&program)?;
         if !about.is_file() {
             return Err(io::Error::new(io::ErrorKind::NotFound, "it is not a file"));
@@ -160,7 +173,14 @@ impl External {
         fs::create_dir_all(workspace)?;
         let workspace = workspace.canonicalize()?;
         let (is_own, laid) = (is_this_program(&about), Mutex::default());
-        Ok(Self(Arc::new(Inner { program, is_own, compiled_folder, workspace, laid })))
+        Ok(Self(Arc::new(Inner {
+            program,
+            is_own,
+            compiled_folder,
+            allowed_variables: variables,
+            workspace,
+            laid,
+        })))
     }
 
     /// Runs a process to its end or its limits. Dropping it kills the process.
@@ -187,6 +207,9 @@ impl Inner {
         told: oneshot::Sender<Process>,
     ) -> Result<ResUse, ExternalError> {
         environment::check(&run.call.environment)?;
+        if !self.is_own {
+            environment::check_allowed(&run.call.environment, &self.allowed_variables)?;
+        }
         let module = self.module(run)?;
         let place = ScratchDir::make(&self.workspace, &run.request_id)
             .map_err(unusable(&self.workspace))?;

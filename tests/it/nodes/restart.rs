@@ -56,7 +56,8 @@ async fn a_head_killed_in_mid_request_costs_its_client_an_error_and_frees_its_sl
     home.write_program("runtime", WRITING_RUNTIME);
     let heads = [Node::head(&[]), Node::head(&[])];
     let rest_apis = heads.each_ref().map(Node::rest_api);
-    let runs_with = ["--runtime-path", &home.path(""), "--runtime-cli", "runtime"];
+    let runs_with =
+        ["--runtime-path", &home.path(""), "--runtime-cli", "runtime", "--runtime-env", "NAME"];
     let limits = ["--concurrency", "2", "--run-limit", "900"];
     let other = ["--boot-nodes", &heads[1].address()];
     let _worker = Node::worker(&heads[0], &[&other[..], &limits, &runs_with].concat());

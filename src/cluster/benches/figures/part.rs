@@ -1,6 +1,7 @@
 //! What the other processes do: a head, a worker, an external runtime.
 
 use std::{
+    collections::BTreeSet,
     env,
     io::{self, Write as _},
     net::Ipv4Addr,
@@ -12,7 +13,7 @@ use cluster::{
     identity::Identity,
     network::{BootNode, ConnectionBounds, Connectivity},
     node::{Node, NodeOptions, RoleOptions, WorkOptions},
-    worker::{CONCURRENCY_DEFAULT, ExecutionOptions, LIMITS_DEFAULT},
+    worker::{CONCURRENCY_DEFAULT, ExecutionOptions, ExternalRuntime, LIMITS_DEFAULT},
 };
 use content::SourceOptions;
 use model::node::Role;
@@ -30,8 +31,8 @@ use crate::{
     stubs,
 };
 
-/// The name under which this program is the external runtime: workers give it no variable that could
-/// say so.
+/// Name under which this program is the external runtime. A variable could not say so, since workers
+/// pass none.
 pub(crate) const RUNTIME_NAME: &str = "bls-runtime";
 
 /// Where compiled functions are kept.
@@ -124,7 +125,10 @@ fn options(role: RoleOptions) -> Outcome<NodeOptions> {
             workspace: Some(folder.join("workspace")),
             compiled_folder: Some(folder.join(COMPILED)),
             compile_in: CompileIn::ThisProcess,
-            external: env::var_os(RUNTIME).map(PathBuf::from),
+            external: env::var_os(RUNTIME).map(|program| ExternalRuntime {
+                program: program.into(),
+                variables: BTreeSet::new(),
+            }),
         },
         work: WorkOptions::usual(),
     })

@@ -1,6 +1,7 @@
 //! Workers that answer, and then do not for a while; slow ones beside fast ones; many at once.
 
 use std::{
+    collections::BTreeSet,
     os::unix::fs::PermissionsExt as _,
     sync::{
         Arc,
@@ -12,7 +13,10 @@ use tokio::time::Instant;
 use wire::executions::ExecutionPeerBody;
 
 use super::{executions::*, operator::changed, *};
-use crate::message::{Offer, WorkOrderResponse};
+use crate::{
+    message::{Offer, WorkOrderResponse},
+    worker::ExternalRuntime,
+};
 
 /// Adds a worker that answers as `hello` does until the flag is set, and then not at all. Returns its
 /// id.
@@ -127,7 +131,7 @@ async fn add_slow_worker(cluster: &mut Cluster) {
         concurrency: NonZeroU32::new(64).unwrap(),
         execution: ExecutionOptions {
             workspace: Some(cluster.dir.path().join("workspace")),
-            external: Some(program),
+            external: Some(ExternalRuntime { program, variables: BTreeSet::new() }),
             ..ExecutionOptions::default()
         },
         ..head_options(cluster.dir.path().join("slow"), Identity::random(), 0)

@@ -1,4 +1,4 @@
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt as _};
 
 use runtime::engine::Compilations;
 use tempfile::TempDir;
@@ -64,6 +64,10 @@ impl Bench {
 
 fn nothing(_root: &Path) -> ExecutionOptions {
     ExecutionOptions::default()
+}
+
+fn external(program: impl Into<PathBuf>) -> ExternalRuntime {
+    ExternalRuntime { program: program.into(), variables: BTreeSet::new() }
 }
 
 fn workspace(root: &Path) -> ExecutionOptions {
@@ -170,7 +174,7 @@ async fn another_program_may_run_functions() {
         let program = root.join("bls-runtime");
         fs::write(&program, "#!/bin/sh\necho \"$PEER_ID\"; echo \"$2 $3\"; exit 7\n").unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
-        ExecutionOptions { external: Some(program), ..workspace(root) }
+        ExecutionOptions { external: Some(external(program)), ..workspace(root) }
     };
     let bench = Bench::new(ENDLESS, LIMITS_DEFAULT, options).await;
     let settings = RuntimeConfig { entry: "other".to_owned(), ..RuntimeConfig::default() };
@@ -187,8 +191,8 @@ async fn another_program_needs_to_be_there_and_to_have_a_workspace() {
     let root = tempfile::tempdir().unwrap();
     let functions = Functions::open(root.path().join("functions")).await.unwrap();
     for options in [
-        ExecutionOptions { external: Some("/nonexistent".into()), ..workspace(root.path()) },
-        ExecutionOptions { external: Some("/bin/sh".into()), ..ExecutionOptions::default() },
+        ExecutionOptions { external: Some(external("/nonexistent")), ..workspace(root.path()) },
+        ExecutionOptions { external: Some(external("/bin/sh")), ..ExecutionOptions::default() },
     ] {
         let outcome = Executor::new(functions.clone(), NonZeroU32::MIN, LIMITS_DEFAULT, options);
         assert!(matches!(outcome, Err(StartError::External { .. })));

@@ -26,13 +26,21 @@ struct Script {
     external: External,
 }
 
+/// A runtime whose operator allows `variables`.
+fn allowing(program: &Path, variables: &[&str]) -> ExternalRuntime {
+    let variables = variables.iter().map(|&name| name.to_owned()).collect();
+    ExternalRuntime { program: program.to_owned(), variables }
+}
+
 impl Script {
     fn new(body: &str) -> Self {
         let root = tempfile::tempdir().unwrap();
         let program = root.path().join("bls-runtime");
         fs::write(&program, format!("#!/bin/sh\n{body}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
-        let external = External::new(&program, &root.path().join("work"), None).unwrap();
+        let external =
+            External::new(allowing(&program, &["A", "B"]), &root.path().join("work"), None)
+                .unwrap();
         Self { root, external }
     }
 
@@ -128,7 +136,8 @@ async fn the_runtime_is_started_by_the_name_of_its_link() {
     let mut script = Script::new("echo \"$0\"");
     let link = script.root.path().join("called-so");
     std::os::unix::fs::symlink("bls-runtime", &link).unwrap();
-    script.external = External::new(&link, &script.root.path().join("work"), None).unwrap();
+    script.external =
+        External::new(allowing(&link, &[]), &script.root.path().join("work"), None).unwrap();
     let finished = finished(&script, run(LIMITS)).await;
     assert_eq!(text(&finished.stdout).trim_end(), link.display().to_string());
 }
@@ -139,7 +148,8 @@ fn a_file_that_is_not_executable_is_refused() {
     let program = root.path().join("bls-runtime");
     fs::write(&program, "#!/bin/sh\n").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o600)).unwrap();
-    let refused = External::new(&program, &root.path().join("work"), None).unwrap_err();
+    let refused =
+        External::new(allowing(&program, &[]), &root.path().join("work"), None).unwrap_err();
     assert_eq!(refused.to_string(), "it is not executable");
 }
 
@@ -172,6 +182,7 @@ async fn this_program_gets_the_variables_by_a_flag_and_not_in_its_environment() 
     ));
     let inner = Arc::get_mut(&mut script.external.0).unwrap();
     (inner.is_own, inner.compiled_folder) = (true, Some("/cache".into()));
+    inner.allowed_variables.clear();
     let call = FunctionCall { environment: two_variables(), ..call() };
     let finished = finished(&script, with(call, LIMITS)).await;
     let want = format!(
@@ -185,7 +196,7 @@ async fn this_program_gets_the_variables_by_a_flag_and_not_in_its_environment() 
 }
 
 #[tokio::test]
-async fn a_variable_that_the_program_itself_would_read_is_refused_before_it_starts() {
+async fn variable_that_is_not_allowed_is_refused_before_the_program_starts() {
     let script = Script::new("echo ran >\"${0%/*}/ran\"");
     for name in ["LD_PRELOAD", "BASH_ENV", "XDG_CACHE_HOME", "BLS_LIST_VARS", "", "A=B", "A;B"] {
         let environment = [(name.to_owned(), "x".to_owned())].into();
@@ -299,6 +310,6 @@ async fn runs_of_one_request_do_not_meet() {
 #[test]
 fn a_program_that_is_not_there_is_refused_at_start() {
     let root = tempfile::tempdir().unwrap();
-    assert!(External::new(&root.path().join("none"), root.path(), None).is_err());
-    assert!(External::new(root.path(), root.path(), None).is_err());
+    assert!(External::new(allowing(&root.path().join("none"), &[]), root.path(), None).is_err());
+    assert!(External::new(allowing(root.path(), &[]), root.path(), None).is_err());
 }
