@@ -5,7 +5,6 @@
 
 mod circles;
 mod paths;
-mod plain;
 mod screen;
 mod sources;
 mod words;
