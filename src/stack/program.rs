@@ -3,9 +3,9 @@
 //! It runs in a shell and in a process group of its own, so that what it starts ends with it. Absent
 //! on purpose: what it is asked, and when it is started again.
 
-use std::{collections::BTreeMap, process::Stdio, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, mem::take, process::Stdio, sync::Arc, time::Duration};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use model::escape::escape_line;
 use parking_lot::Mutex;
 use task::group::Group;
@@ -44,6 +44,13 @@ pub struct Program {
     said: Arc<Mutex<Said>>,
     /// Closed at the end of standard error.
     errors_end: oneshot::Receiver<()>,
+    /// The part of the last question that it has not read yet.
+    unsent: Vec<u8>,
+    /// The part of its next answer that it has printed.
+    printed: Vec<u8>,
+    /// True from a question to its answer.
+    is_asked: bool,
+    has_answered: bool,
 }
 
 /// What came on standard error.
@@ -82,34 +89,85 @@ impl Program {
             show.await;
             drop(open);
         });
-        Ok(Self { child, stdin, stdout: BufReader::new(stdout), said, errors_end })
+        Ok(Self {
+            child,
+            stdin,
+            stdout: BufReader::new(stdout),
+            said,
+            errors_end,
+            unsent: Vec::new(),
+            printed: Vec::new(),
+            is_asked: false,
+            has_answered: false,
+        })
     }
 
-    /// Gives `input` to the program and waits for its next line, at most for `within`.
+    /// True if the program has answered a question. Until then it may be loading.
+    #[must_use]
+    pub const fn has_answered(&self) -> bool {
+        self.has_answered
+    }
+
+    /// Waits, at most for `within`, until the program has answered its last question, and drops that
+    /// answer, which is too late. Returns false if the program is still loading. Cancel-safe.
     ///
     /// # Errors
-    /// If it ends, stays silent, or prints too much. It is of no more use then.
-    pub async fn ask(&mut self, input: &str, within: Duration) -> anyhow::Result<String> {
+    /// As for [`Self::ask`].
+    pub async fn is_ready(&mut self, within: Duration) -> anyhow::Result<bool> {
+        Ok(!self.is_asked || self.answer(within).await?.is_some())
+    }
+
+    /// Gives `input` to the program and waits for its next line, at most for `within`. Returns `None`
+    /// if the program has not answered anything yet: it may still be loading, and its answer is for
+    /// [`Self::is_ready`].
+    ///
+    /// # Errors
+    /// If it ends, stays silent after it has answered before, or prints too much. It is of no more
+    /// use then.
+    pub async fn ask(&mut self, input: &str, within: Duration) -> anyhow::Result<Option<String>> {
         self.said.lock().n_shown = 0;
-        let (stdin, stdout) = (&mut self.stdin, &mut self.stdout);
-        let write = async {
-            if let Some(stdin) = stdin {
-                // A program that reads nothing has ended, or is silent: both are reported below.
-                drop(stdin.write_all(input.as_bytes()).await);
-            }
-        };
-        let read = async {
-            let mut line = Vec::new();
-            stdout.take(ANSWER_BYTES_MAX).read_until(b'\n', &mut line).await?;
-            anyhow::Ok(line)
-        };
-        let line = within_limit(within, async { tokio::join!(write, read).1 }).await?;
+        self.unsent = input.as_bytes().to_vec();
+        self.is_asked = true;
+        self.answer(within).await
+    }
+
+    async fn answer(&mut self, within: Duration) -> anyhow::Result<Option<String>> {
+        let exchanged = timeout(within, self.exchange()).await;
+        if exchanged.is_err() && !self.has_answered {
+            return Ok(None);
+        }
+        exchanged.unwrap_or_else(|_| Err(late(within)))?;
+        let line = take(&mut self.printed);
         if line.ends_with(b"\n") {
-            return text(line);
+            (self.is_asked, self.has_answered) = (false, true);
+            return text(line).map(Some);
         }
         check_size(&line)?;
         let ended = self.ended(within).await?;
-        bail!("{ended} without an answer")
+        bail!("{ended}")
+    }
+
+    /// Sends the question and reads a line, from where the last call was cancelled.
+    async fn exchange(&mut self) -> anyhow::Result<()> {
+        let Self { stdin, stdout, unsent, printed, .. } = self;
+        let write = async {
+            while let (Some(stdin), false) = (stdin.as_mut(), unsent.is_empty()) {
+                match stdin.write(unsent).await {
+                    Ok(n_bytes) if n_bytes > 0 => drop(unsent.drain(..n_bytes)),
+                    // A program that reads nothing has ended, or is silent: `answer` reports both.
+                    _ => return,
+                }
+            }
+        };
+        let read = async {
+            let n_printed = u64::try_from(printed.len()).unwrap_or(u64::MAX);
+            let left = ANSWER_BYTES_MAX.saturating_sub(n_printed);
+            if !printed.ends_with(b"\n") {
+                stdout.take(left).read_until(b'\n', printed).await?;
+            }
+            anyhow::Ok(())
+        };
+        tokio::join!(write, read).1
     }
 
     /// Gives `input` to the program, lets it read to its end, and waits until it ends, at most for
@@ -200,8 +258,11 @@ async fn within_limit<T>(
     limit: Duration,
     work: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<T> {
-    let done = timeout(limit, work).await;
-    done.unwrap_or_else(|_| bail!("the program did not answer within {:.1} s", limit.as_secs_f64()))
+    timeout(limit, work).await.unwrap_or_else(|_| Err(late(limit)))
+}
+
+fn late(limit: Duration) -> anyhow::Error {
+    anyhow!("the program did not answer within {:.1} s", limit.as_secs_f64())
 }
 
 fn text(bytes: Vec<u8>) -> anyhow::Result<String> {
@@ -225,4 +286,51 @@ async fn show_errors(
         }
     };
     read_lines(stderr, ERROR_LINE_BYTES_MAX, show).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(20);
+
+    const LONG: Duration = Duration::from_mins(1);
+
+    fn program(command: &str) -> Program {
+        Program::start(command, &BTreeMap::new(), &Group::default(), |_| ()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn program_that_is_loading_keeps_running_and_its_late_answer_is_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let loaded = folder.path().join("loaded");
+        let echo = "while read -r line; do echo \"got $line\"; done";
+        let load = format!("while [ ! -e {} ]; do sleep 0.01; done; {echo}", loaded.display());
+        let mut program = program(&load);
+        // More than a pipe holds, so that the rest is sent once the program reads.
+        let first = "x".repeat(200_000) + "\n";
+        assert!(program.is_ready(SHORT).await.unwrap(), "nothing was asked yet");
+        assert_eq!(program.ask(&first, SHORT).await.unwrap(), None);
+        assert!(!program.is_ready(SHORT).await.unwrap() && !program.has_answered());
+        std::fs::write(&loaded, "").unwrap();
+        assert!(program.is_ready(LONG).await.unwrap());
+        let answer = program.ask("second\n", LONG).await.unwrap();
+        assert_eq!(answer.as_deref(), Some("got second\n"));
+    }
+
+    #[tokio::test]
+    async fn program_that_answered_once_has_to_answer_in_time() {
+        let mut program = program("read -r line; echo \"$line\"; read -r line; sleep 600");
+        assert_eq!(program.ask("first\n", LONG).await.unwrap().as_deref(), Some("first\n"));
+        let error = program.ask("second\n", SHORT).await.unwrap_err();
+        assert_eq!(error.to_string(), "the program did not answer within 0.0 s");
+    }
+
+    #[tokio::test]
+    async fn program_that_ends_while_loading_says_how() {
+        let mut program = program("read -r line; echo no such model >&2; exit 3");
+        let error = program.ask("first\n", LONG).await.unwrap_err().to_string();
+        let want = "the program ended with exit code 3; its last error line: no such model";
+        assert_eq!(error, want);
+    }
 }

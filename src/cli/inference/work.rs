@@ -1,8 +1,8 @@
 //! `triptych inference work`: a program of any language as a worker of a topic.
 //!
 //! It follows the topic's epochs. In each window it gives the dataset's newest rows to the program
-//! and submits the answer. A program that fails is started again after pauses that grow, in the same
-//! window where there is time.
+//! and submits the answer. A program that fails is started again after pauses that grow, and with the
+//! next window at the latest. One that keeps running may load for longer than a window is open.
 
 use std::{collections::BTreeMap, num::NonZeroU64, time::Duration};
 
@@ -10,8 +10,13 @@ use ::inference::network::rows::{FlatRow, Rows as _, lines};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use client::{error::ClientError, inference::Inference};
-use model::{dataset::DatasetId, escape::escape_line, timestamp::Timestamp, topic::TopicId};
-use serde_json::{Value, json};
+use model::{
+    dataset::DatasetId,
+    escape::escape_line,
+    timestamp::Timestamp,
+    topic::{SINGLE_LABEL, TopicId},
+};
+use serde_json::{Map, Value, json};
 use stack::program::Program;
 use task::{backoff::Backoff, clock::Clock, group::Group};
 use tokio::time::{Instant, sleep};
@@ -32,7 +37,7 @@ use crate::cli::{
 /// The first pause after a failure: several tries fit into a window of seconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
-/// The longest pause after a failure.
+/// The longest pause after a failure of the program. The next window ends a pause, too.
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// The longest wait between two looks at the topic: it may be paused, resumed or updated.
@@ -40,6 +45,12 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// The shortest wait between two looks.
 const LOOK_EVERY_MIN: Duration = Duration::from_millis(50);
+
+/// The most labels in an example of an answer: enough to show the form.
+const LABELS_SHOWN: usize = 3;
+
+/// The most characters of an answer that an error shows.
+const ANSWER_CHARS_SHOWN: usize = 120;
 
 /// What is left of a window for submitting: an answer that comes later would be late.
 const SUBMIT_WITHIN: Duration = Duration::from_millis(300);
@@ -58,10 +69,11 @@ pub(crate) struct WorkCommand {
     /// The newest rows that it reads, from 1 to 10000
     #[arg(long, value_name = "N", default_value_t = super::backtest::N_ROWS, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rows: u32,
-    /// Start the program once, and ask it in each epoch
+    /// Start the program once, and ask it in each epoch; for programs that take long to load
     #[arg(long)]
     keep_running: bool,
-    /// How long it may take for an answer, in seconds [default: until the window closes]
+    /// How long it may take for an answer, in seconds [default: until the window closes]; loading does
+    /// not count with --keep-running
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
     time_limit: Option<u32>,
     /// End after this many submissions
@@ -84,6 +96,8 @@ struct Window {
     nonce: u64,
     /// When it closes, by this machine's clock.
     closes_at: Instant,
+    /// When the next one opens.
+    next_opens_at: Instant,
 }
 
 struct Worker {
@@ -97,7 +111,12 @@ struct Worker {
     dataset: Option<DatasetId>,
     /// The newest epoch that is over for this worker.
     done: Option<u64>,
+    /// An answer that could not be submitted: its nonce, and the time that it took.
+    unsent: Option<(u64, SubmissionBody, Duration)>,
+    /// Pauses after failures of the program.
     backoff: Backoff,
+    /// Pauses while the inference service fails.
+    service_backoff: Backoff,
     /// What was last said of the topic's standing, so that it is said once.
     noted: Option<String>,
     n_submitted: u64,
@@ -125,7 +144,10 @@ pub(crate) async fn run(mut command: WorkCommand) -> anyhow::Result<()> {
         program: None,
         dataset: None,
         done: None,
+        unsent: None,
         backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
+        // It does not tell when the next window opens.
+        service_backoff: Backoff::new(FIRST_PAUSE, LOOK_EVERY),
         noted: None,
         n_submitted: 0,
     };
@@ -135,15 +157,17 @@ pub(crate) async fn run(mut command: WorkCommand) -> anyhow::Result<()> {
 impl Worker {
     async fn work(&mut self) -> anyhow::Result<()> {
         loop {
+            self.load();
             let list = match self.inference.topics().await {
                 Ok(list) => list,
                 Err(why) if is_final(&why) => return Err(why).context("read the topics"),
                 Err(why) => {
                     self.note(format!("cannot read the topics: {}", why.why()));
-                    sleep(self.backoff.next_wait()).await;
+                    sleep(self.service_backoff.next_wait()).await;
                     continue;
                 }
             };
+            self.service_backoff.reset();
             let (window, wait) = self.window(list)?;
             let Some(window) = window else {
                 sleep(wait).await;
@@ -163,14 +187,26 @@ impl Worker {
                     return Err(why);
                 }
                 Err(why) => {
-                    self.program = None;
-                    let wait = self.backoff.next_wait();
+                    let until_next = window.next_opens_at.saturating_duration_since(Instant::now());
+                    let wait = pause(self.backoff.next_wait(), until_next);
                     let (nonce, seconds) = (window.nonce, wait.as_secs_f64());
                     tell(&format!("nonce {nonce}: {why:#}; tried again in {seconds:.1} s"));
                     sleep(wait).await;
                 }
             }
         }
+    }
+
+    /// Starts a program that keeps running, so that it loads before it is asked.
+    fn load(&mut self) {
+        if self.command.keep_running && self.program.is_none() {
+            // Its first question reports why it cannot be started.
+            self.program = self.start().ok();
+        }
+    }
+
+    fn start(&self) -> anyhow::Result<Program> {
+        Program::start(&self.command.command, &BTreeMap::new(), &self.group, tell)
     }
 
     /// The window that is open and not answered yet; without one, how long to wait for the next.
@@ -198,21 +234,21 @@ impl Worker {
         if self.done == Some(nonce) || left <= SUBMIT_WITHIN {
             return Ok((None, wait));
         }
-        let closes_at = Instant::now() + left;
-        Ok((Some(Window { topic, nonce, closes_at }), wait))
+        let now = Instant::now();
+        let (closes_at, next_opens_at) = (now + left, now + until_next);
+        Ok((Some(Window { topic, nonce, closes_at, next_opens_at }), wait))
     }
 
-    /// Asks the program, and submits what it answers.
+    /// Asks the program, and submits its answer.
     async fn epoch(&mut self, window: &Window) -> anyhow::Result<()> {
-        let rows = self.newest_rows(&window.topic).await?;
-        let asked_at = Instant::now();
-        let left = window.closes_at.saturating_duration_since(asked_at + SUBMIT_WITHIN);
-        let limit = self.command.time_limit.map(|seconds| Duration::from_secs(seconds.into()));
-        let line = self.ask(window, &rows, limit.map_or(left, |limit| limit.min(left))).await?;
-        let took = asked_at.elapsed();
-        let Some(submission) = submission(&line, window.nonce, self.command.model.as_deref())?
-        else {
-            return Ok(());
+        // It may be stored already, and a second answer might differ.
+        let unsent = self.unsent.take().filter(|(nonce, ..)| *nonce == window.nonce);
+        let (submission, took) = match unsent {
+            Some((_, submission, took)) => (submission, took),
+            None => match self.answer(window).await? {
+                Some(answer) => answer,
+                None => return Ok(()),
+            },
         };
         match self.inference.submit(self.command.topic, &submission).await {
             Ok(accepted) => {
@@ -225,8 +261,28 @@ impl Worker {
                 tell(&format!("nonce {}: the answer was refused: {}", window.nonce, why.why()));
                 Ok(())
             }
-            Err(why) => Err(why).context("submit the program's answer"),
+            Err(why) => {
+                self.unsent = Some((window.nonce, submission, took));
+                Err(why).context("submit the program's answer")
+            }
         }
+    }
+
+    /// Returns the program's answer and the time it took; `None` without one for this window.
+    async fn answer(
+        &mut self,
+        window: &Window,
+    ) -> anyhow::Result<Option<(SubmissionBody, Duration)>> {
+        if !self.is_ready(window).await? {
+            return Ok(None);
+        }
+        let rows = self.newest_rows(&window.topic).await?;
+        let asked_at = Instant::now();
+        let Some(line) = self.ask(window, &rows).await? else { return Ok(None) };
+        let took = asked_at.elapsed();
+        let (model, labels) = (self.command.model.as_deref(), &window.topic.labels);
+        let submission = submission(&line, window.nonce, labels, model)?;
+        Ok(submission.map(|submission| (submission, took)))
     }
 
     async fn newest_rows(&mut self, topic: &TopicSummary) -> anyhow::Result<Vec<FlatRow>> {
@@ -247,23 +303,39 @@ impl Worker {
         Ok(rows)
     }
 
-    async fn ask(
-        &mut self,
-        window: &Window,
-        rows: &[FlatRow],
-        within: Duration,
-    ) -> anyhow::Result<String> {
-        let command = &self.command.command;
+    /// Returns true if the program can be asked in `window`. One that keeps running may still be loading
+    /// since it was asked in an earlier one.
+    async fn is_ready(&mut self, window: &Window) -> anyhow::Result<bool> {
+        let Some(mut program) = self.program.take() else { return Ok(true) };
+        let is_ready = program.is_ready(window.left()).await?;
+        self.program = Some(program);
+        if !is_ready {
+            tell_loading(window);
+        }
+        Ok(is_ready)
+    }
+
+    /// Asks the program. Returns `None` if it is still loading when the window closes.
+    async fn ask(&mut self, window: &Window, rows: &[FlatRow]) -> anyhow::Result<Option<String>> {
+        let left = window.left();
+        let limit = self.command.time_limit.map(|seconds| Duration::from_secs(seconds.into()));
+        let within = limit.map_or(left, |limit| limit.min(left));
         if !self.command.keep_running {
+            let command = &self.command.command;
             let program = Program::start(command, &environment(window), &self.group, tell)?;
-            return program.finish(&lines(rows), within).await;
+            return program.finish(&lines(rows), within).await.map(Some);
         }
         let mut program = match self.program.take() {
             Some(program) => program,
-            None => Program::start(command, &BTreeMap::new(), &self.group, tell)?,
+            None => self.start()?,
         };
+        // The time limit is for answers, not for loading.
+        let within = if program.has_answered() { within } else { left };
         let answer = program.ask(&epoch_line(window, rows)?, within).await?;
         self.program = Some(program);
+        if answer.is_none() {
+            tell_loading(window);
+        }
         Ok(answer)
     }
 
@@ -274,6 +346,23 @@ impl Worker {
             self.noted = Some(text);
         }
     }
+}
+
+impl Window {
+    /// Returns the time that is left for an answer.
+    fn left(&self) -> Duration {
+        self.closes_at.saturating_duration_since(Instant::now() + SUBMIT_WITHIN)
+    }
+}
+
+/// Returns the pause after a failure: `wait`, or the time until the next window opens.
+fn pause(wait: Duration, until_next: Duration) -> Duration {
+    wait.min(until_next.max(LOOK_EVERY_MIN))
+}
+
+/// Says that a program that keeps running has not answered anything so far.
+fn tell_loading(Window { nonce, .. }: &Window) {
+    tell(&format!("nonce {nonce}: the program is still loading: it has not answered anything yet"));
 }
 
 /// Whether the service refuses the key.
@@ -293,7 +382,7 @@ fn environment(Window { topic, nonce, .. }: &Window) -> BTreeMap<&'static str, S
 
 /// An epoch as one line, for a program that keeps running.
 fn epoch_line(window: &Window, rows: &[FlatRow]) -> anyhow::Result<String> {
-    let Window { topic, nonce, closes_at } = window;
+    let Window { topic, nonce, closes_at, .. } = window;
     let rows: Vec<Value> =
         lines(rows).lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
     let left = closes_at.saturating_duration_since(Instant::now());
@@ -310,28 +399,59 @@ fn epoch_line(window: &Window, rows: &[FlatRow]) -> anyhow::Result<String> {
     Ok(format!("{epoch}\n"))
 }
 
-/// What to submit for the answer in `line`; none where it is for nothing.
+/// Reads the submission in an answer. Returns `None` if the answer is an empty object.
+///
+/// # Errors
+/// One sentence with the answer and the expected form.
 fn submission(
     line: &str,
     nonce: u64,
+    labels: &[String],
     model: Option<&str>,
 ) -> anyhow::Result<Option<SubmissionBody>> {
-    /// The most characters of an answer that an error shows.
-    const SHOWN: usize = 120;
-    let shown: String = line.trim().chars().take(SHOWN).collect();
-    let answer: SubmissionBody = serde_json::from_str(line)
-        .with_context(|| format!("read the program's answer `{}`", escape_line(&shown)))?;
-    if answer.nonce.is_some() || answer.model.is_some() {
-        bail!("read the program's answer: it has a nonce or a model, which are the command's");
-    }
-    if answer.value.is_some() && !answer.values.is_empty() {
-        bail!("read the program's answer: it has both value and values");
-    }
-    if answer == SubmissionBody::default() {
+    if serde_json::from_str::<Map<String, Value>>(line).is_ok_and(|members| members.is_empty()) {
         return Ok(None);
     }
+    let answer = serde_json::from_str(line).ok();
+    let answer = answer.filter(|answer| is_fit(answer, labels)).with_context(|| {
+        let shown: String = line.trim().chars().take(ANSWER_CHARS_SHOWN).collect();
+        let shown = escape_line(&shown);
+        format!("the program printed `{shown}`, expected {}", expected(labels))
+    })?;
     let nonce = Some(Decimal(nonce.to_string()));
     Ok(Some(SubmissionBody { nonce, model: model.map(str::to_owned), ..answer }))
+}
+
+/// Returns true if a program may give this `answer` to a topic with these labels.
+fn is_fit(answer: &SubmissionBody, labels: &[String]) -> bool {
+    let SubmissionBody { nonce, model, value, values, forecast, dry_run } = answer;
+    // These are the command's.
+    let has_others = nonce.is_some() || model.is_some() || *dry_run;
+    let is_one = value.is_none() || (values.is_empty() && is_single(labels));
+    let mut numbers = value.iter().chain(values.values()).chain(forecast.values()).peekable();
+    let is_something = numbers.peek().is_some();
+    let are_finite = numbers.all(|number| number.0.trim().parse().is_ok_and(f64::is_finite));
+    !has_others && is_one && is_something && are_finite
+}
+
+fn is_single(labels: &[String]) -> bool {
+    labels == [SINGLE_LABEL]
+}
+
+/// Returns examples of the answers that a topic with these labels takes.
+fn expected(labels: &[String]) -> String {
+    if is_single(labels) {
+        return "{\"value\":42.5}, or {} for no submission".to_owned();
+    }
+    let labels: Vec<&str> = if labels.is_empty() {
+        vec!["some", "other"]
+    } else {
+        labels.iter().map(String::as_str).take(LABELS_SHOWN).collect()
+    };
+    let examples = labels.iter().zip([0.5, 0.3, 0.2]);
+    let examples: Vec<String> =
+        examples.map(|(label, number)| format!("\"{label}\":{number}")).collect();
+    format!("{{\"values\":{{{}}}}}, or {{}} for no submission", examples.join(","))
 }
 
 /// Prints what was submitted.

@@ -96,6 +96,17 @@ fn a_program_that_keeps_running_answers_line_by_line_and_is_restarted() {
 }
 
 #[test]
+fn program_that_loads_for_longer_than_a_window_submits_in_a_later_one() {
+    let up = Up::shared();
+    let (home, id) = topic(&up);
+    // A window is open for 7 of 12 seconds.
+    let loads = "sleep 14; while read -r epoch; do echo '{\"value\":1}'; done";
+    let arguments = [work(&id, "heavy", loads), vec!["--limit", "2", "--keep-running"]].concat();
+    let said = home.run(&arguments);
+    assert_eq!((said.code, lines(&said.out).len()), (0, 2), "{said:?}");
+}
+
+#[test]
 fn a_silent_program_is_killed_with_what_it_started_and_a_loud_one_too() {
     let up = Up::shared();
     let (home, id) = topic(&up);
@@ -123,7 +134,8 @@ fn what_cannot_work_is_refused_in_plain_words() {
     let running = home.start(&work(&id, "absent", "/no/such/model"));
     running.tells("the command cannot be run (exit code 127)");
     let running = home.start(&work(&id, "wordy", "echo hello"));
-    running.tells("read the program's answer `hello`");
+    running
+        .tells("the program printed `hello`, expected {\"value\":42.5}, or {} for no submission");
     let keyless = home.with("TRIPTYCH_API_KEY", "UP-000000000000000000000000");
     let refused = keyless.fails(&work(&id, "keyless", NEWEST));
     assert!(refused.contains("read the topics"), "{refused}");

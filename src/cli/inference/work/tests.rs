@@ -1,37 +1,66 @@
 use super::*;
 
+/// Reads an answer to a topic with one output, or with these labels.
+fn read(line: &str, labels: &[&str]) -> anyhow::Result<Option<SubmissionBody>> {
+    let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
+    submission(line, 12, &labels, Some("mine"))
+}
+
 #[track_caller]
-fn check(line: &str, want: Option<&str>) {
-    let got = submission(line, 12, Some("mine")).ok().flatten();
-    let got = got.map(|body| serde_json::to_string(&body).unwrap());
-    assert_eq!(got.as_deref(), want, "{line}");
+fn check(line: &str, labels: &[&str], want: &str) {
+    let got = read(line, labels).unwrap().unwrap();
+    assert_eq!(serde_json::to_string(&got).unwrap(), want, "{line}");
 }
 
 #[test]
 fn an_answer_is_a_value_values_a_forecast_or_nothing() {
-    check(r#"{"value":42.50}"#, Some(r#"{"nonce":"12","model":"mine","value":"42.50"}"#));
+    check(r#"{"value":42.50}"#, &["y"], r#"{"nonce":"12","model":"mine","value":"42.50"}"#);
     check(
         r#"{"values":{"up":"0.5","down":0.5}}"#,
-        Some(r#"{"nonce":"12","model":"mine","values":{"down":"0.5","up":"0.5"}}"#),
+        &["up", "down"],
+        r#"{"nonce":"12","model":"mine","values":{"down":"0.5","up":"0.5"}}"#,
     );
     check(
         r#"{"forecast":{"allo1a":-2}}"#,
-        Some(r#"{"nonce":"12","model":"mine","forecast":{"allo1a":"-2"}}"#),
+        &["y"],
+        r#"{"nonce":"12","model":"mine","forecast":{"allo1a":"-2"}}"#,
     );
-    assert_eq!(submission("{}", 12, None).unwrap(), None);
+    assert_eq!(read(" {} ", &["y"]).unwrap(), None);
 }
 
 #[test]
-fn anything_else_is_refused_with_what_it_was() {
+fn unfit_answer_is_one_sentence_with_the_expected_form() {
     for line in [
         "",
         "42.5",
         "NaN",
+        "[1]",
+        "null",
+        r#"{"value":null}"#,
+        r#"{"value":NaN}"#,
+        r#"{"value":"NaN"}"#,
+        r#"{"value":"much"}"#,
+        r#"{"value":[1]}"#,
         r#"{"value":1,"nonce":7}"#,
         r#"{"valeu":1}"#,
         r#"{"value":1,"values":{"up":1}}"#,
+        r#"{"values":{}}"#,
     ] {
-        let error = format!("{:#}", submission(line, 12, None).unwrap_err());
-        assert!(error.starts_with("read the program's answer"), "{error}");
+        let error = format!("{:#}", read(line, &["y"]).unwrap_err());
+        let want = r#"expected {"value":42.5}, or {} for no submission"#;
+        assert_eq!(error, format!("the program printed `{line}`, {want}"));
     }
+    for line in [r#"{"value":1}"#, r#"{"values":{"up":null}}"#, r#"{"values":[0.5,0.5]}"#] {
+        let error = format!("{:#}", read(line, &["up", "down"]).unwrap_err());
+        let want = r#"expected {"values":{"up":0.5,"down":0.3}}, or {} for no submission"#;
+        assert_eq!(error, format!("the program printed `{line}`, {want}"));
+    }
+}
+
+#[test]
+fn pause_ends_when_the_next_window_opens() {
+    let [short, wait, long] = [7, 20, 60].map(Duration::from_secs);
+    assert_eq!(pause(wait, long), wait);
+    assert_eq!(pause(wait, short), short);
+    assert_eq!(pause(wait, Duration::ZERO), LOOK_EVERY_MIN);
 }
