@@ -147,7 +147,8 @@ impl Inference {
         .await
     }
 
-    /// Returns the newest submission of `worker` for `topic` and its nonce, if it ever made one.
+    /// Returns the newest submission of `worker` for `topic` up to the epoch `until`, with its nonce, if
+    /// there is one.
     ///
     /// # Errors
     /// [`InferenceError`] if there is no such topic, or the file fails.
@@ -155,10 +156,11 @@ impl Inference {
         &self,
         topic: TopicId,
         worker: Address,
+        until: BlockHeight,
     ) -> Result<Option<(BlockHeight, Submission)>, InferenceError> {
         let settings = self.find_topic(topic)?;
         self.read(topic, move |store| {
-            let Some((nonce, submission)) = store.newest_of(topic, &worker)? else {
+            let Some((nonce, submission)) = store.newest_of(topic, &worker, until)? else {
                 return Ok(None);
             };
             let mut with_ids =

@@ -37,13 +37,9 @@ const LIMIT_MAX: u64 = 1000;
     tag = "bundles", params(Version, TopicPart, PageMembers),
     responses((status = 200, description = "What was asked for", body = NetworkInferencesPage)))]
 pub(super) async fn get(asked: Asked) -> Result<Response, ApiError> {
-    let number = |name, default| match asked.find(name)? {
-        Some(_) => asked.read(name),
-        None => Ok::<_, ApiError>(default),
-    };
     let topic = asked.topic_id()?;
-    let (from, to) = (number("from", 0)?, number("to", BlockHeight::MAX)?);
-    let limit = number("limit", LIMIT_DEFAULT)?.clamp(1, LIMIT_MAX);
+    let (from, to) = (asked.read_or("from", 0)?, asked.read_or("to", BlockHeight::MAX)?);
+    let limit = asked.read_or("limit", LIMIT_DEFAULT)?.clamp(1, LIMIT_MAX);
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
     // One more than asked for says whether there is another page.
     let inference = asked.service.inference.clone();

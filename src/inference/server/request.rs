@@ -10,12 +10,13 @@ use model::topic::{Address, BlockHeight, TopicId};
 use web::extract::pairs;
 use wire::paths::{EMISSIONS_OLD, EMISSIONS_VERSIONS};
 
-use super::{App, error::ApiError};
+use super::{App, Holder, error::ApiError};
 use crate::network::topic::Topic;
 
 /// A request without its body.
 pub(super) struct Asked {
     pub(super) service: App,
+    pub(super) holder: Holder,
     path: HashMap<String, String>,
     uri: Uri,
 }
@@ -26,7 +27,8 @@ impl FromRequestParts<App> for Asked {
     async fn from_request_parts(parts: &mut Parts, service: &App) -> Result<Self, ApiError> {
         let path = Path::from_request_parts(parts, service).await;
         let Path(path) = path.map_err(|error| ApiError::invalid(error.body_text()))?;
-        Ok(Self { service: Arc::clone(service), path, uri: parts.uri.clone() })
+        let holder = Holder::from_request_parts(parts, service).await?;
+        Ok(Self { service: Arc::clone(service), holder, path, uri: parts.uri.clone() })
     }
 }
 
@@ -49,6 +51,11 @@ impl Asked {
     pub(super) fn read<T: FromStr>(&self, name: &str) -> Result<T, ApiError> {
         let text = self.text(name)?;
         text.parse().map_err(|_| ApiError::syntax(name, &text))
+    }
+
+    /// As [`Self::read`], or `default` without one.
+    pub(super) fn read_or<T: FromStr>(&self, name: &str, default: T) -> Result<T, ApiError> {
+        if self.find(name)?.is_some() { self.read(name) } else { Ok(default) }
     }
 
     /// The member of the query called `name`, a number from 1 to `max`; `default` without one.

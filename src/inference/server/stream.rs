@@ -1,13 +1,14 @@
 //! `GET /api/v1/topics/{topic_id}/stream`: new bundles of a topic, as server-sent events.
 //!
 //! The newest bundle there is comes first, then each new one as an event `bundle` whose id is its
-//! nonce. A reader that is slow skips to the newest: a bundle it missed is in the history.
+//! nonce. A reader that returns with the id of its last event gets the bundles since then first. One
+//! that is slow skips to the newest: a bundle it missed is in the history.
 
-use std::{iter::once, sync::Arc, time::Duration};
+use std::{collections::VecDeque, iter::once, sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, Bytes},
-    http::header,
+    http::{HeaderMap, header},
     response::{IntoResponse as _, Response},
 };
 use futures::{
@@ -30,16 +31,22 @@ use super::{
     openapi::parameters::TopicPart,
     request::Asked,
 };
-use crate::{News, metrics};
+use crate::{InferenceError, News, metrics, store::Bundles};
 
 /// How often a line is sent where there is no news, so that a dead line is noticed.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
+
+/// Bundles at most that a reader gets of those it missed: twenty minutes of the shortest epochs. Those
+/// before are in the history.
+const MISSED_MAX: u32 = 100;
 
 /// A reader, and what it has seen.
 struct Reader {
     service: App,
     topic: TopicId,
     news: watch::Receiver<News>,
+    /// Bundles that it missed before it came back, oldest first.
+    missed: VecDeque<BlockHeight>,
     seen: Option<BlockHeight>,
     _permit: OwnedSemaphorePermit,
     _open: RaisedGauge,
@@ -48,12 +55,15 @@ struct Reader {
 /// Follows new bundles of a topic, as server-sent events.
 ///
 /// The newest bundle comes first, then each new one as an event `bundle`, whose id is the nonce and
-/// whose data is as `v10` of the newest bundle, with every array. A slow reader skips to the newest. A
-/// comment every 15 seconds tells that the line is alive.
+/// whose data is as `v10` of the newest bundle, with every array. With the id of the last event as
+/// `Last-Event-ID`, the bundles since then come first, up to the newest 100. A slow reader skips to the
+/// newest. A comment every 15 seconds tells that the line is alive.
 #[utoipa::path(get, path = paths::TOPIC_STREAM, operation_id = "stream", tag = "network",
-    params(TopicPart), responses((status = 200, description = "Events, without end",
+    params(TopicPart, ("Last-Event-ID" = Option<String>, Header,
+        description = "The id of the last event that was received.")),
+    responses((status = 200, description = "Events, without end",
         body = String, content_type = "text/event-stream")))]
-pub(super) async fn get(asked: Asked) -> Result<Response, ApiError> {
+pub(super) async fn get(asked: Asked, headers: HeaderMap) -> Result<Response, ApiError> {
     let (topic, service) = (asked.topic()?.id, asked.service);
     let permit = Arc::clone(&service.streams).try_acquire_owned();
     let permit =
@@ -61,7 +71,12 @@ pub(super) async fn get(asked: Asked) -> Result<Response, ApiError> {
     let mut news = service.inference.news();
     news.mark_changed();
     let open = service.inference.shared.metrics.raise(metrics::STREAMS);
-    let reader = Reader { service, topic, news, seen: None, _permit: permit, _open: open };
+    let seen = last_event(&service, topic, &headers).await?;
+    let missed = match seen.map(|seen| seen.saturating_add(1)..=BlockHeight::MAX) {
+        Some(since) => service.inference.nonces(topic, since, MISSED_MAX).await?.into(),
+        None => VecDeque::new(),
+    };
+    let reader = Reader { service, topic, news, missed, seen, _permit: permit, _open: open };
     let events = unfold(reader, |mut reader| async move {
         let event = reader.next().await?;
         Some((stream::iter(event), reader))
@@ -71,11 +86,51 @@ pub(super) async fn get(asked: Asked) -> Result<Response, ApiError> {
     Ok((headers, Body::from_stream(events.flatten())).into_response())
 }
 
+/// Returns the nonce of the last event that a reader received before; `None` if it does not say, or
+/// says one that does not exist yet.
+async fn last_event(
+    service: &App,
+    topic: TopicId,
+    headers: &HeaderMap,
+) -> Result<Option<BlockHeight>, ApiError> {
+    let id = headers.get(paths::LAST_EVENT_ID_HEADER).and_then(|id| id.to_str().ok());
+    let Some(last) = id.and_then(|id| id.trim().parse::<BlockHeight>().ok()) else {
+        return Ok(None);
+    };
+    let newest = service.inference.nonces(topic, 0..=BlockHeight::MAX, 1).await?;
+    Ok(newest.first().filter(|newest| last <= **newest).map(|_| last))
+}
+
+/// Returns the event of a bundle, piece by piece, its data in one line; `None` if it cannot be written.
+fn event(bundles: &Bundles) -> Option<Pieces> {
+    let nonce = bundles.bundle.nonce;
+    let pairs = PairBody::new(&bundles.bundle, false);
+    let body = LatestBundle { block_height: nonce, bundle: bundles.bundle.bundle.clone() };
+    let is_long = pairs.is_long();
+    let data = pieces(&body, [pairs]).ok()?;
+    let start = once(Ok(format!("event: bundle\nid: {nonce}\ndata: ").into()));
+    let event: Pieces = Box::new(start.chain(data).chain(once(Ok("\n\n".into()))));
+    if is_long {
+        return Some(event);
+    }
+    join(event).ok().map(|event| Box::new(once(Ok(event))) as Pieces)
+}
+
 impl Reader {
-    /// The next event, or a comment where there is no news: piece by piece, its data in one line.
-    /// None once the service stops.
+    /// Returns the next event, or a comment without news; `None` once the service stops.
     async fn next(&mut self) -> Option<Pieces> {
         loop {
+            if let Some(nonce) = self.missed.pop_front() {
+                match self.service.inference.bundle_at(self.topic, nonce).await {
+                    Ok(bundles) => {
+                        self.seen = Some(nonce);
+                        return event(&bundles);
+                    }
+                    // It is no longer kept.
+                    Err(InferenceError::NoBundle { .. }) => continue,
+                    Err(_) => return None,
+                }
+            }
             select! {
                 () = sleep(HEARTBEAT_EVERY) => {
                     return Some(Box::new(once(Ok(Bytes::from_static(b":\n\n")))));
@@ -88,20 +143,13 @@ impl Reader {
                 continue;
             };
             let nonce = bundles.bundle.nonce;
-            if self.seen.replace(nonce) == Some(nonce) {
+            if self.seen.is_some_and(|seen| nonce <= seen) {
                 continue;
             }
-            let pairs = PairBody::new(&bundles.bundle, false);
-            let bundle = bundles.bundle.bundle.clone();
-            let body = LatestBundle { block_height: nonce, bundle };
-            let is_long = pairs.is_long();
-            let Ok(data) = pieces(&body, [pairs]) else { continue };
-            let start = once(Ok(format!("event: bundle\nid: {nonce}\ndata: ").into()));
-            let event: Pieces = Box::new(start.chain(data).chain(once(Ok("\n\n".into()))));
-            if is_long {
+            self.seen = Some(nonce);
+            if let Some(event) = event(&bundles) {
                 return Some(event);
             }
-            return join(event).ok().map(|event| Box::new(once(Ok(event))) as Pieces);
         }
     }
 }

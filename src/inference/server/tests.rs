@@ -303,14 +303,29 @@ async fn history_is_oldest_first_with_truth_and_losses() {
     assert_eq!(epochs[0]["truth"][0]["value"], "51");
     assert!(epochs[0]["combined_loss"].is_number() && epochs[0]["naive_loss"].is_number());
     assert_eq!(epochs[0]["n_inferers"], 2);
+    for (query, want) in [
+        ("from=13", &[13, 25][..]),
+        ("to=13", &[1, 13]),
+        ("from=2&to=24", &[13]),
+        ("to=24&limit=1", &[13]),
+        ("from=26", &[]),
+    ] {
+        let (_, body) = fixture.get(&format!("/api/v1/topics/1/history?{query}")).await;
+        let epochs = body["epochs"].as_array().unwrap().iter();
+        let nonces: Vec<_> = epochs.map(|epoch| epoch["nonce"].as_u64().unwrap()).collect();
+        assert_eq!(nonces, want, "{query}");
+    }
+    assert_eq!(fixture.get("/api/v1/topics/1/history?from=now").await.0, 400);
 }
 
 #[tokio::test]
-async fn the_leaderboard_ranks_actors_by_plain_losses_and_knows_the_baseline() {
+async fn the_leaderboard_has_learned_and_plain_losses_and_knows_the_baseline() {
     let fixture = Fixture::new().await;
     let (_, body) = fixture.get("/api/v1/topics/1/leaderboard").await;
-    assert_eq!(body, json!({"topic_id": 1, "epochs": [], "actors": []}));
-    for outcome in [50.0, 51.0, 52.0] {
+    let none = json!({"topic_id": 1, "epochs": [], "min_epochs": 10, "n_common_epochs": 0,
+        "is_logarithmic": true, "actors": []});
+    assert_eq!(body, none);
+    for outcome in [50.0, 51.0, 52.0].into_iter().cycle().take(13) {
         fixture.epoch(1, [&[("y", "51")], &[("y", "55")]], outcome).await;
     }
     let (_, body) = fixture.get("/api/v1/topics/1/leaderboard").await;

@@ -106,7 +106,7 @@ impl Store {
         self.read(|session| labels(session, topic, nonce))
     }
 
-    /// The newest inference of `worker` for `topic`, if it ever submitted one.
+    /// Returns the newest submission of `worker` for `topic` up to the epoch `until`, if there is one.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -114,12 +114,13 @@ impl Store {
         &self,
         topic: TopicId,
         worker: &Address,
+        until: BlockHeight,
     ) -> Result<Option<(BlockHeight, Submission)>, StoreError> {
         // Epoch by epoch: an index of the workers would be most of what a submission writes.
         let sql = "SELECT s.nonce, s.record, s.forecast FROM epochs e CROSS JOIN submissions s
                    WHERE s.topic_id = e.topic_id AND s.nonce = e.nonce AND s.worker = ?2
-                     AND e.topic_id = ?1 ORDER BY e.nonce DESC LIMIT 1";
-        let values = values![number(topic.get()), worker.as_str()];
+                     AND e.topic_id = ?1 AND e.nonce <= ?3 ORDER BY e.nonce DESC LIMIT 1";
+        let values = values![number(topic.get()), worker.as_str(), number(until)];
         self.read(|session| {
             session.find(sql, values, |row| {
                 let (own, forecast): (String, Option<String>) = (row.get(1)?, row.get(2)?);

@@ -68,6 +68,8 @@ queries! {
     };
 
     /// The newest inference of a worker.
+    ///
+    /// That of an open window is shown to the key that submitted it alone, else the one before.
     LATEST_INPUT_INFERENCE[TopicPart; Path "worker" = "The worker's address."]
     latest_input_inference(asked) -> LatestInputInference = {
         let topic = asked.topic()?;
@@ -102,7 +104,21 @@ queries! {
 async fn newest(asked: &Asked, topic: &Topic) -> Result<(BlockHeight, Submission), ApiError> {
     let text = asked.text("worker")?;
     let worker: Address = text.parse().map_err(|_| ApiError::syntax("worker_address", &text))?;
-    let found = asked.service.inference.newest_of(topic.id, worker.clone()).await?;
+    let inference = &asked.service.inference;
+    let mut found = inference.newest_of(topic.id, worker.clone(), BlockHeight::MAX).await?;
+    let height = inference.chain().height();
+    let is_hidden = |(nonce, submission): &(BlockHeight, Submission)| {
+        is_open(topic.timing, *nonce, height)
+            && asked.holder.address(submission.name.as_deref()) != worker
+    };
+    if let Some((nonce, _)) = found.as_ref().filter(|newest| is_hidden(newest)) {
+        // Windows do not overlap, so the one before is closed.
+        let before = nonce.checked_sub(1);
+        found = match before {
+            Some(before) => inference.newest_of(topic.id, worker.clone(), before).await?,
+            None => None,
+        };
+    }
     found.filter(|(_, submission)| !submission.inference.is_empty()).ok_or_else(|| {
         ApiError::not_found(format!("no inference of {worker} for topic {}", topic.id))
     })

@@ -250,3 +250,28 @@ async fn a_topic_takes_the_workers_on_its_whitelist_alone_once_that_is_enabled()
     let response = fixture.router.clone().oneshot(request.body(Body::empty()).unwrap()).await;
     assert_eq!(response.unwrap().status(), StatusCode::FORBIDDEN);
 }
+
+#[tokio::test]
+async fn newest_inference_of_an_open_window_is_shown_to_its_key_alone() {
+    let fixture = Fixture::new().await;
+    let (_, stranger) = fixture.accounts.create_key("stranger").await.unwrap();
+    let first = fixture.open().await;
+    let (_, accepted) = fixture.submit(&fixture.key, Some("mine"), "4.1").await;
+    let worker = accepted["worker"].as_str().unwrap();
+    let path = format!("/emissions/v10/topics/1/workers/{worker}/latest_input_inference");
+    let ask = async |key: &ApiKey| {
+        let (_, body) = fixture.send("GET", &path, Some(("x-api-key", key.reveal()))).await;
+        body["latest_input_inference"]["value"].clone()
+    };
+    assert_eq!((ask(&fixture.key).await, ask(&stranger).await), (json!("4.1"), Value::Null));
+    fixture.close(first).await;
+    assert_eq!(ask(&stranger).await, "4.1");
+    let second = fixture.open().await;
+    fixture.submit(&fixture.key, Some("mine"), "4.2").await;
+    assert_eq!((ask(&fixture.key).await, ask(&stranger).await), (json!("4.2"), json!("4.1")));
+    let old = path.replace("v10", "v9").replace("latest_input_inference", "latest_inference");
+    let (_, body) = fixture.send("GET", &old, Some(("x-api-key", stranger.reveal()))).await;
+    assert_eq!(body["latest_inference"]["value"], "4.1");
+    fixture.close(second).await;
+    assert_eq!(ask(&stranger).await, "4.2");
+}

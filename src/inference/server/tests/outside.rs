@@ -124,3 +124,30 @@ async fn a_stream_tells_the_newest_bundle_and_then_each_new_one() {
     let (status, body) = fixture.get("/api/v1/topics/9/stream").await;
     Fixture::check((status, body), 404, 5, "topic 9 not found");
 }
+
+#[tokio::test]
+async fn stream_resumes_after_the_last_event_id() {
+    let fixture = Fixture::new().await;
+    let values: [&[(&str, &str)]; 2] = [&[("y", "51.20")], &[("y", "55")]];
+    for _ in 0..4 {
+        fixture.epoch(1, values, 50.0).await;
+    }
+    let follow = async |last: &str| {
+        let request = Request::get("/api/v1/topics/1/stream")
+            .header("x-api-key", fixture.key.reveal())
+            .header("Last-Event-ID", last);
+        let response = fixture.router.clone().oneshot(request.body(Body::empty()).unwrap()).await;
+        response.unwrap().into_body().into_data_stream()
+    };
+    let mut away = follow("1").await;
+    for id in ["id: 13", "id: 25", "id: 37"] {
+        assert_eq!(event(&mut away).await[1], id);
+    }
+    let mut current = follow("37").await;
+    for unknown in ["38", "some", ""] {
+        assert_eq!(event(&mut follow(unknown).await).await[1], "id: 37", "{unknown}");
+    }
+    fixture.epoch(1, values, 50.0).await;
+    assert_eq!(event(&mut away).await[1], "id: 49");
+    assert_eq!(event(&mut current).await[1], "id: 49");
+}
