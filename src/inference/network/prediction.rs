@@ -12,13 +12,15 @@ use model::topic::SINGLE_LABEL;
 #[non_exhaustive]
 pub enum PredictionError {
     /// Nothing was printed.
-    #[error("find a line in the output")]
+    #[error("the output is empty")]
     Nothing,
     /// The last line is no JSON.
-    #[error("read the output's last line as JSON")]
+    #[error("the last line of the output is not JSON")]
     Json(#[source] serde_json::Error),
     /// The JSON is something else.
-    #[error("find `value` or `values` in the output")]
+    #[error(
+        "the last line of the output is not of the form {{\"value\":42.5}} or {{\"values\":{{…}}}}"
+    )]
     Shape,
 }
 

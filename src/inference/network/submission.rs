@@ -180,7 +180,8 @@ fn labeled(
 ) -> Result<Vec<LabeledValue>, PayloadError> {
     let n_max = topic.labeling.per_submission_max;
     if u32::try_from(values.len()).unwrap_or(u32::MAX) > n_max {
-        return Err(PayloadError(format!("take more than {n_max} labels")));
+        let text = format!("take {} values: the topic takes {n_max} at most", values.len());
+        return Err(PayloadError(text));
     }
     let mut came = Vec::new();
     for (label, text) in values {

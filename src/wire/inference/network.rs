@@ -47,6 +47,7 @@ pub struct PredictorModelSettings {
 #[expect(clippy::struct_excessive_bools, reason = "the chain's message has them")]
 pub struct TopicSettings {
     /// What it predicts, for people.
+    #[schema(required = true)]
     pub metadata: String,
     /// `regression` or `classification`, or the chain's names of them.
     pub topic_type: Option<String>,
@@ -107,13 +108,16 @@ pub struct TopicSettings {
     /// not say.
     pub ground_truth_lag: Option<u64>,
     /// The name of the dataset that truth comes from.
+    #[schema(required = true)]
     pub dataset: String,
     /// Its number. Without it the dataset is found by its name once, and its number kept.
     pub dataset_id: Option<i64>,
     /// The column of the dataset that is predicted.
+    #[schema(required = true)]
     pub column: String,
     /// How far ahead the column is predicted, in seconds of the dataset's time: longer than the
     /// submission window lasts.
+    #[schema(required = true)]
     pub horizon_seconds: u64,
     /// For `up`, `down` and `flat`: the relative move that is still flat.
     pub direction_threshold: Option<Decimal>,

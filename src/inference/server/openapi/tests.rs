@@ -12,6 +12,13 @@ fn every_operation_is_described() {
 }
 
 #[test]
+fn needed_settings_of_a_topic_are_required() {
+    let document = document(LIMITS, WorkerQuota::USUAL);
+    let required = &document["components"]["schemas"]["TopicSettings"]["required"];
+    assert_eq!(*required, json!(["metadata", "dataset", "column", "horizon_seconds"]));
+}
+
+#[test]
 fn limits_are_told_as_they_are() {
     let document = document(LIMITS, WorkerQuota::USUAL);
     let text = document["info"]["description"].as_str().unwrap();
