@@ -1,8 +1,9 @@
-//! `triptych inference leaderboard`: a topic's actors by their mean loss, and the network's values
-//! beside a baseline.
+//! `triptych inference leaderboard`: ranks a topic's actors by their mean loss, and shows the network's
+//! values next to a baseline.
 
 use anyhow::Context as _;
 use clap::Args;
+use model::count::counted;
 use wire::inference::leaderboard::{EpochLosses, Leaderboard, RankedActor};
 
 use super::TopicFlags;
@@ -11,7 +12,7 @@ use crate::cli::output::{print, print_body, table};
 /// The flags of `inference leaderboard`.
 #[derive(Debug, Args)]
 pub(crate) struct LeaderboardCommand {
-    /// The newest epochs to take means of, from 1 to 500
+    /// The newest epochs that count, from 1 to 500
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
     epochs: u32,
     /// Print JSON instead of text
@@ -40,18 +41,33 @@ fn text(board: &Leaderboard) -> String {
     if board.epochs.is_empty() {
         return "no epoch was learned from yet: the first truth is to come".to_owned();
     }
-    let actor = |(idx, actor): (usize, &RankedActor)| {
-        vec![
-            (idx + 1).to_string(),
-            actor.name.clone().unwrap_or_else(|| actor.worker.clone()),
-            actor.role.clone(),
-            actor.n_epochs.to_string(),
-            format!("{:.6}", actor.mean_loss),
-        ]
-    };
-    let rows: Vec<_> = board.actors.iter().enumerate().map(actor).collect();
-    let header = ["rank", "actor", "role", "epochs", "mean loss"];
-    format!("{}\n{}", sums(&board.epochs), table(&header, &rows, &[0, 3, 4]))
+    let rows: Vec<_> = board.actors.iter().map(|actor| row(actor, board.min_epochs)).collect();
+    let header = ["rank", "actor", "role", "epochs", "mean loss", "plain"];
+    format!("{}\n{}\n{}", sums(&board.epochs), basis(board), table(&header, &rows, &[0, 3, 4, 5]))
+}
+
+fn row(actor: &RankedActor, min_epochs: u64) -> Vec<String> {
+    let unranked = || format!("unranked, {} of {min_epochs} epochs", actor.n_counted_epochs);
+    let rank = actor.rank.map(|rank| rank.to_string());
+    vec![
+        rank.clone().unwrap_or_default(),
+        actor.name.clone().unwrap_or_else(|| actor.worker.clone()),
+        actor.role.clone(),
+        actor.n_epochs.to_string(),
+        rank.map_or_else(unranked, |_| format!("{:.6}", actor.mean_loss)),
+        format!("{:.6}", actor.mean_plain_loss),
+    ]
+}
+
+/// Says what the ranks are based on.
+fn basis(board: &Leaderboard) -> String {
+    let Leaderboard { min_epochs, n_common_epochs, is_logarithmic, .. } = board;
+    let kind = if *is_logarithmic { "base-10 logarithms of losses" } else { "losses" };
+    if *n_common_epochs == 0 {
+        return format!("an actor is ranked from {} on", counted(*min_epochs, "epoch"));
+    }
+    let common = counted(*n_common_epochs, "epoch");
+    format!("ranked by {kind} over {common} that all ranked actors have in common")
 }
 
 /// The mean losses of the values, over the epochs that all of them have.
@@ -62,10 +78,55 @@ fn sums(epochs: &[EpochLosses]) -> String {
         known.iter().map(|epoch| of(epoch)).sum::<f64>() / known.len().max(1) as f64
     };
     format!(
-        "mean loss of {} epochs: combined {:.6}, naive {:.6}, uninformed {:.6}",
+        "plain mean loss over {} of {}: combined {:.6}, naive {:.6}, uninformed {:.6}",
         known.len(),
+        counted(epochs.len(), "epoch"),
         mean(&|epoch| epoch.combined),
         mean(&|epoch| epoch.naive),
         mean(&|epoch| epoch.uninformed.unwrap_or_default())
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn epoch(nonce: u64, uninformed: Option<f64>) -> EpochLosses {
+        EpochLosses { nonce, opened_at: String::new(), combined: 1.0, naive: 2.0, uninformed }
+    }
+
+    fn actor(name: Option<&str>, rank: Option<u64>, n_counted_epochs: u64) -> RankedActor {
+        RankedActor {
+            worker: "allo1abc".to_owned(),
+            role: "inferer".to_owned(),
+            name: name.map(str::to_owned),
+            rank,
+            n_epochs: 30,
+            n_counted_epochs,
+            mean_loss: -0.5,
+            mean_plain_loss: 0.25,
+        }
+    }
+
+    #[test]
+    fn actors_without_a_rank_say_how_many_epochs_they_lack() {
+        let board = Leaderboard {
+            topic_id: 1,
+            epochs: vec![epoch(1, None), epoch(13, Some(3.0))],
+            min_epochs: 10,
+            n_common_epochs: 28,
+            is_logarithmic: true,
+            actors: vec![actor(Some("mine"), Some(1), 28), actor(None, None, 2)],
+        };
+        let text = text(&board);
+        let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+        let want = [
+            "plain mean loss over 1 of 2 epochs: combined 1.000000, naive 2.000000, uninformed 3.000000",
+            "ranked by base-10 logarithms of losses over 28 epochs that all ranked actors have in common",
+            "rank  actor     role     epochs                 mean loss     plain",
+            "   1  mine      inferer      30                 -0.500000  0.250000",
+            "      allo1abc  inferer      30  unranked, 2 of 10 epochs  0.250000",
+        ];
+        assert_eq!(lines, want);
+    }
 }

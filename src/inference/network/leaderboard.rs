@@ -1,11 +1,18 @@
-//! Who did how well: mean losses of actors, and losses of the network's values beside a baseline that
-//! knows nothing. None of them is a logarithm, so that they add up.
+//! Leaderboard: actors ranked by their mean loss, and losses of the network's values next to those of
+//! a baseline that knows nothing.
+//!
+//! Actors are compared over the epochs that all ranked ones have in common, since epochs differ in
+//! difficulty, and by the loss that the network learns from. An actor with too few epochs is not
+//! ranked: a single lucky submission would be first.
 
-use std::collections::BTreeMap;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use model::topic::{Address, BlockHeight, TopicId};
 use wire::inference::{
-    HistoryEpoch, LabeledValue,
+    Bundle, HistoryEpoch, LabeledValue,
     leaderboard::{EpochLosses, Leaderboard, RankedActor},
 };
 
@@ -14,6 +21,7 @@ use crate::{
     math::{
         loss::LossRule,
         regret::{Losses, Role},
+        statistics::count,
     },
     network::{
         submission::numbers,
@@ -27,6 +35,10 @@ pub const EPOCHS_DEFAULT: u32 = 100;
 /// The most epochs that means are of.
 pub const EPOCHS_MAX: u32 = 500;
 
+/// Epochs that an actor needs to be ranked, among twice as many newest ones: fewer are luck, and an
+/// actor that left does not hold the others to the epochs that it had.
+const RANKED_EPOCHS_MIN: u32 = 10;
+
 /// Losses of actors and of pairs of them that are read for one ranking. A topic with a dozen actors
 /// has all epochs that are asked for; one of a thousand inferers and fifty forecasters has five.
 const LOSSES_READ_MAX: usize = 250_000;
@@ -35,8 +47,8 @@ const LOSSES_READ_MAX: usize = 250_000;
 const EPOCHS_MIN: usize = 5;
 
 impl Inference {
-    /// Returns who did how well in the newest `n_epochs` of `topic` that were learned from; in fewer
-    /// of a topic with many actors. Actors have no names.
+    /// Ranks the actors of the newest `n_epochs` of `topic` that were learned from; of fewer on a topic
+    /// with many actors.
     ///
     /// # Errors
     /// [`InferenceError`] if there is no such topic, or the file fails.
@@ -48,7 +60,7 @@ impl Inference {
         let settings = self.find_topic(topic)?;
         let newest = self.losses_until(topic, BlockHeight::MAX, 1).await?;
         let Some((_, losses)) = newest.first() else {
-            return Ok(ranking(&settings, &[], &[]));
+            return Ok(ranking(&settings, &[], &[], n_epochs));
         };
         let n_actors = losses.inferer.len() + losses.forecaster.len();
         let n_losses = n_actors + losses.inferer.len() * losses.forecaster.len();
@@ -60,15 +72,42 @@ impl Inference {
         let lag = u32::try_from(lag).unwrap_or(u32::MAX);
         let limit = n_epochs.saturating_mul(2).saturating_add(lag).min(2 * EPOCHS_MAX);
         let history = self.history(topic, 0..=BlockHeight::MAX, limit).await?;
-        Ok(ranking(&settings, &history, &losses))
+        let mut board = ranking(&settings, &history, &losses, n_epochs);
+        self.add_names(topic, &mut board.actors).await?;
+        Ok(board)
+    }
+
+    /// Adds to each actor the name of its newest submission: it keeps its name when it misses an epoch.
+    async fn add_names(
+        &self,
+        topic: TopicId,
+        actors: &mut [RankedActor],
+    ) -> Result<(), InferenceError> {
+        let newest = self.latest(topic).await?;
+        let nonce = newest.bundle.nonce;
+        let names = self.read(topic, move |store| store.names(topic, nonce)).await?;
+        let Bundle { inferer_values, forecaster_values, .. } = &newest.bundle.bundle;
+        let present: BTreeSet<&Address> =
+            inferer_values.iter().chain(forecaster_values).map(|value| &value.worker).collect();
+        for actor in actors {
+            let Ok(worker) = actor.worker.parse() else { continue };
+            actor.name = names.get(&worker).cloned();
+            if !present.contains(&worker) {
+                let newest = self.newest_of(topic, worker, BlockHeight::MAX).await?;
+                actor.name = newest.and_then(|(_, submission)| submission.name);
+            }
+        }
+        Ok(())
     }
 }
 
-/// The ranking of the epochs of `losses`, whose truths are in `history`, oldest first.
+/// Ranks the actors of `losses`, newest first: those of the newest `n_epochs`. Their truths are in
+/// `history`, oldest first.
 fn ranking(
     topic: &Topic,
     history: &[HistoryEpoch],
     losses: &[(BlockHeight, Losses)],
+    n_epochs: u32,
 ) -> Leaderboard {
     let rule = topic.judging.loss;
     let by_nonce: BTreeMap<BlockHeight, &Losses> =
@@ -88,30 +127,100 @@ fn ranking(
             });
         }
     }
-    let mut sums: BTreeMap<(Role, &Address), (u64, f64)> = BTreeMap::new();
-    for (_, losses) in losses {
+    let min = usize::try_from(RANKED_EPOCHS_MIN.min(n_epochs)).unwrap_or(usize::MAX);
+    let Standings { ranked, common, unranked } = standings(records(losses), min);
+    let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+    let actor = |record: &Record<'_>, counted: &BTreeSet<usize>| {
+        let losses: Vec<f64> =
+            counted.iter().filter_map(|at| record.losses.get(at)).copied().collect();
+        let mean = |of: &dyn Fn(f64) -> f64| {
+            losses.iter().map(|loss| of(*loss)).sum::<f64>() / count(losses.len().max(1))
+        };
+        RankedActor {
+            worker: record.worker.to_string(),
+            role: record.role.name().to_owned(),
+            name: None,
+            rank: None,
+            n_epochs: number(record.losses.len()),
+            n_counted_epochs: number(losses.len()),
+            mean_loss: mean(&|loss| loss),
+            mean_plain_loss: mean(&|loss| rule.plain(loss)),
+        }
+    };
+    let mut actors: Vec<RankedActor> = ranked.iter().map(|record| actor(record, &common)).collect();
+    actors.sort_by(|a, b| a.mean_loss.total_cmp(&b.mean_loss));
+    for (rank, ranked) in (1..).zip(&mut actors) {
+        ranked.rank = Some(rank);
+    }
+    actors.extend(unranked.iter().map(|(record, n_counted)| RankedActor {
+        n_counted_epochs: number(*n_counted),
+        ..actor(record, &record.losses.keys().copied().collect())
+    }));
+    Leaderboard {
+        topic_id: topic.id.get(),
+        epochs,
+        min_epochs: number(min),
+        n_common_epochs: number(common.len()),
+        is_logarithmic: !rule.allow_negative,
+        actors,
+    }
+}
+
+/// Losses of one actor by epoch: 0 is the newest.
+struct Record<'a> {
+    role: Role,
+    worker: &'a Address,
+    losses: BTreeMap<usize, f64>,
+}
+
+/// The actors of `losses`, the most experienced first.
+fn records(losses: &[(BlockHeight, Losses)]) -> Vec<Record<'_>> {
+    let mut records: BTreeMap<(Role, &Address), BTreeMap<usize, f64>> = BTreeMap::new();
+    for (at, (_, losses)) in losses.iter().enumerate() {
         for role in Role::ALL {
             for (worker, loss) in losses.by_actor(role) {
-                let (n_epochs, sum) = sums.entry((role, worker)).or_default();
-                *n_epochs += 1;
-                *sum += rule.plain(*loss);
+                records.entry((role, worker)).or_default().insert(at, *loss);
             }
         }
     }
-    let actor = |((role, worker), (n_epochs, sum)): ((Role, &Address), (u64, f64))| {
-        #[expect(clippy::cast_precision_loss, reason = "epochs are far fewer than 2^52")]
-        let mean_loss = sum / n_epochs as f64;
-        RankedActor {
-            worker: worker.to_string(),
-            role: role.name().to_owned(),
-            name: None,
-            n_epochs,
-            mean_loss,
+    let record = |((role, worker), losses)| Record { role, worker, losses };
+    let mut records: Vec<Record<'_>> = records.into_iter().map(record).collect();
+    records.sort_by_key(|record| Reverse(record.losses.len()));
+    records
+}
+
+/// Actors that can be compared, and those that cannot.
+struct Standings<'a> {
+    ranked: Vec<Record<'a>>,
+    /// The epochs that all ranked actors have.
+    common: BTreeSet<usize>,
+    /// The others, each with its epochs that count toward being ranked: the most first.
+    unranked: Vec<(Record<'a>, usize)>,
+}
+
+/// Divides `records`, the most experienced first. Each actor that is ranked has `min` of the newest
+/// `2 * min` epochs, and leaves at least `min` epochs that all ranked ones have.
+fn standings(records: Vec<Record<'_>>, min: usize) -> Standings<'_> {
+    let mut ranked = Vec::new();
+    let mut common: Option<BTreeSet<usize>> = None;
+    let mut unranked = Vec::new();
+    for record in records {
+        let n_recent = record.losses.range(..min.saturating_mul(2)).count();
+        let own = record.losses.keys().copied();
+        let shared: BTreeSet<usize> = match &common {
+            Some(common) => own.filter(|at| common.contains(at)).collect(),
+            None => own.collect(),
+        };
+        if n_recent >= min && shared.len() >= min {
+            ranked.push(record);
+            common = Some(shared);
+        } else {
+            let n_counted = if n_recent < min { n_recent } else { shared.len() };
+            unranked.push((record, n_counted));
         }
-    };
-    let mut actors: Vec<RankedActor> = sums.into_iter().map(actor).collect();
-    actors.sort_by(|a, b| a.mean_loss.total_cmp(&b.mean_loss));
-    Leaderboard { topic_id: topic.id.get(), epochs, actors }
+    }
+    unranked.sort_by_key(|(_, n_counted)| Reverse(*n_counted));
+    Standings { ranked, common: common.unwrap_or_default(), unranked }
 }
 
 /// The values that came true so far.
@@ -134,7 +243,7 @@ impl Truths {
         let truth = numbers(truth);
         let said = match topic.truth {
             Truth::Direction { .. } => {
-                vec![1.0 / crate::math::statistics::count(truth.len()); truth.len()]
+                vec![1.0 / count(truth.len()); truth.len()]
             }
             Truth::Value if self.n_epochs == 0 => return None,
             Truth::Value => vec![self.sum / f64::from(self.n_epochs)],

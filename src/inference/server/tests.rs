@@ -333,26 +333,108 @@ async fn the_leaderboard_has_learned_and_plain_losses_and_knows_the_baseline() {
     let of = |worker: &str| actors.iter().find(|actor| actor["worker"] == worker).unwrap();
     let near = |value: &Value, want: f64| (value.as_f64().unwrap() - want).abs() < 1e-9;
     // Squared errors of 1, 0 (which counts as 0.01) and 1; and of 5, 4 and 3.
-    assert!(near(&of("allo1a")["mean_loss"], 2.01 / 3.0), "{body}");
-    assert!(near(&of("allo1b")["mean_loss"], 50.0 / 3.0), "{body}");
-    assert_eq!((&of("allo1a")["name"], &of("allo1a")["n_epochs"]), (&json!("peer"), &json!(3)));
+    assert!(near(&of("allo1a")["mean_plain_loss"], 2.01 / 3.0), "{body}");
+    assert!(near(&of("allo1a")["mean_loss"], -2.0 / 3.0), "{body}");
+    assert!(near(&of("allo1b")["mean_plain_loss"], 50.0 / 3.0), "{body}");
+    assert_eq!((&of("allo1a")["name"], &of("allo1a")["n_epochs"]), (&json!("peer"), &json!(13)));
+    assert!(actors.iter().zip(1..).all(|(actor, rank)| actor["rank"] == rank), "{body}");
     let losses: Vec<f64> = actors.iter().map(|a| a["mean_loss"].as_f64().unwrap()).collect();
     assert!(losses.is_sorted() && actors.iter().any(|a| a["role"] == "forecaster"), "{body}");
     let epochs = body["epochs"].as_array().unwrap();
-    let uninformed: Vec<&Value> = epochs.iter().map(|epoch| &epoch["uninformed"]).collect();
+    let uninformed: Vec<&Value> = epochs.iter().take(3).map(|epoch| &epoch["uninformed"]).collect();
     assert_eq!(uninformed, [&json!(null), &json!(1.0), &json!(2.25)]);
+    assert_eq!(body["n_common_epochs"], 12, "forecasters have no past to learn from in the first");
     // The first bundle is the mean of both.
     assert!(near(&epochs[0]["combined"], 9.0) && near(&epochs[0]["naive"], 9.0), "{body}");
 
     let (_, body) = fixture.get("/api/v1/topics/1/leaderboard?epochs=1").await;
-    assert_eq!(body["epochs"].as_array().unwrap().len(), 1);
-    assert!(near(&body["epochs"][0]["uninformed"], 2.25), "{body}");
+    assert_eq!((&body["min_epochs"], body["epochs"].as_array().unwrap().len()), (&json!(1), 1));
     for unfit in ["0", "501", "some"] {
         let (status, _) =
             fixture.get(&format!("/api/v1/topics/1/leaderboard?epochs={unfit}")).await;
         assert_eq!(status, 400, "{unfit}");
     }
     assert_eq!(fixture.get("/api/v1/topics/9/leaderboard").await.0, 404);
+}
+
+impl Fixture {
+    /// Runs an epoch of topic 1 whose truth is 50 with workers of these names, each of which is off by
+    /// so much.
+    async fn epoch_of(&self, errors: &[(&str, f64)]) {
+        let (topic, nonce) = ("1".parse().unwrap(), self.inference.chain().height());
+        assert!(self.inference.open_epoch(topic, nonce).await.unwrap());
+        let input = Input { at: self.clock.now(), value: 50.0 };
+        self.inference.put_input(topic, nonce, input).await.unwrap();
+        for (name, error) in errors {
+            let values = vec![("y".to_owned(), (50.0 + error).to_string())];
+            let worker = format!("allo1{name}").parse().unwrap();
+            let sender = Sender { topic, nonce, worker, name: Some((*name).to_owned()) };
+            self.inference.submit(sender, Payload { values, ..Payload::default() }).await.unwrap();
+        }
+        assert!(self.inference.close(topic, nonce).await.unwrap());
+        assert!(self.inference.learn(topic, nonce, Some(50.0)).await.unwrap());
+        self.clock.advance(Duration::from_secs(12));
+    }
+
+    /// The inferers of the leaderboard: name, rank, and epochs that count.
+    async fn standings(&self) -> Vec<(String, Option<u64>, u64)> {
+        let (status, body) = self.get("/api/v1/topics/1/leaderboard").await;
+        assert_eq!(status, 200, "{body}");
+        let actors = body["actors"].as_array().unwrap().iter();
+        let inferers = actors.filter(|actor| actor["role"] == "inferer");
+        let standing = |actor: &Value| {
+            let name = actor["name"].as_str().unwrap().to_owned();
+            (name, actor["rank"].as_u64(), actor["n_counted_epochs"].as_u64().unwrap())
+        };
+        inferers.map(standing).collect()
+    }
+}
+
+/// The places of inferers among themselves: forecasters have ranks, too.
+#[track_caller]
+fn check_order(standings: &[(String, Option<u64>, u64)], want: &[(&str, bool, u64)]) {
+    let got: Vec<_> =
+        standings.iter().map(|(name, rank, n)| (name.as_str(), rank.is_some(), *n)).collect();
+    assert_eq!(got, want);
+}
+
+#[tokio::test]
+async fn lucky_submission_is_not_ranked_and_names_stay_when_epochs_are_missed() {
+    let fixture = Fixture::new().await;
+    for _ in 0..11 {
+        fixture.epoch_of(&[("good", 1.0), ("bad", 5.0)]).await;
+    }
+    fixture.epoch_of(&[("good", 1.0), ("bad", 5.0), ("lucky", 0.0)]).await;
+    // Forecasters have no past to learn from in the first epoch.
+    let want = [("good", true, 11), ("bad", true, 11), ("lucky", false, 1)];
+    check_order(&fixture.standings().await, &want);
+    fixture.epoch_of(&[("good", 1.0)]).await;
+    check_order(&fixture.standings().await, &want);
+    // An actor that left is not ranked any more, and does not keep the others to its epochs.
+    for _ in 0..12 {
+        fixture.epoch_of(&[("good", 1.0), ("late", 2.0)]).await;
+    }
+    let left = [("good", true, 12), ("late", true, 12), ("bad", false, 7), ("lucky", false, 1)];
+    check_order(&fixture.standings().await, &left);
+}
+
+#[tokio::test]
+async fn actors_are_compared_in_common_epochs_by_the_loss_that_is_learned() {
+    let fixture = Fixture::new().await;
+    // Hard epochs that only one of them has do not count against it.
+    for _ in 0..10 {
+        fixture.epoch_of(&[("always", 10.0), ("steady", 10.0)]).await;
+    }
+    for idx in 0..10 {
+        // Its plain losses have the greater mean, their logarithms have not.
+        let rarely_wrong = if idx == 0 { 5.0 } else { 0.5 };
+        let errors = [("always", 1.0), ("steady", rarely_wrong), ("newcomer", 2.0)];
+        fixture.epoch_of(&errors).await;
+    }
+    let want = [("steady", true, 10), ("always", true, 10), ("newcomer", true, 10)];
+    check_order(&fixture.standings().await, &want);
+    let (_, body) = fixture.get("/api/v1/topics/1/leaderboard").await;
+    assert_eq!(body["n_common_epochs"], 10);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use model::topic::Address;
 use strum::VariantArray;
-use wire::inference::{ActorSummary, Bundle, WorkerValues};
+use wire::inference::{ActorSummary, Bundle, WorkerValues, leaderboard::RankedActor};
 
 use super::{State, confidence, past};
 use crate::widget::stats;
@@ -38,10 +38,13 @@ pub(crate) struct Actor<'a> {
     pub(crate) without: Option<f64>,
     /// A forecaster's value combined with the inferers', without other forecasters.
     pub(crate) alone: Option<f64>,
-    /// Its place by its mean loss, from 1 on.
-    pub(crate) rank: Option<usize>,
-    /// The mean of its losses over recent epochs, not as a logarithm.
+    /// Its place by its mean loss, from 1.
+    pub(crate) rank: Option<u64>,
+    /// The mean of its losses over the epochs that all ranked actors have, as the network learns from
+    /// them. `None` if it is not ranked.
     pub(crate) mean_loss: Option<f64>,
+    /// Its epochs that count toward being ranked, and those that it needs. `None` if it is ranked.
+    pub(crate) unranked: Option<(u64, u64)>,
 }
 
 /// The detail shown beside each actor's value.
@@ -169,12 +172,13 @@ impl State {
         // Weights of another bundle say nothing of this one.
         let beside = self.confidence.as_ref();
         let beside = beside.filter(|beside| beside.network_inferences.nonce == bundle.nonce);
-        let ranked = self.leaderboard.as_ref().and_then(|board| {
-            let mut ranked = board.actors.iter().enumerate();
-            ranked.find(|(_, actor)| {
+        let listed = self.leaderboard.as_ref().and_then(|board| {
+            let is_same = |actor: &&RankedActor| {
                 actor.worker == worker.as_str() && actor.role == <&str>::from(role)
-            })
+            };
+            Some((board.actors.iter().find(is_same)?, board.min_epochs))
         });
+        let rank = listed.and_then(|(actor, _)| actor.rank);
         Actor {
             worker,
             role,
@@ -188,8 +192,11 @@ impl State {
                 .or(known.and_then(|known| known.weight)),
             without,
             alone: one_in(bundle, worker, role, label),
-            rank: ranked.map(|(idx, _)| idx + 1),
-            mean_loss: ranked.map(|(_, actor)| actor.mean_loss),
+            rank,
+            mean_loss: listed.filter(|_| rank.is_some()).map(|(actor, _)| actor.mean_loss),
+            unranked: listed
+                .filter(|_| rank.is_none())
+                .map(|(actor, min)| (actor.n_counted_epochs, min)),
         }
     }
 }

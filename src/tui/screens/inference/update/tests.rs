@@ -164,19 +164,30 @@ fn actors_are_sorted_by_what_leaving_them_out_changes() {
 #[test]
 fn actors_are_ranked_by_mean_loss_whatever_their_role() {
     let mut state = opened();
-    let ranked = |worker: &str, role: &str, mean_loss| RankedActor {
+    let ranked = |worker: &str, role: &str, rank: Option<u64>, mean_loss| RankedActor {
         worker: worker.to_owned(),
         role: role.to_owned(),
         name: None,
-        n_epochs: 3,
+        rank,
+        n_epochs: 12,
+        n_counted_epochs: if rank.is_some() { 12 } else { 2 },
         mean_loss,
+        mean_plain_loss: mean_loss,
     };
     let actors = vec![
-        ranked("allo1ccc", "inferer", 1.0),
-        ranked("allo1fff", "forecaster", 2.0),
-        ranked("allo1aaa", "inferer", 3.0),
+        ranked("allo1ccc", "inferer", Some(1), 1.0),
+        ranked("allo1fff", "forecaster", Some(2), 2.0),
+        ranked("allo1aaa", "inferer", Some(3), 3.0),
+        ranked("allo1bbb", "inferer", None, 0.25),
     ];
-    let board = |topic_id| Leaderboard { topic_id, epochs: Vec::new(), actors: actors.clone() };
+    let board = |topic_id| Leaderboard {
+        topic_id,
+        epochs: Vec::new(),
+        min_epochs: 10,
+        n_common_epochs: 12,
+        is_logarithmic: true,
+        actors: actors.clone(),
+    };
     state.on(InferenceEvent::Leaderboard { topic: id(2), result: Ok(board(2)) }, at(0));
     assert_eq!(state.leaderboard, None, "another topic's");
     state.on(InferenceEvent::Leaderboard { topic: id(1), result: Ok(board(1)) }, at(0));
@@ -184,7 +195,9 @@ fn actors_are_ranked_by_mean_loss_whatever_their_role() {
     let want =
         [("allo1ccc", Some(1)), ("allo1fff", Some(2)), ("allo1aaa", Some(3)), ("allo1bbb", None)];
     assert_eq!(shown, want.map(|(worker, rank)| (worker.to_owned(), rank)));
-    assert_eq!(state.actors()[2].mean_loss, Some(3.0));
+    let actors = state.actors();
+    assert_eq!(actors[2].mean_loss, Some(3.0));
+    assert_eq!((actors[3].mean_loss, actors[3].unranked), (None, Some((2, 10))), "one lucky epoch");
 }
 
 #[test]

@@ -171,7 +171,13 @@ fn details(actor: &Actor<'_>, detail: Detail, decimals: usize) -> [String; 2] {
     let value = |value| or_none(value, |value| format::short(value, decimals, width));
     let weight = or_none(actor.weight, |weight| format!("{:.1}%", weight * 100.0));
     match detail {
-        Detail::MeanLoss => [or_none(actor.mean_loss, |loss| loss_text(loss, width)), weight],
+        Detail::MeanLoss => {
+            let loss = match actor.unranked {
+                Some((n_counted, min)) => format!("{n_counted} of {min}"),
+                None => or_none(actor.mean_loss, |loss| loss_text(loss, width)),
+            };
+            [loss, weight]
+        }
         Detail::Influence => {
             let signed = |it| format::short_by(it, decimals + 1, width, format::signed);
             [or_none(actor.influence, signed), weight]
@@ -181,6 +187,14 @@ fn details(actor: &Actor<'_>, detail: Detail, decimals: usize) -> [String; 2] {
             let known = |of: fn(&ActorSummary) -> Option<f64>| learned(actor.known.and_then(of));
             [known(|known| known.loss), known(|known| known.score)]
         }
+    }
+}
+
+/// The mean loss of an actor, or how far it is from being ranked.
+fn mean_loss(actor: &Actor<'_>) -> String {
+    match actor.unranked {
+        Some((n_counted, min)) => format!("unranked, {n_counted} of {min} epochs"),
+        None => learned(actor.mean_loss),
     }
 }
 
@@ -205,7 +219,7 @@ fn draw_actor(area: Rect, buf: &mut Buffer, y: u16, scene: Scene<'_>) {
         ("known as", name.unwrap_or_else(|| format::NONE.to_owned())),
         ("role", <&str>::from(actor.role).to_owned()),
         ("value", value),
-        ("mean loss", learned(actor.mean_loss)),
+        ("mean loss", mean_loss(actor)),
     ];
     let regret = known(|known| known.regret);
     let more = [("weight", weight), ("regret", regret), ("score", known(|known| known.score))];

@@ -145,14 +145,24 @@ fn leaderboard(topic_id: u64) -> Leaderboard {
         worker: (*worker).to_owned(),
         role: role.to_owned(),
         name: None,
+        rank: Some(u64::from(idx * 7 % 15) + 1),
         n_epochs: 100,
+        n_counted_epochs: 100,
         mean_loss: 31.25 + f64::from(idx * 7 % 15) * 4.5,
+        mean_plain_loss: 31.25 + f64::from(idx * 7 % 15) * 4.5,
     };
     let inferers = ACTORS.iter().skip(1).map(|actor| (actor, "inferer"));
     let forecasters = FORECASTERS.iter().map(|actor| (actor, "forecaster"));
     let mut actors: Vec<_> = (0..).zip(inferers.chain(forecasters)).map(actor).collect();
     actors.sort_by(|a, b| a.mean_loss.total_cmp(&b.mean_loss));
-    Leaderboard { topic_id, epochs: (0..100).map(epoch).collect(), actors }
+    Leaderboard {
+        topic_id,
+        epochs: (0..100).map(epoch).collect(),
+        min_epochs: 10,
+        n_common_epochs: 100,
+        is_logarithmic: true,
+        actors,
+    }
 }
 
 /// The screen with two topics, the `selected` one with its bundle and its past.
