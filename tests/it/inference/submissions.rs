@@ -33,7 +33,7 @@ async fn what_is_submitted_by_command_is_in_the_bundle() {
     };
     wait::until(EPOCH_WITHIN, submit).await.unwrap();
     let again = home.fails(&["inference", "submit", &id, "43", "--model", "mine"]);
-    assert!(again.contains("submitted for nonce"), "{again}");
+    assert!(again.contains("submitted another payload for nonce"), "{again}");
 
     let http = up.inference();
     let path = format!("/emissions/v10/latest_network_inferences/{id}");
