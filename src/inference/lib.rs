@@ -408,18 +408,6 @@ impl Inference {
         self.with_store(move |shared| Ok(shared.store.put_input(topic, nonce, input)?)).await
     }
 
-    /// Returns what the epoch `nonce` of `topic` was asked with, if it was.
-    ///
-    /// # Errors
-    /// [`InferenceError`] if the file fails.
-    pub async fn input(
-        &self,
-        topic: TopicId,
-        nonce: BlockHeight,
-    ) -> Result<Option<Input>, InferenceError> {
-        self.with_store(move |shared| Ok(shared.store.input(topic, nonce)?)).await
-    }
-
     /// What `topic` keeps of its epochs.
     pub fn retention_of(&self, topic: &Topic) -> Retention {
         self.shared.retention_of(topic)
@@ -549,12 +537,7 @@ impl Shared {
             }
         }
         let topics = TopicList::read(&store)?;
-        for topic in topics.by_id.values() {
-            // Created under another block time, or by an older version.
-            if let Err(error) = topic.check_horizon(blocks.block_time) {
-                warn!(topic.id = %topic.id, "{error}");
-            }
-        }
+        topics.warn_of_horizons(blocks.block_time);
         let topics = RwLock::new(topics);
         let chain = Chain::new(clock, blocks);
         if let Some(at) = shared_at {

@@ -111,8 +111,7 @@ pub fn next_nonce(
 /// The first height at which nothing is taken for `nonce` any more: after its window, of which the
 /// last block counts, or when the next epoch opens.
 pub fn close_height(timing: Timing, nonce: BlockHeight) -> BlockHeight {
-    let window = timing.worker_submission_window.saturating_add(1);
-    nonce.saturating_add(window.min(timing.epoch_length))
+    nonce.saturating_add(timing.open_blocks())
 }
 
 /// Whether the window of `nonce` is open at `height`.

@@ -17,7 +17,7 @@ use crate::{
         submission::Submission,
         topic::Topic,
     },
-    store::Bundles,
+    store::{Bundles, Input},
 };
 
 /// The quantity that a regret is against.
@@ -168,6 +168,18 @@ impl Inference {
             Ok(with_ids.pop().map(|submission| (nonce, submission)))
         })
         .await
+    }
+
+    /// Returns what the epoch `nonce` of `topic` was asked with, if it was.
+    ///
+    /// # Errors
+    /// [`InferenceError`] if the file fails.
+    pub async fn input(
+        &self,
+        topic: TopicId,
+        nonce: BlockHeight,
+    ) -> Result<Option<Input>, InferenceError> {
+        self.with_store(move |shared| Ok(shared.store.input(topic, nonce)?)).await
     }
 
     /// Returns the regret of `actor`, who does `role`, on `topic`, and the nonce it was learned

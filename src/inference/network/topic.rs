@@ -25,10 +25,7 @@ use crate::{
         regret::ByRole,
         synthesis::weights::{Generation, Params},
     },
-    network::{
-        epoch::close_height,
-        retention::{DAY, Retention},
-    },
+    network::retention::{DAY, Retention},
 };
 
 /// What keeps a sum of weights from zero, by the chain's parameters.
@@ -312,7 +309,7 @@ impl Topic {
     /// # Errors
     /// A [`TopicSettingsError`] that names the horizon and the end of the window.
     pub fn check_horizon(&self, block_time: Duration) -> Result<(), TopicSettingsError> {
-        let n_blocks = close_height(self.timing, 0);
+        let n_blocks = self.timing.open_blocks();
         let window = block_time.saturating_mul(u32::try_from(n_blocks).unwrap_or(u32::MAX));
         let horizon = self.source.horizon;
         if self.is_experimental || horizon > window {
@@ -445,6 +442,14 @@ impl Topic {
         };
         let is_true = |label: &L| if label.as_ref() == direction { 1.0 } else { 0.0 };
         labels.iter().map(is_true).collect()
+    }
+}
+
+impl Timing {
+    /// Returns the blocks during which an epoch takes submissions: its window, of which the last block
+    /// counts, but no longer than until the next epoch opens.
+    pub fn open_blocks(&self) -> BlockHeight {
+        self.worker_submission_window.saturating_add(1).min(self.epoch_length)
     }
 }
 

@@ -1,12 +1,13 @@
 //! Topics that change while the network runs: created, replaced, paused, resumed and deleted.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use model::{
     dataset::DatasetId,
     topic::{Address, TopicId},
 };
 use tokio::sync::watch;
+use tracing::warn;
 
 use crate::{
     Inference, InferenceError, News,
@@ -36,6 +37,16 @@ impl TopicList {
         let version = store.version(None)?;
         let topics = store.topics()?.into_iter().map(|topic| (topic.id, Arc::new(topic)));
         Ok(Self { by_id: topics.collect(), newest_deleted: store.newest_deleted()?, version })
+    }
+
+    /// Logs the topics whose horizon ends within their submission window: they were created under
+    /// another block time, or by an older version.
+    pub(crate) fn warn_of_horizons(&self, block_time: Duration) {
+        for topic in self.by_id.values() {
+            if let Err(error) = topic.check_horizon(block_time) {
+                warn!(topic.id = %topic.id, "{error}");
+            }
+        }
     }
 }
 
