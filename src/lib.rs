@@ -20,8 +20,9 @@
 //!    (stdev-oct2024, mad-v0.17) and its query API, without a blockchain; the operator of the service
 //!    is trusted to close epochs.
 //!
-//! The screen shows what any client of the three could see. Without addresses it starts all of them
-//! as processes of this same program, and ends them with itself.
+//! The screen shows what any client of the three could see. Without addresses it attaches to the
+//! local stack that runs. If none runs, it starts all services as processes of this same program, and
+//! ends them with itself.
 //!
 //! # Rooms, in reading order
 //!

@@ -9,7 +9,7 @@ use std::{
     str::FromStr,
 };
 
-use ::tui::widget::symbols::Symbols;
+use ::tui::{time_zone::TimeZone, widget::symbols::Symbols};
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use client::transport::Token;
@@ -95,6 +95,9 @@ pub(crate) struct ScreenOptions {
     /// What charts and marks are drawn with.
     #[serde(default, deserialize_with = "symbols")]
     pub(crate) symbols: Option<Symbols>,
+    /// The zone in which times are shown.
+    #[serde(default, deserialize_with = "time_zone")]
+    pub(crate) time_zone: Option<TimeZone>,
     /// Whether the mouse is taken from the terminal.
     #[serde(rename = "mouse")]
     pub(crate) has_mouse: Option<bool>,
@@ -137,6 +140,10 @@ fn unique(addresses: Vec<String>) -> Vec<String> {
 }
 
 fn symbols<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Symbols>, D::Error> {
+    String::deserialize(from)?.parse().map(Some).map_err(D::Error::custom)
+}
+
+fn time_zone<'de, D: Deserializer<'de>>(from: D) -> Result<Option<TimeZone>, D::Error> {
     String::deserialize(from)?.parse().map(Some).map_err(D::Error::custom)
 }
 
@@ -361,6 +368,10 @@ mod tests {
             &["config.toml:3: unknown field `hed`", "`head`"],
         );
         check_fault("[screen]\nmouse = 3", &["config.toml:2: ", "boolean"]);
+        check_fault(
+            "[screen]\ntime_zone = \"Mars\"",
+            &["config.toml:2: unknown time zone `Mars`", "local"],
+        );
         check_fault(
             "[profiles.a]\nhead = \"nowhere\"",
             &["config.toml:2: `nowhere` is no address"],

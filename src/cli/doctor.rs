@@ -18,6 +18,7 @@ use clap::Args;
 use db::postgres::DatabaseUrl;
 use model::count::counted;
 use serde_json::json;
+use stack::running::running_folder;
 use task::causes::chain;
 use tsdb::store::objects::ColdUrl;
 
@@ -128,7 +129,11 @@ impl Finding {
 pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
     let DoctorCommand { data_dir, listen, node_config, store, standby, cold, json, .. } = command;
     let mut findings = services::check(command.addresses, command.key).await;
+    let stack_folder = running_folder().filter(|_| data_dir.is_none());
     findings.extend(state::check(data_dir).await);
+    if stack_folder.is_some() {
+        findings.extend(state::check(stack_folder).await);
+    }
     for address in &listen {
         findings.push(state::check_address(address).await);
     }

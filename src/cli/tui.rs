@@ -21,6 +21,7 @@ use ::tui::{
         custom::CustomTheme,
         depth::{Depth, Hints},
     },
+    time_zone::TimeZone,
     widget::symbols::Symbols,
 };
 use anyhow::{Context as _, bail};
@@ -57,6 +58,9 @@ pub(crate) struct TuiCommand {
     /// terminal's font allows; see --glyphs
     #[arg(long, env = "TRIPTYCH_SYMBOLS", value_name = "NAME")]
     symbols: Option<Symbols>,
+    /// The zone in which times are shown: UTC (the default), local, or a name such as Europe/Berlin
+    #[arg(long, env = "TRIPTYCH_TIME_ZONE", value_name = "NAME")]
+    time_zone: Option<TimeZone>,
     #[command(flatten)]
     print: PrintFlags,
     /// Ask the terminal nothing: for those that print the question
@@ -161,6 +165,8 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
     let listed = profiles::listed(&profiles);
     // With the key in the environment nothing else is looked at, and the services are asked at
     // once; else the keyring may take a while, which the first frame does not wait for.
+    let given = chosen.as_ref().filter(|chosen| chosen.name.is_none());
+    let given = given.map(|chosen| profiles::addresses(chosen.profile.clone()));
     let (start, current) = match chosen {
         None => (None, None),
         Some(ChosenProfile { name, profile }) => {
@@ -190,6 +196,7 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
         profiles: Profiles {
             list: listed,
             current,
+            given,
             has_local: true,
             key_place,
             ..Profiles::default()
@@ -212,6 +219,7 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
                 .or_else(|| last.as_deref().and_then(session::has_mouse))
                 .unwrap_or(true),
         is_far: env::var_os("SSH_TTY").is_some_and(|terminal| !terminal.is_empty()),
+        time_zone: command.time_zone.or(taste.options.time_zone).unwrap_or(TimeZone::UTC),
         clock: Clock::system(),
         reports: log_folder,
         #[cfg(debug_assertions)]

@@ -34,7 +34,9 @@ pub struct Addresses {
 /// A head, workers and services that live as long as the screen.
 #[async_trait]
 pub trait LocalStack: Send + Sync {
-    /// Starts everything, and returns once [`LocalEvent::Ready`] was sent.
+    /// Attaches to the stack that another process of this user runs, and returns once
+    /// [`LocalEvent::Attached`] was sent. If none runs, starts everything, and returns once
+    /// [`LocalEvent::Ready`] was sent.
     ///
     /// Sends what happens to `events`, also after it returned, until [`Self::stop`]. The queue is
     /// bounded: where it is full, lines of logs may be dropped, and nothing else. The call may be
@@ -155,6 +157,8 @@ pub enum LocalEvent {
         /// What, for people: `head`, `worker 2 of 3 (gpu)`, `datasets`.
         what: String,
     },
+    /// Another process runs a stack at these addresses, and nothing was started.
+    Attached(Addresses),
     /// Everything runs and answers.
     Ready(LocalReady),
     /// A node was started, or started again.

@@ -11,8 +11,6 @@ use anyhow::Context as _;
 use model::node::{PeerId, Role};
 use task::file::{FileMode, write_atomic};
 
-use crate::data_dir::DataDir;
-
 /// The files of ids, in the stack's folder.
 #[derive(Debug)]
 pub(crate) struct Members {
@@ -20,9 +18,9 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// The members of the stack in `data_dir`.
-    pub(crate) fn new(data_dir: &DataDir) -> Self {
-        Self { folder: data_dir.folder().to_owned() }
+    /// Creates the members of the stack in `folder`.
+    pub(crate) fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
     }
 
     /// Makes `peer` a member. Both files are there from here on.

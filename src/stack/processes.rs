@@ -6,6 +6,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::{Context as _, bail};
@@ -21,11 +22,12 @@ use crate::{
     data_dir::{StackClaim, numbered},
     detached_nodes::{self, DetachedNode},
     local::{
-        Fields, Level, LocalError, LocalEvent, LocalLog, LocalNode, LocalStack, NodeWish, Packed,
-        Usage,
+        Addresses, Fields, Level, LocalError, LocalEvent, LocalLog, LocalNode, LocalStack,
+        NodeWish, Packed, Usage,
     },
     members::Members,
     process::{Command, LeftRunning, Line, Running},
+    running,
     start::{
         self, KEY_FILE, Ports, Progress, ServiceFiles, StackOptions, is_local, node_arguments,
     },
@@ -35,6 +37,10 @@ use crate::{
 
 /// Log lines that may wait for the screen; further ones are dropped.
 const LINES_CAPACITY: usize = 1024;
+
+/// The longest wait for a stack that another process is starting, after which a second one is
+/// started. A start that takes longer fails.
+const ATTACH_WITHIN: Duration = Duration::from_mins(1);
 
 /// Prefix of the names of nodes that were left running.
 const KEPT_PREFIX: &str = "kept-";
@@ -59,6 +65,8 @@ pub struct Processes {
     group: Group,
     /// Held while a process runs.
     claimed: Arc<Mutex<Option<StackClaim>>>,
+    /// The folder of the stack of another process to which this one attached.
+    attached: Arc<Mutex<Option<PathBuf>>>,
     running: Arc<Mutex<Vec<Process>>>,
     /// The folder of each added node, by its name.
     folders: Arc<Mutex<BTreeMap<String, PathBuf>>>,
@@ -80,6 +88,7 @@ impl Processes {
             files,
             group: Group::default(),
             claimed: Arc::default(),
+            attached: Arc::default(),
             running: Arc::default(),
             folders: Arc::default(),
             meter: Arc::default(),
@@ -88,6 +97,14 @@ impl Processes {
 
     async fn try_start(&self, events: &mpsc::Sender<LocalEvent>) -> anyhow::Result<()> {
         let ProcessesOptions { data_dir, head_token } = self.options.clone();
+        if let Some(stack) = running::wait_for_running(data_dir.as_deref(), ATTACH_WITHIN).await {
+            let addresses = Addresses { head_token, ..stack.addresses };
+            *self.attached.lock() = Some(stack.folder);
+            // Where the screen is gone nobody waits for this.
+            drop(events.send(LocalEvent::Attached(addresses)).await);
+            return Ok(());
+        }
+        self.attached.lock().take();
         let options = StackOptions {
             claim: StackClaim::acquire(data_dir)?,
             ports: Ports::default(),
@@ -185,10 +202,14 @@ impl Processes {
         Ok(folder)
     }
 
-    /// The members of the stack whose folder is claimed.
+    /// The members of the stack to which this process attached, else of the stack whose folder is
+    /// claimed.
     fn members(&self) -> anyhow::Result<Members> {
+        if let Some(folder) = &*self.attached.lock() {
+            return Ok(Members::new(folder));
+        }
         let claimed = self.claimed.lock();
-        Ok(Members::new(&claimed.as_ref().context("claim a folder")?.data_dir))
+        Ok(Members::new(claimed.as_ref().context("claim a folder")?.data_dir.folder()))
     }
 
     /// The first name of its kind that no process has.

@@ -1,15 +1,20 @@
 //! Where the local stack of a user answers, and its key, for the user's other commands: a file in the
-//! folder of the stack, valid as long as a process has locked the folder.
+//! folder of the stack, valid as long as a process has locked the folder. While a stack starts, the
+//! file says so, and other processes can wait for it.
 
 use std::{
     env, fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::Context as _;
 use model::key::ApiKey;
 use serde_json::{Value, json};
-use task::file::{FileMode, write_atomic};
+use task::{
+    file::{FileMode, write_atomic},
+    wait,
+};
 
 use crate::{
     data_dir::{is_locked, stack_folders},
@@ -26,13 +31,61 @@ const FOLDER_VARIABLE: &str = "TRIPTYCH_DATA_DIR";
 /// runs; `None` if none does. Its addresses come with a key, and without a token.
 #[must_use]
 pub fn find_running() -> Option<Addresses> {
+    folders().iter().find_map(|folder| read(folder))
+}
+
+/// Returns the folder of the stack that [`find_running`] finds.
+#[must_use]
+pub fn running_folder() -> Option<PathBuf> {
+    folders().into_iter().find(|folder| read(folder).is_some())
+}
+
+/// The folder that the environment names, else those of this user.
+fn folders() -> Vec<PathBuf> {
     let folder = env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
-    stack_folders(folder.map(PathBuf::from).as_deref()).iter().find_map(|folder| read(folder))
+    stack_folders(folder.map(PathBuf::from).as_deref())
+}
+
+/// A local stack that another process runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RunningStack {
+    /// The folder of its state.
+    pub(crate) folder: PathBuf,
+    /// As [`find_running`] returns them.
+    pub(crate) addresses: Addresses,
+}
+
+/// Finds the first stack that another process runs: in `data_dir`, else in the folders of this user.
+/// Waits up to `within` for one that is starting. Returns `None` if none runs.
+pub(crate) async fn wait_for_running(
+    data_dir: Option<&Path>,
+    within: Duration,
+) -> Option<RunningStack> {
+    let folders = stack_folders(data_dir);
+    let found = wait::until(within, || async {
+        let running = folders.iter().find_map(|folder| {
+            Some(RunningStack { folder: folder.clone(), addresses: read(folder)? })
+        });
+        match running {
+            None if folders.iter().any(|folder| is_starting(folder)) => Err("a stack is starting"),
+            running => Ok(running),
+        }
+    });
+    found.await.ok().flatten()
+}
+
+fn read_record(folder: &Path) -> Option<Value> {
+    let text = fs::read_to_string(folder.join(FILE_NAME)).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+fn is_starting(folder: &Path) -> bool {
+    let record = read_record(folder);
+    record.is_some_and(|record| record["is_starting"] == true) && is_locked(folder)
 }
 
 fn read(folder: &Path) -> Option<Addresses> {
-    let text = fs::read_to_string(folder.join(FILE_NAME)).ok()?;
-    let record: Value = serde_json::from_str(&text).ok()?;
+    let record = read_record(folder)?;
     let member = |name: &str| record[name].as_str().map(str::to_owned);
     let addresses = Addresses {
         heads: member("head").into_iter().collect(),
@@ -53,12 +106,24 @@ pub(crate) fn write(folder: &Path, addresses: &Addresses) -> anyhow::Result<()> 
     let Addresses { heads, datasets, inference, api_key, .. } = addresses;
     let api_key = api_key.as_ref().map(ApiKey::reveal);
     let record = json!({"head": heads.first(), "datasets": datasets, "inference": inference, "api_key": api_key});
+    write_record(folder, &record)
+}
+
+/// Records that a stack starts in `folder`, in place of an earlier stack.
+///
+/// # Errors
+/// If the file cannot be written.
+pub(crate) fn write_starting(folder: &Path) -> anyhow::Result<()> {
+    write_record(folder, &json!({"is_starting": true}))
+}
+
+fn write_record(folder: &Path, record: &Value) -> anyhow::Result<()> {
     let path = folder.join(FILE_NAME);
     let written = write_atomic(&path, format!("{record}\n").as_bytes(), FileMode::Private);
     written.with_context(|| format!("write {}", path.display()))
 }
 
-/// Removes the record of an earlier stack in `folder`.
+/// Removes the record of the stack in `folder`.
 pub(crate) fn remove(folder: &Path) {
     // Most often there is none.
     drop(fs::remove_file(folder.join(FILE_NAME)));
@@ -66,10 +131,6 @@ pub(crate) fn remove(folder: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use task::wait;
-
     use super::*;
     use crate::data_dir::StackClaim;
 
@@ -92,5 +153,23 @@ mod tests {
         wait::until(Duration::from_secs(10), is_over).await.unwrap();
         remove(folder.path());
         assert!(!folder.path().join(FILE_NAME).exists());
+    }
+
+    #[tokio::test]
+    async fn starting_stack_is_awaited() {
+        let folder = tempfile::tempdir().unwrap();
+        let _claim = StackClaim::acquire(Some(folder.path().to_owned())).unwrap();
+        assert_eq!(wait_for_running(Some(folder.path()), Duration::ZERO).await, None, "no record");
+        write_starting(folder.path()).unwrap();
+        assert_eq!(wait_for_running(Some(folder.path()), Duration::ZERO).await, None, "too slow");
+        let awaited = wait_for_running(Some(folder.path()), Duration::from_mins(1));
+        let addresses = Addresses {
+            heads: vec!["http://127.0.0.1:1".to_owned()],
+            api_key: Some(ApiKey::from_random([7; 12])),
+            ..Addresses::default()
+        };
+        let (found, written) = tokio::join!(awaited, async { write(folder.path(), &addresses) });
+        written.unwrap();
+        assert_eq!(found.map(|stack| stack.addresses), Some(addresses));
     }
 }

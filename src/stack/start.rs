@@ -204,10 +204,12 @@ pub async fn start(
 ) -> anyhow::Result<StartedStack> {
     let program = env::current_exe().context("find this program's own file")?;
     let folder = options.claim.data_dir.folder();
-    running::remove(folder);
+    running::write_starting(folder)?;
     let awaited = Awaited::default();
     let starter = Starter { program, options, files, group, lines, awaited: &awaited };
-    let started = awaited.report_while(starter.run(&progress), &progress).await?;
+    let started = awaited.report_while(starter.run(&progress), &progress).await;
+    // Other processes must not wait for a stack that did not start.
+    let started = started.inspect_err(|_| running::remove(folder))?;
     running::write(folder, &started.ready.addresses)?;
     Ok(started)
 }
@@ -220,7 +222,7 @@ impl Starter<'_> {
         awaited.set(format!("the accounts in {}", data_dir.folder().display()));
         let api_key = self.files.renew_key(data_dir).await?;
         let functions = self.prepare_nodes().await?;
-        let members = Members::new(data_dir);
+        let members = Members::new(data_dir.folder());
         let datasets = self.start_datasets()?;
         let head = self.start_node(NODES[0], &members, None)?;
         awaited.set("the head to listen");
@@ -262,7 +264,7 @@ impl Starter<'_> {
     /// which are returned. The nodes are members of the stack from here on.
     async fn prepare_nodes(&self) -> anyhow::Result<Vec<LocalFunction>> {
         let data_dir = &self.options.claim.data_dir;
-        let members = Members::new(data_dir);
+        let members = Members::new(data_dir.folder());
         for node in NODES {
             let folder = data_dir.node(node.name);
             fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;

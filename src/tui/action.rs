@@ -119,6 +119,9 @@ actions! {
     /// Turns the order around.
     Reverse => "reverse the order",
 
+    /// Chooses the columns of the table that has focus.
+    Columns => "columns of the table",
+
     // Cluster and Execute.
     /// Opens the form that starts a node on this machine.
     AddNode => "add a node on this machine",
@@ -178,6 +181,8 @@ actions! {
     NextChoice => "next known value",
     /// Takes the known value before.
     PreviousChoice => "previous known value",
+    /// Undoes the last edit of a text field.
+    Undo => "undo the last edit",
     /// Runs the function.
     Run => "run",
     /// Copies the request as a command line for curl.
@@ -246,6 +251,8 @@ actions! {
     NextMatch => "next match",
     /// Goes to the line before that fits.
     PreviousMatch => "previous match",
+    /// Hides the lines that do not match the search, or shows them.
+    OnlyMatches => "only matching lines / all lines",
     /// Breaks long lines, or cuts them.
     Wrap => "wrap long lines",
     /// Shows times, or not.
@@ -281,6 +288,7 @@ impl Action {
                 | Self::PreviousField
                 | Self::NextChoice
                 | Self::PreviousChoice
+                | Self::Undo
                 | Self::Show(_)
         )
     }

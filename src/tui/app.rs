@@ -10,19 +10,23 @@ use std::time::Duration;
 use crate::{
     action::Action,
     event::{DataEvent, Effect, Event, Target, Timer},
-    keymap::{Chord, Layer, Resolved},
+    keymap::{Chord, Resolved},
     local::{Addresses, Level, LocalEvent},
     overlay::{self, Overlay, profiles},
     screens::{
         Screen,
         cluster::update::{local, nodes, operator},
         data,
-        execute::update::{output, runs},
+        execute::{
+            self,
+            update::{output, runs},
+        },
         inference, overview,
-        update::{PROCESS_SCREENS, connect, health, load_nodes_of, show},
+        update::{PROCESS_SCREENS, connect, health, load_nodes_of, on_copied, show},
     },
     state::{
         Dirty, State,
+        field::Field,
         loadable::Failure,
         services::{HeadId, Service},
         session, stack,
@@ -83,6 +87,8 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Paste(text) => paste(state, &text),
         Event::Click(target) => click(state, target),
         Event::Wheel(target, rows) => wheel(state, target, rows),
+        Event::Grab => state.grab_divider(),
+        Event::Drag(divider, by) => state.drag_divider(divider, by),
         Event::Resized { width, height } => state.size = (width, height),
         Event::Focused(is_focused) => state.is_behind = !is_focused,
         Event::Background(color) => state.background = Some(color),
@@ -107,6 +113,7 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::GroupChanged(head, outcome) => operator::on_group_changed(state, head, outcome),
         Event::FunctionAdded(head, result) => runs::on_function_added(state, head, result),
         Event::Presets(list) => state.execute.presets = list,
+        Event::Copied { text, by } => on_copied(state, text, by),
         Event::Usage(usage) => state.stack.measured(usage),
         Event::Paged(Ok(())) => {}
         Event::Saved(path, what) => state.notify(format!("saved to {}", path.display()), what),
@@ -158,11 +165,13 @@ fn urgency(state: &State, event: &Event) -> Dirty {
         | Event::Paste(_)
         | Event::Click(_)
         | Event::Wheel(..)
+        | Event::Drag(..)
         | Event::Resized { .. }
         | Event::Background(_)
         | Event::Focused(true)
         | Event::Profile(_)
         | Event::Paged(_)
+        | Event::Copied { .. }
         | Event::Executed(..) => Dirty::Input,
         _ => Dirty::Data,
     }
@@ -195,14 +204,6 @@ fn settle(state: &mut State) -> Vec<Effect> {
 }
 
 fn press(state: &mut State, chord: Chord) {
-    let is_passing = std::mem::take(&mut state.execute.is_passing);
-    if is_passing
-        && state.layers().contains(&Layer::Form)
-        && let Resolved::Action(action @ Action::Show(_)) =
-            state.keys.resolve(&[Layer::Global], &[], chord)
-    {
-        return perform::perform(state, action);
-    }
     let layers = state.layers();
     let pending = std::mem::take(&mut state.pending);
     match state.keys.resolve(layers, &pending, chord) {
@@ -217,6 +218,12 @@ fn press(state: &mut State, chord: Chord) {
             overlay::update::spell(state, chord);
         }
         Resolved::Nothing => {
+            if let (Some(Overlay::Profiles(row)), Some('U')) =
+                (state.overlays.last(), chord.letter())
+            {
+                // Every API key starts with this letter.
+                profiles::update::begin_key(state, *row);
+            }
             if state.field().is_some_and(|field| field.press(chord)) {
                 edited(state);
             }
@@ -225,9 +232,25 @@ fn press(state: &mut State, chord: Chord) {
 }
 
 fn paste(state: &mut State, text: &str) {
+    if let Some(Overlay::Profiles(row)) = state.overlays.last() {
+        profiles::update::begin_key(state, *row);
+    }
+    if state.screen == Screen::Execute
+        && state.overlays.is_empty()
+        && state.execute.focus == execute::state::Pane::Form
+    {
+        state.execute.edit_form();
+    }
     let is_form = state.screen == Screen::Execute && state.field().is_some();
     let is_taken = is_form && state.overlays.is_empty() && state.execute.form.paste_command(text);
     if is_taken || state.field().is_some_and(|field| field.paste(text)) {
+        edited(state);
+    }
+}
+
+/// Undoes the last edit of the text field that has focus.
+pub(super) fn undo(state: &mut State) {
+    if state.field().is_some_and(Field::undo) {
         edited(state);
     }
 }
@@ -238,6 +261,7 @@ fn edited(state: &mut State) {
     }
     match state.screen {
         Screen::Data => state.data.edited(state.now),
+        Screen::Logs => state.logs.edited(),
         Screen::Cluster | Screen::Execute if state.output_search.is_edited() => {
             output::search(state);
         }
@@ -253,8 +277,9 @@ fn click(state: &mut State, target: Target) {
     match target {
         Target::Screen(screen) => perform::perform(state, Action::Show(screen)),
         Target::Action(action) => perform::perform(state, action),
-        Target::Pane(_) | Target::Row { .. } if overlay::update::click(state, target) => {}
-        Target::Pane(_) | Target::Row { .. } => point(state, target),
+        _ if overlay::update::click(state, target) => {}
+        Target::Output(output) => state.results_mut().look.show(output),
+        _ => point(state, target),
     }
 }
 
@@ -284,6 +309,9 @@ fn wheel(state: &mut State, target: Target, rows: i32) {
     if state.overlays.is_empty()
         && let Target::Pane(pane) | Target::Row { pane, .. } = target
     {
+        if state.screen == Screen::Data {
+            return state.data.wheel(pane, rows, state.now);
+        }
         point(state, Target::Pane(pane));
     }
     let action = if rows < 0 { Action::Up } else { Action::Down };

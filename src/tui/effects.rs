@@ -1,6 +1,7 @@
 //! Performs effects: calls the services through the client, and sends events back.
 
 mod calls;
+mod clipboard;
 mod datasets;
 mod export;
 mod head;

@@ -39,6 +39,7 @@ use crate::{
     profiles::{KeyPlace, Opened},
     screens::execute::state::presets::Preset,
     state::{
+        layout::Divider,
         loadable::Failure,
         nodes::{GroupChange, NodeChange},
         runs::{Input, RunId},
@@ -57,6 +58,10 @@ pub(crate) enum Event {
     Click(Target),
     /// The wheel was turned over something: up is negative, in rows.
     Wheel(Target, i32),
+    /// The mouse was pressed on a divider.
+    Grab,
+    /// The mouse moved a divider that it had grabbed, so many cells right or down since then.
+    Drag(Divider, i16),
     /// The terminal has this size.
     Resized { width: u16, height: u16 },
     /// The terminal told its background: red, green and blue.
@@ -110,6 +115,12 @@ pub(crate) enum Event {
     Failed(Failure),
     /// The answer to [`Effect::Save`]: where to, and how many rows or lines.
     Saved(PathBuf, String),
+    /// The answer to [`Effect::Copy`].
+    Copied {
+        text: String,
+        /// The name of the program that copied it; `None` if none did.
+        by: Option<&'static str>,
+    },
     /// The answer to [`Effect::Page`]: the pager has ended, and the terminal is free.
     Paged(Result<(), Failure>),
     /// For the Data screen.
@@ -352,8 +363,10 @@ pub(crate) enum Effect {
     SetTimer(Timer, Duration),
     /// Takes a timer back.
     ClearTimer(Timer),
-    /// Copies a text to the terminal's clipboard.
+    /// Copies a text to the clipboard.
     Copy(String),
+    /// Sends a text to the clipboard of the terminal (OSC 52).
+    CopyToTerminal(String),
     /// Takes the mouse from the terminal, or gives it back.
     CaptureMouse(bool),
     /// Shows a text in the program that `PAGER` names, which has the terminal until it ends.
@@ -400,4 +413,14 @@ pub(crate) enum Target {
     Pane(usize),
     /// A row of a pane: of its whole list, not of what is shown of it.
     Row { pane: usize, row: usize },
+    /// The head of a column of a table, by its index.
+    Column { pane: usize, column: usize },
+    /// An output of a result group.
+    Output(crate::state::results::Output),
+    /// A kind of chart.
+    Chart(crate::screens::data::state::ChartKind),
+    /// A resolution of the chart.
+    Resolution(model::resolution::Resolution),
+    /// The candle or point of the chart at this time.
+    Time(model::timestamp::Timestamp),
 }

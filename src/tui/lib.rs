@@ -22,6 +22,7 @@ mod screens;
 pub mod state;
 mod terminal;
 pub mod theme;
+pub mod time_zone;
 pub mod user_file;
 mod view;
 pub mod widget;

@@ -4,6 +4,7 @@
 //! [`State::open`](crate::state::State::open) pushes one,
 //! [`State::close`](crate::state::State::close) pops the topmost.
 
+pub(crate) mod columns;
 pub(crate) mod copy_as;
 pub(crate) mod help;
 pub(crate) mod jump;
@@ -38,6 +39,8 @@ pub(crate) enum Overlay {
     Palette(Box<Palette>),
     /// The choice of a theme, with a live preview.
     Themes(Themes),
+    /// The columns of the table that has focus: the selected row.
+    Columns(usize),
     /// The list of past notices: the selected row, counted from the newest.
     Notices(usize),
     /// The choice of a profile: the selected row of its choices.
@@ -76,7 +79,9 @@ impl Overlay {
             Self::Presets(_) => Layer::Presets,
             Self::PresetName(_) => Layer::PresetName,
             Self::Save(_) => Layer::Save,
-            Self::Themes(_) | Self::Notices(_) | Self::CopyAs(_) => Layer::Choice,
+            Self::Themes(_) | Self::Notices(_) | Self::CopyAs(_) | Self::Columns(_) => {
+                Layer::Choice
+            }
         }
     }
 
@@ -99,7 +104,9 @@ impl Overlay {
             Self::Palette(palette) => Some(&mut palette.row),
             Self::Themes(themes) => Some(&mut themes.row),
             Self::CopyAs(copy_as) => Some(&mut copy_as.row),
-            Self::Notices(row) | Self::Profiles(row) | Self::Presets(row) => Some(row),
+            Self::Notices(row) | Self::Profiles(row) | Self::Presets(row) | Self::Columns(row) => {
+                Some(row)
+            }
             _ => None,
         }
     }

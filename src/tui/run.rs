@@ -10,9 +10,10 @@ use std::{
 };
 
 use crossterm::event::{
-    Event as TermEvent, EventStream, KeyEventKind, MouseButton, MouseEventKind,
+    Event as TermEvent, EventStream, KeyEventKind, MouseButton, MouseEvent, MouseEventKind,
 };
 use futures::{Stream, StreamExt as _};
+use ratatui::layout::Position;
 use task::{
     clock::Clock,
     file::{FileMode, write_atomic},
@@ -34,9 +35,10 @@ use crate::{
     profiles::Profiles,
     replies::Replies,
     screens::Screen,
-    state::{Dirty, State, profiles, session},
+    state::{Dirty, State, layout::Divider, profiles, session},
     terminal::{self, Signal, Signals, Tui},
     theme::{self, Theme, depth::Depth},
+    time_zone::TimeZone,
     view::{self, hits::Hits},
     widget::symbols::Symbols,
 };
@@ -91,6 +93,8 @@ pub struct TuiOptions {
     pub has_mouse: bool,
     /// Whether the terminal is on another machine, which makes frames rarer.
     pub is_far: bool,
+    /// The zone in which times are shown.
+    pub time_zone: TimeZone,
     /// The wall clock.
     pub clock: Clock,
     /// The folder of the report of a panic.
@@ -147,6 +151,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     }
     let TuiOptions { start, local, theme, depth, has_mouse, is_far, clock, .. } = options;
     guard::watch(options.reports.as_deref());
+    options.time_zone.use_for_times();
     let local: Option<Arc<dyn LocalStack>> = local.map(Arc::from);
     let keeper: Option<Arc<dyn Profiles>> = options.keeper.map(Arc::from);
     let terminal = Tui::enter(has_mouse).map_err(RunError::Terminal)?;
@@ -184,6 +189,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         broken: None,
         is_pressed: false,
         is_paging: false,
+        dragged: None,
         stop_echo_until: None,
         is_over: false,
         inbox,
@@ -237,6 +243,8 @@ struct Loop {
     is_pressed: bool,
     /// Whether a pager has the terminal.
     is_paging: bool,
+    /// The divider that the mouse drags, and the cell where it grabbed the divider.
+    dragged: Option<(Divider, Position)>,
     /// Until when a stop signal is the one that we sent to the job.
     stop_echo_until: Option<Instant>,
     /// Whether the program is to end.
@@ -399,9 +407,12 @@ impl Loop {
         }
         let (background, inputs) = self.replies.filter(event);
         let mut events: Vec<Event> = background.into_iter().map(Event::Background).collect();
-        events.extend(inputs.iter().filter_map(|input| self.translate(input)));
+        for input in &inputs {
+            events.extend(self.translate(input));
+        }
         for event in events {
-            self.is_pressed |= matches!(event, Event::Key(_) | Event::Click(_) | Event::Wheel(..));
+            self.is_pressed |=
+                matches!(event, Event::Key(_) | Event::Click(_) | Event::Wheel(..) | Event::Grab);
             #[cfg(debug_assertions)]
             panic_if(
                 self.fault == Some(FaultInjection::Update)
@@ -417,7 +428,7 @@ impl Loop {
     }
 
     /// The event that input stands for, by what the last frame showed; `None` if it is ignored.
-    fn translate(&self, event: &TermEvent) -> Option<Event> {
+    fn translate(&mut self, event: &TermEvent) -> Option<Event> {
         Some(match event {
             TermEvent::Key(key) if key.kind != KeyEventKind::Release => {
                 let chord = Chord::from_event(key);
@@ -430,20 +441,41 @@ impl Loop {
             TermEvent::Resize(width, height) => Event::Resized { width: *width, height: *height },
             TermEvent::FocusGained => Event::Focused(true),
             TermEvent::FocusLost => Event::Focused(false),
-            TermEvent::Mouse(mouse) => {
-                let target = self.hits.target_at(mouse.column, mouse.row);
-                match mouse.kind {
-                    MouseEventKind::Down(MouseButton::Left) => Event::Click(target?),
-                    kind @ (MouseEventKind::ScrollUp | MouseEventKind::ScrollDown) => {
-                        let sign = if kind == MouseEventKind::ScrollUp { -1 } else { 1 };
-                        let target = target.unwrap_or(Target::Pane(0));
-                        Event::Wheel(target, sign * view::WHEEL_ROWS)
-                    }
-                    _ => return None,
-                }
-            }
+            TermEvent::Mouse(mouse) => return self.translate_mouse(*mouse),
             TermEvent::Key(_) => return None,
         })
+    }
+
+    fn translate_mouse(&mut self, mouse: MouseEvent) -> Option<Event> {
+        let MouseEvent { column, row, .. } = mouse;
+        match mouse.kind {
+            MouseEventKind::Down(MouseButton::Left) => {
+                let divider = self.hits.divider_at(column, row);
+                self.dragged = divider.map(|divider| (divider, Position::new(column, row)));
+                match divider {
+                    Some(_) => Some(Event::Grab),
+                    None => self.hits.target_at(column, row).map(Event::Click),
+                }
+            }
+            MouseEventKind::Drag(MouseButton::Left) => {
+                let (divider, from) = self.dragged?;
+                let apart = match divider {
+                    Divider::Columns => i32::from(column) - i32::from(from.x),
+                    Divider::LeftRows | Divider::RightRows => i32::from(row) - i32::from(from.y),
+                };
+                Some(Event::Drag(divider, i16::try_from(apart).unwrap_or(0)))
+            }
+            MouseEventKind::Up(MouseButton::Left) => {
+                self.dragged = None;
+                None
+            }
+            kind @ (MouseEventKind::ScrollUp | MouseEventKind::ScrollDown) => {
+                let sign = if kind == MouseEventKind::ScrollUp { -1 } else { 1 };
+                let target = self.hits.pane_at(column, row).unwrap_or(Target::Pane(0));
+                Some(Event::Wheel(target, sign * view::WHEEL_ROWS))
+            }
+            _ => None,
+        }
     }
 
     fn perform(&mut self, effects: Vec<Effect>) -> Result<(), RunError> {

@@ -9,6 +9,7 @@ pub(crate) mod loadable;
 pub(crate) mod navigation;
 pub(crate) mod nodes;
 pub(crate) mod notices;
+pub(crate) mod pattern;
 pub mod profiles;
 pub(crate) mod results;
 pub(crate) mod runs;
@@ -37,7 +38,7 @@ use crate::{
     event::Effect,
     keymap::{Chord, Keymap, Layer},
     local::Level,
-    overlay::{Overlay, profiles::state::KeyStep},
+    overlay::{Overlay, columns::HiddenColumns, profiles::state::KeyStep},
     screens::{self, Screen, cluster::state::ClusterContext, execute::state::Pane},
     theme::{self, custom::LowContrast},
     widget::symbols::Symbols,
@@ -88,6 +89,8 @@ pub(crate) struct State {
     pub(crate) custom_themes: Vec<&'static theme::custom::CustomTheme>,
     /// What charts and marks are drawn with.
     pub(crate) symbols: Symbols,
+    /// The columns of tables that are hidden.
+    pub(crate) hidden_columns: HiddenColumns,
     /// How far the panes' dividers were moved.
     pub(crate) layout: Layout,
     /// The selection of the last session that is not listed yet.
@@ -150,7 +153,7 @@ impl State {
         let first = match self.screen {
             _ if self.is_filter_edited() => Layer::Edit,
             Screen::Cluster => Layer::Cluster,
-            Screen::Execute if self.execute.focus == Pane::Form => Layer::Form,
+            Screen::Execute if self.execute.is_form_edited() => Layer::Form,
             Screen::Execute => Layer::Execute,
             Screen::Data => Layer::Data,
             Screen::Inference => Layer::Inference,
@@ -176,7 +179,7 @@ impl State {
             Screen::Cluster => Some(&mut self.cluster.filter).filter(|filter| filter.is_edited()),
             Screen::Logs => Some(&mut self.logs.filter).filter(|filter| filter.is_edited()),
             Screen::Data => self.data.field(),
-            Screen::Execute if self.execute.focus == Pane::Form => self.execute.form.field(),
+            Screen::Execute if self.execute.is_form_edited() => self.execute.form.field(),
             Screen::Execute | Screen::Inference | Screen::Overview => None,
         }
     }

@@ -52,11 +52,11 @@ const MOUSE: u8 = 1 << 2;
 /// answers: one that ignores the first question has nothing more to send after that answer.
 const BACKGROUND_QUERY: &[u8] = b"\x1b]11;?\x1b\\\x1b[c";
 
-/// Reports clicks and the wheel, without the movements between them, which would wake us for
-/// nothing.
-const MOUSE_ON: &[u8] = b"\x1b[?1000h\x1b[?1006h";
+/// Reports clicks, the wheel, and movements while a button is pressed. Other movements would wake us
+/// for nothing.
+const MOUSE_ON: &[u8] = b"\x1b[?1002h\x1b[?1006h";
 /// Ends what [`MOUSE_ON`] starts.
-const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1000l";
+const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1002l";
 
 /// A signal that the event loop handles.
 #[cfg_attr(not(unix), expect(dead_code, reason = "an interrupt is the only one"))]
@@ -124,7 +124,7 @@ impl Tui {
     /// Performs what only the terminal can.
     pub(crate) fn perform(&mut self, effect: &Effect) -> io::Result<()> {
         match effect {
-            Effect::Copy(text) => {
+            Effect::CopyToTerminal(text) => {
                 let mut bytes = Vec::new();
                 queue!(bytes, CopyToClipboard::to_clipboard_from(text))?;
                 write_out(&bytes)

@@ -98,6 +98,11 @@ fn commands_of_the_same_user_find_the_stack_and_its_key_by_themselves() {
     assert_eq!(home.done(&["nodes"]).lines().count(), 5, "a heading and four nodes");
     assert!(home.done(&["datasets", "list"]).contains("machine_cpu"));
     assert!(home.done(&["inference", "topics", "list"]).lines().count() >= 2);
+    assert!(home.run(&["datasets", "verify"]).err.contains("/stack/datasets.db"));
+    let found = home.run(&["doctor"]).out;
+    for wanted in ["head of local stack at", "/stack/datasets.db: is in use by a service"] {
+        assert!(found.contains(wanted), "{wanted}: {found}");
+    }
     let said = home.run(&["keys", "create", "me"]);
     let datasets = line["datasets"].as_str().unwrap();
     assert!(said.err.contains(&format!("not for the local stack that runs at {datasets}")));

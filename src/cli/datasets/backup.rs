@@ -24,7 +24,7 @@ pub(crate) struct BackupCommand {
 /// # Errors
 /// If there is a file already, or it cannot be written whole.
 pub(super) async fn run(command: BackupCommand) -> anyhow::Result<()> {
-    let (path, to) = (command.store.path()?, command.to);
+    let (path, to) = (command.store.path_to_read()?, command.to);
     let done = format!("copied {} to {}", path.display(), to.display());
     let n_bytes = spawn_blocking(move || admin::backup(&path, &to)).await?;
     tell(&format!("{done}: {} bytes", n_bytes.context("back up")?));

@@ -9,7 +9,7 @@ use model::{
     escape::escape_line,
 };
 use serde_json::json;
-use stack::data_dir::DataDir;
+use stack::{data_dir::DataDir, running::running_folder};
 use tokio::task::spawn_blocking;
 use transfer::event::Reporter as _;
 use tsdb::admin::{self, Report};
@@ -49,6 +49,17 @@ impl StoreFlags {
             None => Ok(DataDir::of_services(self.data_dir)?.datasets()),
         }
     }
+
+    /// As [`Self::path`], to read: if no flag names a store, that of the local stack that runs, as
+    /// other commands use its services.
+    ///
+    /// # Errors
+    /// As [`Self::path`].
+    pub(super) fn path_to_read(self) -> anyhow::Result<PathBuf> {
+        let is_named = self.file.is_some() || self.data_dir.is_some();
+        let stack = if is_named { None } else { running_folder() };
+        Self { data_dir: self.data_dir.or(stack), ..self }.path()
+    }
 }
 
 /// Verifies.
@@ -56,7 +67,7 @@ impl StoreFlags {
 /// # Errors
 /// If the store cannot be read, or is not as it should be.
 pub(super) async fn run(command: VerifyCommand) -> anyhow::Result<()> {
-    let path = command.store.path()?;
+    let path = command.store.path_to_read()?;
     let shown = path.display().to_string();
     let mut progress = Drawn::alone().begin(format!("verifying {shown}"), 0);
     let (report, progress) = spawn_blocking(move || {

@@ -25,8 +25,8 @@ use crate::cli::{
 /// What addresses are called that stand in no profile.
 const HERE: &str = "this command";
 
-/// Checks the file of configuration and every service that it, the flags or the environment name; or
-/// the local stack, where nothing is named.
+/// Checks the configuration file and every service that it, the flags or the environment name, and the
+/// local stack if other commands use that.
 pub(super) async fn check(flags: AddressFlags, key: KeyFlag) -> Vec<Finding> {
     let what = "configuration";
     let (chosen, mut profiles) = match choose_profile(flags, None) {
@@ -44,17 +44,20 @@ pub(super) async fn check(flags: AddressFlags, key: KeyFlag) -> Vec<Finding> {
     });
     if let Some(chosen) = chosen {
         profiles.insert(chosen.name.unwrap_or_else(|| HERE.to_owned()), chosen.profile);
-    } else if profiles.is_empty() {
-        return [findings, local_stack().await].concat();
+    } else if given.is_none() && matches!(secret::key(None).await, Ok(None)) {
+        findings.extend(local_stack(profiles.is_empty()).await);
     }
     findings.extend(all(profiles, given).await);
     findings
 }
 
-async fn local_stack() -> Vec<Finding> {
-    let what = "services";
+/// Checks the local stack that runs, if any. `is_alone`: nothing else is checked.
+async fn local_stack(is_alone: bool) -> Vec<Finding> {
     match find_running() {
-        None => vec![Finding::ok(what, "none are named: `triptych` starts its own")],
+        None if is_alone => {
+            vec![Finding::ok("services", "none are named: `triptych` starts its own")]
+        }
+        None => Vec::new(),
         Some(Addresses { heads, datasets, inference, api_key, .. }) => {
             let profile = Profile { heads, datasets, inference };
             of_profile("local stack", profile, api_key).await

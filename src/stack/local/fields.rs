@@ -10,7 +10,7 @@ pub struct Fields {
 
 impl Fields {
     /// Each name with its value.
-    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> + Clone {
         let mut start = 0;
         self.ends.chunks_exact(2).filter_map(move |ends| {
             let &[middle, end] = ends else { return None };

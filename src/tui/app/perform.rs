@@ -14,7 +14,7 @@ use crate::{
             update::{operator, processes},
         },
         execute::{
-            state::{FormField, Pane},
+            state::FormField,
             update::{output, runs},
         },
         overview,
@@ -28,9 +28,19 @@ pub(crate) fn perform(state: &mut State, action: Action) {
         state.is_interrupted = false;
     }
     match action {
-        Action::Show(Screen::Execute) => enter_form(state),
-        Action::Show(screen) => show(state, screen),
-        Action::Help | Action::Palette | Action::Themes | Action::Notices | Action::Profiles => {
+        Action::Show(screen) => {
+            show(state, screen);
+            if screen == Screen::Execute {
+                state.execute.focus_form();
+            }
+        }
+        Action::Undo => super::undo(state),
+        Action::Help
+        | Action::Palette
+        | Action::Themes
+        | Action::Notices
+        | Action::Profiles
+        | Action::Columns => {
             overlay::update::toggle(state, action);
         }
         Action::Export if matches!(state.screen, Screen::Logs | Screen::Inference) => {
@@ -81,13 +91,6 @@ pub(crate) fn perform(state: &mut State, action: Action) {
         Action::Again => again(state),
         _ => in_view(state, action),
     }
-}
-
-/// Shows the form with focus, unless the next key selects another screen.
-fn enter_form(state: &mut State) {
-    show(state, Screen::Execute);
-    state.execute.focus = Pane::Form;
-    state.execute.is_passing = true;
 }
 
 /// Handles an action in the overlay, the focused filter, or the current screen.
@@ -228,7 +231,7 @@ fn refresh(state: &mut State) {
     }
 }
 
-/// Opens the form, filled in from the selected run where one is selected by hand.
+/// Opens the form to edit it, filled in from the selected run where one is selected by hand.
 fn open_form(state: &mut State) {
     let is_chosen = state.screen == Screen::Cluster
         && matches!(state.cluster.focus, cluster::state::Pane::Runs | cluster::state::Pane::Groups);
@@ -236,7 +239,7 @@ fn open_form(state: &mut State) {
         state.execute.form.fill(&run.request.clone(), &run.input.clone());
     }
     show(state, Screen::Execute);
-    state.execute.focus = Pane::Form;
+    state.execute.edit_form();
 }
 
 fn copy(state: &mut State) {

@@ -6,7 +6,7 @@ use crate::{
         cluster::update::nodes::{NODES_EVERY, NODES_HIDDEN_EVERY},
         execute::state::FormField,
     },
-    state::{loadable::Failure, services::Health, stack},
+    state::{layout::Divider, loadable::Failure, results::Output, services::Health, stack},
 };
 
 fn failure() -> Failure {
@@ -451,4 +451,60 @@ fn polling_backs_off_from_a_head_that_is_down() {
         }));
     }
     assert_eq!(waits, [4, 8, 15, 15, 15, 15]);
+}
+
+#[test]
+fn mouse_sorts_nodes_by_the_head_of_a_column() {
+    let mut screen = Harness::ready(160, 45);
+    let click = |screen: &mut Harness, title: &str| {
+        let shown = screen.text();
+        let is_head = |line: &&str| line.contains("NODE") && line.contains("AGREE");
+        let head = shown.lines().position(|line| is_head(&line)).unwrap();
+        let line = shown.lines().nth(head).unwrap();
+        let column = line.split(title).next().unwrap().chars().count();
+        let (column, row) = (u16::try_from(column).unwrap(), u16::try_from(head).unwrap());
+        let target = screen.hits().target_at(column, row).unwrap();
+        screen.take(Event::Click(target));
+    };
+    click(&mut screen, "AGREE");
+    assert!(screen.text().contains("AGREE ▾"), "{}", screen.text());
+    click(&mut screen, "AGREE");
+    assert!(screen.text().contains("AGREE ▴"), "{}", screen.text());
+    click(&mut screen, "PEER");
+    assert!(screen.text().contains("NODE ▾"), "{}", screen.text());
+}
+
+#[test]
+fn mouse_drags_the_dividers_of_every_screen() {
+    for key in ["0", "1", "2", "3", "4"] {
+        let mut screen = Harness::ready(160, 45);
+        screen.run_split();
+        screen.press(&format!("esc {key}"));
+        let hits = screen.hits();
+        let x = (0..160).find(|x| hits.divider_at(*x, 20) == Some(Divider::Columns)).unwrap();
+        screen.take(Event::Grab);
+        for by in [-3, 7, 5] {
+            screen.take(Event::Drag(Divider::Columns, by));
+        }
+        let moved = screen.hits();
+        let moved = (0..160).find(|x| moved.divider_at(*x, 20) == Some(Divider::Columns));
+        assert_eq!(moved, Some(x + 5), "on screen {key}");
+        screen.take(Event::Grab);
+        screen.take(Event::Drag(Divider::Columns, -5));
+        assert_eq!(screen.state.nudge().columns, 0);
+    }
+}
+
+#[test]
+fn mouse_chooses_an_output_of_a_result() {
+    let mut screen = Harness::ready(160, 45);
+    screen.run_split();
+    let shown = screen.text();
+    let (row, line) = shown.lines().enumerate().find(|(_, it)| it.contains("stderr")).unwrap();
+    let column = line.split("stderr").next().unwrap().chars().count();
+    let (column, row) = (u16::try_from(column).unwrap(), u16::try_from(row).unwrap());
+    let target = screen.hits().target_at(column, row);
+    assert_eq!(target, Some(Target::Output(Output::Stderr)));
+    screen.take(Event::Click(target.unwrap()));
+    assert_eq!(screen.state.results().look.output, Some(Output::Stderr));
 }

@@ -7,7 +7,7 @@ use crate::{
     event::Target,
     keymap::Layer,
     overlay::{
-        self, Overlay, copy_as, help, notices, palette, profiles, themes,
+        self, Overlay, columns, copy_as, help, notices, palette, profiles, themes,
         view::{Surface, draw_confirm},
     },
     screens::{Screen, cluster, data, execute, inference, logs, overview},
@@ -96,6 +96,7 @@ fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
         Overlay::PresetName(name) => execute::view::presets::prompt(name, frame).draw(on),
         Overlay::Save(save) => save.prompt(frame).draw(on),
         Overlay::CopyAs(copy_as) => copy_as::view::draw(on, copy_as),
+        Overlay::Columns(row) => columns::draw(on, *row),
         Overlay::Profiles(row) => profiles::view::draw(on, *row),
         Overlay::Key(form) => profiles::view::draw_key(on, form),
         Overlay::Notices(row) => notices::view::draw(on, *row),

@@ -10,7 +10,7 @@ use task::{
 use tokio::task::spawn_blocking;
 use wire::functions::FunctionBody;
 
-use super::{Runner, absent, failure};
+use super::{Runner, absent, clipboard, failure};
 use crate::{
     event::{Effect, Event},
     local::{LocalError, LocalStack, Packed},
@@ -29,6 +29,10 @@ impl Runner {
             Effect::SavePresets(list) => self.report("presets", async move {
                 let Some(path) = presets else { return Some(Event::Failed(no_preset_file())) };
                 write_presets(&path, &list).await.err().map(Event::Failed)
+            }),
+            Effect::Copy(text) => self.report("copy", async move {
+                let by = clipboard::copy(&text).await;
+                Some(Event::Copied { text, by })
             }),
             Effect::FindDetachedNodes if self.local.is_none() => {}
             Effect::FindDetachedNodes => {

@@ -44,6 +44,7 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(Layer::Global, &["Y"], Action::CopyAs, ""),
     bind(Layer::Global, &[":"], Action::Palette, "palette"),
     bind(Layer::Global, &[";"], Action::Jump, ""),
+    bind(Layer::Global, &["C"], Action::Columns, ""),
     bind(Layer::Global, &["T"], Action::Themes, ""),
     bind(Layer::Global, &["!"], Action::Notices, ""),
     bind(Layer::Global, &["P"], Action::Profiles, ""),
@@ -112,7 +113,8 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(Layer::Form, &["down"], Action::NextChoice, "choose"),
     bind(Layer::Form, &["up"], Action::PreviousChoice, "choose"),
     bind(Layer::Form, &["ctrl-r"], Action::Run, "run"),
-    bind(Layer::Form, &["esc"], Action::Back, "leave form"),
+    bind(Layer::Form, &["ctrl-z"], Action::Undo, "undo"),
+    bind(Layer::Form, &["esc"], Action::Back, "done"),
     bind(Layer::Form, &["ctrl-o"], Action::Presets, "presets"),
     bind(Layer::Form, &["ctrl-s"], Action::SavePreset, "save"),
     bind(Layer::Form, &["ctrl-y"], Action::CopyCurl, "copy curl"),
@@ -130,6 +132,8 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(Layer::Data, &["f"], Action::Follow, "follow"),
     bind(Layer::Data, &["space"], Action::Pause, "pause"),
     bind(Layer::Data, &["/"], Action::Filter, "search"),
+    bind(Layer::Data, &["s"], Action::Sort, ""),
+    bind(Layer::Data, &["S"], Action::Reverse, ""),
     bind(Layer::Data, &["m"], Action::MetadataFilter, "metadata"),
     bind(Layer::Data, &["#"], Action::RowsTable, "rows"),
     bind(Layer::Data, &["p", "b"], Action::Pin, "pin"),
@@ -149,6 +153,7 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(Layer::Inference, &["space"], Action::Pause, "pause"),
     //
     bind(Layer::Logs, &["/"], Action::Filter, "search"),
+    bind(Layer::Logs, &["&"], Action::OnlyMatches, ""),
     bind(Layer::Logs, &["n"], Action::NextMatch, "matches"),
     bind(Layer::Logs, &["N"], Action::PreviousMatch, "matches"),
     bind(Layer::Logs, &[","], Action::LowerLevel, "level"),
@@ -179,6 +184,7 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(Layer::Palette, &["up", "ctrl-p"], Action::Up, ""),
     bind(Layer::Palette, &["pgdn"], Action::PageDown, ""),
     bind(Layer::Palette, &["pgup"], Action::PageUp, ""),
+    bind(Layer::Palette, &["ctrl-z"], Action::Undo, ""),
     bind(Layer::Palette, &["esc"], Action::Back, "close"),
     //
     bind(Layer::Profiles, &["enter"], Action::Open, "use it"),
@@ -197,6 +203,7 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(Layer::NodeForm, &["down"], Action::NextChoice, "choose"),
     bind(Layer::NodeForm, &["up"], Action::PreviousChoice, ""),
     bind(Layer::NodeForm, &["enter", "ctrl-r"], Action::StartNode, "start"),
+    bind(Layer::NodeForm, &["ctrl-z"], Action::Undo, ""),
     bind(Layer::NodeForm, &["esc"], Action::Back, "close"),
     //
     bind(Layer::Presets, &["down", "j"], Action::Down, ""),
@@ -206,9 +213,11 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(Layer::Presets, &["esc", "q", "ctrl-o"], Action::Back, "close"),
     //
     bind(Layer::PresetName, &["enter"], Action::Open, "save"),
+    bind(Layer::PresetName, &["ctrl-z"], Action::Undo, ""),
     bind(Layer::PresetName, &["esc"], Action::Back, "close"),
     //
     bind(Layer::Save, &["enter"], Action::Open, "write it"),
+    bind(Layer::Save, &["ctrl-z"], Action::Undo, ""),
     bind(Layer::Save, &["esc"], Action::Back, "close"),
     //
     bind(Layer::Jump, &["esc"], Action::Back, "close"),
@@ -220,6 +229,7 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(Layer::ConfirmNode, &["n", "esc", "q"], Action::Back, "leave it"),
     //
     bind(Layer::Edit, &["enter"], Action::Open, "done"),
+    bind(Layer::Edit, &["ctrl-z"], Action::Undo, ""),
     bind(Layer::Edit, &["esc"], Action::Back, "clear"),
     bind(Layer::Edit, &["down"], Action::Down, ""),
     bind(Layer::Edit, &["up"], Action::Up, ""),

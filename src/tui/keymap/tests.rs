@@ -17,8 +17,9 @@ fn chains() -> Vec<&'static [Layer]> {
         screen.press(digit);
         chains.push(screen.state.layers());
         if screen.state.screen == Screen::Execute {
-            screen.press("esc");
+            screen.press("enter");
             chains.push(screen.state.layers());
+            screen.press("esc esc");
         }
         screen.press("/");
         chains.push(screen.state.layers());

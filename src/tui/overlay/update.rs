@@ -3,7 +3,7 @@
 use std::mem::discriminant;
 
 use super::{
-    Overlay,
+    Overlay, columns,
     help::state::Help,
     moved,
     palette::state::{Goal, Palette, entries},
@@ -17,7 +17,7 @@ use crate::{
     keymap::Chord,
     screens::{
         Screen, cluster, data,
-        execute::{state::Pane, update::runs},
+        execute::update::runs,
         inference,
         update::{send_copy, show},
     },
@@ -36,6 +36,12 @@ pub(crate) fn toggle(state: &mut State, action: Action) {
             state.notices.clear();
             Overlay::Notices(0)
         }
+        Action::Columns => {
+            if columns::table_in_view(state).is_none() {
+                return state.notify_refused("no table has focus".to_owned(), String::new());
+            }
+            Overlay::Columns(0)
+        }
         Action::Profiles => Overlay::Profiles(profiles::update::current_row(state)),
         _ => return,
     };
@@ -43,6 +49,10 @@ pub(crate) fn toggle(state: &mut State, action: Action) {
         state.close();
     } else {
         state.open(overlay);
+        let form = profiles::update::refused_form(state).filter(|_| action == Action::Profiles);
+        if let Some(form) = form {
+            state.open(Overlay::Key(form));
+        }
     }
 }
 
@@ -71,6 +81,9 @@ fn n_rows(state: &State) -> usize {
         Some(Overlay::Themes(_)) => Themes::rows(&state.custom_themes).count(),
         Some(Overlay::CopyAs(copy_as)) => copy_as.forms.len(),
         Some(Overlay::Notices(_)) => state.notices.past().len(),
+        Some(Overlay::Columns(_)) => {
+            columns::table_in_view(state).map_or(0, |(_, titles)| titles.len())
+        }
         Some(Overlay::Profiles(_)) => state.profiles.choices().len(),
         Some(Overlay::Presets(_)) => state.execute.presets.len(),
         // What is drawn is known only there.
@@ -122,7 +135,7 @@ pub(crate) fn click(state: &mut State, target: Target) -> bool {
     let Some(overlay) = state.overlays.last_mut() else { return false };
     let (Target::Row { row, .. }, Some(selected)) = (target, overlay.row()) else { return true };
     *selected = row;
-    if matches!(overlay, Overlay::Palette(_) | Overlay::CopyAs(_)) {
+    if matches!(overlay, Overlay::Palette(_) | Overlay::CopyAs(_) | Overlay::Columns(_)) {
         take(state);
     } else {
         preview_theme(state);
@@ -156,6 +169,7 @@ fn take(state: &mut State) {
         Some(Overlay::Notices(_)) => {
             state.close();
         }
+        Some(Overlay::Columns(row)) => columns::toggle(state, *row),
         Some(Overlay::Profiles(row)) => profiles::update::take(state, *row),
         Some(Overlay::Presets(row)) => runs::take_preset(state, *row),
         Some(Overlay::PresetName(_)) => runs::keep_preset(state),
@@ -197,7 +211,7 @@ pub(crate) fn reach(state: &mut State, goal: Goal) {
                 show(state, screen);
             }
             if screen == Some(Screen::Execute) && !binds_here(state, action) {
-                state.execute.focus = Pane::Form;
+                state.execute.focus_form();
             }
             state.effects.push(Effect::Perform(action));
         }
@@ -224,7 +238,7 @@ pub(crate) fn reach(state: &mut State, goal: Goal) {
         }
         Goal::Function(id, method) => {
             show(state, Screen::Execute);
-            state.execute.focus = Pane::Form;
+            state.execute.focus_form();
             let known = state.execute.form.find(&id, &method);
             if let Some(function) = known.map(|(_, function)| function.clone()) {
                 state.execute.form.added(&function);

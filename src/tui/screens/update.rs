@@ -23,7 +23,7 @@ pub(crate) const RUN_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Execute];
 /// The screens whose panes list the local processes.
 pub(crate) const PROCESS_SCREENS: &[Screen] = &[Screen::Cluster, Screen::Overview];
 
-/// The longest text that is copied: terminals cut off what is more than 74 994 bytes in base 64.
+/// The longest text that is sent to a terminal: they cut off what exceeds 74 994 bytes in base 64.
 const COPY_BYTES_MAX: usize = 56_000;
 
 /// Shows a screen and closes all overlays.
@@ -115,12 +115,21 @@ pub(crate) fn load_nodes_of(state: &mut State, head: HeadId) {
     }
 }
 
-/// Sends `text` to the terminal's clipboard and notifies; the terminal gives no confirmation.
+/// Copies `text`.
 pub(crate) fn send_copy(state: &mut State, text: Option<String>) {
-    let Some(text) = text.filter(|text| !text.is_empty()) else {
-        state.notify_refused("nothing to copy here".to_owned(), String::new());
-        return;
-    };
+    match text.filter(|text| !text.is_empty()) {
+        Some(text) => state.effects.push(Effect::Copy(text)),
+        None => state.notify_refused("nothing to copy here".to_owned(), String::new()),
+    }
+}
+
+/// Handles the outcome of a copy: reports the program that copied `text`, else sends it to the terminal,
+/// which gives no confirmation.
+pub(crate) fn on_copied(state: &mut State, text: String, by: Option<&'static str>) {
+    let amount = counted(text.chars().count(), "letter");
+    if let Some(by) = by {
+        return state.notify(format!("copied {amount} with {by}"), String::new());
+    }
     if text.len() > COPY_BYTES_MAX {
         state.notify_failure(&Failure::new(
             "copy",
@@ -129,10 +138,7 @@ pub(crate) fn send_copy(state: &mut State, text: Option<String>) {
         ));
         return;
     }
-    let n_letters = text.chars().count();
-    state.notify(
-        format!("sent {} to the terminal's clipboard", counted(n_letters, "letter")),
-        String::new(),
-    );
-    state.effects.push(Effect::Copy(text));
+    let hint = "no wl-copy, xclip, pbcopy or tmux was available".to_owned();
+    state.notify(format!("sent {amount} to the terminal by OSC 52"), hint);
+    state.effects.push(Effect::CopyToTerminal(text));
 }

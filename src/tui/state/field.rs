@@ -1,5 +1,7 @@
 //! One line of text that is edited.
 
+use std::collections::VecDeque;
+
 use crossterm::event::KeyCode;
 use tui_input::{Input, InputRequest};
 
@@ -8,17 +10,35 @@ use crate::keymap::Chord;
 /// The longest text taken, in characters. A row of a dataset pasted as standard input is far less.
 const CHARS_MAX: usize = 64 * 1024;
 
+/// Edits that can be undone. With the longest text they take 2 MiB.
+const UNDO_MAX: usize = 32;
+
 /// A line of text with a caret.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Field {
     input: Input,
     is_edited: bool,
+    /// The text and caret before each edit, oldest first.
+    undo: VecDeque<Input>,
+    /// The last edit; edits of the same kind in a row are undone together.
+    last_edit: Option<Edit>,
+}
+
+/// A kind of edit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Edit {
+    /// Typing a word.
+    Type,
+    /// Deleting single letters.
+    Erase,
+    /// Anything larger.
+    Other,
 }
 
 impl Field {
     /// A field that holds `text` and has focus.
     pub(crate) fn edited(text: &str) -> Self {
-        Self { input: Input::new(text.to_owned()), is_edited: true }
+        Self { input: Input::new(text.to_owned()), is_edited: true, ..Self::default() }
     }
 
     pub(crate) fn value(&self) -> &str {
@@ -27,7 +47,31 @@ impl Field {
 
     /// Puts another text in, with the caret at its end.
     pub(crate) fn set(&mut self, text: &str) {
-        self.input = Input::new(text.to_owned());
+        if self.value() != text {
+            self.remember(Edit::Other);
+            self.input = Input::new(text.to_owned());
+        }
+    }
+
+    /// Undoes the last edit. Returns false if there is none.
+    pub(crate) fn undo(&mut self) -> bool {
+        self.last_edit = None;
+        let Some(before) = self.undo.pop_back() else { return false };
+        self.input = before;
+        true
+    }
+
+    /// Keeps the text and caret for [`Self::undo`], unless `edit` continues the edit before it.
+    fn remember(&mut self, edit: Edit) {
+        let is_continued = edit != Edit::Other && self.last_edit == Some(edit);
+        self.last_edit = Some(edit);
+        if is_continued {
+            return;
+        }
+        if self.undo.len() == UNDO_MAX {
+            self.undo.pop_front();
+        }
+        self.undo.push_back(self.input.clone());
     }
 
     /// The first column to be shown in `width` columns so that the caret is among them.
@@ -58,14 +102,16 @@ impl Field {
     /// Takes focus from the field and clears its text; returns whether that changed anything.
     pub(crate) fn clear(&mut self) -> bool {
         let was = self.is_edited || !self.value().is_empty();
+        self.set("");
         self.is_edited = false;
-        self.input.reset();
         was
     }
 
     /// Takes a key; returns whether that changed the text or moved the caret.
     pub(crate) fn press(&mut self, chord: Chord) -> bool {
         let request = match (chord.code, chord.is_ctrl) {
+            // Terminals send the same byte for these three.
+            (KeyCode::Char('_' | '/' | '7'), true) => return self.undo(),
             (KeyCode::Left, true) => InputRequest::GoToPrevWord,
             (KeyCode::Right, true) => InputRequest::GoToNextWord,
             (KeyCode::Left, false) => InputRequest::GoToPrevChar,
@@ -82,7 +128,33 @@ impl Field {
                 None => return false,
             },
         };
-        self.input.handle(request).is_some()
+        self.apply(request)
+    }
+
+    /// Applies `request`. Returns true if that changed the text or moved the caret.
+    fn apply(&mut self, request: InputRequest) -> bool {
+        let edit = match request {
+            InputRequest::GoToPrevWord
+            | InputRequest::GoToNextWord
+            | InputRequest::GoToPrevChar
+            | InputRequest::GoToNextChar
+            | InputRequest::GoToStart
+            | InputRequest::GoToEnd => {
+                self.last_edit = None;
+                return self.input.handle(request).is_some();
+            }
+            InputRequest::InsertChar(letter) if !letter.is_whitespace() => Edit::Type,
+            InputRequest::DeletePrevChar | InputRequest::DeleteNextChar => Edit::Erase,
+            _ => Edit::Other,
+        };
+        let before = self.input.clone();
+        let change = self.input.handle(request);
+        if change.is_some_and(|change| change.value) {
+            let after = std::mem::replace(&mut self.input, before);
+            self.remember(edit);
+            self.input = after;
+        }
+        change.is_some()
     }
 
     /// Takes a pasted text: line breaks and tabs become spaces, other control characters nothing.
@@ -99,13 +171,57 @@ impl Field {
         let before = self.value().chars().take(cursor);
         let after = self.value().chars().skip(cursor);
         let whole: String = before.chain(text.chars()).chain(after).collect();
-        self.input = Input::new(whole).with_cursor(cursor + text.chars().count());
+        let pasted = Input::new(whole).with_cursor(cursor + text.chars().count());
+        if !text.is_empty() {
+            self.remember(Edit::Other);
+            self.input = pasted;
+        }
         !text.is_empty()
     }
 
     fn insert(&mut self, letter: char) -> bool {
         // Bytes are never fewer than characters, so this errs on the safe side.
-        self.value().len() < CHARS_MAX
-            && self.input.handle(InputRequest::InsertChar(letter)).is_some()
+        self.value().len() < CHARS_MAX && self.apply(InputRequest::InsertChar(letter))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(keys: &str, n_undone: usize, want: &str) {
+        let mut field = Field::edited("");
+        for key in keys.split(' ') {
+            field.press(Chord::named(key).unwrap());
+        }
+        for _ in 0..n_undone {
+            field.undo();
+        }
+        assert_eq!(field.value(), want, "{keys}, {n_undone} times");
+    }
+
+    #[test]
+    fn undo_takes_back_words_and_deletions() {
+        let keys = "a b space c d backspace backspace x";
+        for (n_undone, want) in
+            [(0, "ab x"), (1, "ab "), (2, "ab cd"), (3, "ab "), (4, "ab"), (5, ""), (6, "")]
+        {
+            check(keys, n_undone, want);
+        }
+        check("a b ctrl-u", 1, "ab");
+        check("a left b", 1, "a");
+        check("a b ctrl-_", 0, "");
+    }
+
+    #[test]
+    fn undo_takes_back_pasted_and_cleared_text() {
+        let mut field = Field::edited("old");
+        field.paste(" new");
+        field.clear();
+        assert!(field.undo());
+        assert_eq!(field.value(), "old new");
+        assert!(field.undo() && !field.undo());
+        assert_eq!(field.value(), "old");
     }
 }

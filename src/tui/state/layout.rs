@@ -32,10 +32,23 @@ pub(crate) struct Nudge {
     pub(crate) right_rows: i16,
 }
 
+/// A divider between panes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Divider {
+    /// Between left and right.
+    Columns,
+    /// Between the upper and the lower pane on the left.
+    LeftRows,
+    /// The same on the right.
+    RightRows,
+}
+
 /// The dividers of all screens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Layout {
     nudges: [Nudge; Screen::ALL.len()],
+    /// Where the dividers stood when the mouse grabbed one.
+    grabbed: Nudge,
 }
 
 /// A place in the grid of a screen: its column and row, from the upper left.
@@ -106,6 +119,23 @@ impl State {
             Action::Shorter => *rows -= taller,
             _ => nudge = Nudge::default(),
         }
+        self.layout.set(self.screen, nudge);
+    }
+
+    /// The mouse grabbed a divider.
+    pub(crate) fn grab_divider(&mut self) {
+        self.layout.grabbed = self.nudge();
+    }
+
+    /// Moves a grabbed divider `by` cells from where it was grabbed.
+    pub(crate) fn drag_divider(&mut self, divider: Divider, by: i16) {
+        let mut nudge = self.layout.grabbed;
+        let place = match divider {
+            Divider::Columns => &mut nudge.columns,
+            Divider::LeftRows => &mut nudge.left_rows,
+            Divider::RightRows => &mut nudge.right_rows,
+        };
+        *place = place.saturating_add(by);
         self.layout.set(self.screen, nudge);
     }
 

@@ -97,6 +97,14 @@ impl<T> Loadable<T> {
         }
     }
 
+    /// As [`Self::value`], to change it.
+    pub(crate) const fn value_mut(&mut self) -> Option<&mut T> {
+        match self {
+            Self::Ready { value, .. } | Self::Stale { value, .. } => Some(value),
+            _ => None,
+        }
+    }
+
     /// Why the last try failed, if it did.
     pub(crate) const fn failure(&self) -> Option<&Failure> {
         match self {

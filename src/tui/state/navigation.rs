@@ -1,5 +1,7 @@
 //! What keys step through: small enums such as panes, orders and kinds of charts, and rows of lists.
 
+use std::cmp::Ordering;
+
 use strum::VariantArray;
 
 use crate::action::Action;
@@ -56,4 +58,51 @@ pub(crate) fn rows_down(action: Action, page: usize) -> Option<isize> {
 pub(crate) fn moved(action: Action, idx: usize, n_rows: usize, page: usize) -> Option<usize> {
     let last = n_rows.checked_sub(1)?;
     Some(idx.saturating_add_signed(rows_down(action, page)?).min(last))
+}
+
+/// Sorts by `order` from now on; turns the order around if that was so before.
+pub(crate) fn sort_by<T: PartialEq>(order: T, current: &mut T, is_reversed: &mut bool) {
+    *is_reversed = *current == order && !*is_reversed;
+    *current = order;
+}
+
+/// The order of a table by one of its columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ColumnOrder {
+    /// The title of the column; `None` for the order in which the rows are listed.
+    pub(crate) column: Option<&'static str>,
+    pub(crate) is_reversed: bool,
+}
+
+impl ColumnOrder {
+    /// Sorts by `column`, in the other direction if that was so before.
+    pub(crate) fn choose(&mut self, column: &'static str) {
+        self.is_reversed = self.column == Some(column) && !self.is_reversed;
+        self.column = Some(column);
+    }
+
+    /// Sorts by the next of `columns`; after the last, as listed.
+    pub(crate) fn cycle(&mut self, columns: &[&'static str]) {
+        let next = match self.column {
+            None => 0,
+            Some(now) => columns.iter().position(|it| *it == now).map_or(0, |idx| idx + 1),
+        };
+        *self = Self { column: columns.get(next).copied(), is_reversed: false };
+    }
+
+    /// Sorts `rows`, which are as listed; `compare` orders two of them by a column.
+    pub(crate) fn sort<T>(self, rows: &mut [T], compare: impl Fn(&str, &T, &T) -> Ordering) {
+        if let Some(column) = self.column {
+            rows.sort_by(|a, b| compare(column, a, b));
+        }
+        if self.is_reversed {
+            rows.reverse();
+        }
+    }
+
+    /// `METHOD ▾`; empty as listed.
+    pub(crate) fn note(self) -> String {
+        let arrow = if self.is_reversed { '▴' } else { '▾' };
+        self.column.map_or_else(String::new, |column| format!("{} {arrow}", column.trim()))
+    }
 }

@@ -112,8 +112,7 @@ impl ResultView {
     ) -> bool {
         if action == Action::NextOutput {
             let shown = response.map_or(Output::default(), |response| self.output(response));
-            self.output = Some(shown.cycled(1));
-            self.show_start();
+            self.show(shown.cycled(1));
             return true;
         }
         let n_lines = response.map_or(0, |response| self.n_lines(response));
@@ -130,6 +129,12 @@ impl ResultView {
             }
             _ => self.shown_text(response).0.lines().count(),
         }
+    }
+
+    /// Shows an output from its start.
+    pub(crate) const fn show(&mut self, output: Output) {
+        self.output = Some(output);
+        self.show_start();
     }
 
     const fn show_start(&mut self) {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{State, layout::Nudge, navigation::Steps as _};
 use crate::{
     event::Target,
+    overlay::columns::HiddenColumns,
     screens::Screen,
     theme::{InitialTheme, Name},
 };
@@ -40,6 +41,7 @@ pub(crate) fn text(state: &State) -> String {
         "background": state.background,
         "mouse": state.has_mouse,
         "panes": nudges,
+        "hidden": state.hidden_columns.texts(),
         "profile": state.profiles.current,
         "node": state.cluster.node,
         "dataset": dataset,
@@ -76,6 +78,8 @@ pub(crate) fn take_up(state: &mut State, text: &str) {
         let nudge = Nudge { columns: part(0), left_rows: part(1), right_rows: part(2) };
         state.layout.set(screen, nudge);
     }
+    let hidden = session["hidden"].as_array().map_or(&[][..], Vec::as_slice);
+    state.hidden_columns = HiddenColumns::parse(hidden.iter().filter_map(Value::as_str));
     state.cluster.node = session["node"].as_str().map(str::to_owned);
     let pins = session["pins"].as_array().map_or(&[][..], Vec::as_slice);
     state.data.restore_pins(pins.iter().filter_map(pinned));

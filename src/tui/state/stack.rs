@@ -20,6 +20,9 @@ pub(crate) enum Phase {
     #[default]
     Absent,
     Starting,
+    /// Another process runs it.
+    Attached,
+    /// It was started here, and answers.
     Ready,
     /// It did not start.
     Failed(Failure),
@@ -73,7 +76,8 @@ pub(crate) struct Status {
 impl Stack {
     /// It is about to be started.
     pub(crate) fn begin(&mut self) {
-        *self = Self { phase: Phase::Starting, ..Self::default() };
+        self.phase = Phase::Starting;
+        self.steps.clear();
     }
 
     /// Handles an event of the stack; log lines are ignored.
@@ -85,6 +89,7 @@ impl Stack {
                     self.steps.push(what.clone());
                 }
             }
+            LocalEvent::Attached(_) => self.phase = Phase::Attached,
             LocalEvent::Ready(ready) => {
                 self.phase = Phase::Ready;
                 // Nodes that were added meanwhile stay.
@@ -193,11 +198,14 @@ impl Stack {
     /// What runs, in a line: `head :41233 · 3 workers · datasets · inference`.
     pub(crate) fn summary(&self) -> Option<String> {
         if self.phase != Phase::Ready {
-            return match self.processes().len() {
+            let attached = (self.phase == Phase::Attached).then(|| "attached".to_owned());
+            let own = match self.processes().len() {
                 0 => None,
                 1 => Some("1 process".to_owned()),
                 n => Some(format!("{n} processes")),
             };
+            let parts: Vec<String> = attached.into_iter().chain(own).collect();
+            return Some(parts.join(" · ")).filter(|text| !text.is_empty());
         }
         let addresses = &self.ready.addresses;
         let mut parts = Vec::new();
@@ -254,6 +262,21 @@ mod tests {
         stack.on(&LocalEvent::Ready(ready), now);
         assert_eq!(stack.summary().as_deref(), Some("head :41233 · 2 workers · datasets"));
     }
+
+    #[test]
+    fn attached_stack_has_no_processes() {
+        let now = Timestamp::default();
+        let mut stack = Stack::default();
+        stack.begin();
+        stack.on(&LocalEvent::Attached(Addresses::default()), now);
+        assert_eq!((stack.step(), stack.summary().as_deref()), (None, Some("attached")));
+        let node = LocalNode { name: "worker-1".to_owned(), ..LocalNode::default() };
+        stack.on(&LocalEvent::Node(node), now);
+        assert_eq!(stack.summary().as_deref(), Some("attached · 1 process"));
+        stack.begin();
+        assert_eq!(stack.processes().len(), 1, "a node that was added stays");
+    }
+
     #[test]
     fn an_ended_process_is_restarted_or_removed() {
         let at = Timestamp::from_seconds;

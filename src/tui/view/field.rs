@@ -56,6 +56,8 @@ pub(crate) struct LabelledField<'a> {
     /// Columns of the field, where there is room.
     pub(crate) width: u16,
     pub(crate) is_focused: bool,
+    /// True if it is edited.
+    pub(crate) has_caret: bool,
     /// What is behind it without the focus.
     pub(crate) ground: Style,
     /// What is chosen, where it is no text.
@@ -77,11 +79,11 @@ impl LabelledField<'_> {
         let inside = pane::padded(place);
         if let Some(choice) = self.choice {
             let x = paint::text(buf, inside, (0, 0), choice, theme.text);
-            if self.is_focused {
+            if self.has_caret {
                 paint::text(buf, inside, (x + 1, 0), "↑↓", theme.key);
             }
         } else {
-            draw_field(inside, buf, theme, self.text, self.is_focused);
+            draw_field(inside, buf, theme, self.text, self.has_caret);
         }
         place
     }

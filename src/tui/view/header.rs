@@ -47,16 +47,22 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         let place = Rect { x: area.x.saturating_add(from), width: x - from, ..area };
         hits.add(place, Target::Screen(screen));
     }
-    // In full where that fits, else without the time, else in short.
-    let rights =
-        [(is_narrow, true), (is_narrow, false), (true, true)].map(|(is_short, has_time)| {
-            let mut right = Line::from(health(state, theme, is_short));
-            let time = frame_time(state, is_short);
-            if has_time && !time.is_empty() {
-                right.push_span(Span::styled(format!("  {time} "), theme.muted));
-            }
-            right
-        });
+    // In full where that fits, else without the time zone, without the time, in short.
+    let time = |is_short| frame_time(state, is_short);
+    let zoned = |is_short| time(is_short).map(|time| format!("{time} {}", format::zone(state.now)));
+    let rights = [
+        (is_narrow, zoned(is_narrow)),
+        (is_narrow, time(is_narrow)),
+        (is_narrow, None),
+        (true, time(true)),
+    ];
+    let rights = rights.map(|(is_short, time)| {
+        let mut right = Line::from(health(state, theme, is_short));
+        if let Some(time) = time {
+            right.push_span(Span::styled(format!("  {time} "), theme.muted));
+        }
+        right
+    });
     let room = usize::from(area.width.saturating_sub(x));
     if let Some(right) = rights.iter().find(|right| room > right.width()) {
         paint::line_right(buf, area, 0, right);
@@ -70,15 +76,15 @@ pub(crate) fn draw_health(area: Rect, buf: &mut Buffer, state: &State, theme: &T
 
 /// The time that ages in view refer to. It is not a clock: on an idle screen it
 /// stands still.
-fn frame_time(state: &State, is_narrow: bool) -> String {
+fn frame_time(state: &State, is_narrow: bool) -> Option<String> {
     if !state.services.is_any_known() {
-        return String::new();
+        return None;
     }
-    if is_narrow {
+    Some(if is_narrow {
         format!("@{}", format::hour_minute(state.now))
     } else {
-        format!("as of {} UTC", format::clock(state.now))
-    }
+        format!("as of {}", format::clock(state.now))
+    })
 }
 
 fn health(state: &State, theme: &Theme, is_narrow: bool) -> Vec<Span<'static>> {

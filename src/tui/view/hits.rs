@@ -1,10 +1,12 @@
 //! What a frame shows that can be clicked, and where.
 
+use model::timestamp::Timestamp;
 use ratatui::layout::{Position, Rect};
 
 use crate::{
     event::{Event, Target},
     keymap::Chord,
+    state::layout::Divider,
 };
 
 /// Letters of labels, those under the fingers first.
@@ -17,6 +19,9 @@ const PLACES_MAX: usize = 512;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hits {
     places: Vec<(Rect, Target)>,
+    dividers: Vec<(Rect, Divider)>,
+    /// The part of the chart that shows candles or points, and the columns that have a time.
+    chart: (Rect, Vec<(u16, Timestamp)>),
 }
 
 impl Hits {
@@ -27,9 +32,26 @@ impl Hits {
         }
     }
 
+    /// The border between `left` and the pane on its right can be dragged.
+    pub(crate) fn add_column_divider(&mut self, left: Rect) {
+        let x = left.right().saturating_sub(1);
+        self.dividers.push((Rect { x, width: 2, ..left }, Divider::Columns));
+    }
+
+    /// The border between `above` and the pane below it can be dragged as `divider`.
+    pub(crate) fn add_row_divider(&mut self, divider: Divider, above: Rect) {
+        let y = above.bottom().saturating_sub(1);
+        self.dividers.push((Rect { y, height: 1, ..above }, divider));
+    }
+
+    /// `columns` of the chart in `area` have these times.
+    pub(crate) fn set_chart(&mut self, area: Rect, columns: Vec<(u16, Timestamp)>) {
+        self.chart = (area, columns);
+    }
+
     /// Nothing is anywhere.
     pub(crate) fn clear(&mut self) {
-        self.places.clear();
+        *self = Self::default();
     }
 
     /// Everything that can be clicked, from the top left on, with a label of a letter each, or of
@@ -37,6 +59,10 @@ impl Hits {
     pub(crate) fn labels(&self) -> Vec<(String, Rect, Target)> {
         let mut places: Vec<(Rect, Target)> = Vec::new();
         for (place, target) in &self.places {
+            // Keys sort tables.
+            if matches!(target, Target::Column { .. }) {
+                continue;
+            }
             if !places.iter().any(|(_, known)| known == target) {
                 places.push((*place, *target));
             }
@@ -67,9 +93,34 @@ impl Hits {
         named.map_or(Event::Key(chord), |(_, _, target)| Event::Click(target))
     }
 
-    /// What is at this cell, the topmost.
+    /// Returns the topmost target at this cell.
     pub(crate) fn target_at(&self, column: u16, row: u16) -> Option<Target> {
+        self.time_at(column, row).map(Target::Time).or_else(|| self.find(column, row, |_| true))
+    }
+
+    /// Returns the pane or row at this cell.
+    pub(crate) fn pane_at(&self, column: u16, row: u16) -> Option<Target> {
+        let is_pane = |target: &Target| matches!(target, Target::Pane(_) | Target::Row { .. });
+        self.find(column, row, is_pane)
+    }
+
+    /// Returns the divider at this cell.
+    pub(crate) fn divider_at(&self, column: u16, row: u16) -> Option<Divider> {
         let position = Position::new(column, row);
-        self.places.iter().rev().find(|(area, _)| area.contains(position)).map(|(_, it)| *it)
+        self.dividers.iter().find(|(area, _)| area.contains(position)).map(|(_, it)| *it)
+    }
+
+    fn find(&self, column: u16, row: u16, is_it: impl Fn(&Target) -> bool) -> Option<Target> {
+        let position = Position::new(column, row);
+        let mut places = self.places.iter().rev();
+        places.find(|(area, it)| area.contains(position) && is_it(it)).map(|(_, it)| *it)
+    }
+
+    /// Returns the time of the chart that is nearest to this cell of it.
+    fn time_at(&self, column: u16, row: u16) -> Option<Timestamp> {
+        let (area, columns) = &self.chart;
+        let x = area.contains(Position::new(column, row)).then(|| column - area.x)?;
+        let nearest = columns.iter().min_by_key(|(other, _)| other.abs_diff(x));
+        nearest.map(|(_, time)| *time)
     }
 }

@@ -17,9 +17,12 @@ use wire::functions::ExecuteResponse;
 use super::{
     Frame,
     field::draw_search,
+    hits::Hits,
+    strip,
     wrap::{letters, push, wrapped_line},
 };
 use crate::{
+    event::Target,
     state::results::{Output, ResultView, text},
     theme::Theme,
     widget::{format, paint},
@@ -41,11 +44,12 @@ pub(crate) fn draw(
     frame: Frame<'_>,
     response: &ExecuteResponse,
     look: ResultView,
+    hits: &mut Hits,
 ) -> u16 {
     let theme = frame.theme;
     let (text, is_pretty) = look.shown_text(response);
     let lines: Vec<&str> = text.lines().take(TEXT_LINES_MAX).collect();
-    let end = draw_tabs(area, buf, frame, look.output(response), is_pretty);
+    let end = draw_tabs(area, buf, frame, look.output(response), is_pretty, hits);
     if lines.is_empty() {
         paint::text(buf, area, (2, 1), "empty", theme.muted);
         return 2;
@@ -96,7 +100,14 @@ pub(crate) fn draw(
 }
 
 /// Draws the names of the texts, the one shown lit; returns the column after them.
-fn draw_tabs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, shown: Output, is_json: bool) -> u16 {
+fn draw_tabs(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    shown: Output,
+    is_json: bool,
+    hits: &mut Hits,
+) -> u16 {
     let theme = frame.theme;
     let mut x = 0;
     for output in Output::VARIANTS.iter().copied() {
@@ -106,7 +117,9 @@ fn draw_tabs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, shown: Output, is_j
         } else {
             theme.muted
         };
+        let from = x;
         x = paint::text(buf, area, (x, 0), output.into_str(), style);
+        hits.add(strip(area, (from, 0), x.saturating_sub(from)), Target::Output(output));
         if is_shown && is_json && output != Output::Json {
             x = paint::text(buf, area, (x, 0), " as JSON", theme.muted);
         }

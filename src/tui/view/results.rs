@@ -139,7 +139,7 @@ fn draw_groups(
     {
         draw_diff(below, buf, frame, [(first, group), (second, other)], look.position);
     } else {
-        let height = output::draw(below, buf, frame, response, look);
+        let height = output::draw(below, buf, frame, response, look, hits);
         let [_, mut below] = split_rows(below, height + 1);
         let Some(group) = response.results.get(selected) else { return };
         // Where there is room left, how the others differ from it.

@@ -36,7 +36,7 @@ pub(crate) struct Column {
 /// A text and how it is drawn.
 pub(crate) type Cell = (String, Style);
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Table<'a> {
     /// The columns, a space between each.
     pub(crate) columns: &'a [Column],
@@ -46,6 +46,10 @@ pub(crate) struct Table<'a> {
     pub(crate) selected: Option<usize>,
     /// The pane it is in, for what is selected.
     pub(crate) pane: usize,
+    /// The index of the column that it is sorted by.
+    pub(crate) sorted: Option<usize>,
+    /// Rows that it is scrolled down, from where the selected row is in view.
+    pub(crate) n_scrolled: isize,
 }
 
 /// The first of `n_rows` rows to be drawn in `height`, so that row `selected` is among them.
@@ -77,12 +81,21 @@ impl Table<'_> {
         hits: &mut Hits,
         row: impl Fn(usize) -> Vec<Cell>,
     ) {
-        let places = self.places(area);
+        let places = self.places(split_rows(area, 1)[0]);
         let head = theme.muted.add_modifier(Modifier::BOLD);
-        let titles = self.columns.iter().map(|column| (column.title.to_owned(), head));
+        let title = |(idx, column): (usize, &Column)| {
+            let is_sorted = self.sorted == Some(idx);
+            let style = if is_sorted { head.add_modifier(Modifier::UNDERLINED) } else { head };
+            hits.add(
+                places.get(idx).copied().unwrap_or_default(),
+                Target::Column { pane: self.pane, column: idx },
+            );
+            (column.title.to_owned(), style)
+        };
+        let titles: Vec<Cell> = self.columns.iter().enumerate().map(title).collect();
         let rows = self.rows(area).map(|(number, _)| self.row(row(number), &places));
         widgets::Table::new(rows, self.widths())
-            .header(self.row(titles.collect(), &places))
+            .header(self.row(titles, &places))
             .column_spacing(self.gap(area.width))
             .render(area.intersection(buf.area), buf);
         for (number, place) in self.rows(area) {
@@ -99,6 +112,8 @@ impl Table<'_> {
     pub(crate) fn rows(&self, area: Rect) -> impl Iterator<Item = (usize, Rect)> + use<> {
         let [_, body] = split_rows(area, 1);
         let first = first_row(self.selected.unwrap_or(0), self.n_rows, body.height.into());
+        let last = self.n_rows.saturating_sub(body.height.into());
+        let first = first.saturating_add_signed(self.n_scrolled).min(last);
         (first..self.n_rows).zip(body.rows())
     }
 

@@ -220,6 +220,8 @@ fn the_logs_screen() {
     screen.press("5 /");
     screen.type_text("roll");
     screen.press("enter w");
+    check_state("logs-searched", &screen);
+    screen.press("&");
     check_state("logs-filtered", &screen);
     screen.press("enter");
     check_state("logs-fields", &screen);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use model::timestamp::Timestamp;
 
 use super::format;
+use crate::time_zone::{utc, zoned};
 
 /// The range of an axis of numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -124,23 +125,29 @@ pub(crate) fn time_step(least: Duration) -> Duration {
 
 /// The number of the step since 1970 that contains `time`. Weeks begin on Mondays.
 pub(crate) fn step_number(time: Timestamp, step: Duration) -> i64 {
-    let (seconds, offset) = step_seconds(step);
+    let (seconds, offset) = step_seconds(time, step);
     (time.seconds() - offset).div_euclid(seconds)
 }
 
 /// The start of the step that contains `time`.
 pub(crate) fn step_start(time: Timestamp, step: Duration) -> Timestamp {
-    let (seconds, offset) = step_seconds(step);
+    let (seconds, offset) = step_seconds(time, step);
     let start = step_number(time, step).saturating_mul(seconds);
     Timestamp::from_seconds(start.saturating_add(offset))
 }
 
-/// The seconds of a step, and those from 1970 to the beginning of one.
-fn step_seconds(step: Duration) -> (i64, i64) {
+/// The seconds of a step, and those from 1970 to the beginning of one. Steps of hours begin at midnight of
+/// the screen's time zone, those of days at midnight UTC, as buckets of a day do.
+fn step_seconds(time: Timestamp, step: Duration) -> (i64, i64) {
     /// 1970 began on a Thursday; the first Monday was four days later.
     const MONDAY_SECONDS: i64 = 4 * 86_400;
     let seconds = i64::try_from(step.as_secs()).unwrap_or(i64::MAX).max(1);
-    (seconds, if seconds >= 7 * 86_400 { MONDAY_SECONDS } else { 0 })
+    let offset = match seconds {
+        ..86_400 => -i64::from(zoned(time).offset().seconds()),
+        86_400..604_800 => 0,
+        _ => MONDAY_SECONDS,
+    };
+    (seconds, offset)
 }
 
 /// Returns the text of a tick at `time` on an axis of these steps: the time of day, the date
@@ -156,17 +163,18 @@ pub(crate) fn time_label(
 ) -> String {
     let seconds = step.as_secs();
     if seconds >= 91 * 86_400 {
-        return format::strftime(time, "%Y-%m");
+        return utc(time).strftime("%Y-%m").to_string();
     }
+    let strftime = |time, pattern: &str| match seconds {
+        ..86_400 => format::strftime(time, pattern),
+        _ => utc(time).strftime(pattern).to_string(),
+    };
     let is_first = before.is_none();
     let is_other_day = !format::is_same_day(time, before.unwrap_or(now));
-    let year = |time| format::strftime(time, "%Y");
+    let year = |time| strftime(time, "%Y");
     let is_other_year = year(now) != year(time);
-    let date = if is_first && is_other_year {
-        format::date(time)
-    } else {
-        format::strftime(time, "%b %d")
-    };
+    let date =
+        if is_first && is_other_year { strftime(time, "%F") } else { strftime(time, "%b %d") };
     let clock = if seconds >= 60 { format::hour_minute(time) } else { format::clock(time) };
     match (seconds >= 86_400 || is_other_day, is_first && seconds < 86_400) {
         (true, true) => format!("{date} {clock}"),

@@ -179,6 +179,23 @@ impl Candles<'_> {
         usize::from((layout.plot.width + pitch - body) / pitch)
     }
 
+    /// The part of `area` that shows candles and their volumes.
+    pub(crate) fn place(&self, area: Rect) -> Rect {
+        let Layout { plot, volume, .. } = self.layout(area);
+        Rect { height: plot.height + volume.height, ..plot }
+    }
+
+    /// The column in the middle of each candle of [`Self::place`], and its time.
+    pub(crate) fn times(&self, area: Rect) -> Vec<(u16, Timestamp)> {
+        let center = self.density.columns().0 / 2;
+        let slots = self.slots(self.layout(area).plot.width).into_iter();
+        let time = |(x, slot)| match slot {
+            Slot::Candle(_, candle) => Some((x + center, candle.timestamp)),
+            Slot::Gap(_) => None,
+        };
+        slots.filter_map(time).collect()
+    }
+
     /// The values of the lines behind the candles `seen` that are within [`OVERLAY_REACH`] of them.
     fn overlay_values<'a>(
         &self,

@@ -8,6 +8,8 @@ use std::{borrow::Cow, time::Duration};
 use model::{escape::escape_line, timestamp::Timestamp};
 use unicode_width::UnicodeWidthStr;
 
+use crate::time_zone::{utc, zoned};
+
 /// What stands for a value that is not there.
 pub(crate) const NONE: &str = "—";
 
@@ -311,35 +313,43 @@ pub(crate) fn right(text: &str, width: usize) -> String {
     format!("{:room$}{text}", "")
 }
 
-/// `time` in UTC as a pattern of `strftime` says.
+/// Formats `time` by a pattern of `strftime`, in the zone of the screen.
 pub(crate) fn strftime(time: Timestamp, pattern: &str) -> String {
-    let time = jiff::Timestamp::from_microsecond(time.micros()).unwrap_or_default();
-    time.strftime(pattern).to_string()
+    zoned(time).strftime(pattern).to_string()
 }
 
-/// The time of day in UTC: `14:02:31`.
+/// The abbreviation of the screen's time zone at `time`: `UTC`, `CEST`.
+pub(crate) fn zone(time: Timestamp) -> String {
+    strftime(time, "%Z")
+}
+
+/// The time of day: `14:02:31`.
 pub(crate) fn clock(time: Timestamp) -> String {
     strftime(time, "%T")
 }
 
-/// The time of day in UTC to the minute: `14:02`.
+/// The time of day to the minute: `14:02`.
 pub(crate) fn hour_minute(time: Timestamp) -> String {
     strftime(time, "%H:%M")
 }
 
-/// The time of day in UTC, after the date where that is not the day of `now`: `14:02:31`,
+/// The time of day, after the date where that is not the day of `now`: `14:02:31`,
 /// `2025-11-03 14:02:31`.
 pub(crate) fn clock_as_of(time: Timestamp, now: Timestamp) -> String {
     if is_same_day(time, now) { clock(time) } else { format!("{} {}", date(time), clock(time)) }
 }
 
-/// Whether both are of one day in UTC.
+/// Whether both are of one day.
 pub(crate) fn is_same_day(one: Timestamp, other: Timestamp) -> bool {
-    const DAY_SECONDS: i64 = 86_400;
-    one.seconds().div_euclid(DAY_SECONDS) == other.seconds().div_euclid(DAY_SECONDS)
+    zoned(one).date() == zoned(other).date()
 }
 
-/// The date in UTC: `2026-07-30`.
+/// The date of a bucket of a day, which begins at midnight UTC.
+pub(crate) fn bucket_date(start: Timestamp) -> String {
+    utc(start).strftime("%F").to_string()
+}
+
+/// The date: `2026-07-30`.
 pub(crate) fn date(time: Timestamp) -> String {
     strftime(time, "%F")
 }

@@ -125,6 +125,20 @@ impl<'a> Lines<'a> {
         Self { series, start, end, gap, volumes, now, crosshair, tag, decimals, scale, theme }
     }
 
+    /// The part of `area` that shows the lines and their volumes.
+    pub(crate) fn place(&self, area: Rect) -> Rect {
+        let Layout { plot, volume, .. } = self.layout(area);
+        Rect { height: plot.height + volume.height, ..plot }
+    }
+
+    /// The columns of the points of the front line in [`Self::place`], and their times.
+    pub(crate) fn times(&self, area: Rect) -> Vec<(u16, Timestamp)> {
+        let width = self.layout(area).plot.width;
+        let front = self.series.iter().rfind(|line| !line.is_guide);
+        let points = front.into_iter().flat_map(|line| line.points);
+        points.filter_map(|point| Some((self.column(point.time, width)?, point.time))).collect()
+    }
+
     /// Marks the gaps of the front line that are wide enough to be seen.
     fn draw_gaps(&self, layout: &Layout, buf: &mut Buffer, theme: &Theme) {
         /// The columns between the ends of the line from which on a mark stands apart from both.

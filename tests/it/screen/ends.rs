@@ -1,12 +1,12 @@
 //! Every way in which the screen ends: the terminal as it was, and no process behind.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
-use super::{N_PROCESSES, PAINT_WITHIN, wait_nodes};
+use super::{N_PROCESSES, PAINT_WITHIN, READY_WITHIN, wait_nodes};
 use crate::support::{
     TRIPTYCH, TUI,
     process::{self, GONE_WITHIN, Signal},
-    pty::{Session, WIDE},
+    pty::{Place, Session, WIDE},
     wait,
 };
 
@@ -21,6 +21,23 @@ fn killed_it_leaves_no_process() {
     assert!(pids.len() >= N_PROCESSES, "the stack runs: {pids:?}");
     process::signal(session.pid, Signal::Kill);
     process::wait_gone(pids, GONE_WITHIN);
+}
+
+#[test]
+fn attached_screen_starts_no_process_and_leaves_the_stack_running() {
+    let first = Session::start(TUI, &[], WIDE);
+    wait_nodes(&first);
+    let place = Place { home: first.home(), ..Place::default() };
+    let second = Session::start_in(&place, TUI, &[]);
+    second.wait_text("Another process runs the local stack.", READY_WITHIN);
+    assert_eq!(wait_nodes(&second), wait_nodes(&first));
+    assert_eq!(process::descendants(second.pid), BTreeSet::new());
+    second.press("q");
+    second.wait_exit(ENDS_WITHIN);
+    second.assert_restored();
+    let again = Session::start_in(&place, TUI, &["--forget"]);
+    again.wait_text("Another process runs the local stack.", READY_WITHIN);
+    assert_eq!(wait_nodes(&again), wait_nodes(&first));
 }
 
 #[test]

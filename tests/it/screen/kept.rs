@@ -93,9 +93,8 @@ async fn a_key_is_entered_tried_and_kept_and_never_seen() {
     for (key, shown) in
         [(wrong, "✗ failed to check the key"), (service.key(), "the key of it is valid")]
     {
+        session.wait_text("refused · P", SHOWN_WITHIN);
         session.press("P");
-        session.wait_text("╭─ Profiles", SHOWN_WITHIN);
-        session.press("e");
         session.wait_text("╭─ API key of it", SHOWN_WITHIN);
         session.send(key.as_bytes());
         session.wait_text("•••▏", SHOWN_WITHIN);

@@ -257,3 +257,30 @@ fn terminal_modes(session: &Session) -> String {
     let said = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
     String::from_utf8(said.stdout).unwrap()
 }
+
+#[test]
+fn copy_uses_the_tool_of_the_display_else_the_terminal() {
+    let place = Place::default();
+    let tool = Home::new();
+    let copied = tool.path("copied");
+    tool.write_program("bin/wl-copy", &format!("#!/bin/sh\nexec cat > '{copied}'\n"));
+    let path = format!("{}:{}", tool.path("bin"), std::env::var("PATH").unwrap());
+    let environment = [("PATH", path.as_str()), ("WAYLAND_DISPLAY", "wayland-0")];
+    // Nothing listens on the port of the discard protocol.
+    let arguments = ["--head", "http://127.0.0.1:9"];
+    for (environment, notice) in
+        [(&environment[..], "with wl-copy"), (&environment[..1], "to the terminal by OSC 52")]
+    {
+        let place = Place { environment, ..place.clone() };
+        let session = Session::start_in(&place, TUI, &arguments);
+        session.press("5");
+        session.wait_text("failed to list the nodes", SHOWN_WITHIN);
+        session.press("y");
+        session.wait_text(notice, SHOWN_WITHIN);
+        let n_sequences = session.n_times(b"\x1b]52;c;", 0);
+        assert_eq!(n_sequences, usize::from(notice.contains("OSC")), "{notice}");
+        session.press("q");
+        session.wait_exit(SHOWN_WITHIN);
+    }
+    assert!(fs::read_to_string(copied).unwrap().contains("failed to list the nodes"));
+}

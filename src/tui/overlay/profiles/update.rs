@@ -6,21 +6,44 @@ use crate::{
     event::{Effect, ProfileEvent},
     overlay::Overlay,
     screens::update::{connect, enter},
-    state::{State, loadable::Failure, profiles::NO_PROFILE, stack},
+    state::{
+        State,
+        loadable::Failure,
+        profiles::{Choice, NO_PROFILE},
+        services::{Health, Service},
+        stack,
+    },
 };
 
-/// Opens the choice of a profile, with the current one selected.
+/// Returns the row of the services in use.
 pub(crate) fn current_row(state: &State) -> usize {
-    let current = state.profiles.current.as_deref();
-    let mut names = state.profiles.choices().into_iter().map(|it| it.map(|it| &*it.name));
-    names.position(|name| name == current).unwrap_or(0)
+    let in_use = &state.services.addresses;
+    let mut choices = state.profiles.choices().into_iter();
+    choices.position(|choice| state.profiles.is_in_use(choice, in_use)).unwrap_or(0)
+}
+
+/// Returns the form for the key of the services in use, if one of them refuses the key.
+pub(crate) fn refused_form(state: &State) -> Option<KeyForm> {
+    let is_refused = |service| matches!(state.services.health(service), Health::Refused { .. });
+    if !is_refused(Service::Data) && !is_refused(Service::Inference) {
+        return None;
+    }
+    let choices = state.profiles.choices();
+    Some(KeyForm::new(choices.get(current_row(state))?.name()?))
+}
+
+/// Starts the key form where a key is typed or pasted into the list of profiles.
+pub(crate) fn begin_key(state: &mut State, row: usize) {
+    if state.profiles.choices().get(row).is_some_and(|choice| choice.name().is_some()) {
+        act(state, Action::EnterKey, Some(row));
+    }
 }
 
 /// Handles an action on the profile at `row`, or on the current one.
 pub(crate) fn act(state: &mut State, action: Action, row: Option<usize>) {
     let named = row.map_or_else(
         || Some(state.profiles.key_name().to_owned()),
-        |row| Some(state.profiles.choices().get(row)?.as_ref()?.name.clone()),
+        |row| Some(state.profiles.choices().get(row)?.name()?.to_owned()),
     );
     let Some(name) = named else {
         state.notify_refused("the local stack has its own key".to_owned(), String::new());
@@ -37,7 +60,7 @@ pub(crate) fn act(state: &mut State, action: Action, row: Option<usize>) {
 pub(crate) fn take(state: &mut State, row: usize) {
     let choices = state.profiles.choices();
     let Some(choice) = choices.get(row) else { return };
-    let choice = choice.map(|profile| profile.name.clone());
+    let choice = choice.name().map(str::to_owned);
     while state.close() {}
     let Some(name) = choice else { return take_local(state) };
     state.profiles.opening = Some(name.clone());
@@ -55,7 +78,8 @@ fn take_local(state: &mut State) {
             connect(state, &addresses);
         }
         stack::Phase::Starting => {}
-        stack::Phase::Absent | stack::Phase::Failed(_) => {
+        // The process that ran the stack may have stopped it meanwhile.
+        stack::Phase::Absent | stack::Phase::Attached | stack::Phase::Failed(_) => {
             state.stack.begin();
             state.effects.push(Effect::StartLocal);
         }
@@ -64,18 +88,19 @@ fn take_local(state: &mut State) {
 
 /// Checks the typed key and stores it.
 pub(crate) fn try_key(state: &mut State) {
-    let current = state.services.addresses.clone();
-    let is_current = |name: &str| name == state.profiles.key_name();
     let Some(Overlay::Key(form)) = state.overlays.last_mut() else { return };
     if form.step == KeyStep::Tried {
         return;
     }
     let profile = form.profile.clone();
-    let listed = state.profiles.list.iter().find(|listed| listed.name == profile);
-    let addresses = match listed {
-        Some(listed) => listed.addresses.clone(),
-        None if is_current(&profile) => current,
-        None => return,
+    let profiles = &state.profiles;
+    let listed = profiles.list.iter().find(|listed| listed.name == profile);
+    let addresses = match (&profiles.given, listed) {
+        (Some(given), _) if profile == NO_PROFILE => given.clone(),
+        // Flags may name other addresses than the profile.
+        _ if profiles.key_name() == profile => state.services.addresses.clone(),
+        (_, Some(listed)) => listed.addresses.clone(),
+        (_, None) => return,
     };
     let Some(key) = form.key() else { return };
     state.effects.push(Effect::KeepKey { profile, addresses, key });
@@ -92,7 +117,15 @@ pub(crate) fn on(state: &mut State, event: ProfileEvent) {
                 state.close();
             }
             state.notify(format!("the key of {profile} is valid"), format!("kept {place}"));
-            if state.profiles.key_name() != profile {
+            let is_given = state
+                .profiles
+                .given
+                .as_ref()
+                .map(Choice::Given)
+                .is_none_or(|given| state.profiles.is_in_use(given, &state.services.addresses));
+            let is_in_use =
+                state.profiles.key_name() == profile && (profile != NO_PROFILE || is_given);
+            if !is_in_use {
                 return;
             }
             state.profiles.key_place = Some(place);

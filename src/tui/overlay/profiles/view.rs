@@ -6,8 +6,9 @@ use super::state::{KeyForm, KeyStep};
 use crate::{
     action::Action,
     keymap::Layer,
+    local::Addresses,
     overlay::view::{List, Surface, raise},
-    profiles::Profile,
+    state::profiles::Choice,
     view::{centered, spinner, split_rows, strip, wrap::wrapped},
     widget::{format, paint, pane::Pane},
 };
@@ -41,10 +42,8 @@ pub(crate) fn draw(on: Surface<'_>, selected: usize) {
     list.draw(split_rows(inside, 1)[1], buf, frame, hits, |buf, place, row| {
         let Some(choice) = choices.get(row) else { return };
         let (name, words) = words(*choice);
-        let is_current = match choice {
-            None => profiles.current.is_none() && frame.state.stack.summary().is_some(),
-            Some(profile) => profiles.current.as_ref() == Some(&profile.name),
-        };
+        let is_current = profiles.is_in_use(*choice, &frame.state.services.addresses)
+            && (*choice != Choice::Local || frame.state.stack.summary().is_some());
         let (glyph, style) = if is_current { ('●', theme.up) } else { ('○', theme.faint) };
         paint::put(buf, place, (2, 0), glyph, style);
         let name = format::left(&name, usize::from(NAME_WIDTH) - 1);
@@ -63,18 +62,20 @@ pub(crate) fn draw(on: Surface<'_>, selected: usize) {
 }
 
 /// Name of a choice, and where its services are.
-fn words(choice: Option<&Profile>) -> (String, String) {
+fn words(choice: Choice<'_>) -> (String, String) {
+    let known = |addresses: &Addresses| {
+        let Addresses { heads, datasets, inference, .. } = addresses;
+        let others = [datasets, inference].into_iter().flatten();
+        heads.iter().chain(others).map(String::as_str).collect::<Vec<_>>().join("  ")
+    };
     match choice {
-        None => {
-            ("this machine".to_owned(), "a head, workers and services, started here".to_owned())
+        Choice::Local => {
+            ("this machine".to_owned(), "the local stack, started if none runs".to_owned())
         }
-        Some(profile) => {
-            let addresses = &profile.addresses;
-            let others = [&addresses.datasets, &addresses.inference].into_iter().flatten();
-            let known: Vec<&str> =
-                addresses.heads.iter().chain(others).map(String::as_str).collect();
-            (profile.name.clone(), known.join("  "))
+        Choice::Given(addresses) => {
+            ("as started".to_owned(), format!("{}  (flags, environment)", known(addresses)))
         }
+        Choice::Profile(profile) => (profile.name.clone(), known(&profile.addresses)),
     }
 }
 

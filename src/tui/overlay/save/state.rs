@@ -169,7 +169,7 @@ mod tests {
         let mut screen = Harness::ready(160, 45);
         screen.press("5 /");
         screen.type_text("lost");
-        screen.press("enter x");
+        screen.press("enter & x");
         assert!(screen.text().contains("logs.csv"), "{}", screen.text());
         screen.press("ctrl-u");
         screen.type_text("lost.csv");

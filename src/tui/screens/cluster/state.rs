@@ -9,9 +9,11 @@ use strum::{IntoStaticStr, VariantArray};
 
 use crate::state::{
     field::Field,
+    navigation::ColumnOrder,
     nodes::{Node, Nodes},
+    pattern::Pattern,
     results::RunView,
-    runs::Runs,
+    runs::{Run, Runs},
     stack::{Process, Stack},
 };
 
@@ -69,6 +71,8 @@ pub(crate) enum NodeOrder {
     Group,
     /// Those that get no work first.
     Status,
+    /// Names, then peer ids.
+    Node,
 }
 
 /// The state of the Cluster screen.
@@ -86,6 +90,10 @@ pub(crate) struct State {
     pub(crate) order: NodeOrder,
     /// Whether the order is reversed.
     pub(crate) is_reversed: bool,
+    /// The order of the runs; newest first as listed.
+    pub(crate) run_order: ColumnOrder,
+    /// The order of the local processes.
+    pub(crate) process_order: ColumnOrder,
     /// The attribute that the nodes are grouped by, if by one.
     pub(crate) grouped_by: Option<String>,
     /// Which of the groups are folded.
@@ -110,6 +118,14 @@ pub(crate) struct ClusterContext<'a> {
 }
 
 impl NodeOrder {
+    /// Returns the order by the column with this title; `None` if there is none.
+    pub(crate) fn of_column(title: &str) -> Option<Self> {
+        if title == "PEER" {
+            return Some(Self::Node);
+        }
+        Self::VARIANTS.iter().copied().find(|order| order.into_str() == title)
+    }
+
     fn compare(self, a: &Node, b: &Node) -> Ordering {
         let number = |value: Option<f64>, absent: f64| value.unwrap_or(absent);
         match self {
@@ -127,6 +143,11 @@ impl NodeOrder {
             }
             Self::Role => a.role.is_none().cmp(&b.role.is_none()).then(a.role.cmp(&b.role)),
             Self::Group => a.group_text().cmp(&b.group_text()),
+            Self::Node => {
+                let name = |node: &Node| node.process.as_ref().map(|(name, _)| name.clone());
+                let key = |node: &Node| (name(node).is_none(), name(node), node.peer_id.clone());
+                key(a).cmp(&key(b))
+            }
             Self::Status => {
                 let status = |node: &Node| (node.withheld_by.is_none(), node.withheld_by);
                 status(a).cmp(&status(b))
@@ -138,15 +159,16 @@ impl NodeOrder {
 impl State {
     /// The nodes that pass the filter, in their order.
     pub(crate) fn nodes(&self, known: ClusterContext<'_>) -> Vec<Node> {
-        let wanted = self.filter.value().to_ascii_lowercase();
+        let wanted = Pattern::parse(self.filter.value());
         let passes = |node: &Node| {
             let role = node.role.as_deref().unwrap_or_default();
             let name = node.process.as_ref().map_or("", |(name, _)| name.as_str());
             let status = node.withheld_by.unwrap_or_default();
             let (groups, attributes) = (node.group_text(), node.attribute_text());
-            [node.peer_id.as_str(), role, &groups, name, &attributes, status]
-                .into_iter()
-                .any(|text| text.to_ascii_lowercase().contains(&wanted))
+            let texts = [node.peer_id.as_str(), role, &groups, name, &attributes, status];
+            let known = [("role", role), ("group", &groups), ("status", status)];
+            let declared = node.attributes.iter().map(|(name, value)| (&**name, &**value));
+            wanted.matches(&texts, &known.into_iter().chain(declared))
         };
         let mut nodes = known.nodes.all(known.stack);
         nodes.retain(passes);
@@ -159,6 +181,45 @@ impl State {
             grouping::gather(&mut nodes, name);
         }
         nodes
+    }
+
+    /// The runs in the order of their table.
+    pub(crate) fn runs<'a>(&self, runs: &'a Runs) -> Vec<&'a Run> {
+        let mut runs: Vec<&Run> = runs.iter().collect();
+        let n_groups = |run: &Run| run.response().map(|response| response.results.len());
+        let frequency = |run: &Run| {
+            let largest = run.response().and_then(|response| response.results.first());
+            largest.map_or(f64::NEG_INFINITY, |group| group.frequency)
+        };
+        self.run_order.sort(&mut runs, |column, a, b| match column {
+            "TIME" => a.sent_at.cmp(&b.sent_at),
+            "FUNCTION" => a.request.function_id.cmp(&b.request.function_id),
+            "METHOD" => a.request.method.cmp(&b.request.method),
+            "NODES" => a.request.config.number_of_nodes.cmp(&b.request.config.number_of_nodes),
+            "GROUPS" => n_groups(a).cmp(&n_groups(b)),
+            "FREQ" => frequency(a).total_cmp(&frequency(b)),
+            _ => a.took.cmp(&b.took),
+        });
+        runs
+    }
+
+    /// The local processes in the order of their table.
+    pub(crate) fn processes(&self, stack: &Stack) -> Vec<Process> {
+        let mut processes = stack.processes();
+        let cpu = |it: &Process| {
+            it.status.usage.and_then(|usage| usage.cpu_percent).unwrap_or(f64::NEG_INFINITY)
+        };
+        let memory = |it: &Process| it.status.usage.map(|usage| usage.memory_bytes);
+        let is_over = |it: &Process| it.status.exited.is_some();
+        self.process_order.sort(&mut processes, |column, a, b| match column {
+            "NAME" => a.name.cmp(&b.name),
+            "PID" => a.pid.cmp(&b.pid),
+            "CPU" => cpu(b).total_cmp(&cpu(a)),
+            "MEMORY" => memory(b).cmp(&memory(a)),
+            "UP" => a.status.since.cmp(&b.status.since),
+            _ => is_over(b).cmp(&is_over(a)),
+        });
+        processes
     }
 
     /// The rows of the table of `nodes`, which are in their order.
@@ -250,7 +311,7 @@ impl State {
 
     /// The selected local process: that of the selected node, where the nodes have the keys.
     pub(crate) fn selected_process(&self, stack: &Stack) -> Option<Process> {
-        let processes = stack.processes();
+        let processes = self.processes(stack);
         if self.focus == Pane::Nodes && self.group.is_some() {
             return None;
         }
@@ -264,6 +325,12 @@ impl State {
         }
         let idx = self.process_idx(&processes);
         processes.into_iter().nth(idx)
+    }
+
+    /// The index of the selected one of `sorted`, which are `runs`.
+    pub(crate) fn run_idx(&self, sorted: &[&Run], runs: &Runs) -> usize {
+        let selected = self.results.selected(runs).map(|run| run.id);
+        sorted.iter().position(|run| Some(run.id) == selected).unwrap_or(0)
     }
 
     /// The index of the selected process in `processes`.

@@ -6,14 +6,14 @@ pub(crate) mod operator;
 pub(crate) mod processes;
 
 use super::state::{
-    ClusterContext, Pane, State,
+    ClusterContext, NodeOrder, Pane, State,
     grouping::{self, Folds, NodeGroup, NodeRow},
 };
 use crate::{
     action::Action,
     event::Target,
     state::{
-        navigation::{Steps as _, moved},
+        navigation::{Steps as _, moved, sort_by},
         nodes::Node,
     },
 };
@@ -28,8 +28,21 @@ impl State {
                 self.focus = Pane::Nodes;
                 self.filter.edit();
             }
-            Action::Sort => self.order = self.order.cycled(1),
-            Action::Reverse => self.is_reversed = !self.is_reversed,
+            Action::Sort => match self.focus {
+                Pane::Runs => self.run_order.cycle(&super::view::titles(Pane::Runs)),
+                Pane::Processes => {
+                    self.process_order.cycle(&super::view::titles(Pane::Processes));
+                }
+                Pane::Nodes | Pane::Groups => self.order = self.order.cycled(1),
+            },
+            Action::Reverse => {
+                let is_reversed = match self.focus {
+                    Pane::Runs => &mut self.run_order.is_reversed,
+                    Pane::Processes => &mut self.process_order.is_reversed,
+                    Pane::Nodes | Pane::Groups => &mut self.is_reversed,
+                };
+                *is_reversed = !*is_reversed;
+            }
             Action::GroupNodes => {
                 self.focus = Pane::Nodes;
                 let all = known.nodes.all(known.stack);
@@ -65,6 +78,9 @@ impl State {
 
     /// Handles a click.
     pub(crate) fn click(&mut self, target: Target, known: ClusterContext<'_>) {
+        if let Target::Column { pane, column } = target {
+            return self.sort_column(pane, column);
+        }
         let (number, row) = match target {
             Target::Pane(number) => (number, None),
             Target::Row { pane, row } => (pane, Some(row)),
@@ -78,7 +94,7 @@ impl State {
                 self.select_row(&nodes, self.node_rows(&nodes).get(row));
             }
             (Pane::Runs, Some(row)) => {
-                self.results.show_at(row, known.runs);
+                self.show_run(row, known);
             }
             (Pane::Groups, Some(row)) => self.results.look.select(row),
             (Pane::Processes, Some(row)) => self.select_process(row, known),
@@ -86,8 +102,24 @@ impl State {
         }
     }
 
+    /// Sorts the table of `pane` by its `column`.
+    fn sort_column(&mut self, pane: usize, column: usize) {
+        let Some(pane) = Pane::numbered(pane) else { return };
+        let Some(title) = super::view::column_title(pane, column) else { return };
+        match pane {
+            Pane::Runs => self.run_order.choose(title),
+            Pane::Processes => self.process_order.choose(title),
+            Pane::Nodes => {
+                if let Some(order) = NodeOrder::of_column(title) {
+                    sort_by(order, &mut self.order, &mut self.is_reversed);
+                }
+            }
+            Pane::Groups => {}
+        }
+    }
+
     fn move_process(&mut self, action: Action, known: ClusterContext<'_>) {
-        let processes = known.stack.processes();
+        let processes = self.processes(known.stack);
         let idx = self.process_idx(&processes);
         if let Some(idx) = moved(action, idx, processes.len(), known.page) {
             self.select_process(idx, known);
@@ -95,7 +127,7 @@ impl State {
     }
 
     fn select_process(&mut self, idx: usize, known: ClusterContext<'_>) {
-        self.process = known.stack.processes().get(idx).map(|process| process.name.clone());
+        self.process = self.processes(known.stack).get(idx).map(|process| process.name.clone());
     }
 
     fn move_node(&mut self, action: Action, known: ClusterContext<'_>) {
@@ -139,9 +171,17 @@ impl State {
     }
 
     fn move_run(&mut self, action: Action, known: ClusterContext<'_>) {
-        let idx = self.results.idx(known.runs);
-        if let Some(idx) = moved(action, idx, known.runs.iter().len(), known.page) {
-            self.results.show_at(idx, known.runs);
+        let runs = self.runs(known.runs);
+        let idx = self.run_idx(&runs, known.runs);
+        if let Some(idx) = moved(action, idx, runs.len(), known.page) {
+            self.show_run(idx, known);
+        }
+    }
+
+    /// Shows the run at `idx` of the table.
+    fn show_run(&mut self, idx: usize, known: ClusterContext<'_>) {
+        if let Some(id) = self.runs(known.runs).get(idx).map(|run| run.id) {
+            self.results.show(id);
         }
     }
 }

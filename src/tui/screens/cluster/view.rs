@@ -26,8 +26,11 @@ use crate::{
     event::Target,
     keymap::Layer,
     screens::{Screen, execute::view::peers},
-    state::{navigation::Steps as _, runs::Phase, stack},
-    view::{Frame, Tier, focus_if, hits::Hits, results, spinner, split_columns, split_rows},
+    state::{layout::Divider, navigation::Steps as _, runs::Phase, stack},
+    view::{
+        Frame, Tier, focus_if, hits::Hits, results, spinner, split_columns, split_rows,
+        table::Column,
+    },
     widget::{format, pane},
 };
 
@@ -48,6 +51,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let nudge = frame.state.nudge();
     let share = if frame.tier == Tier::Huge { 50 } else { 46 };
     let [left, right] = split_columns(area, nudge.column(area.width * share / 100, area.width));
+    hits.add_column_divider(left);
     let [top_left, bottom_left] = if frame.tier == Tier::Huge {
         draw_activity(left, buf, frame)
     } else {
@@ -57,12 +61,34 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         split_rows(right, nudge.right_row(right.height * 36 / 100, right.height));
     draw_pane(Pane::Nodes, top_left, buf, frame, hits);
     draw_pane(Pane::Processes, bottom_left, buf, frame, hits);
+    hits.add_row_divider(Divider::LeftRows, top_left);
     if is_fresh(frame) {
         start::draw(right, buf, frame, hits);
         return;
     }
     draw_pane(Pane::Runs, top_right, buf, frame, hits);
     draw_pane(Pane::Groups, bottom_right, buf, frame, hits);
+    hits.add_row_divider(Divider::RightRows, top_right);
+}
+
+/// The columns of the table in `pane`.
+pub(crate) const fn columns(pane: Pane) -> &'static [Column] {
+    match pane {
+        Pane::Nodes => &nodes::COLUMNS,
+        Pane::Runs => &runs::COLUMNS,
+        Pane::Processes => &processes::COLUMNS,
+        Pane::Groups => &[],
+    }
+}
+
+/// The title of a column of the table in `pane`; `None` if it has none.
+pub(crate) fn column_title(pane: Pane, column: usize) -> Option<&'static str> {
+    columns(pane).get(column).map(|column| column.title).filter(|title| !title.is_empty())
+}
+
+/// The titles of the columns of the table in `pane`.
+pub(crate) fn titles(pane: Pane) -> Vec<&'static str> {
+    (0..columns(pane).len()).filter_map(|column| column_title(pane, column)).collect()
 }
 
 /// Draws what workers did lately between the nodes and the processes; returns the places of those.
@@ -145,14 +171,13 @@ fn step_name(frame: Frame<'_>) -> &str {
 fn start_lines(frame: Frame<'_>) -> Vec<String> {
     let state = frame.state;
     match &state.stack.phase {
-        stack::Phase::Absent => {
-            vec![
-                "The services run elsewhere.".to_owned(),
-                format!(
-                    "{} starts a node on this machine.",
-                    frame.key(Layer::Cluster, Action::AddNode)
-                ),
-            ]
+        phase @ (stack::Phase::Absent | stack::Phase::Attached) => {
+            let place = match phase {
+                stack::Phase::Attached => "Another process runs the local stack.",
+                _ => "The services run elsewhere.",
+            };
+            let key = frame.key(Layer::Cluster, Action::AddNode);
+            vec![place.to_owned(), format!("{key} starts a node on this machine.")]
         }
         stack::Phase::Starting => {
             let n_done = state.stack.steps.len().saturating_sub(1);

@@ -18,7 +18,10 @@ pub(crate) mod stream;
 pub(crate) mod table;
 pub(crate) mod zoom;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+};
 
 use model::{
     dataset::{Column, Dataset, DatasetId},
@@ -27,7 +30,7 @@ use model::{
     row::Bucket,
     timestamp::Timestamp,
 };
-use strum::VariantArray;
+use strum::{IntoStaticStr, VariantArray};
 
 use self::{
     chart::Chart, export::Export, filter::Filter, past::OlderRows, pins::Pin, sample::Shape,
@@ -65,6 +68,29 @@ impl Pane {
     }
 }
 
+/// The order of the list of datasets; the names are the titles of its columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
+#[strum(const_into_str, serialize_all = "UPPERCASE")]
+pub(crate) enum ListOrder {
+    /// As the service lists them.
+    #[default]
+    #[strum(serialize = "as listed")]
+    Listed,
+    Name,
+    Source,
+    #[strum(serialize = "FREQ")]
+    Frequency,
+    /// Newest values, greatest first.
+    Last,
+}
+
+impl ListOrder {
+    /// Returns the order by the column with this title; `None` if there is none.
+    pub(crate) fn of_column(title: &str) -> Option<Self> {
+        Self::VARIANTS.iter().copied().find(|order| order.into_str() == title)
+    }
+}
+
 /// The state of the Data screen.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
@@ -73,6 +99,12 @@ pub(crate) struct State {
     pub(crate) effects: Vec<Effect>,
     /// The datasets found.
     pub(crate) datasets: Loadable<DatasetsPage>,
+    /// The order of the list.
+    pub(crate) order: ListOrder,
+    /// Whether the order is reversed.
+    pub(crate) is_reversed: bool,
+    /// Rows that the list is scrolled down, from where the selected dataset is in view.
+    pub(crate) n_list_scrolled: isize,
     /// The search field over names and descriptions.
     pub(crate) search: Field,
     /// Whether the screen is in view.
@@ -104,6 +136,8 @@ pub(crate) struct State {
     pub(crate) live: LiveStream,
     /// Its newest rows, newest first.
     pub(crate) tape: VecDeque<NamedRow>,
+    /// The first row of the tape in view; `None` for the newest.
+    pub(crate) tape_top: Option<Timestamp>,
     /// The newest values of datasets in the list.
     pub(crate) sparklines: BTreeMap<DatasetId, RecentValues>,
     /// The outcome of acquiring a tag.
@@ -173,6 +207,45 @@ impl State {
     /// The datasets found, in the order of the list.
     pub(crate) fn list(&self) -> &[Dataset] {
         self.datasets.value().map_or(&[], |page| &page.datasets)
+    }
+
+    /// Rows of the tape that are out of view above it.
+    pub(crate) fn n_tape_above(&self) -> usize {
+        let Some(top) = self.tape_top else { return 0 };
+        let last = self.tape.len().saturating_sub(1);
+        self.tape.iter().position(|row| row.timestamp <= top).unwrap_or(last)
+    }
+
+    /// Sorts the list. Values that change later do not move a dataset.
+    pub(crate) fn sort_list(&mut self) {
+        let (order, is_reversed) = (self.order, self.is_reversed);
+        let newest = |id| Some(self.sparkline(id)?.newest()?.1);
+        let last: BTreeMap<DatasetId, f64> =
+            self.list().iter().filter_map(|it| Some((it.id, newest(it.id)?))).collect();
+        let Some(page) = self.datasets.value_mut() else { return };
+        let fact = |it: &Dataset, names: &[&str]| {
+            names.iter().find_map(|name| it.metadata.get(*name)).cloned()
+        };
+        // What is missing comes last.
+        let compare_facts = |a: Option<String>, b: Option<String>| {
+            a.is_none().cmp(&b.is_none()).then_with(|| a.cmp(&b))
+        };
+        page.datasets.sort_by(|a, b| match order {
+            ListOrder::Listed => Ordering::Equal,
+            ListOrder::Name => a.name.to_lowercase().cmp(&b.name.to_lowercase()),
+            ListOrder::Source => {
+                let source = |it| fact(it, &["source", "provider"]);
+                compare_facts(source(a), source(b))
+            }
+            ListOrder::Frequency => compare_facts(fact(a, &["frequency"]), fact(b, &["frequency"])),
+            ListOrder::Last => {
+                let value = |it: &Dataset| last.get(&it.id).copied().unwrap_or(f64::NEG_INFINITY);
+                value(b).total_cmp(&value(a))
+            }
+        });
+        if is_reversed {
+            page.datasets.reverse();
+        }
     }
 
     /// The dataset that is charted, if it is in the list.

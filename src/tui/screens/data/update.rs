@@ -14,13 +14,13 @@ use std::time::Duration;
 
 use model::{dataset::PUBLIC_TAG, timestamp::Timestamp};
 
-use super::state::{Pane, State, pins::is_gone};
+use super::state::{ListOrder, Pane, State, pins::is_gone, zoom::Zoom};
 use crate::{
     action::Action,
     event::{DataEvent, Effect, StreamEvent, Target, Timer},
     state::{
         loadable::Loadable,
-        navigation::{Steps as _, rows_down},
+        navigation::{Steps as _, rows_down, sort_by},
     },
 };
 
@@ -62,9 +62,19 @@ impl State {
         let search = std::mem::take(&mut self.search);
         let pins = self.take_pins();
         let effects = std::mem::take(&mut self.effects);
-        let Self { is_shown, is_in_overview, pane, kind, indicators, .. } = *self;
-        let kept =
-            Self { search, is_shown, is_in_overview, pane, kind, indicators, ..Self::default() };
+        let Self { is_shown, is_in_overview, pane, kind, indicators, order, is_reversed, .. } =
+            *self;
+        let kept = Self {
+            order,
+            is_reversed,
+            search,
+            is_shown,
+            is_in_overview,
+            pane,
+            kind,
+            indicators,
+            ..Self::default()
+        };
         *self = Self { effects, is_connected: true, ..kept };
         self.restore_pins(pins);
         self.load_datasets(now);
@@ -196,12 +206,22 @@ impl State {
             }
             Action::NextPane => self.pane = self.pane.cycled(1),
             Action::PreviousPane => self.pane = self.pane.cycled(-1),
+            Action::Sort => {
+                self.order = self.order.cycled(1);
+                self.is_reversed = false;
+                self.sort_again(now);
+            }
+            Action::Reverse => {
+                self.is_reversed = !self.is_reversed;
+                self.sort_again(now);
+            }
             Action::Earlier if self.is_table => self.scroll_table(-1),
             Action::Later if self.is_table => self.scroll_table(1),
             Action::Earlier => self.move_crosshair(),
             Action::Later => self.move_crosshair_later(),
             Action::Follow => {
                 self.crosshair = None;
+                self.tape_top = None;
                 if self.is_table {
                     self.move_table(isize::MIN);
                 }
@@ -249,6 +269,8 @@ impl State {
             self.filter.choose(n.signum());
         } else if self.is_table && self.pane == Pane::Chart {
             self.move_table(n);
+        } else if self.pane == Pane::Tape {
+            self.scroll_tape(n);
         } else {
             self.select_by(|idx| idx.saturating_add_signed(n), now);
         }
@@ -267,7 +289,7 @@ impl State {
         if self.search.clear() {
             return true;
         }
-        if self.crosshair.take().is_some() {
+        if self.crosshair.take().is_some() || self.tape_top.take().is_some() {
             return true;
         }
         if self.is_table {
@@ -303,8 +325,55 @@ impl State {
                     self.select_by(|_| row, now);
                 }
             }
-            Target::Screen(_) | Target::Action(_) => {}
+            Target::Column { column, .. } => {
+                let order = super::view::list::column_title(column).and_then(ListOrder::of_column);
+                if let Some(order) = order {
+                    sort_by(order, &mut self.order, &mut self.is_reversed);
+                    self.sort_again(now);
+                }
+            }
+            Target::Chart(kind) => self.kind = kind,
+            Target::Resolution(resolution) => {
+                self.set_zoom(Zoom { resolution, ..self.zoom }, now);
+            }
+            Target::Time(time) => {
+                self.pane = Pane::Chart;
+                self.set_crosshair(time);
+            }
+            Target::Screen(_) | Target::Action(_) | Target::Output(_) => {}
         }
+    }
+
+    /// Handles the wheel over `pane`: scrolls a list, zooms a chart. Selects no dataset.
+    pub(crate) fn wheel(&mut self, pane: usize, n_rows: i32, now: Timestamp) {
+        let by = isize::try_from(n_rows).unwrap_or_default();
+        match Pane::numbered(pane) {
+            Some(Pane::List) => {
+                let n = self.list().len().cast_signed();
+                self.n_list_scrolled = (self.n_list_scrolled + by).clamp(-n, n);
+            }
+            Some(Pane::Chart) if self.is_table => self.move_table(by),
+            Some(Pane::Chart) => {
+                let zoom = if by < 0 { Action::ZoomIn } else { Action::ZoomOut };
+                self.act(zoom, now);
+            }
+            Some(Pane::Tape) => self.scroll_tape(by),
+            None => {}
+        }
+    }
+
+    fn scroll_tape(&mut self, by: isize) {
+        let last = self.tape.len().saturating_sub(1);
+        let idx = self.n_tape_above().saturating_add_signed(by).min(last);
+        self.tape_top = self.tape.get(idx).filter(|_| idx > 0).map(|row| row.timestamp);
+    }
+
+    fn sort_again(&mut self, now: Timestamp) {
+        if self.order == ListOrder::Listed {
+            // The service's own order is lost.
+            return self.load_datasets(now);
+        }
+        self.sort_list();
     }
 }
 

@@ -17,7 +17,7 @@
 //! `hits`, in the numbers that `state/data.rs` knows.
 
 mod chart;
-mod list;
+pub(crate) mod list;
 pub(crate) mod pins;
 mod table;
 mod tape;
@@ -27,7 +27,10 @@ use ratatui::{buffer::Buffer, layout::Rect};
 use super::state::{Pane, State};
 use crate::{
     event::Target,
-    state::{layout::Nudge, navigation::Steps as _},
+    state::{
+        layout::{Divider, Nudge},
+        navigation::Steps as _,
+    },
     view::{Frame, hits::Hits, split_columns, split_rows},
 };
 
@@ -50,7 +53,12 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         hits.add(place, Target::Pane(pane.number()));
     }
     list::draw(places.list, buf, frame, hits);
-    chart::draw(places.chart, buf, frame);
+    chart::draw(places.chart, buf, frame, hits);
+    let is_wide = !places.list.is_empty() && !places.tape.is_empty();
+    if is_wide {
+        hits.add_column_divider(places.list.union(places.tape));
+        hits.add_row_divider(Divider::LeftRows, places.list);
+    }
     tape::draw(places.tape, buf, frame);
     pins::draw(places.pins, buf, frame);
 }

@@ -17,7 +17,10 @@ use crate::{
     event::Target,
     keymap::Layer,
     screens::{cluster, logs},
-    state::runs::{Phase, Run},
+    state::{
+        layout::Divider,
+        runs::{Phase, Run},
+    },
     view::{
         Frame, Tier, focus_if, hits::Hits, results, spinner, split_columns, split_rows, text_cut,
     },
@@ -46,9 +49,14 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     }
     let nudge = frame.state.nudge();
     let [one, other] = if frame.tier == Tier::Medium {
-        split_rows(area, nudge.left_row(if is_form { 12 } else { 6 }, area.height))
+        let [one, other] =
+            split_rows(area, nudge.left_row(if is_form { 12 } else { 6 }, area.height));
+        hits.add_row_divider(Divider::LeftRows, one);
+        [one, other]
     } else {
-        split_columns(area, nudge.column(area.width * 2 / 5, area.width))
+        let [one, other] = split_columns(area, nudge.column(area.width * 2 / 5, area.width));
+        hits.add_column_divider(one);
+        [one, other]
     };
     form::draw(one, buf, frame, hits);
     draw_results(other, buf, frame, hits);

@@ -27,7 +27,7 @@ use self::{
 };
 use crate::{
     event::{Effect, LatestBundle},
-    state::loadable::Loadable,
+    state::{loadable::Loadable, navigation::ColumnOrder},
 };
 
 /// How often topics are read while in view. They are small, and carry the clock.
@@ -88,6 +88,8 @@ pub(crate) struct State {
     pub(crate) sort: Sort,
     /// Whether the order is reversed.
     pub(crate) is_reversed: bool,
+    /// The order of the topics.
+    pub(crate) topic_order: ColumnOrder,
     /// The chosen actor.
     pub(crate) actor: Option<Address>,
     /// Whether updates are paused.

@@ -6,17 +6,21 @@ mod feed;
 use model::{timestamp::Timestamp, topic::TopicId};
 use wire::inference::TopicList;
 
-use super::state::{
-    LATEST_EVERY, Pane, State,
-    feed::Feed,
-    past::{self, History},
+use super::{
+    state::{
+        LATEST_EVERY, Pane, State,
+        actors::Sort,
+        feed::Feed,
+        past::{self, History},
+    },
+    view,
 };
 use crate::{
     action::Action,
     event::{Effect, InferenceEvent, LatestBundle, Target, Timer},
     state::{
         loadable::{Failure, Loadable},
-        navigation::{Steps as _, cycled, rows_down},
+        navigation::{ColumnOrder, Steps as _, cycled, rows_down, sort_by},
     },
 };
 
@@ -119,6 +123,14 @@ impl State {
             Action::NextTopic => self.select_topic(self.topic_by(1), now),
             Action::PreviousLabel => self.label = self.label_by(-1),
             Action::NextLabel => self.label = self.label_by(1),
+            Action::Sort if self.pane == Pane::Topics => {
+                self.topic_order.cycle(&view::topics::columns(u16::MAX).map(|it| it.title));
+                self.sort_topics();
+            }
+            Action::Reverse if self.pane == Pane::Topics => {
+                self.topic_order.is_reversed = !self.topic_order.is_reversed;
+                self.sort_topics();
+            }
             Action::Sort => self.sort = self.sort.cycled(1),
             Action::Reverse => self.is_reversed = !self.is_reversed,
             Action::Refresh => {
@@ -155,6 +167,9 @@ impl State {
 
     /// Handles a click.
     pub(crate) fn click(&mut self, target: Target, now: Timestamp) {
+        if let Target::Column { pane, column } = target {
+            return self.sort_column(Pane::numbered(pane), column);
+        }
         let (Target::Pane(pane) | Target::Row { pane, .. }) = target else { return };
         self.pane = Pane::numbered(pane).unwrap_or(self.pane);
         let Target::Row { row, .. } = target else { return };
@@ -170,6 +185,39 @@ impl State {
             }
             Pane::Distribution | Pane::Past | Pane::Losses => {}
         }
+    }
+
+    /// Sorts the table of `pane` by its `column`.
+    fn sort_column(&mut self, pane: Option<Pane>, column: usize) {
+        match pane {
+            Some(Pane::Actors) => {
+                let title = view::actors::column_title(column, self.detail);
+                if let Some(sort) = title.and_then(Sort::of_column) {
+                    sort_by(sort, &mut self.sort, &mut self.is_reversed);
+                }
+            }
+            Some(Pane::Topics) => {
+                let columns = view::topics::columns(u16::MAX);
+                if let Some(column) = columns.get(column) {
+                    self.topic_order.choose(column.title);
+                    self.sort_topics();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn sort_topics(&mut self) {
+        let order = self.topic_order;
+        let Some(list) = self.topics.value_mut() else { return };
+        list.topics.sort_by_key(|topic| topic.topic_id);
+        order.sort(&mut list.topics, |column, a, b| match column {
+            "PREDICTS" => a.name.cmp(&b.name),
+            "GROUP" => a.subgroup.cmp(&b.subgroup),
+            "LEARNED" => b.n_learned.cmp(&a.n_learned),
+            "EPOCH" => a.next_epoch_height.cmp(&b.next_epoch_height),
+            _ => a.topic_id.cmp(&b.topic_id),
+        });
     }
 
     /// Loads the topics, and the newest bundle where the list of topics is unavailable.
@@ -210,6 +258,9 @@ impl State {
         }
         let is_listed = result.is_ok();
         self.topics.settle(result, now);
+        if self.topic_order != ColumnOrder::default() {
+            self.sort_topics();
+        }
         if let Some(left) = self.limited_until.map(|until| until.since(now)) {
             if self.is_shown {
                 self.effects.push(Effect::SetTimer(Timer::Topics, left));

@@ -19,11 +19,11 @@
 //! Called with the part of the screen between header and footer. What can be clicked goes into
 //! `hits`, in the numbers that `state/inference.rs` knows.
 
-mod actors;
+pub(crate) mod actors;
 mod losses;
 mod past;
 mod summary;
-mod topics;
+pub(crate) mod topics;
 
 use model::timestamp::Timestamp;
 use ratatui::{
@@ -42,7 +42,10 @@ use super::state::{
 use crate::{
     event::Target,
     screens::data::{state::pins::PERCENT, view::pins::share_scale},
-    state::{layout::Nudge, navigation::Steps as _},
+    state::{
+        layout::{Divider, Nudge},
+        navigation::Steps as _,
+    },
     theme::Theme,
     view::{Frame, focus_if, hits::Hits, split_columns, split_rows},
     widget::{
@@ -85,6 +88,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let scene = Scene { frame, state, actors: &actors, now, theme, unit };
     let places = Places::new(area, scene, frame.state.is_zoomed, frame.state.nudge());
     summary::draw(places.summary, buf, scene);
+    places.add_dividers(hits);
     for (pane, place) in places.panes {
         hits.add(place, Target::Pane(pane.number()));
         match pane {
@@ -176,6 +180,23 @@ impl Scene<'_> {
 }
 
 impl Places {
+    /// Lets the mouse drag the borders between the panes on the left and on the right.
+    fn add_dividers(&self, hits: &mut Hits) {
+        let place = |wanted| self.panes.iter().find(|(pane, _)| *pane == wanted).map(|(_, it)| *it);
+        let (Some(actors), Some(losses), Some(topics)) =
+            (place(Pane::Actors), place(Pane::Losses), place(Pane::Topics))
+        else {
+            return;
+        };
+        hits.add_column_divider(actors);
+        // One of the charts has no cells where there is little room.
+        let above = [losses, place(Pane::Past).unwrap_or_default()];
+        let above = above.into_iter().find(|it| !it.is_empty() && it.bottom() == topics.y);
+        if let Some(above) = above {
+            hits.add_row_divider(Divider::RightRows, above);
+        }
+    }
+
     /// Divides `area` by its size: all panes, the main ones, or only the one that keys go to.
     fn new(area: Rect, scene: Scene<'_>, is_zoomed: bool, nudge: Nudge) -> Self {
         let pane = scene.state.pane;

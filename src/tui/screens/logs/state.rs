@@ -1,17 +1,13 @@
 //! The Logs screen: the lines of every local process and of the screen itself.
 
-pub(crate) mod matching;
-
 use std::collections::VecDeque;
 
 use model::timestamp::Timestamp;
 
 use crate::{
     local::{Fields, Level, LocalLog},
-    state::field::Field,
+    state::{field::Field, pattern::Pattern},
 };
-
-pub(crate) use self::matching::LogQuery;
 
 /// The maximum of lines; the oldest is evicted. About five megabytes.
 const LINES_MAX: usize = 20_000;
@@ -40,8 +36,18 @@ pub(crate) struct Window<'a> {
     pub(crate) selected: Option<usize>,
 }
 
+/// An end of the lines that a search reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Edge {
+    /// The oldest line.
+    Above,
+    /// The newest line.
+    Below,
+}
+
 /// The state of the Logs screen.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
 pub(crate) struct State {
     /// Sorted by time; lines of the same time in the order in which they came.
     pub(crate) lines: VecDeque<Line>,
@@ -55,10 +61,16 @@ pub(crate) struct State {
     pub(crate) level: Level,
     /// The one source shown; none for all.
     pub(crate) source: Option<String>,
-    /// The text filter.
+    /// The text that is searched for.
     pub(crate) filter: Field,
-    /// The last filter, used to go from match to match after it was cleared.
+    /// The last such text, used to go from match to match after it was cleared.
     pub(crate) search: String,
+    /// True if lines that do not match are hidden.
+    pub(crate) is_filtered: bool,
+    /// The line that was selected when the search began; none to follow the newest.
+    pub(crate) searched_from: Option<u64>,
+    /// The direction in which the last search found nothing.
+    pub(crate) edge: Option<Edge>,
     /// The number of the selected line; none to follow the newest.
     pub(crate) selected: Option<u64>,
     /// Whether long lines are broken.
@@ -124,7 +136,7 @@ impl State {
         self.lines.iter().filter(move |line| self.is_shown(line, &wanted))
     }
 
-    fn is_shown(&self, line: &Line, wanted: &LogQuery) -> bool {
+    fn is_shown(&self, line: &Line, wanted: &Pattern) -> bool {
         let is_held = self.selected.is_some() && line.number >= self.held_from;
         !is_held && self.passes(line, wanted)
     }
@@ -159,22 +171,22 @@ impl State {
     }
 
     /// The query to jump between: the filter, or the last one.
-    pub(crate) fn search_query(&self) -> LogQuery {
+    pub(crate) fn search_query(&self) -> Pattern {
         match self.filter.value() {
-            "" => LogQuery::parse(&self.search),
-            typed => LogQuery::parse(typed),
+            "" => Pattern::parse(&self.search),
+            typed => Pattern::parse(typed),
         }
     }
 
-    /// The text filter.
-    pub(crate) fn query(&self) -> LogQuery {
-        LogQuery::parse(self.filter.value())
+    /// What lines must match to be shown.
+    pub(crate) fn query(&self) -> Pattern {
+        if self.is_filtered { Pattern::parse(self.filter.value()) } else { Pattern::default() }
     }
 
-    pub(crate) fn passes(&self, line: &Line, wanted: &LogQuery) -> bool {
+    pub(crate) fn passes(&self, line: &Line, wanted: &Pattern) -> bool {
         let log = &line.log;
         let is_source = self.source.as_ref().is_none_or(|source| *source == log.process);
-        log.level >= self.level && is_source && wanted.matches(log)
+        log.level >= self.level && is_source && matches(log, wanted)
     }
 
     /// The selected line, else the newest one, as text.
@@ -187,6 +199,12 @@ impl State {
         }
         Some(text)
     }
+}
+
+/// Returns true if the message, the process or a field of `log` matches.
+pub(crate) fn matches(log: &LocalLog, wanted: &Pattern) -> bool {
+    let texts = [log.message.as_str(), log.process.as_str()];
+    wanted.is_empty() || wanted.matches(&texts, &log.fields.pairs())
 }
 
 #[cfg(test)]
@@ -231,7 +249,11 @@ mod tests {
         state.act(Action::LowerLevel, 10);
         check(&state, &["ping", "Slow peer", "roll call"]);
         state.filter.set("slow");
+        check(&state, &["ping", "Slow peer", "roll call"]);
+        state.act(Action::OnlyMatches, 10);
         check(&state, &["Slow peer"]);
+        state.filter.set("!sl.w");
+        check(&state, &["ping", "roll call"]);
         state.filter.set("12d3");
         state.source = Some("head".to_owned());
         check(&state, &["roll call"]);
@@ -244,21 +266,42 @@ mod tests {
         state.act(Action::NextMatch, 10);
         assert_eq!(state.selected, None, "nothing was searched for");
         state.filter.set("match");
-        check(&state, &["d match", "a match"]);
-        assert!(state.back(), "the filter is taken back, and what it held is kept");
-        check(&state, &["e", "d match", "c", "b", "a match"]);
-        for (action, first) in [
-            (Action::PreviousMatch, "d match"),
-            (Action::PreviousMatch, "a match"),
-            (Action::PreviousMatch, "d match"),
-            (Action::NextMatch, "a match"),
-            (Action::NextMatch, "d match"),
+        assert!(state.back(), "the text is cleared, and can be searched for again");
+        for (action, first, edge) in [
+            (Action::NextMatch, "e", Some(Edge::Below)),
+            (Action::PreviousMatch, "d match", None),
+            (Action::PreviousMatch, "a match", None),
+            (Action::PreviousMatch, "a match", Some(Edge::Above)),
+            (Action::NextMatch, "d match", None),
+            (Action::NextMatch, "d match", Some(Edge::Below)),
         ] {
             state.act(action, 10);
             check_selected(&state, first);
+            assert_eq!(state.edge, edge, "{action:?}");
             check(&state, &["e", "d match", "c", "b", "a match"]);
         }
         assert!(state.back() && state.back() && !state.back(), "the place, then the search");
+    }
+
+    #[test]
+    fn typed_search_continues_from_the_selected_line() {
+        let names = ["hit one", "b", "hit two", "d", "hit three", "f"];
+        let mut state = logs(&names.map(|name| ("head", Level::Info, name)));
+        let search = |state: &mut State, text: &str| {
+            state.act(Action::Filter, 10);
+            state.filter.set(text);
+            state.edited();
+        };
+        search(&mut state, "hit");
+        check_selected(&state, "hit three");
+        search(&mut state, "hit two");
+        check_selected(&state, "hit two");
+        search(&mut state, "one|three");
+        check_selected(&state, "hit one");
+        search(&mut state, "^f$");
+        check_selected(&state, "f");
+        search(&mut state, "nowhere");
+        check_selected(&state, "f");
     }
 
     #[test]
@@ -333,6 +376,7 @@ mod tests {
             state.log(Level::Info, Timestamp::default(), format!("hay {n}"));
         }
         state.filter.set("NEEDLE -straw");
+        state.is_filtered = true;
         check(&state, &["the needle"]);
     }
 

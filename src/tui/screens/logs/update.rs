@@ -1,6 +1,6 @@
 //! Keys on the Logs screen: move, filter, search, choose a level or a source.
 
-use super::state::{Line, State, matching::LogQuery};
+use super::state::{Edge, Line, State, matches};
 use crate::{
     action::Action,
     state::navigation::{Steps as _, rows_down},
@@ -9,6 +9,7 @@ use crate::{
 impl State {
     /// Handles an action, where a page has `page` lines.
     pub(crate) fn act(&mut self, action: Action, page: usize) {
+        self.edge = None;
         match action {
             Action::First => {
                 let wanted = self.query();
@@ -29,7 +30,11 @@ impl State {
             Action::PreviousMatch => self.find(false),
             Action::Wrap => self.is_wrapped = !self.is_wrapped,
             Action::Times => self.hides_times = !self.hides_times,
-            Action::Filter => self.filter.edit(),
+            Action::Filter => {
+                self.searched_from = self.selected;
+                self.filter.edit();
+            }
+            Action::OnlyMatches => self.is_filtered = !self.is_filtered,
             // What is read stays, so that lines that come do not change it.
             Action::Open => {
                 self.is_open = !self.is_open;
@@ -57,23 +62,40 @@ impl State {
             || !std::mem::take(&mut self.search).is_empty()
     }
 
-    /// Goes to the next line that fits what is looked for, down or up, around the end.
-    pub(crate) fn find(&mut self, is_down: bool) {
+    /// The text that is searched for was edited: selects the nearest match at or above the line from
+    /// which the search began, else below it.
+    pub(crate) fn edited(&mut self) {
+        self.selected = self.searched_from;
+        let n_above = self.place().map_or(self.lines.len(), |idx| idx + 1);
         let (wanted, searched) = (self.query(), self.search_query());
-        if searched == LogQuery::default() {
+        if searched.is_empty() {
             return;
         }
-        let here = self.place().unwrap_or(self.lines.len().saturating_sub(1));
-        let fits = |line: &&Line| self.passes(line, &wanted) && searched.matches(&line.log);
-        let found = if is_down {
-            let below = self.lines.iter().skip(here + 1).find(fits);
-            below.or_else(|| self.lines.iter().find(fits))
-        } else {
-            let above = self.lines.iter().take(here).rev().find(fits);
-            above.or_else(|| self.lines.iter().rev().find(fits))
-        };
+        let fits = |line: &&Line| self.passes(line, &wanted) && matches(&line.log, &searched);
+        let above = self.lines.range(..n_above).rev().find(fits);
+        let found = above.or_else(|| self.lines.range(n_above..).find(fits));
         if let Some(number) = found.map(|line| line.number) {
             self.select(number);
+        }
+    }
+
+    /// Selects the next match below or above the selected line, or notes that there is none.
+    pub(crate) fn find(&mut self, is_down: bool) {
+        let (wanted, searched) = (self.query(), self.search_query());
+        if searched.is_empty() {
+            return;
+        }
+        let fits = |line: &&Line| self.passes(line, &wanted) && matches(&line.log, &searched);
+        let here = self.place();
+        let found = if is_down {
+            let below = here.map_or(self.lines.len(), |here| here + 1);
+            self.lines.range(below..).find(fits)
+        } else {
+            self.lines.range(..here.unwrap_or(self.lines.len())).rev().find(fits)
+        };
+        match found.map(|line| line.number) {
+            Some(number) => self.select(number),
+            None => self.edge = Some(if is_down { Edge::Below } else { Edge::Above }),
         }
     }
 

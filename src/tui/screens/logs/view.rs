@@ -8,15 +8,16 @@ use ratatui::{
 };
 use unicode_width::UnicodeWidthStr as _;
 
-use super::state::{Line as LogLine, OWN_SOURCE};
+use super::state::{Edge, Line as LogLine, OWN_SOURCE};
 use crate::{
     action::Action,
     keymap::Layer,
     local::{Level, LocalLog},
-    state::State,
+    state::{State, pattern::Pattern},
     theme::Theme,
     view::{
-        Frame, draw_empty, field::draw_search, focus_if, hits::Hits, split_rows, wrap::wrapped_line,
+        Frame, draw_empty, field::draw_search, focus_if, hits::Hits, split_columns, split_rows,
+        wrap::wrapped_line,
     },
     widget::{format, paint, pane},
 };
@@ -47,7 +48,13 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, _hits: &mut H
     let has_filter = logs.filter.is_edited() || !logs.filter.value().is_empty();
     let [filter, rest] = split_rows(rest, 1);
     if has_filter {
-        draw_search(filter, buf, theme, &logs.filter, "search…");
+        let key = frame.key(Layer::Logs, Action::OnlyMatches);
+        let words = if logs.is_filtered { "shows all lines" } else { "shows only matches" };
+        let hint = format!("  {key} {words}");
+        let width = u16::try_from(hint.len()).unwrap_or(u16::MAX).min(filter.width / 2);
+        let [field, right] = split_columns(filter, filter.width - width);
+        draw_search(field, buf, theme, &logs.filter, "search…");
+        paint::text_before(buf, right, (right.width, 0), &hint, theme.muted);
     }
     let open = logs.line().filter(|_| logs.is_open);
     let Some(open) = open else {
@@ -92,6 +99,11 @@ fn info(frame: Frame<'_>) -> String {
         (None, _) => "follow ●".to_owned(),
         (Some(_), 0) => "paused ○".to_owned(),
         (Some(_), n) => format!("paused ○ · {n} new"),
+    };
+    let follow = match logs.edge {
+        Some(Edge::Above) => format!("no match above · {follow}"),
+        Some(Edge::Below) => format!("no match below · {follow}"),
+        None => follow,
     };
     let n_sources = if logs.source.is_some() { "1" } else { "all" };
     format!(
@@ -139,10 +151,11 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         return;
     }
     let mut rows: Vec<Line<'_>> = Vec::new();
+    let wanted = state.logs.search_query();
     // The rows of the selected line.
     let mut marked = None;
     for (idx, drawn) in window.lines.iter().enumerate() {
-        let whole = lit(line(&drawn.log, state, theme, LineLook::Whole), state, theme);
+        let whole = lit(line(&drawn.log, state, theme, LineLook::Whole), &wanted, theme);
         let first = rows.len();
         if state.logs.is_wrapped {
             rows.extend(broken(&whole, area.width));
@@ -182,8 +195,7 @@ pub(crate) fn draw_tail(
 }
 
 /// `line` with the first of the words that are searched for lit.
-fn lit<'a>(line: Line<'a>, state: &State, theme: &Theme) -> Line<'a> {
-    let wanted = state.logs.search_query();
+fn lit<'a>(line: Line<'a>, wanted: &Pattern, theme: &Theme) -> Line<'a> {
     let mut lit = Line::default();
     for span in line.spans {
         let found = wanted.find(&span.content);

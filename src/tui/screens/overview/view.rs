@@ -31,6 +31,7 @@ use crate::{
         data::{self, update::DATASETS_EVERY},
     },
     state::{
+        layout::Divider,
         loadable::{Failure, Loadable},
         nodes::Node,
         runs::Phase,
@@ -100,6 +101,9 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let topics_height = (n_topics * 3 + 2).min(right.height / 2);
     let at = nudge.right_row(right.height.saturating_sub(topics_height), right.height);
     let [pins, topics] = split_rows(right, at);
+    hits.add_column_divider(left);
+    hits.add_row_divider(Divider::LeftRows, runs);
+    hits.add_row_divider(Divider::RightRows, pins);
     draw_cluster(cluster, buf, frame);
     draw_runs(runs, buf, frame, hits);
     if frame.state.stack.processes().is_empty() {
@@ -386,9 +390,9 @@ fn topic_note(newest: &Loadable<LatestBundle>, frame: Frame<'_>) -> String {
     let came = newest.note(state.now);
     let Some(latest) = newest.value() else { return came };
     let nonce = latest.bundle.nonce;
-    let epoch = format!("epoch {}", format::count(nonce));
+    let shown = format!("nonce {}", format::count(nonce));
     if newest.failure().is_some() {
-        return format!("{epoch} · {came}");
+        return format!("{shown} · {came}");
     }
     let block_time_ms = state.inference.topics.value().map(|list| list.block_time_ms);
     let age_ms =
@@ -397,9 +401,9 @@ fn topic_note(newest: &Loadable<LatestBundle>, frame: Frame<'_>) -> String {
         });
     match age_ms {
         Some(age_ms) => {
-            format!("{epoch} · opened {}", format::ago(Duration::from_millis(age_ms)))
+            format!("{shown} · opened {}", format::ago(Duration::from_millis(age_ms)))
         }
-        None => format!("{epoch} · {came}"),
+        None => format!("{shown} · {came}"),
     }
 }
 

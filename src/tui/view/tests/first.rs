@@ -39,17 +39,21 @@ fn the_first_screen_says_what_to_do_and_is_not_half_empty() {
 }
 
 #[test]
-fn the_key_of_the_execute_screen_goes_to_the_form() {
+fn execute_screen_focuses_the_form_without_editing_it() {
     let mut screen = Harness::ready(160, 45);
     screen.run_split();
+    let before = screen.state.execute.form.preview();
     screen.press("1 2");
     assert_eq!(screen.state.execute.focus, Pane::Form);
-    // Who only passes by is not held by it.
-    screen.press("3");
-    assert_eq!(screen.state.screen, Screen::Data);
-    screen.press("2 left 3");
-    assert_eq!(screen.state.screen, Screen::Execute, "a digit is text once the form is edited");
+    screen.press(": esc j j k ? esc / 3");
+    assert_eq!(screen.state.screen, Screen::Data, "keys are commands");
+    screen.press("2 enter 3");
+    assert_eq!(screen.state.screen, Screen::Execute, "keys are text once the form is edited");
+    assert_ne!(screen.state.execute.form.preview(), before);
+    screen.press("ctrl-z");
+    assert_eq!(screen.state.execute.form.preview(), before);
     screen.press("esc 3");
+    assert_eq!(screen.state.screen, Screen::Data);
     screen.take(Event::Click(Target::Screen(Screen::Execute)));
     assert_eq!(screen.state.execute.focus, Pane::Form);
 }

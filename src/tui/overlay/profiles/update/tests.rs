@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use model::key::ApiKey;
 
 use super::*;
@@ -102,4 +104,64 @@ fn a_refused_key_stays_in_the_form() {
     assert!(shown.contains("401 Invalid API key") && !shown.contains("0011"), "{shown}");
     screen.press("backspace");
     assert!(!screen.text().contains("401"));
+}
+
+/// A screen on addresses of flags, whose dataset service refuses the key.
+fn refused_screen() -> Harness {
+    let mut screen = screen();
+    screen.state.profiles.given = Some(far());
+    let opened = Opened { addresses: far(), key_place: None };
+    screen.state.profiles.opening = Some(NO_PROFILE.to_owned());
+    let event = ProfileEvent::Opened { name: NO_PROFILE.to_owned(), result: Ok(opened) };
+    screen.take(Event::Profile(event));
+    let why = Failure { status: Some(401), ..Failure::default() };
+    let answer = Some(Err(why));
+    screen.take(Event::Probed { service: Service::Data, answer, latency: Duration::ZERO });
+    screen.take_effects();
+    screen
+}
+
+#[test]
+fn refused_addresses_of_flags_take_a_key() {
+    let mut screen = refused_screen();
+    screen.press("P");
+    screen.type_text(KEY);
+    screen.press("enter");
+    let key: ApiKey = KEY.parse().unwrap();
+    let wish = Effect::KeepKey { profile: NO_PROFILE.into(), addresses: far(), key: key.clone() };
+    assert_eq!(screen.take_effects(), [wish]);
+    let result = Ok((KeyPlace::File, key.clone()));
+    screen.take(Event::Profile(ProfileEvent::Kept { profile: NO_PROFILE.to_owned(), result }));
+    let with_key = Addresses { api_key: Some(key), ..far() };
+    assert_eq!(screen.take_effects().first(), Some(&Effect::Connect(with_key)));
+}
+
+#[test]
+fn key_typed_into_the_list_of_profiles_is_no_command() {
+    let mut screen = refused_screen();
+    screen.press("P esc");
+    assert!(screen.text().contains("https://far/api  (flags, environment)"), "{}", screen.text());
+    screen.type_text(KEY);
+    assert_eq!(screen.take_effects(), []);
+    let Some(Overlay::Key(form)) = screen.state.overlays.last() else { panic!("a key form") };
+    assert_eq!((form.input.value(), form.profile.as_str()), (KEY, NO_PROFILE));
+    screen.press("esc");
+    screen.take(Event::Paste(KEY.to_owned()));
+    let Some(Overlay::Key(form)) = screen.state.overlays.last() else { panic!("a key form") };
+    assert_eq!(form.input.value(), KEY);
+}
+
+#[test]
+fn key_of_given_addresses_is_not_used_for_the_local_stack() {
+    let mut screen = screen();
+    screen.state.profiles.given = Some(far());
+    screen.press("P down e");
+    screen.type_text(KEY);
+    screen.press("enter");
+    let key: ApiKey = KEY.parse().unwrap();
+    let wish = Effect::KeepKey { profile: NO_PROFILE.into(), addresses: far(), key: key.clone() };
+    assert_eq!(screen.take_effects(), [wish]);
+    let result = Ok((KeyPlace::File, key));
+    screen.take(Event::Profile(ProfileEvent::Kept { profile: NO_PROFILE.to_owned(), result }));
+    assert!(!screen.take_effects().iter().any(|it| matches!(it, Effect::Connect(_))));
 }

@@ -37,6 +37,11 @@ pub(crate) fn on(state: &mut State, event: LocalEvent) {
         LocalEvent::Starting { what } => {
             state.logs.log(Level::Info, state.now, format!("starting {what}"));
         }
+        LocalEvent::Attached(addresses) => {
+            let detail = "another process runs it, and quitting here does not stop it".to_owned();
+            state.notify("attached to the running local stack".to_owned(), detail);
+            connect(state, &addresses);
+        }
         LocalEvent::Ready(ready) => {
             if let Some(summary) = state.stack.summary() {
                 state.notify_unless_on(PROCESS_SCREENS, "local stack".to_owned(), summary);

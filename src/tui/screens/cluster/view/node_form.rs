@@ -71,6 +71,7 @@ fn draw_node_field(
             _ => 12,
         },
         is_focused: form.focus == field,
+        has_caret: form.focus == field,
         ground: theme.bg,
         choice: match field {
             NodeField::Role => Some(if form.is_head { "head" } else { "worker" }),

@@ -14,8 +14,9 @@ use super::{heads, is_focused};
 use crate::{
     action::Action,
     keymap::Layer,
+    overlay::columns::TableName,
     screens::cluster::state::{
-        Pane,
+        NodeOrder, Pane,
         grouping::{NodeGroup, NodeRow},
     },
     state::{
@@ -82,7 +83,7 @@ const LEFT_OUT: [&str; 4] = ["ORIGIN", SLOTS, "PING", "LAST"];
 const LEFT_OUT_GROUPED: [&str; 4] = ["ORIGIN", "PING", "LAST", SLOTS];
 
 /// The columns of the table, left to right.
-const COLUMNS: [Column; 13] = [
+pub(super) const COLUMNS: [Column; 13] = [
     Column { title: "", width: 1, side: Side::Left },
     Column { title: NAME, width: 8, side: Side::Left },
     Column { title: PEER, width: 19, side: Side::Left },
@@ -126,12 +127,15 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     draw_filter(filter, buf, frame);
     let rows = heads::draw_failures(rows, buf, frame);
 
-    let (columns, peer_width) = columns(rows.width, &nodes, frame);
+    let (mut columns, peer_width) = columns(rows.width, &nodes, frame);
+    state.hidden_columns.hide(TableName::Nodes, &mut columns);
     let table = Table {
         columns: &columns,
         n_rows: rows_shown.len(),
         selected: Some(selected).filter(|_| !rows_shown.is_empty()),
         pane: Pane::Nodes.number(),
+        sorted: columns.iter().position(|it| NodeOrder::of_column(it.title) == Some(cluster.order)),
+        ..Table::default()
     };
     table.draw(rows, buf, theme, hits, |row| match rows_shown.get(row) {
         Some(NodeRow::Group(group)) => group_cells(group, frame),

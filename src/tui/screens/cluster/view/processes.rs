@@ -11,6 +11,7 @@ use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
+    overlay::columns::TableName,
     screens::{Screen, cluster::state::Pane, logs},
     state::{navigation::Steps as _, stack::Process},
     view::{
@@ -26,7 +27,7 @@ use crate::{
 };
 
 /// The columns of the table, left to right.
-const COLUMNS: [Column; 7] = [
+pub(super) const COLUMNS: [Column; 7] = [
     Column { title: "", width: 1, side: Side::Left },
     Column { title: "NAME", width: 11, side: Side::Left },
     Column { title: "PID", width: 7, side: Side::Right },
@@ -48,7 +49,7 @@ const LOG_ROWS_MIN: u16 = 3;
 /// Draws the pane.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
-    let processes = state.stack.processes();
+    let processes = state.cluster.processes(&state.stack);
     let mut info = state.stack.summary().unwrap_or_default();
     let n_ended = processes.iter().filter(|process| process.status.exited.is_some()).count();
     if n_ended > 0 {
@@ -78,11 +79,14 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     if inside.width < WIDE_FROM {
         columns[UP].width = 0;
     }
+    state.hidden_columns.hide(TableName::Processes, &mut columns);
     let table = Table {
         columns: &columns,
         n_rows: processes.len(),
         selected: is_here.then_some(selected),
         pane: Pane::Processes.number(),
+        sorted: columns.iter().position(|it| Some(it.title) == state.cluster.process_order.column),
+        ..Table::default()
     };
     table.draw(table_area, buf, theme, hits, |row| {
         processes.get(row).map(|process| cells(process, frame)).unwrap_or_default()

@@ -4,9 +4,10 @@ use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::is_focused;
 use crate::{
+    overlay::columns::TableName,
     screens::cluster::state::Pane,
     state::{
-        navigation::Steps as _,
+        navigation::{ColumnOrder, Steps as _},
         runs::{Phase, Run},
     },
     view::{
@@ -22,7 +23,7 @@ use crate::{
 };
 
 /// The columns of the table, left to right.
-const COLUMNS: [Column; 8] = [
+pub(super) const COLUMNS: [Column; 8] = [
     Column { title: "", width: 1, side: Side::Left },
     Column { title: "TIME", width: 8, side: Side::Left },
     Column { title: "FUNCTION", width: 11, side: Side::Left },
@@ -45,21 +46,26 @@ const FUNCTION: usize = 2;
 
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
-    let runs: Vec<&Run> = state.runs.iter().collect();
+    let runs = state.cluster.runs(&state.runs);
+    let order = state.cluster.run_order;
+    let gap = if order == ColumnOrder::default() { "" } else { " · " };
     let frame_of_pane = pane::Pane::new("Runs")
-        .info(format!("{} this session", state.runs.n_started))
+        .info(format!("{} this session{gap}{}", state.runs.n_started, order.note()))
         .focus(focus_if(is_focused(Pane::Runs, frame)));
     let inside = frame_of_pane.draw(area, buf, theme);
-    let selected = state.cluster.results.idx(&state.runs);
+    let selected = state.cluster.run_idx(&runs, &state.runs);
     let mut columns = COLUMNS;
     if inside.width < WIDE_FROM {
         columns[FUNCTION].width = 0;
     }
+    state.hidden_columns.hide(TableName::Runs, &mut columns);
     let table = Table {
         columns: &columns,
         n_rows: runs.len(),
         selected: Some(selected).filter(|_| !runs.is_empty()),
         pane: Pane::Runs.number(),
+        sorted: columns.iter().position(|it| Some(it.title) == order.column),
+        ..Table::default()
     };
     table.draw(inside, buf, theme, hits, |row| {
         runs.get(row).map(|run| cells(run, frame)).unwrap_or_default()

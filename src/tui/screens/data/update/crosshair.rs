@@ -37,6 +37,15 @@ impl State {
         }
     }
 
+    /// Puts the crosshair on the candle at `time`.
+    pub(crate) fn set_crosshair(&mut self, time: Timestamp) {
+        self.crosshair = self.candle_at(time).map(|candle| candle.timestamp);
+        let n = self.chart.index_from_newest(time).unwrap_or(0);
+        if self.chart.candles().len().saturating_sub(n) <= BUCKETS / 4 {
+            self.load_older();
+        }
+    }
+
     pub(crate) fn move_crosshair_later(&mut self) {
         let n = self.crosshair.and_then(|time| self.chart.index_from_newest(time));
         let n = n.and_then(|n| n.checked_sub(self.stride()));

@@ -45,6 +45,7 @@ impl State {
 
     pub(crate) fn on_datasets(&mut self, result: Result<DatasetsPage, Failure>, now: Timestamp) {
         self.datasets.settle(result, now);
+        self.sort_list();
         let list = self.datasets.value().map_or(&[][..], |page| &page.datasets);
         self.filter.add_values(list);
         let is_listed = self.datasets.failure().is_none();
@@ -84,6 +85,8 @@ impl State {
         self.chart = Chart::new(self.zoom.resolution);
         self.crosshair = None;
         self.tape.clear();
+        self.tape_top = None;
+        self.n_list_scrolled = 0;
         self.columns = Loadable::Idle;
         self.new_columns.clear();
         self.columns.begin(now);

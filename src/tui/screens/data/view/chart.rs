@@ -15,6 +15,7 @@ use unicode_width::UnicodeWidthStr;
 use super::{pins, table, tape};
 use crate::{
     action::Action,
+    event::Target,
     keymap::Layer,
     screens::data::state::{
         ChartKind, Indicators, Pane, State,
@@ -24,7 +25,7 @@ use crate::{
     },
     state::loadable::Loadable,
     theme::Theme,
-    view::{Frame, field::draw_field, focus_if, join_facts, split_rows},
+    view::{Frame, field::draw_field, focus_if, hits::Hits, join_facts, split_rows, strip},
     widget::{
         axis::Scale,
         candles::{Candles, Overlay},
@@ -62,7 +63,7 @@ const HEAD_HEIGHT: u16 = 3;
 const LEAD: usize = 288;
 
 /// Draws the pane.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     if area.is_empty() {
         return;
     }
@@ -95,15 +96,15 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let head_height = if body.height >= 14 { HEAD_HEIGHT } else { u16::from(body.height > 6) };
     let chart = Rect { y: body.y + head_height, height: body.height - head_height, ..body };
     let seen = if state.is_line() {
-        draw_line(chart, buf, frame)
+        draw_line(chart, buf, frame, hits)
     } else {
-        draw_candles(chart, buf, frame)
+        draw_candles(chart, buf, frame, hits)
     };
     if head_height > 0 {
         draw_numbers(body, buf, seen, frame);
     }
     if head_height == HEAD_HEIGHT {
-        draw_choices(body, buf, frame);
+        draw_choices(body, buf, frame, hits);
         draw_readout(body, buf, frame);
     }
 }
@@ -150,7 +151,7 @@ fn info(frame: Frame<'_>, room: usize) -> Line<'static> {
     let mut parts = vec![resolution.to_string()];
     if let Some(start) = open_bucket(frame) {
         let label = match resolution {
-            Resolution::Day => format::date(start),
+            Resolution::Day => format::bucket_date(start),
             _ => format::hour_minute(start),
         };
         parts.push(format!("{label} bucket open"));
@@ -206,7 +207,12 @@ impl<'a> Window<'a> {
 }
 
 /// Draws candles; returns those in view.
-fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Bucket] {
+fn draw_candles<'a>(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'a>,
+    hits: &mut Hits,
+) -> &'a [Bucket] {
     let (state, theme) = (&frame.state.data, frame.theme);
     let all = state.chart.candles();
     let mut chart = Candles {
@@ -232,6 +238,7 @@ fn draw_candles<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Buck
     let overlays = indicators(state.indicators, state.chart.resolution(), led, theme);
     chart.overlays = &overlays;
     chart.scale = share_scale(frame, seen);
+    hits.set_chart(chart.place(area), chart.times(area));
     chart.render(area, buf);
     seen
 }
@@ -273,7 +280,7 @@ fn indicators(
 }
 
 /// Draws a line through the closes; returns the candles in view.
-fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Bucket] {
+fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>, hits: &mut Hits) -> &'a [Bucket] {
     let (state, theme) = (&frame.state.data, frame.theme);
     let all = state.chart.candles();
     let n_shown = state.zoom.density.n_points(area.width.saturating_sub(11)).max(2);
@@ -302,7 +309,7 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Bucket]
     let change = newest.close - first.close;
     let tag = if change < 0.0 { theme.down } else { theme.up };
     let decimals = format::decimals_for(seen.iter().map(|candle| candle.close));
-    Lines {
+    let chart = Lines {
         start: first.timestamp,
         end: last.timestamp + apart * u32::try_from(n_free).unwrap_or(0),
         gap: apart.saturating_mul(MISSING),
@@ -311,8 +318,9 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>) -> &'a [Bucket]
         tag: Some((newest.close, tag)),
         scale: share_scale(frame, seen),
         ..Lines::new(&lines, frame.state.now, decimals, theme)
-    }
-    .render(area, buf);
+    };
+    hits.set_chart(chart.place(area), chart.times(area));
+    chart.render(area, buf);
     seen
 }
 
@@ -382,28 +390,35 @@ fn labeled(label: &'static str, number: String, theme: &Theme) -> [Span<'static>
 }
 
 /// Draws what can be chosen, with what is chosen lit.
-fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let (state, theme) = (&frame.state.data, frame.theme);
     let chosen = theme.text.add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
     let pick = |is_chosen: bool| if is_chosen { chosen } else { theme.muted };
     let is_line = state.is_line();
     let kinds = [
-        ("candles", !is_line && state.kind == ChartKind::Candles),
-        ("line", is_line),
-        ("heikin", !is_line && state.kind == ChartKind::Heikin),
+        ("candles", ChartKind::Candles, !is_line && state.kind == ChartKind::Candles),
+        ("line", ChartKind::Line, is_line),
+        ("heikin", ChartKind::Heikin, !is_line && state.kind == ChartKind::Heikin),
     ];
-    let kind = |(name, is_chosen)| [Span::styled(name, pick(is_chosen)), Span::raw("  ")];
-    let rule = || [Span::styled("│", theme.border)];
+    let kind = |(name, kind, is_chosen)| {
+        let name =
+            Choice { span: Span::styled(name, pick(is_chosen)), target: Some(Target::Chart(kind)) };
+        [name, Choice::gap("  ", theme)]
+    };
+    let rule = || [Choice::gap("│", theme)];
     let all: Vec<_> = kinds.into_iter().flat_map(kind).chain(rule()).collect();
-    let one = kinds.into_iter().filter(|(_, is_chosen)| *is_chosen).flat_map(kind);
+    let one = kinds.into_iter().filter(|(.., is_chosen)| *is_chosen).flat_map(kind);
     let one: Vec<_> = one.chain(rule()).collect();
     // Of the newest candles alone: only the names are wanted here.
     let newest = state.chart.candles().iter().rev().take(1).copied().collect::<Vec<_>>();
     let lines = indicators(state.indicators, state.chart.resolution(), &newest, theme);
-    let mut names: Vec<_> =
-        lines.iter().map(|line| Span::styled(format!(" {}", line.name), line.style)).collect();
+    let name = |line: &Overlay| Choice {
+        span: Span::styled(format!(" {}", line.name), line.style),
+        target: Some(Target::Action(Action::Indicators)),
+    };
+    let mut names: Vec<_> = lines.iter().map(name).collect();
     if !lines.is_empty() {
-        names.push(Span::styled(" │", theme.border));
+        names.push(Choice::gap(" │", theme));
     }
     let (long, short) = (resolutions(state, true, pick), resolutions(state, false, pick));
     // Where there is not room for all, what matters least is left out.
@@ -413,16 +428,36 @@ fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         [all, short.clone()].concat(),
         [one, short].concat(),
     ];
-    let fits =
-        |spans: &&Vec<Span<'_>>| spans.iter().map(Span::width).sum::<usize>() <= area.width.into();
+    let width = |choices: &[Choice]| choices.iter().map(|it| it.span.width()).sum::<usize>();
     let [.., shortest] = &choices;
-    let spans = choices.iter().find(fits).unwrap_or(shortest);
-    paint::line(buf, area, (0, 1), &Line::from(spans.clone()));
+    let shown = choices.iter().find(|it| width(it) <= area.width.into()).unwrap_or(shortest);
+    let mut x = 0;
+    for Choice { span, target } in shown {
+        let from = x;
+        x = paint::line(buf, area, (x, 1), &Line::from(span.clone()));
+        if let Some(target) = target {
+            hits.add(strip(area, (from, 1), x.saturating_sub(from)), *target);
+        }
+    }
+}
+
+/// A word above the chart, and what a click on it does.
+#[derive(Debug, Clone)]
+struct Choice {
+    span: Span<'static>,
+    target: Option<Target>,
+}
+
+impl Choice {
+    /// A separator.
+    fn gap(text: &'static str, theme: &Theme) -> Self {
+        Self { span: Span::styled(text, theme.border), target: None }
+    }
 }
 
 /// The resolutions to choose from, with or without how far back each goes.
-fn resolutions(state: &State, has_caps: bool, pick: impl Fn(bool) -> Style) -> Vec<Span<'static>> {
-    let mut spans = Vec::new();
+fn resolutions(state: &State, has_caps: bool, pick: impl Fn(bool) -> Style) -> Vec<Choice> {
+    let mut choices = Vec::new();
     for resolution in state.resolutions().iter().copied() {
         let cap = match resolution.span_max().map(|span| span.as_secs() / 3_600) {
             None => "∞".to_owned(),
@@ -431,9 +466,11 @@ fn resolutions(state: &State, has_caps: bool, pick: impl Fn(bool) -> Style) -> V
         };
         let is_chosen = resolution == state.chart.resolution();
         let text = if has_caps { format!("{resolution} {cap}") } else { resolution.to_string() };
-        spans.extend([Span::raw("  "), Span::styled(text, pick(is_chosen))]);
+        let target = Some(Target::Resolution(resolution));
+        choices.push(Choice { span: Span::raw("  "), target: None });
+        choices.push(Choice { span: Span::styled(text, pick(is_chosen)), target });
     }
-    spans
+    choices
 }
 
 /// Draws the numbers of the candle under the crosshair.
@@ -443,7 +480,7 @@ fn draw_readout(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let decimals = format::decimals_for([candle.open, candle.high, candle.low, candle.close]);
     let time = match state.chart.resolution() {
         Resolution::Raw => format::clock_as_of(candle.timestamp, frame.state.now),
-        Resolution::Day => format::date(candle.timestamp),
+        Resolution::Day => format::bucket_date(candle.timestamp),
         _ => {
             format!("{} {}", format::date(candle.timestamp), format::hour_minute(candle.timestamp))
         }

@@ -9,7 +9,8 @@ use unicode_width::UnicodeWidthStr;
 use crate::{
     action::Action,
     keymap::Layer,
-    screens::data::state::{Pane, SPARK_VALUES, fresh_for},
+    overlay::columns::TableName,
+    screens::data::state::{ListOrder, Pane, SPARK_VALUES, fresh_for},
     state::{field::Field, loadable::Loadable, navigation::Steps as _},
     view::{
         Frame,
@@ -39,7 +40,7 @@ const READ_WITHIN: Duration = Duration::from_secs(30);
 const SPARK_MAX: u16 = 24;
 
 /// The columns by the width there is: the source gives way to names that would not fit beside it.
-fn columns(width: u16, longest_name: usize) -> [Column; 6] {
+pub(crate) fn columns(width: u16, longest_name: usize) -> [Column; 6] {
     let (source, frequency, spark, last) = match width {
         0..24 => (0, 0, 0, 0),
         24..34 => (0, 0, 0, 9),
@@ -64,6 +65,11 @@ fn columns(width: u16, longest_name: usize) -> [Column; 6] {
     ]
 }
 
+/// The title of a column.
+pub(crate) fn column_title(column: usize) -> Option<&'static str> {
+    columns(u16::MAX, 0).get(column).map(|column| column.title)
+}
+
 /// Draws the pane.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let (state, theme) = (&frame.state.data, frame.theme);
@@ -80,7 +86,12 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         other => other.note(frame.state.now),
     };
     let focus = focus_if(state.pane == Pane::List);
-    let info = format!("{}{info}", filter.unwrap_or_default());
+    let arrow = if state.is_reversed { '▴' } else { '▾' };
+    let order = match state.order {
+        ListOrder::Listed => String::new(),
+        order => format!(" · {} {arrow}", order.into_str()),
+    };
+    let info = format!("{}{info}{order}", filter.unwrap_or_default());
     let body = pane::Pane::new("Datasets").info(info).focus(focus).draw(area, buf, theme);
     let facts_height = if body.height >= FACTS_HEIGHT + 7 { FACTS_HEIGHT } else { 0 };
     let top = draw_search(body, buf, frame);
@@ -146,12 +157,15 @@ fn draw_rows(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
         return;
     }
     let longest_name = list.iter().map(|dataset| dataset.name.width()).max().unwrap_or(0);
-    let columns = columns(area.width, longest_name);
+    let mut columns = columns(area.width, longest_name);
+    frame.state.hidden_columns.hide(TableName::Datasets, &mut columns);
     let table = Table {
         columns: &columns,
         n_rows: list.len(),
         selected: list.iter().position(|dataset| Some(dataset.id) == state.selected),
         pane: Pane::List.number(),
+        sorted: columns.iter().position(|it| ListOrder::of_column(it.title) == Some(state.order)),
+        n_scrolled: state.n_list_scrolled,
     };
     let row = |row| list.get(row).map(|dataset| cells(dataset, frame)).unwrap_or_default();
     table.draw(area, buf, theme, hits, row);

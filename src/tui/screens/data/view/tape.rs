@@ -10,7 +10,9 @@ use ratatui::{
 
 use super::table::{GAP, TextColumn, into_table};
 use crate::{
+    action::Action,
     event::NamedRow,
+    keymap::Layer,
     screens::data::state::{Pane, sample::Shape},
     view::{Frame, focus_if},
     widget::{format, note, paint, pane},
@@ -42,7 +44,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
     let (state, now, theme) = (&frame.state.data, frame.state.now, frame.theme);
     let body = pane::Pane::new("Live tape")
-        .info(state.live.note(now))
+        .info(tape_info(frame))
         .focus(focus_if(frame.state.data.pane == Pane::Tape))
         .draw(area, buf, theme);
     let shape = state.shape();
@@ -52,7 +54,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         note::centered(buf, body, &[(text, theme.muted)]);
         return;
     };
-    let shown: Vec<&NamedRow> = state.tape.iter().take(usize::from(body.height) + 1).collect();
+    let shown = state.tape.iter().skip(state.n_tape_above());
+    let shown: Vec<&NamedRow> = shown.take(usize::from(body.height) + 1).collect();
     let numbers = |name: &str| -> Vec<Option<f64>> {
         shown.iter().map(|row| row.values.get(name).and_then(Value::as_f64)).collect()
     };
@@ -60,11 +63,12 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let mut main = text_column(column, &values);
     let is_today = shown.iter().all(|row| format::is_same_day(row.timestamp, now));
     let has_dates = !is_today && body.width >= DATED_FROM;
-    let time_width = if has_dates { DATE_TIME_WIDTH } else { TIME_WIDTH };
     let title = match shown.first() {
         Some(newest) if !is_today && !has_dates => format::date(newest.timestamp),
         _ => "TIME".to_owned(),
     };
+    let title_width = u16::try_from(title.len()).unwrap_or(u16::MAX);
+    let time_width = if has_dates { DATE_TIME_WIDTH } else { TIME_WIDTH.max(title_width) };
     let time = |row: &&NamedRow| {
         let date = if has_dates { format::date(row.timestamp) + " " } else { String::new() };
         Line::raw(date + &format::clock(row.timestamp))
@@ -94,6 +98,18 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         .flex(Flex::SpaceBetween)
         .render(body.intersection(buf.area), buf);
     paint::row_style(buf, body, 0, theme.muted.bold());
+}
+
+/// Whether the tape is scrolled, else how live the rows are.
+fn tape_info(frame: Frame<'_>) -> String {
+    let state = &frame.state.data;
+    match state.n_tape_above() {
+        0 => state.live.note(frame.state.now),
+        n => {
+            let key = frame.key(Layer::Data, Action::Follow);
+            format!("{} above · {key} newest", format::counted(n, "row"))
+        }
+    }
 }
 
 /// A column of numbers to their common decimals, or to four digits where that would be long.

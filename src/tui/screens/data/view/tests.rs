@@ -1,3 +1,5 @@
+mod mouse;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use model::{

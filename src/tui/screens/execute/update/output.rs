@@ -88,7 +88,8 @@ impl State {
         }
     }
 
-    const fn results_mut(&mut self) -> &mut RunView {
+    /// As [`Self::results`], to change it.
+    pub(crate) const fn results_mut(&mut self) -> &mut RunView {
         match self.screen {
             Screen::Cluster => &mut self.cluster.results,
             _ => &mut self.execute.results,

@@ -128,7 +128,7 @@ fn run_at(state: &mut State, head: Option<HeadId>) {
     let State { nodes, stack, runs, execute, .. } = state;
     let known = cluster::state::ClusterContext { nodes, stack, runs, page };
     let Some(request) = execute.form.request(known) else {
-        state.execute.focus = Pane::Form;
+        state.execute.edit_form();
         if state.stack.phase == stack::Phase::Starting {
             let why = "the head is starting; its functions are listed then";
             state.notify_refused("cannot run yet".to_owned(), why.to_owned());
@@ -318,7 +318,7 @@ pub(crate) fn keep_preset(state: &mut State) {
 pub(crate) fn take_preset(state: &mut State, row: usize) {
     if let Some(preset) = state.execute.presets.values().nth(row) {
         state.execute.form.fill(&preset.request, &preset.input);
-        state.execute.focus = Pane::Form;
+        state.execute.focus_form();
     }
     state.close();
 }

@@ -99,7 +99,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     if is_open {
         draw_recent(below, buf, frame);
     }
-    if !(is_focused && state.execute.form.is_open) {
+    if !(state.execute.is_form_edited() && state.execute.form.is_open) {
         return;
     }
     match (focused, function_y, stdin_y) {
@@ -221,6 +221,7 @@ fn draw_form_field(
             _ => area.width,
         },
         is_focused: is_here,
+        has_caret: is_here && state.execute.is_form_edited(),
         ground: theme.bar,
         choice: is_choice.then(|| form.source.into_str()),
         text: &form.place(field).text,

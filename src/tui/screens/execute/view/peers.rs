@@ -78,8 +78,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     if parts.len() > n_fit {
         shown.sort_by_key(|part| part.stage.is_over());
     }
-    let table =
-        Table { columns: &columns, n_rows: shown.len().min(n_fit), selected: None, pane: 0 };
+    let table = Table { columns: &columns, n_rows: shown.len().min(n_fit), ..Table::default() };
     let place = Rect { y: area.y.saturating_add(1), height: area.height.saturating_sub(2), ..area };
     table.draw(place.intersection(area), buf, theme, &mut Hits::default(), |row| {
         shown.get(row).map(|part| cells(part, run, frame)).unwrap_or_default()

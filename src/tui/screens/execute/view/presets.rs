@@ -41,7 +41,12 @@ pub(crate) fn draw(on: Surface<'_>, selected: usize) {
         draw_empty(inside, buf, theme, &lines);
         return;
     }
-    let table = Table { columns: &COLUMNS, n_rows: n_presets, selected: Some(selected), pane: 0 };
+    let table = Table {
+        columns: &COLUMNS,
+        n_rows: n_presets,
+        selected: Some(selected),
+        ..Table::default()
+    };
     table.draw(inside, buf, theme, hits, |row| {
         let Some((name, preset)) = presets.iter().nth(row) else { return Vec::new() };
         let request = &preset.request;

@@ -101,6 +101,14 @@ impl Sort {
         }
     }
 
+    /// Returns the order by the column with this title; `None` if there is none.
+    pub(crate) fn of_column(title: &str) -> Option<Self> {
+        if title == "Δ COMB" {
+            return Some(Self::Delta);
+        }
+        Self::VARIANTS.iter().copied().find(|sort| sort.title() == title)
+    }
+
     /// The order of two actors: greatest first, or least loss first; those without a number last.
     fn compare(self, one: &Actor<'_>, other: &Actor<'_>) -> Ordering {
         let size = |actor: &Actor<'_>| {

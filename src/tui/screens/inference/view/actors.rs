@@ -7,6 +7,7 @@ use wire::inference::ActorSummary;
 
 use super::{Scene, losses::loss_text, past::points};
 use crate::{
+    overlay::columns::TableName,
     screens::inference::state::{
         Pane,
         actors::{Actor, Detail, Role, Sort},
@@ -43,7 +44,7 @@ const NUMBER: u16 = 10;
 
 /// The columns by the width there is: the two of what is chosen, and what was said before, only in
 /// wide lists.
-fn columns(width: u16, detail: Detail) -> [Column; 8] {
+pub(crate) fn columns(width: u16, detail: Detail) -> [Column; 8] {
     let name = if width >= 84 { 21 } else { 16 };
     let (first, second, past) = match width {
         0..60 => (0, 0, 0),
@@ -67,6 +68,11 @@ fn columns(width: u16, detail: Detail) -> [Column; 8] {
         column(second_title, second, Side::Right),
         column("HISTORY", past, Side::Left),
     ]
+}
+
+/// The title of a column.
+pub(crate) fn column_title(column: usize, detail: Detail) -> Option<&'static str> {
+    columns(u16::MAX, detail).get(column).map(|column| column.title)
 }
 
 /// Draws the pane.
@@ -93,13 +99,16 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hi
         draw_actor(area, buf, area.height - 1 - below, scene);
     }
     let [body, _] = split_rows(body, body.height - below);
-    let columns = columns(body.width, state.detail);
+    let mut columns = columns(body.width, state.detail);
+    scene.frame.state.hidden_columns.hide(TableName::Actors, &mut columns);
     let is_chosen = |actor: &Actor<'_>| Some(actor.worker) == state.actor.as_ref();
     let table = Table {
         columns: &columns,
         n_rows: scene.actors.len(),
         selected: scene.actors.iter().position(is_chosen),
         pane: Pane::Actors.number(),
+        sorted: columns.iter().position(|it| Sort::of_column(it.title) == Some(state.sort)),
+        ..Table::default()
     };
     let row = |row| scene.actors.get(row).map(|actor| cells(actor, scene)).unwrap_or_default();
     table.draw(body, buf, theme, hits, row);

@@ -10,6 +10,7 @@ use wire::inference::TopicSummary;
 
 use super::Scene;
 use crate::{
+    overlay::columns::TableName,
     screens::inference::state::Pane,
     state::navigation::Steps as _,
     view::{
@@ -25,6 +26,20 @@ const BAR: u16 = 8;
 /// The narrowest list with what a topic's workers are and have learned.
 const WIDE_FROM: u16 = 56;
 
+/// The columns by the width there is.
+pub(crate) fn columns(width: u16) -> [Column; 5] {
+    let number_width = if width >= WIDE_FROM { 8 } else { 0 };
+    let name_width = width.saturating_sub(BAR + 4 + 2 * (number_width + 1)).max(1);
+    let column = |title, width, side| Column { title, width, side };
+    [
+        column("ID", 2, Side::Right),
+        column("PREDICTS", name_width, Side::Left),
+        column("GROUP", number_width, Side::Right),
+        column("LEARNED", number_width, Side::Right),
+        column("EPOCH", BAR, Side::Right),
+    ]
+}
+
 /// Draws the pane.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) {
     let (state, theme) = (scene.state, scene.theme);
@@ -34,21 +49,20 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hi
         scene.draw_nothing(body, buf);
         return;
     }
-    let number_width = if body.width >= WIDE_FROM { 8 } else { 0 };
-    let name_width = body.width.saturating_sub(BAR + 4 + 2 * (number_width + 1)).max(1);
-    let column = |title, width, side| Column { title, width, side };
-    let columns = [
-        column("ID", 2, Side::Right),
-        column("PREDICTS", name_width, Side::Left),
-        column("GROUP", number_width, Side::Right),
-        column("LEARNED", number_width, Side::Right),
-        column("EPOCH", BAR, Side::Right),
-    ];
+    let mut columns = columns(body.width);
+    scene.frame.state.hidden_columns.hide(TableName::Topics, &mut columns);
     let is_chosen =
         |topic: &TopicSummary| state.selected.is_some_and(|id| id.get() == topic.topic_id);
     let selected = topics.iter().position(is_chosen);
     let pane = Pane::Topics.number();
-    let table = Table { columns: &columns, n_rows: topics.len(), selected, pane };
+    let table = Table {
+        columns: &columns,
+        n_rows: topics.len(),
+        selected,
+        pane,
+        sorted: columns.iter().position(|it| Some(it.title) == state.topic_order.column),
+        ..Table::default()
+    };
     table.draw(body, buf, theme, hits, |row| {
         let Some(topic) = topics.get(row) else { return Vec::new() };
         let bold = if is_chosen(topic) { Modifier::BOLD } else { Modifier::empty() };
@@ -60,8 +74,9 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hi
             Cell::default(),
         ]
     });
+    let has_bar = columns.last().is_some_and(|epoch| epoch.width > 0);
     for (row, place) in table.rows(body) {
-        if let Some(topic) = topics.get(row) {
+        if let Some(topic) = topics.get(row).filter(|_| has_bar) {
             draw_epoch(place, buf, topic, scene);
         }
     }
