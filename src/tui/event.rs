@@ -418,7 +418,7 @@ pub(crate) enum Target {
     /// An output of a result group.
     Output(crate::state::results::Output),
     /// A kind of chart.
-    Chart(crate::screens::data::state::ChartKind),
+    Chart(crate::screens::data::state::chart_style::ChartKind),
     /// A resolution of the chart.
     Resolution(model::resolution::Resolution),
     /// The candle or point of the chart at this time.

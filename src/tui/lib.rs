@@ -13,6 +13,7 @@ mod effects;
 mod event;
 mod guard;
 pub mod keymap;
+mod mouse;
 mod overlay;
 mod pacer;
 pub mod profiles;

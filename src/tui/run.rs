@@ -9,11 +9,8 @@ use std::{
     time::Duration,
 };
 
-use crossterm::event::{
-    Event as TermEvent, EventStream, KeyEventKind, MouseButton, MouseEvent, MouseEventKind,
-};
+use crossterm::event::{Event as TermEvent, EventStream, KeyEventKind};
 use futures::{Stream, StreamExt as _};
-use ratatui::layout::Position;
 use task::{
     clock::Clock,
     file::{FileMode, write_atomic},
@@ -26,20 +23,21 @@ use tokio::{
 use crate::{
     app::{self, Start},
     effects::Runner,
-    event::{Effect, Event, Target, Timer},
+    event::{Effect, Event, Timer},
     guard,
     keymap::{Chord, Keymap},
     local::{LocalEvent, LocalStack},
+    mouse::Mouse,
     overlay::Overlay,
     pacer::Pacer,
     profiles::Profiles,
     replies::Replies,
     screens::Screen,
-    state::{Dirty, State, layout::Divider, profiles, session},
+    state::{Dirty, State, profiles, session},
     terminal::{self, Signal, Signals, Tui},
     theme::{self, Theme, depth::Depth},
     time_zone::TimeZone,
-    view::{self, hits::Hits},
+    view::hits::Hits,
     widget::symbols::Symbols,
 };
 
@@ -189,7 +187,7 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
         broken: None,
         is_pressed: false,
         is_paging: false,
-        dragged: None,
+        mouse: Mouse::default(),
         stop_echo_until: None,
         is_over: false,
         inbox,
@@ -243,8 +241,7 @@ struct Loop {
     is_pressed: bool,
     /// Whether a pager has the terminal.
     is_paging: bool,
-    /// The divider that the mouse drags, and the cell where it grabbed the divider.
-    dragged: Option<(Divider, Position)>,
+    mouse: Mouse,
     /// Until when a stop signal is the one that we sent to the job.
     stop_echo_until: Option<Instant>,
     /// Whether the program is to end.
@@ -441,41 +438,9 @@ impl Loop {
             TermEvent::Resize(width, height) => Event::Resized { width: *width, height: *height },
             TermEvent::FocusGained => Event::Focused(true),
             TermEvent::FocusLost => Event::Focused(false),
-            TermEvent::Mouse(mouse) => return self.translate_mouse(*mouse),
+            TermEvent::Mouse(mouse) => return self.mouse.translate(*mouse, &self.hits),
             TermEvent::Key(_) => return None,
         })
-    }
-
-    fn translate_mouse(&mut self, mouse: MouseEvent) -> Option<Event> {
-        let MouseEvent { column, row, .. } = mouse;
-        match mouse.kind {
-            MouseEventKind::Down(MouseButton::Left) => {
-                let divider = self.hits.divider_at(column, row);
-                self.dragged = divider.map(|divider| (divider, Position::new(column, row)));
-                match divider {
-                    Some(_) => Some(Event::Grab),
-                    None => self.hits.target_at(column, row).map(Event::Click),
-                }
-            }
-            MouseEventKind::Drag(MouseButton::Left) => {
-                let (divider, from) = self.dragged?;
-                let apart = match divider {
-                    Divider::Columns => i32::from(column) - i32::from(from.x),
-                    Divider::LeftRows | Divider::RightRows => i32::from(row) - i32::from(from.y),
-                };
-                Some(Event::Drag(divider, i16::try_from(apart).unwrap_or(0)))
-            }
-            MouseEventKind::Up(MouseButton::Left) => {
-                self.dragged = None;
-                None
-            }
-            kind @ (MouseEventKind::ScrollUp | MouseEventKind::ScrollDown) => {
-                let sign = if kind == MouseEventKind::ScrollUp { -1 } else { 1 };
-                let target = self.hits.pane_at(column, row).unwrap_or(Target::Pane(0));
-                Some(Event::Wheel(target, sign * view::WHEEL_ROWS))
-            }
-            _ => None,
-        }
     }
 
     fn perform(&mut self, effects: Vec<Effect>) -> Result<(), RunError> {

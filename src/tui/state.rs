@@ -3,6 +3,7 @@
 //! Changed by `app` and the `update` modules, drawn by the `view` modules. Does no I/O and reads no
 //! clock.
 
+pub(crate) mod columns;
 pub(crate) mod field;
 pub(crate) mod layout;
 pub(crate) mod loadable;
@@ -23,6 +24,7 @@ use model::timestamp::Timestamp;
 use wire::inference::TopicSummary;
 
 use self::{
+    columns::HiddenColumns,
     field::Field,
     layout::Layout,
     loadable::Failure,
@@ -38,7 +40,7 @@ use crate::{
     event::Effect,
     keymap::{Chord, Keymap, Layer},
     local::Level,
-    overlay::{Overlay, columns::HiddenColumns, profiles::state::KeyStep},
+    overlay::{Overlay, profiles::state::KeyStep},
     screens::{self, Screen, cluster::state::ClusterContext, execute::state::Pane},
     theme::{self, custom::LowContrast},
     widget::symbols::Symbols,

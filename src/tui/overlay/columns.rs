@@ -1,75 +1,17 @@
 //! Chooses the columns of the table that has focus.
 
-use std::collections::BTreeSet;
-
-use strum::{IntoStaticStr, VariantArray};
-
 use crate::{
     action::Action,
     keymap::Layer,
     overlay::view::{List, Surface, raise},
     screens::{Screen, cluster, data, inference},
-    state::State,
-    view::{centered, split_rows, table::Column},
+    state::{State, columns::TableName},
+    view::{centered, split_rows},
     widget::{paint, pane::Pane},
 };
 
 /// The width of the box.
 const WIDTH: u16 = 34;
-
-/// A table whose columns can be chosen; the names stand in the session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "lowercase")]
-pub(crate) enum TableName {
-    Nodes,
-    Runs,
-    Processes,
-    Datasets,
-    Topics,
-    Actors,
-}
-
-/// The columns that are hidden, by their tables and titles.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct HiddenColumns(BTreeSet<(TableName, String)>);
-
-impl HiddenColumns {
-    /// Takes the room of hidden columns.
-    pub(crate) fn hide(&self, table: TableName, columns: &mut [Column]) {
-        for column in columns {
-            if self.is_hidden(table, column.title) {
-                column.width = 0;
-            }
-        }
-    }
-
-    fn is_hidden(&self, table: TableName, title: &str) -> bool {
-        self.0.contains(&(table, title.trim().to_owned()))
-    }
-
-    /// Hides a column, or shows it again.
-    fn toggle(&mut self, table: TableName, title: &str) {
-        let column = (table, title.to_owned());
-        if !self.0.remove(&column) {
-            self.0.insert(column);
-        }
-    }
-
-    /// The hidden columns as texts: `nodes PING`.
-    pub(crate) fn texts(&self) -> Vec<String> {
-        self.0.iter().map(|(table, title)| format!("{} {title}", <&str>::from(*table))).collect()
-    }
-
-    /// Reads texts as [`Self::texts`] writes them, as far as they are valid.
-    pub(crate) fn parse<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
-        let column = |text: &str| {
-            let (table, title) = text.split_once(' ')?;
-            let mut tables = TableName::VARIANTS.iter().copied();
-            Some((tables.find(|it| <&str>::from(*it) == table)?, title.to_owned()))
-        };
-        Self(texts.filter_map(column).collect())
-    }
-}
 
 /// Returns the table that has focus, and the titles of its columns; `None` if no table has it.
 pub(crate) fn table_in_view(state: &State) -> Option<(TableName, Vec<&'static str>)> {

@@ -6,10 +6,9 @@
 use model::{dataset::DatasetId, topic::TopicId};
 use serde_json::{Value, json};
 
-use super::{State, layout::Nudge, navigation::Steps as _};
+use super::{State, columns::HiddenColumns, layout::Nudge, navigation::Steps as _};
 use crate::{
     event::Target,
-    overlay::columns::HiddenColumns,
     screens::Screen,
     theme::{InitialTheme, Name},
 };

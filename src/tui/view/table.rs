@@ -12,6 +12,7 @@ use ratatui::{
 use super::{hits::Hits, split_rows, text_cut};
 use crate::{
     event::Target,
+    state::columns::{HiddenColumns, TableName},
     theme::Theme,
     widget::{format, paint},
 };
@@ -56,6 +57,15 @@ pub(crate) struct Table<'a> {
 pub(crate) fn first_row(selected: usize, n_rows: usize, height: usize) -> usize {
     let last = n_rows.saturating_sub(height);
     selected.saturating_sub(height / 2).min(last)
+}
+
+/// Takes the room of the hidden columns of `table`.
+pub(crate) fn hide(hidden: &HiddenColumns, table: TableName, columns: &mut [Column]) {
+    for column in columns {
+        if hidden.is_hidden(table, column.title) {
+            column.width = 0;
+        }
+    }
 }
 
 /// Draws facts below one another: the names right-aligned, the values after them.

@@ -30,14 +30,20 @@ fn attached_screen_starts_no_process_and_leaves_the_stack_running() {
     let place = Place { home: first.home(), ..Place::default() };
     let second = Session::start_in(&place, TUI, &[]);
     second.wait_text("Another process runs the local stack.", READY_WITHIN);
-    assert_eq!(wait_nodes(&second), wait_nodes(&first));
+    assert_eq!(endings(&second), endings(&first));
     assert_eq!(process::descendants(second.pid), BTreeSet::new());
     second.press("q");
     second.wait_exit(ENDS_WITHIN);
     second.assert_restored();
     let again = Session::start_in(&place, TUI, &["--forget"]);
     again.wait_text("Another process runs the local stack.", READY_WITHIN);
-    assert_eq!(wait_nodes(&again), wait_nodes(&first));
+    assert_eq!(endings(&again), endings(&first));
+}
+
+/// The ends of the peer ids of the four nodes, which are shortened to the width of the table.
+fn endings(session: &Session) -> BTreeSet<String> {
+    let nodes = wait_nodes(session).into_iter();
+    nodes.map(|(peer, _)| peer.split('…').next_back().unwrap().to_owned()).collect()
 }
 
 #[test]

@@ -14,12 +14,12 @@ use super::{heads, is_focused};
 use crate::{
     action::Action,
     keymap::Layer,
-    overlay::columns::TableName,
     screens::cluster::state::{
         NodeOrder, Pane,
         grouping::{NodeGroup, NodeRow},
     },
     state::{
+        columns::TableName,
         navigation::Steps as _,
         nodes::{Node, Origin},
         stack,
@@ -30,7 +30,7 @@ use crate::{
         focus_if,
         hits::Hits,
         spinner, split_rows, strip,
-        table::{Cell, Column, Side, Table, draw_facts},
+        table::{self, Cell, Column, Side, Table, draw_facts},
         text_cut,
     },
     widget::{
@@ -128,7 +128,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let rows = heads::draw_failures(rows, buf, frame);
 
     let (mut columns, peer_width) = columns(rows.width, &nodes, frame);
-    state.hidden_columns.hide(TableName::Nodes, &mut columns);
+    table::hide(&state.hidden_columns, TableName::Nodes, &mut columns);
     let table = Table {
         columns: &columns,
         n_rows: rows_shown.len(),

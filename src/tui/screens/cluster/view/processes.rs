@@ -11,14 +11,13 @@ use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
-    overlay::columns::TableName,
     screens::{Screen, cluster::state::Pane, logs},
-    state::{navigation::Steps as _, stack::Process},
+    state::{columns::TableName, navigation::Steps as _, stack::Process},
     view::{
         Frame, draw_empty, focus_if,
         hits::Hits,
         spinner, split_rows,
-        table::{Cell, Column, Side, Table},
+        table::{self, Cell, Column, Side, Table},
     },
     widget::{
         format::{self, NONE},
@@ -79,7 +78,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     if inside.width < WIDE_FROM {
         columns[UP].width = 0;
     }
-    state.hidden_columns.hide(TableName::Processes, &mut columns);
+    table::hide(&state.hidden_columns, TableName::Processes, &mut columns);
     let table = Table {
         columns: &columns,
         n_rows: processes.len(),

@@ -4,9 +4,9 @@ use ratatui::{buffer::Buffer, layout::Rect};
 
 use super::is_focused;
 use crate::{
-    overlay::columns::TableName,
     screens::cluster::state::Pane,
     state::{
+        columns::TableName,
         navigation::{ColumnOrder, Steps as _},
         runs::{Phase, Run},
     },
@@ -14,7 +14,7 @@ use crate::{
         Frame, focus_if,
         hits::Hits,
         results, spinner,
-        table::{Cell, Column, Side, Table},
+        table::{self, Cell, Column, Side, Table},
     },
     widget::{
         format::{self, NONE},
@@ -58,7 +58,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     if inside.width < WIDE_FROM {
         columns[FUNCTION].width = 0;
     }
-    state.hidden_columns.hide(TableName::Runs, &mut columns);
+    table::hide(&state.hidden_columns, TableName::Runs, &mut columns);
     let table = Table {
         columns: &columns,
         n_rows: runs.len(),

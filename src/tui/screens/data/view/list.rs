@@ -9,16 +9,15 @@ use unicode_width::UnicodeWidthStr;
 use crate::{
     action::Action,
     keymap::Layer,
-    overlay::columns::TableName,
     screens::data::state::{ListOrder, Pane, SPARK_VALUES, fresh_for},
-    state::{field::Field, loadable::Loadable, navigation::Steps as _},
+    state::{columns::TableName, field::Field, loadable::Loadable, navigation::Steps as _},
     view::{
         Frame,
         field::draw_field,
         focus_if,
         hits::Hits,
         split_rows,
-        table::{Cell, Column, Side, Table, draw_facts},
+        table::{self, Cell, Column, Side, Table, draw_facts},
     },
     widget::{
         format, paint,
@@ -158,7 +157,7 @@ fn draw_rows(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     }
     let longest_name = list.iter().map(|dataset| dataset.name.width()).max().unwrap_or(0);
     let mut columns = columns(area.width, longest_name);
-    frame.state.hidden_columns.hide(TableName::Datasets, &mut columns);
+    table::hide(&frame.state.hidden_columns, TableName::Datasets, &mut columns);
     let table = Table {
         columns: &columns,
         n_rows: list.len(),

@@ -7,18 +7,17 @@ use wire::inference::ActorSummary;
 
 use super::{Scene, losses::loss_text, past::points};
 use crate::{
-    overlay::columns::TableName,
     screens::inference::state::{
         Pane,
         actors::{Actor, Detail, Role, Sort},
         past::Epoch,
     },
-    state::navigation::Steps as _,
+    state::{columns::TableName, navigation::Steps as _},
     theme::Theme,
     view::{
         hits::Hits,
         split_columns, split_rows,
-        table::{Cell, Column, Side, Table, draw_facts},
+        table::{self, Cell, Column, Side, Table, draw_facts},
     },
     widget::{
         diverge::DivergingBar,
@@ -100,7 +99,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hi
     }
     let [body, _] = split_rows(body, body.height - below);
     let mut columns = columns(body.width, state.detail);
-    scene.frame.state.hidden_columns.hide(TableName::Actors, &mut columns);
+    table::hide(&scene.frame.state.hidden_columns, TableName::Actors, &mut columns);
     let is_chosen = |actor: &Actor<'_>| Some(actor.worker) == state.actor.as_ref();
     let table = Table {
         columns: &columns,

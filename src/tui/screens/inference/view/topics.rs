@@ -10,12 +10,11 @@ use wire::inference::TopicSummary;
 
 use super::Scene;
 use crate::{
-    overlay::columns::TableName,
     screens::inference::state::Pane,
-    state::navigation::Steps as _,
+    state::{columns::TableName, navigation::Steps as _},
     view::{
         hits::Hits,
-        table::{Cell, Column, Side, Table},
+        table::{self, Cell, Column, Side, Table},
     },
     widget::format,
 };
@@ -50,7 +49,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hi
         return;
     }
     let mut columns = columns(body.width);
-    scene.frame.state.hidden_columns.hide(TableName::Topics, &mut columns);
+    table::hide(&scene.frame.state.hidden_columns, TableName::Topics, &mut columns);
     let is_chosen =
         |topic: &TopicSummary| state.selected.is_some_and(|id| id.get() == topic.topic_id);
     let selected = topics.iter().position(is_chosen);
