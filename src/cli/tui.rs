@@ -3,7 +3,7 @@
 mod print;
 pub(super) mod user_files;
 
-use std::{env, fs, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, env, fs, path::PathBuf, sync::Arc};
 
 #[cfg(debug_assertions)]
 use ::tui::FaultInjection;
@@ -35,7 +35,7 @@ use tracing::Level;
 
 use self::print::PrintFlags;
 use crate::cli::{
-    config::{self, AddressFlags, ChosenProfile, ScreenOptions},
+    config::{self, AddressFlags, ChosenProfile, Profile, ScreenOptions},
     log,
     own_files::OwnFiles,
     profiles::{self, Keeper},
@@ -163,25 +163,9 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
     let (chosen, mut profiles) =
         config::choose_profile(command.addresses, last.as_deref().and_then(session::profile))?;
     let listed = profiles::listed(&profiles);
-    // With the key in the environment nothing else is looked at, and the services are asked at
-    // once; else the keyring may take a while, which the first frame does not wait for.
     let given = chosen.as_ref().filter(|chosen| chosen.name.is_none());
     let given = given.map(|chosen| profiles::addresses(chosen.profile.clone()));
-    let (start, current) = match chosen {
-        None => (None, None),
-        Some(ChosenProfile { name, profile }) => {
-            let mut addresses = profiles::addresses(profile.clone());
-            addresses.head_token = config::head_token()?;
-            addresses.api_key = config::api_key()?;
-            let opened = name.clone().unwrap_or_else(|| NO_PROFILE.to_owned());
-            profiles.insert(opened.clone(), profile);
-            let start = match addresses.api_key {
-                Some(_) => Start::Connect(addresses),
-                None => Start::Profile(opened),
-            };
-            (Some(start), name)
-        }
-    };
+    let (start, current) = choose_start(chosen, &mut profiles)?;
     let key_place = matches!(start, Some(Start::Connect(_))).then_some(KeyPlace::Environment);
     let keeper = Keys::of_user().ok().map(|keys| Box::new(Keeper::new(profiles, keys)) as _);
     // The screen owns the terminal: its own log goes to a file, and without a home to none.
@@ -228,6 +212,28 @@ pub(crate) async fn run(command: TuiCommand) -> anyhow::Result<()> {
     Box::pin(::tui::run(options)).await?;
     drop(logging);
     Ok(())
+}
+
+/// Returns what the screen opens with, and the name of its profile; `None` for the local stack. Addresses
+/// without a profile are added to `profiles`.
+///
+/// With the key in the environment nothing else is looked at, and the services are asked immediately.
+/// Otherwise the keyring may take a while, which the first frame does not wait for.
+fn choose_start(
+    chosen: Option<ChosenProfile>,
+    profiles: &mut BTreeMap<String, Profile>,
+) -> anyhow::Result<(Option<Start>, Option<String>)> {
+    let Some(ChosenProfile { name, profile }) = chosen else { return Ok((None, None)) };
+    let mut addresses = profiles::addresses(profile.clone());
+    addresses.head_token = config::head_token()?;
+    addresses.api_key = config::api_key()?;
+    let opened = name.clone().unwrap_or_else(|| NO_PROFILE.to_owned());
+    profiles.insert(opened.clone(), profile);
+    let start = match addresses.api_key {
+        Some(_) => Start::Connect(addresses),
+        None => Start::Profile(opened),
+    };
+    Ok((Some(start), name))
 }
 
 /// The local stack, with its state in `data_dir`, else in a folder of the user that is free.
