@@ -415,6 +415,8 @@ pub(crate) enum Target {
     Row { pane: usize, row: usize },
     /// The head of a column of a table, by its index.
     Column { pane: usize, column: usize },
+    /// A label of the topic in view, by its index.
+    Label(usize),
     /// An output of a result group.
     Output(crate::state::results::Output),
     /// A kind of chart.

@@ -89,7 +89,7 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(Layer::Cluster, &["|"], Action::OpenPager, "pager"),
     //
     bind(Layer::Execute, &["ctrl-r"], Action::Run, "run again"),
-    bind(Layer::Execute, &["e", "enter"], Action::OpenForm, "edit form"),
+    bind(Layer::Execute, &["enter", "e"], Action::OpenForm, "edit form"),
     bind(Layer::Execute, &["o"], Action::NextOutput, "output"),
     bind(Layer::Execute, &["d"], Action::Diff, "diff groups"),
     bind(Layer::Execute, &["v"], Action::Mark, ""),

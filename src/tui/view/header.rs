@@ -47,12 +47,13 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         let place = Rect { x: area.x.saturating_add(from), width: x - from, ..area };
         hits.add(place, Target::Screen(screen));
     }
-    // In full where that fits, else without the time zone, without the time, in short.
+    // In full where that fits, else with a short time, without a time, in short.
     let time = |is_short| frame_time(state, is_short);
     let zoned = |is_short| time(is_short).map(|time| format!("{time} {}", format::zone(state.now)));
     let rights = [
         (is_narrow, zoned(is_narrow)),
         (is_narrow, time(is_narrow)),
+        (is_narrow, zoned(true)),
         (is_narrow, None),
         (true, time(true)),
     ];

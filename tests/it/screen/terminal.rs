@@ -285,3 +285,13 @@ fn copy_uses_the_tool_of_the_display_else_the_terminal() {
     let line = fs::read_to_string(copied).unwrap();
     assert!(line.contains(" screen "), "{line}");
 }
+
+#[test]
+fn times_are_shown_in_the_chosen_zone_which_the_header_names() {
+    // Nothing listens on the port of the discard protocol.
+    let head = ["--head", "http://127.0.0.1:9"];
+    for (more, zone) in [(&[][..], " UTC"), (&["--time-zone", "Asia/Tokyo"], " JST")] {
+        let session = Session::start(TUI, &[&head[..], more].concat(), (200, 50));
+        session.wait_text(zone, SHOWN_WITHIN);
+    }
+}

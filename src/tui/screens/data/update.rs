@@ -340,7 +340,7 @@ impl State {
                 self.pane = Pane::Chart;
                 self.set_crosshair(time);
             }
-            Target::Screen(_) | Target::Action(_) | Target::Output(_) => {}
+            Target::Screen(_) | Target::Action(_) | Target::Output(_) | Target::Label(_) => {}
         }
     }
 

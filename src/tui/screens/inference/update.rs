@@ -170,6 +170,10 @@ impl State {
         if let Target::Column { pane, column } = target {
             return self.sort_column(Pane::numbered(pane), column);
         }
+        if let Target::Label(idx) = target {
+            self.label = self.labels().get(idx).map(|label| (*label).to_owned());
+            return;
+        }
         let (Target::Pane(pane) | Target::Row { pane, .. }) = target else { return };
         self.pane = Pane::numbered(pane).unwrap_or(self.pane);
         let Target::Row { row, .. } = target else { return };

@@ -87,7 +87,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let (now, theme) = (frame.state.now, frame.theme);
     let scene = Scene { frame, state, actors: &actors, now, theme, unit };
     let places = Places::new(area, scene, frame.state.is_zoomed, frame.state.nudge());
-    summary::draw(places.summary, buf, scene);
+    summary::draw(places.summary, buf, scene, hits);
     places.add_dividers(hits);
     for (pane, place) in places.panes {
         hits.add(place, Target::Pane(pane.number()));

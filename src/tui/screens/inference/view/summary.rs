@@ -11,6 +11,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::Scene;
 use crate::{
+    event::Target,
     screens::inference::state::{
         Feed,
         actors::Role,
@@ -18,7 +19,7 @@ use crate::{
         past::{Epoch, label_value},
     },
     state::loadable::Loadable,
-    view::join_facts,
+    view::{hits::Hits, join_facts, strip},
     widget::{
         format::{self, or_none},
         paint, pane,
@@ -53,7 +54,7 @@ pub(crate) fn height(scene: Scene<'_>, area: Rect, is_roomy: bool) -> u16 {
 }
 
 /// Draws the pane.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) {
     if area.is_empty() {
         return;
     }
@@ -65,7 +66,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     if state.latest.value().is_none() {
         scene.draw_nothing(body, buf);
     } else if state.labels().len() > 1 {
-        draw_labels(body, buf, scene);
+        draw_labels(body, buf, scene, hits);
     } else if body.height >= 3 {
         draw_figures(body, buf, &figures(scene), scene);
     } else {
@@ -259,7 +260,7 @@ fn draw_short(area: Rect, buf: &mut Buffer, figures: &[Figure], scene: Scene<'_>
 }
 
 /// Draws a bar for each label: its share in the combined values, and the naive one's beside it.
-fn draw_labels(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+fn draw_labels(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) {
     let (state, theme) = (scene.state, scene.theme);
     let Some(latest) = state.latest.value() else { return };
     let labels = state.labels();
@@ -271,7 +272,8 @@ fn draw_labels(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let is_best = |value: Option<f64>| {
         value.is_some() && values.iter().flatten().all(|other| Some(*other) <= value)
     };
-    for (y, (label, value)) in (0..area.height).zip(labels.iter().zip(&values)) {
+    for (idx, (y, (label, value))) in (0..area.height).zip(labels.iter().zip(&values)).enumerate() {
+        hits.add(strip(area, (0, y), area.width), Target::Label(idx));
         let is_chosen = *label == state.label();
         let style = if is_chosen { theme.text.add_modifier(Modifier::BOLD) } else { theme.muted };
         paint::text(buf, area, (0, y), if is_chosen { "▸" } else { " " }, theme.focus);

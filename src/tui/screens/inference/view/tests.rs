@@ -288,6 +288,29 @@ fn leave_outs_and_losses_replace_influence() {
 }
 
 #[test]
+fn label_and_order_are_chosen_by_clicks() {
+    let mut state = opened(2);
+    let theme = Theme::new(theme::Name::Dark, Depth::TrueColor);
+    let area = Rect::new(0, 0, 120, 32);
+    let mut hits = Hits::default();
+    let frame = Frame { state: &state, theme: &theme, tier: Tier::Large };
+    draw(area, &mut Buffer::empty(area), frame, &mut hits);
+    let label = state.inference.labels()[2].to_owned();
+    let target = (0..32).find_map(|y| hits.target_at(20, y).filter(|it| *it == Target::Label(2)));
+    state.inference.click(target.unwrap(), now());
+    assert_eq!(state.inference.label(), label);
+    let ids = |state: &state::State| -> Vec<u64> {
+        let topics = &state.inference.topics.value().unwrap().topics;
+        topics.iter().map(|topic| topic.topic_id).collect()
+    };
+    let pane = Pane::Topics.number();
+    for want in [[1, 2], [2, 1]] {
+        state.inference.click(Target::Column { pane, column: 1 }, now());
+        assert_eq!(ids(&state), want, "by name");
+    }
+}
+
+#[test]
 fn labels_are_bars() {
     check("inference_labels_120x32", &opened(2), 120, 32);
 }
