@@ -10,6 +10,7 @@
 mod bounds;
 pub mod child;
 mod cpu;
+mod imports;
 mod permits;
 mod process;
 
@@ -23,7 +24,7 @@ use wasmtime::Engine;
 
 use self::permits::{Compilation, CompilePermits, CompileSize};
 use crate::{
-    error::ProgramError,
+    error::{CompileStep, ProgramError},
     program::{Program, ProgramKey},
     seal::AuthenticCode,
     settings::Settings,
@@ -78,8 +79,18 @@ pub(crate) enum CompileError {
     Child(Arc<io::Error>),
     /// Its time was up, most of which the processors spent on other work.
     Busy,
-    /// Nobody waited for it any more.
-    Unwanted,
+    /// No one waited for it any more, while it was at this step.
+    Unwanted(CompileStep),
+}
+
+/// Who waits for a compilation.
+pub(crate) struct Requester<'a> {
+    /// On whose behalf it is.
+    pub(crate) client: &'a Arc<str>,
+    /// Returns false once no one waits for it any more.
+    pub(crate) is_wanted: &'a dyn Fn() -> bool,
+    /// Takes what is being waited for.
+    pub(crate) note_step: &'a dyn Fn(CompileStep),
 }
 
 /// Compiles programs, a few at a time.
@@ -108,9 +119,8 @@ impl Compiler {
         Self { place, within, permits: CompilePermits::default(), refused: Mutex::default() }
     }
 
-    /// Returns the code of `program` for `engine`, which has these `settings`, on behalf of `client`.
-    /// Blocks until it is compiled, until its time is up, or soon after `is_wanted` says no; the child
-    /// is gone by then.
+    /// Returns the code of `program` for `engine`, which has these `settings`. Blocks until it is
+    /// compiled, until its time is up, or until soon after no one wants it; the child is gone by then.
     ///
     /// # Errors
     /// [`CompileError`], of which the program's own are the same on every host of this kind.
@@ -119,9 +129,9 @@ impl Compiler {
         engine: &Engine,
         settings: Settings,
         program: &Program,
-        client: &Arc<str>,
-        is_wanted: &dyn Fn() -> bool,
+        requester: &Requester<'_>,
     ) -> Result<AuthenticCode, CompileError> {
+        let Requester { client, is_wanted, note_step } = requester;
         if let Some(error) = self.refusal(program) {
             return Err(CompileError::Program(error));
         }
@@ -130,11 +140,16 @@ impl Compiler {
             size: compile_size(program),
             is_suspect: self.is_suspect(client),
         };
-        let _permit = self.permits.acquire(compilation, is_wanted).ok_or(CompileError::Unwanted)?;
+        note_step(CompileStep::Queued);
+        let _permit = self
+            .permits
+            .acquire(compilation, is_wanted)
+            .ok_or(CompileError::Unwanted(CompileStep::Queued))?;
+        note_step(CompileStep::Compiling);
         match &self.place {
-            CompileIn::ThisProcess => compile_bounded(engine, program)
+            CompileIn::ThisProcess => compile_checked(engine, program)
                 .map(AuthenticCode::compiled_here)
-                .map_err(|error| CompileError::Program(refused(format!("{error:#}")))),
+                .map_err(|refusal| CompileError::Program(refusal.into())),
             CompileIn::Child { program: path } => {
                 let compiled = process::compile(path, settings, program, self.within, is_wanted);
                 if let Err(CompileError::Program(
@@ -189,20 +204,35 @@ fn compile_size(program: &Program) -> CompileSize {
     }
 }
 
-/// Compiles a program that is within the bounds.
-fn compile_bounded(engine: &Engine, program: &Program) -> wasmtime::Result<Vec<u8>> {
-    bounds::check(&program.bytes)?;
-    if program.is_component() {
-        engine.precompile_component(&program.bytes)
-    } else {
-        engine.precompile_module(&program.bytes)
+/// Why a program is not compiled, in the words of who found out.
+#[derive(Debug)]
+enum Refusal {
+    /// It imports what is not offered.
+    Import(String),
+    /// It is malformed, or exceeds a bound.
+    Compile(String),
+}
+
+impl From<Refusal> for ProgramError {
+    fn from(refusal: Refusal) -> Self {
+        let source = |reason: String| Box::<dyn StdError + Send + Sync>::from(reason).into();
+        match refusal {
+            Refusal::Import(reason) => Self::Import { source: source(reason) },
+            Refusal::Compile(reason) => Self::Compile { source: source(reason) },
+        }
     }
 }
 
-/// The refusal of the compiler, as it words it.
-fn refused(reason: String) -> ProgramError {
-    let source: Box<dyn StdError + Send + Sync> = reason.into();
-    ProgramError::Compile { source: source.into() }
+/// Compiles a program that is within the bounds and is offered what it imports.
+fn compile_checked(engine: &Engine, program: &Program) -> Result<Vec<u8>, Refusal> {
+    bounds::check(&program.bytes).map_err(|error| Refusal::Compile(error.to_string()))?;
+    imports::check(engine, program).map_err(|error| Refusal::Import(format!("{error:#}")))?;
+    let compiled = if program.is_component() {
+        engine.precompile_component(&program.bytes)
+    } else {
+        engine.precompile_module(&program.bytes)
+    };
+    compiled.map_err(|error| Refusal::Compile(format!("{error:#}")))
 }
 
 #[cfg(test)]
@@ -242,7 +272,8 @@ mod tests {
         let engine = settings.compiling_engine().unwrap();
         let program = Program::new(*b"\0asm\x01\0\0\0");
         let client = "client".into();
-        let compiled = compiler.compile(&engine, settings, &program, &client, &|| true);
+        let requester = Requester { client: &client, is_wanted: &|| true, note_step: &|_| () };
+        let compiled = compiler.compile(&engine, settings, &program, &requester);
         let error = compiled.err().unwrap();
         (error, compiler.refusal(&program).is_some())
     }

@@ -17,7 +17,7 @@ use std::{
     path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
     thread,
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 
 use data_encoding::HEXLOWER;
@@ -25,7 +25,6 @@ use task::{
     file::{FileMode, read_at_most, write_atomic, write_new},
     private,
 };
-use tokio::time::Instant;
 use wasmtime::Engine;
 
 use crate::{
@@ -38,16 +37,17 @@ use crate::{
 /// What an entry begins with: what it is, and in which form.
 const MAGIC: &[u8] = b"triptych code 2\n";
 
-/// The most that the entries of one folder take. The code of a demo function takes some ten
-/// kilobytes, that of a large program several megabytes. What was used longest ago goes first.
-const BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// The most that the entries of one folder take: the code of several of the largest modules. That of
+/// a demo function takes some ten kilobytes, that of an interpreter some ten megabytes. What was used
+/// longest ago goes first.
+const BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
-/// The largest entry that is read: the code of the largest module accepted, and then some.
-const ENTRY_BYTES_MAX: usize = 257 * 1024 * 1024;
+/// The largest entry that is read: the code of the largest module accepted, and its tag.
+const ENTRY_BYTES_MAX: usize = 513 * 1024 * 1024;
 
-/// Files whose locks tell other processes what is being compiled. Two programs that share one wait for
-/// each other in vain at times, as long as compiling takes.
-const N_TURNS: u64 = 64;
+/// Files whose locks tell other processes what is being compiled. Two programs that share one are
+/// compiled one after the other, which must be rare: there are far fewer programs.
+const N_TURNS: u64 = 4096;
 
 /// The file of the key.
 const KEY: &str = "key";
@@ -120,14 +120,20 @@ impl Disk {
         Some(code)
     }
 
-    /// As [`Self::find`], but while another process compiles `program`, waits for its code: `patience`
-    /// at most, and while `is_wanted` says so. Otherwise returns the turn to compile it, which others
-    /// wait for while it is held; none where they do not learn of it. Blocks.
+    /// Returns true if the code of `program` for `engine` is here, be it damaged.
+    pub(crate) fn holds(&self, engine: &Engine, program: &Program) -> bool {
+        self.code.join(entry_name(engine, program)).exists()
+    }
+
+    /// As [`Self::find`], but while another process compiles `program`, waits for its code as long as
+    /// `is_wanted` returns true. Otherwise returns the turn to compile it, which others wait for while
+    /// it is held; `None` if they do not learn of it. Blocks.
+    ///
+    /// The system releases the turn of a process that ends, and compiling has a limit in each.
     pub(crate) fn find_or_take_turn(
         &self,
         engine: &Engine,
         program: &Program,
-        patience: Duration,
         is_wanted: &dyn Fn() -> bool,
     ) -> Result<AuthenticCode, Option<File>> {
         if let Some(code) = self.find(engine, program) {
@@ -141,9 +147,8 @@ impl Disk {
             tracing::debug!(path = %path.display(), %error, "others do not learn what is compiled");
         });
         let Ok(turn) = turn else { return Err(None) };
-        let started = Instant::now();
         while let Err(TryLockError::WouldBlock) = turn.try_lock() {
-            if started.elapsed() >= patience || !is_wanted() {
+            if !is_wanted() {
                 return Err(None);
             }
             thread::park_timeout(WANTED_EVERY);

@@ -4,6 +4,7 @@ use std::{
     convert::Infallible,
     error::Error as StdError,
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use parking_lot::{Mutex, MutexGuard};
@@ -29,6 +30,9 @@ use crate::{
     settings::Fuel,
 };
 
+/// How much longer than its compilation takes at most a run waits for it: until its compiler starts.
+const TURN_WITHIN: Duration = Duration::from_secs(1);
+
 /// Runs programs. Cheap to clone: all clones share one engine and its limits.
 #[derive(Clone, derive_more::Debug)]
 pub struct Runtime(#[debug(skip)] Arc<Inner>);
@@ -45,6 +49,18 @@ struct Inner {
     beginning: Mutex<()>,
 }
 
+/// A program to be compiled before it runs.
+#[derive(Debug, Clone)]
+pub struct Preparation {
+    /// On whose behalf, as in [`Run::client`].
+    pub client: Arc<str>,
+    /// Whether its runs have a fuel limit, for which it is compiled in another way.
+    pub has_fuel: bool,
+    /// Whether the caller waits however long others are compiled first. Otherwise it waits as long as
+    /// one compilation takes at most.
+    pub is_patient: bool,
+}
+
 /// How often programs were made ready to run for the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compilations {
@@ -55,7 +71,7 @@ pub struct Compilations {
 }
 
 impl Runtime {
-    /// Sets up an engine. It sets aside 8 GiB of addresses, not of memory, for each run at once; where
+    /// Sets up an engine. It sets aside 12 GiB of addresses, not of memory, for each run at once; where
     /// a limit of the system keeps it from that, guests get memory as they ask for it, and are slower.
     ///
     /// # Errors
@@ -96,6 +112,39 @@ impl Runtime {
         let n_prepared = self.0.machine.n_prepared() + fueled;
         let n_found = self.0.disk.as_ref().map_or(0, |disk| disk.n_found.load(Ordering::Relaxed));
         Compilations { n_compiled: n_prepared.saturating_sub(n_found), n_found }
+    }
+
+    /// Returns true if a run of `program`, which has a fuel limit if `has_fuel`, starts immediately:
+    /// it is compiled in this process or on the disk.
+    pub fn is_compiled(&self, program: &Program, has_fuel: bool) -> bool {
+        if !has_fuel {
+            return self.0.machine.is_compiled(program);
+        }
+        self.0.fueled.lock().as_ref().is_some_and(|machine| machine.is_compiled(program))
+    }
+
+    /// Compiles `program` unless it is compiled already. All callers of one program wait for one
+    /// compilation, as do other processes that share the folder for compiled code.
+    ///
+    /// Cancel-safe: dropping the future ends the compiler if no one else waits for it. Needs a tokio
+    /// runtime around it.
+    ///
+    /// # Errors
+    /// [`RunError::Program`] if the module cannot be run at all, otherwise if this host cannot compile
+    /// it in time.
+    pub async fn prepare(&self, program: &Program, how: Preparation) -> Result<(), RunError> {
+        let Preparation { client, has_fuel, is_patient } = how;
+        let (waiting, mut abandoned) = oneshot::channel::<Infallible>();
+        let (inner, program) = (Arc::clone(&self.0), program.clone());
+        let work = spawn_blocking(move || {
+            let machine = if has_fuel { inner.fueled()? } else { Arc::clone(&inner.machine) };
+            let mut is_gone = || matches!(abandoned.try_recv(), Err(TryRecvError::Closed));
+            let within = if is_patient { Duration::MAX } else { inner.ready_within() };
+            machine.ready(&program, &client, within, &mut is_gone).map(drop)
+        });
+        let prepared = work.await.map_err(|source| RunError::Lost { source: Some(source) })?;
+        drop(waiting);
+        prepared
     }
 
     /// Runs `program` on this thread, otherwise as [`Self::execute`] does, but for waiting for a
@@ -176,10 +225,15 @@ impl Inner {
         let fueled = if run.limits.fuel.is_some() { Some(self.fueled()?) } else { None };
         let machine = fueled.as_ref().unwrap_or(&self.machine);
         let mut is_gone = || matches!(abandoned.try_recv(), Err(TryRecvError::Closed));
-        let ready = machine.ready(program, &run.client, &mut is_gone)?;
+        let ready = machine.ready(program, &run.client, self.ready_within(), &mut is_gone)?;
         ready.check_entry(&run.entry)?;
         let _ticking = machine.ticker.tick();
         guest::run(&ready, program, run, streams, abandoned)?.ok_or(RunError::Lost { source: None })
+    }
+
+    /// How long a run waits until its program is compiled.
+    fn ready_within(&self) -> Duration {
+        self.compiler.within.saturating_add(TURN_WITHIN)
     }
 
     /// Returns `program` if it may begin on a thread that drives futures, and what it holds while it

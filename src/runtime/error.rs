@@ -27,7 +27,7 @@ pub enum RuntimeError {
 #[non_exhaustive]
 pub enum ProgramError {
     /// It is larger than accepted.
-    #[error("take a module of {n_bytes} bytes, more than {n_bytes_max}")]
+    #[error("module has {n_bytes} bytes, maximum is {n_bytes_max}")]
     TooLarge {
         /// The size of the module.
         n_bytes: usize,
@@ -35,35 +35,55 @@ pub enum ProgramError {
         n_bytes_max: usize,
     },
     /// It is no valid module, or has more of something than is compiled.
-    #[error("compile the module")]
+    #[error("module cannot be compiled")]
     Compile {
         /// The compiler's reason.
         source: Arc<dyn StdError + Send + Sync>,
     },
     /// Compiling it takes too long. For some minutes it is refused at once.
-    #[error("compile the module within {within:?}: make its functions smaller")]
+    #[error(
+        "compiling the module takes longer than {within:?}: make its functions smaller, or raise \
+         --compile-limit"
+    )]
     CompileTime {
         /// How long it may take.
         within: Duration,
     },
     /// Compiling it takes too much memory. For some minutes it is refused at once.
-    #[error("compile the module in {n_bytes} bytes of address space: make its functions smaller")]
+    #[error(
+        "compiling the module takes more than {n_bytes} bytes of address space: make its functions \
+         smaller"
+    )]
     CompileMemory {
         /// How much it may take.
         n_bytes: u64,
     },
     /// It imports what WASI does not have, or is a component without `wasi:cli/run`.
-    #[error("offer the module what it imports")]
+    #[error("module does not fit what functions are offered")]
     Import {
         /// The engine's reason, which names the import.
         source: Arc<dyn StdError + Send + Sync>,
     },
     /// It is a library, not a command.
-    #[error("find the function {entry} that a WASI command exports")]
+    #[error("module does not export the function {entry}, as a WASI command does")]
     NoStart {
         /// What was looked for.
         entry: String,
     },
+}
+
+/// What a program that is not compiled yet waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
+pub enum CompileStep {
+    /// Another process of this machine, which compiles it.
+    #[display("another process on this machine is compiling it")]
+    Elsewhere,
+    /// One of the places to compile.
+    #[display("other modules are compiled first")]
+    Queued,
+    /// Its own compiler.
+    #[display("its compilation is in progress")]
+    Compiling,
 }
 
 /// Why a run did not happen.
@@ -92,16 +112,27 @@ pub enum RunError {
         source: Box<dyn StdError + Send + Sync>,
     },
     /// The process that compiles could not be started, or failed.
-    #[error("start the compiler")]
+    #[error("the compiler failed")]
     Compiler {
         /// What went wrong.
         source: Arc<io::Error>,
     },
-    /// Others were compiled for all that time.
-    #[error("compile the module within {within:?}: the compilers were busy with others; try again")]
-    CompilersBusy {
-        /// How long compiling may take.
+    /// Its time to be compiled was up, most of which the processors spent on other work.
+    #[error(
+        "module was not compiled within {within:?}, since the processors were busy with other work: \
+         try again, or raise --compile-limit"
+    )]
+    ProcessorsBusy {
+        /// How long compiling can take.
         within: Duration,
+    },
+    /// It is not compiled yet, after as long as a run waits for that.
+    #[error("module is not compiled after {within:?}: {step}; try again later")]
+    NotCompiled {
+        /// How long the run waited.
+        within: Duration,
+        /// What is being waited for.
+        step: CompileStep,
     },
     /// The thread that ran the guest panicked, or the program is shutting down.
     #[error("finish the run")]

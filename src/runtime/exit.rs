@@ -1,6 +1,6 @@
 //! How a guest ended, read from what the engine says.
 
-use wasmtime::Trap;
+use wasmtime::{ThrownException, Trap};
 use wasmtime_wasi::I32Exit;
 
 use crate::{
@@ -20,10 +20,11 @@ pub(crate) enum Stop {
 }
 
 impl Stop {
-    /// Returns the error of the host, if one ended the guest, and no trap of the guest's own code.
+    /// Returns the error of the host, if one ended the guest, and no trap or exception of the guest's
+    /// own code.
     pub(crate) fn host_error(&self) -> Option<&wasmtime::Error> {
         let Self::Ended(Err(error)) = self else { return None };
-        Some(error).filter(|error| error.downcast_ref::<Trap>().is_none())
+        Some(error).filter(|error| !error.is::<Trap>() && !error.is::<ThrownException>())
     }
 }
 
@@ -56,6 +57,9 @@ impl Exit {
         }
         if memory.denied.is_some() {
             return Self::by_runtime(RunEnd::OutOfMemory);
+        }
+        if error.is::<ThrownException>() {
+            return Self::by_runtime(RunEnd::Thrown);
         }
         Self::by_runtime(RunEnd::Trapped(error.downcast_ref().copied()))
     }

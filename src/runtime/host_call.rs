@@ -2,21 +2,34 @@
 
 use wasmparser::{BinaryReader, Operator, OperatorsReader, Parser, Payload, TypeRef};
 use wasmtime::{Error, FrameInfo, WasmBacktrace, component::ResourceTableError};
+use wasmtime_wasi::{ResourceTable, filesystem::Descriptor};
 
-/// What a guest may have open at once, its standard streams among it: each open file is one of this
-/// process, which has some thousand for all.
-pub(crate) const RESOURCES_MAX: usize = 64;
+/// Files and directories that a guest can have open at once: each is one of this process, which has
+/// some thousand for all.
+const FILES_MAX: usize = 64;
+
+/// Events that a guest can wait for at once. A file or a clock rarely has more than two.
+pub(crate) const SUBSCRIPTIONS_MAX: u32 = 256;
+
+/// Entries in a guest's table of handles: files, and for each event that it waits for a stream and
+/// the event. None of the latter takes a file of this process.
+pub(crate) const RESOURCES_MAX: usize = FILES_MAX + 2 * SUBSCRIPTIONS_MAX as usize;
 
 /// The longest name of a call that is shown, in bytes. Those of WASI have some 50; a component may
 /// name its own imports.
 const NAME_BYTES_MAX: usize = 100;
 
-/// Describes the host's `error`, which is no trap of the guest's own code, as `path_open: 64 files
-/// and streams are open already`. Without the call's name where the guest called indirectly.
+/// Returns true if a guest with this table cannot open one more file.
+pub(crate) fn is_out_of_files(table: &mut ResourceTable) -> bool {
+    table.iter_mut().filter(|entry| entry.is::<Descriptor>()).count() >= FILES_MAX
+}
+
+/// Describes the host's `error`, which is no trap of the guest's own code, as `fd_write: missing
+/// required memory export`. Without the call's name if the guest called indirectly.
 pub(crate) fn describe(error: &Error, program: &[u8]) -> String {
     let reason = match error.downcast_ref() {
         Some(ResourceTableError::Full) => {
-            format!("{RESOURCES_MAX} files and streams are open already")
+            format!("{RESOURCES_MAX} files, streams and events are open already")
         }
         _ => error.root_cause().to_string(),
     };

@@ -15,9 +15,9 @@ use wasmtime::{
 };
 
 use crate::{
-    compiler::{CompileError, Compiler},
+    compiler::{CompileError, Compiler, Requester},
     disk::Disk,
-    error::{ProgramError, RunError, RuntimeError},
+    error::{CompileStep, ProgramError, RunError, RuntimeError},
     guest::{self, Guest, Ready},
     load,
     memory::{INSTANCES_MAX, MEMORIES_MAX, TABLE_ELEMENTS_MAX, TABLES_MAX},
@@ -39,9 +39,6 @@ const MEMORY_KEPT_BYTES: usize = 256 * 1024;
 
 /// What is kept of a table, likewise.
 const TABLE_KEPT_BYTES: usize = 16 * 1024;
-
-/// How long a caller waits until the compiler has begun, beside what compiling may take.
-const TURN_WITHIN: Duration = Duration::from_secs(1);
 
 /// An engine, what it offers to guests, and what it has compiled.
 pub(crate) struct Machine {
@@ -111,7 +108,7 @@ impl Machine {
     }
 
     /// Returns `program`, compiled: now on behalf of `client`, or once before. Blocks while it is
-    /// compiled, at the most until soon after `is_gone` says that the caller is.
+    /// compiled, at most `within`, and until soon after `is_gone` returns true.
     ///
     /// # Errors
     /// [`RunError::Program`] if it cannot be run, others if this host cannot compile it now.
@@ -119,6 +116,7 @@ impl Machine {
         self: &Arc<Self>,
         program: &Program,
         client: &Arc<str>,
+        within: Duration,
         is_gone: &mut dyn FnMut() -> bool,
     ) -> Result<Arc<Ready>, RunError> {
         if let Some(ready) = self.compiled_before(program) {
@@ -128,20 +126,27 @@ impl Machine {
         if n_bytes > n_bytes_max {
             return Err(ProgramError::TooLarge { n_bytes, n_bytes_max }.into());
         }
-        let within = self.compiler.within;
         let (machine, compiled, client) = (Arc::clone(self), program.clone(), Arc::clone(client));
         let work = move |wanted: &Demand<_>| machine.prepare(&compiled, &client, wanted);
-        let within_all = within.saturating_add(TURN_WITHIN);
-        match self.pending.wait(program.key, within_all, is_gone, work) {
+        match self.pending.wait(program.key, within, is_gone, work) {
             Ok(Ok(ready)) => Ok(ready),
             Ok(Err(CompileError::Program(error))) => Err(error.into()),
             Ok(Err(CompileError::Child(source))) => Err(RunError::Compiler { source }),
-            Ok(Err(CompileError::Unwanted | CompileError::Busy)) | Err(NoValue::GaveUp) => {
-                Err(RunError::CompilersBusy { within })
+            Ok(Err(CompileError::Busy)) => {
+                Err(RunError::ProcessorsBusy { within: self.compiler.within })
+            }
+            Ok(Err(CompileError::Unwanted(step))) | Err(NoValue::GaveUp(step)) => {
+                Err(RunError::NotCompiled { within, step })
             }
             Err(NoValue::Panicked) => Err(RunError::Lost { source: None }),
             Err(NoValue::Thread(source)) => Err(RunError::Compiler { source: Arc::new(source) }),
         }
+    }
+
+    /// Returns true if `program` need not be compiled: it is here, or on the disk.
+    pub(crate) fn is_compiled(&self, program: &Program) -> bool {
+        let is_kept = |disk: &Arc<Disk>| disk.holds(&self.engine, program);
+        self.compiled_before(program).is_some() || self.disk.as_ref().is_some_and(is_kept)
     }
 
     /// Returns `program` if it is compiled already.
@@ -159,13 +164,14 @@ impl Machine {
         if let Some(ready) = self.compiled_before(program) {
             return Ok(ready);
         }
-        // One that another process compiles is waited for half of the time that compiling may take.
-        let patience = self.compiler.within / 2;
-        let found = self.disk.as_ref().map(|disk| {
-            disk.find_or_take_turn(&self.engine, program, patience, &|| wanted.is_wanted())
-        });
+        wanted.note_step(CompileStep::Elsewhere);
+        let found = self
+            .disk
+            .as_ref()
+            .map(|disk| disk.find_or_take_turn(&self.engine, program, &|| wanted.is_wanted()));
         let code = match found.unwrap_or(Err(None)) {
             Ok(code) => code,
+            Err(_) if !wanted.is_wanted() => return Err(CompileError::Unwanted(wanted.step())),
             Err(_turn) => self.compile(program, client, wanted)?,
         };
         let ready = Arc::new(self.link(program, &code).map_err(CompileError::Program)?);
@@ -180,9 +186,12 @@ impl Machine {
         client: &Arc<str>,
         wanted: &Demand<Result<Arc<Ready>, CompileError>>,
     ) -> Result<AuthenticCode, CompileError> {
-        let is_wanted = || wanted.is_wanted();
-        let (engine, settings) = (&self.engine, self.settings);
-        let code = self.compiler.compile(engine, settings, program, client, &is_wanted)?;
+        let requester = Requester {
+            client,
+            is_wanted: &|| wanted.is_wanted(),
+            note_step: &|step| wanted.note_step(step),
+        };
+        let code = self.compiler.compile(&self.engine, self.settings, program, &requester)?;
         if let Some(disk) = &self.disk {
             disk.keep(&self.engine, program, &code);
         }
@@ -220,11 +229,14 @@ fn pool(options: &RuntimeOptions) -> PoolingAllocationConfig {
     let runs_max = options.runs_max.get();
     pool.total_core_instances(runs_max.saturating_mul(INSTANCES_MAX))
         .total_component_instances(runs_max)
-        .total_memories(runs_max.saturating_mul(MEMORIES_MAX))
+        // Objects that are garbage collected are in a memory of their own.
+        .total_memories(runs_max.saturating_mul(MEMORIES_MAX.saturating_add(1)))
+        .total_gc_heaps(runs_max)
         .total_tables(runs_max.saturating_mul(TABLES_MAX))
         .total_stacks(runs_max)
         .max_core_instances_per_component(INSTANCES_MAX)
         .max_memories_per_component(MEMORIES_MAX)
+        .max_memories_per_module(MEMORIES_MAX)
         .max_tables_per_component(TABLES_MAX)
         .max_tables_per_module(TABLES_MAX)
         .table_elements(TABLE_ELEMENTS_MAX)

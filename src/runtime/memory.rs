@@ -12,7 +12,8 @@ pub(crate) const TABLE_ELEMENTS_MAX: usize = 100_000;
 /// its modules.
 pub(crate) const TABLES_MAX: u32 = 8;
 
-/// Memories a guest may have: one, but for components made of several programs.
+/// Memories that a guest can have, next to the one for its garbage-collected objects: few modules
+/// have more than one, and components made of several programs one for each.
 pub(crate) const MEMORIES_MAX: u32 = 2;
 
 /// Modules a component may start: a program brings some four of them, with what adapts it.
@@ -21,7 +22,7 @@ pub(crate) const INSTANCES_MAX: u32 = 16;
 /// Denies growth beyond a limit and remembers that it did.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryLimit {
-    /// The most that all memories may have together.
+    /// The most that all memories can have together, objects that are garbage collected included.
     pub(crate) bytes_max: usize,
     /// All memories together.
     bytes: usize,

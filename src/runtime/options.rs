@@ -10,15 +10,17 @@ use crate::compiler::CompileIn;
 /// of a thread in WASI's C library.
 const STACK_BYTES: usize = 512 * 1024;
 
-/// The largest module accepted. Functions are some ten kilobytes in C and a few megabytes in Go or
-/// Python; compiling takes time and memory in proportion.
-const MODULE_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// The largest module accepted. Functions are some ten kilobytes in C, a few megabytes in Go, and up
+/// to a hundred with an interpreter and its libraries. Compiling takes time and memory in proportion.
+const MODULE_BYTES_MAX: usize = 128 * 1024 * 1024;
 
-/// Compiled modules kept, by number and by size. Compiled code is some three times its module.
-const KEPT: Capacity = Capacity { n_values_max: 64, bytes_max: 256 * 1024 * 1024 };
+/// Compiled modules kept, by number and by size: one of the largest, since compiled code is some
+/// three times its module.
+const KEPT: Capacity = Capacity { n_values_max: 64, bytes_max: 512 * 1024 * 1024 };
 
-/// The most time a program has to be compiled in: longer than a head waits for it by default.
-const COMPILE_WITHIN: Duration = Duration::from_mins(1);
+/// The longest that one program is compiled unless the operator says otherwise. An interpreter of
+/// 17 MB takes a minute of two processors that do nothing else.
+pub const COMPILE_WITHIN: Duration = Duration::from_mins(5);
 
 /// Up to what it took last, of the processor's time, a program is begun on a thread that does other
 /// things: a tenth of what such a thread may then be held up.
@@ -50,9 +52,9 @@ pub struct RuntimeOptions {
 }
 
 impl RuntimeOptions {
-    /// The usual sizes for `runs_max` guests at once: a stack of 512 KiB, modules up to 32 MiB, 64
-    /// of them kept compiled in at most 256 MiB, none on the disk; compiling takes a minute at most;
-    /// a run up to 1 ms is short.
+    /// The usual sizes for `runs_max` guests at once: a stack of 512 KiB, modules up to 128 MiB, 64
+    /// of them kept compiled in at most 512 MiB, none on the disk; compiling takes five minutes at
+    /// most; a run up to 1 ms is short.
     #[must_use]
     pub const fn for_runs(runs_max: NonZeroU32, compile_in: CompileIn) -> Self {
         Self {

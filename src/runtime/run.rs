@@ -138,6 +138,8 @@ pub enum RunEnd {
     FilesFull,
     /// By doing what WebAssembly forbids; `None` in a call of the host.
     Trapped(Option<Trap>),
+    /// With an exception that it did not catch.
+    Thrown,
 }
 
 impl RunEnd {
@@ -154,6 +156,7 @@ impl RunEnd {
             Self::OutputFull => format!("output limit of {} bytes reached", limits.output_bytes),
             Self::FilesFull => "limit of files reached".to_owned(),
             Self::Trapped(trap) => format!("trap: {}", describe_trap(trap).1),
+            Self::Thrown => "exception was not caught".to_owned(),
         };
         Some(format!("runtime: {reason}\n"))
     }
@@ -170,7 +173,7 @@ impl RunEnd {
             Self::OutOfFuel => 1,
             Self::TimedOut => 15,
             Self::OutOfMemory => 16,
-            Self::OutputFull | Self::FilesFull => 255,
+            Self::OutputFull | Self::FilesFull | Self::Thrown => 255,
             Self::Trapped(trap) => describe_trap(trap).0,
         }
     }

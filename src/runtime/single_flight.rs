@@ -13,6 +13,8 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use tokio::time::Instant;
 
+use crate::error::CompileStep;
+
 /// How often a wait looks whether it is still of use.
 pub(crate) const WANTED_EVERY: Duration = Duration::from_millis(20);
 
@@ -28,8 +30,8 @@ pub(crate) struct Demand<V>(Arc<Job<V>>);
 /// Why a caller has no value.
 #[derive(Debug)]
 pub(crate) enum NoValue {
-    /// It gave up waiting.
-    GaveUp,
+    /// It gave up waiting while the work was at this step.
+    GaveUp(CompileStep),
     /// The work panicked.
     Panicked,
     /// The system refused a thread.
@@ -47,6 +49,7 @@ struct JobState<V> {
     /// `None` while it is under way; an error after a panic.
     outcome: Option<Result<V, ()>>,
     n_waiting: usize,
+    step: CompileStep,
 }
 
 impl<K, V> SingleFlight<K, V>
@@ -87,7 +90,7 @@ where
             }
             // Others who wait keep the work going, and this caller need not stay.
             if has_given_up && state.n_waiting > 0 {
-                return Err(NoValue::GaveUp);
+                return Err(NoValue::GaveUp(state.step));
             }
             job.changed.wait_for(&mut state, WANTED_EVERY);
         }
@@ -109,7 +112,7 @@ where
                 return Ok(Arc::clone(job));
             }
         }
-        let state = JobState { outcome: None, n_waiting: 1 };
+        let state = JobState { outcome: None, n_waiting: 1, step: CompileStep::Compiling };
         let job = Arc::new(Job { state: Mutex::new(state), changed: Condvar::new() });
         let (all, own) = (Arc::clone(&self.jobs), Arc::clone(&job));
         // The thread waits for the lock before it removes the job.
@@ -130,6 +133,16 @@ impl<V> Demand<V> {
     /// Whether anybody waits.
     pub(crate) fn is_wanted(&self) -> bool {
         self.0.state.lock().n_waiting > 0
+    }
+
+    /// The step that the work is at.
+    pub(crate) fn step(&self) -> CompileStep {
+        self.0.state.lock().step
+    }
+
+    /// Records the step that the work is at.
+    pub(crate) fn note_step(&self, step: CompileStep) {
+        self.0.state.lock().step = step;
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
     process::ExitCode,
 };
 
-use super::compile_bounded;
+use super::{Refusal, compile_checked};
 use crate::{
     program::Program,
     seal::{SealKey, TAG_BYTES, Tag},
@@ -53,6 +53,7 @@ pub(super) struct Header {
 pub(super) enum Status {
     Compiled = 1,
     Refused = 2,
+    ImportRefused = 3,
 }
 
 impl Header {
@@ -116,14 +117,15 @@ fn serve() -> io::Result<()> {
     input.read_to_end(&mut program)?;
     let program = Program::new(program);
     let engine = header.settings.compiling_engine().map_err(io::Error::other)?;
-    let (status, output) = match compile_bounded(&engine, &program) {
+    let (status, mut output) = match compile_checked(&engine, &program) {
         Ok(code) => (Status::Compiled, code),
-        Err(error) => {
-            let mut reason = format!("{error:#}");
-            reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
-            (Status::Refused, reason.into_bytes())
-        }
+        Err(Refusal::Compile(reason)) => (Status::Refused, reason.into_bytes()),
+        Err(Refusal::Import(reason)) => (Status::ImportRefused, reason.into_bytes()),
     };
+    if status != Status::Compiled {
+        // The parent replaces a character that is cut.
+        output.truncate(REASON_BYTES_MAX);
+    }
     let tag: Tag = header.key.tag(&status.context(&program), &output);
     let mut stdout = io::stdout().lock();
     stdout.write_all(&[status as u8])?;

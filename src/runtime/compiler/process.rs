@@ -13,12 +13,12 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    CompileError,
+    CompileError, Refusal,
     child::{COMMAND, Header, PREFIX_BYTES, Status},
-    cpu, refused,
+    cpu,
 };
 use crate::{
-    error::ProgramError,
+    error::{CompileStep, ProgramError},
     program::Program,
     seal::{AuthenticCode, SealKey, TAG_BYTES},
     settings::Settings,
@@ -36,8 +36,8 @@ const ADDRESS_SPACE_BYTES: u64 = 768 * 1024 * 1024;
 /// Address space for each byte of a program. The compiler holds all functions and all code at once.
 const ADDRESS_SPACE_BY_BYTE: u64 = 40;
 
-/// The most code taken of a child: that of the largest program, and then some.
-const CODE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// The most code taken of a child: that of the largest program, four times its size.
+const CODE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 /// The variable that tells the compiler how many threads to use.
 const THREADS_VARIABLE: &str = "RAYON_NUM_THREADS";
@@ -132,7 +132,7 @@ fn converse(
                         break Err(late(child, within));
                     }
                     Err(mpsc::RecvTimeoutError::Timeout) if !is_wanted() => {
-                        break Err(CompileError::Unwanted);
+                        break Err(CompileError::Unwanted(CompileStep::Compiling));
                     }
                     Err(mpsc::RecvTimeoutError::Timeout) => {}
                 }
@@ -173,9 +173,14 @@ fn read_output(
     match (status, opened) {
         (_, None) => Ok(None),
         (Status::Compiled, Some(code)) => Ok(Some(code)),
-        (Status::Refused, Some(reason)) => {
+        (refused, Some(reason)) => {
             let reason = String::from_utf8_lossy(reason.bytes()).into_owned();
-            Err(CompileError::Program(refused(reason)))
+            let refusal = if refused == Status::ImportRefused {
+                Refusal::Import(reason)
+            } else {
+                Refusal::Compile(reason)
+            };
+            Err(CompileError::Program(refusal.into()))
         }
     }
 }

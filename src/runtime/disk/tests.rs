@@ -65,19 +65,18 @@ fn a_compilation_of_another_process_is_waited_for() {
     let (one, other) = (Disk::open(folder.path()).unwrap(), Disk::open(folder.path()).unwrap());
     let engine = Engine::default();
     let program = Program::new(wat::parse_str("(module)").unwrap());
-    let long = Duration::from_mins(1);
-    let turn = one.find_or_take_turn(&engine, &program, long, &|| true).err().unwrap();
+    let turn = one.find_or_take_turn(&engine, &program, &|| true).err().unwrap();
     assert!(turn.is_some());
-    let soon = other.find_or_take_turn(&engine, &program, Duration::ZERO, &|| true);
-    assert!(matches!(soon, Err(None)), "no patience");
-    let unwanted = other.find_or_take_turn(&engine, &program, long, &|| false);
+    assert!(!other.holds(&engine, &program));
+    let unwanted = other.find_or_take_turn(&engine, &program, &|| false);
     assert!(matches!(unwanted, Err(None)));
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| other.find_or_take_turn(&engine, &program, long, &|| true));
+        let waiting = scope.spawn(|| other.find_or_take_turn(&engine, &program, &|| true));
         let code = engine.precompile_module(&program.bytes).unwrap();
         one.keep(&engine, &program, &AuthenticCode::compiled_here(code));
         assert!(waiting.join().unwrap().is_ok());
     });
     drop(turn);
-    assert!(one.find_or_take_turn(&engine, &program, long, &|| true).is_ok());
+    assert!(other.holds(&engine, &program));
+    assert!(one.find_or_take_turn(&engine, &program, &|| true).is_ok());
 }

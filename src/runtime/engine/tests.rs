@@ -63,7 +63,7 @@ fn command(body: &str) -> Program {
 }
 
 /// What the guests here import, by the name they call it.
-const IMPORTS: [(&str, &str, &str); 12] = [
+const IMPORTS: [(&str, &str, &str); 13] = [
     ("$exit", "proc_exit", "(param i32)"),
     ("$write", "fd_write", "(param i32 i32 i32 i32) (result i32)"),
     ("$seek", "fd_seek", "(param i32 i64 i32 i32) (result i32)"),
@@ -75,6 +75,7 @@ const IMPORTS: [(&str, &str, &str); 12] = [
     ("$mkdir", "path_create_directory", "(param i32 i32 i32) (result i32)"),
     ("$symlink", "path_symlink", "(param i32 i32 i32 i32 i32) (result i32)"),
     ("$poll", "poll_oneoff", "(param i32 i32 i32 i32) (result i32)"),
+    ("$random", "random_get", "(param i32 i32) (result i32)"),
     ("$open", "path_open", "(param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)"),
 ];
 

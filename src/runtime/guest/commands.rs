@@ -1,4 +1,5 @@
-//! WASI preview 1 for commands, where calls that add to a guest's files are charged to its quota.
+//! WASI preview 1 for commands, where calls that add to a guest's files are charged to its quota, and
+//! calls that ask for more than a guest can have return an error number instead of ending the guest.
 
 use wasmtime::{AsContextMut as _, Caller, Extern, Linker};
 use wasmtime_wasi::{
@@ -11,7 +12,10 @@ use wasmtime_wasi::{
 use wiggle::{GuestMemory, GuestPtr};
 
 use super::Guest;
-use crate::quota::WRITE_BYTES_MAX;
+use crate::{
+    host_call::{SUBSCRIPTIONS_MAX, is_out_of_files},
+    quota::WRITE_BYTES_MAX,
+};
 
 /// The module name that WASI preview 1 is imported from.
 const WASI: &str = "wasi_snapshot_preview1";
@@ -21,6 +25,16 @@ const SUCCESS: i32 = 0;
 
 /// The code of preview 1 for an argument that makes no sense.
 const INVALID: i32 = 28;
+
+/// The code of preview 1 for too many open files.
+const TOO_MANY_FILES: i32 = 33;
+
+/// The lowest eight bits of an exit code, which are all that a process tells of its code: a guest
+/// that runs in a process elsewhere must have the same code here.
+const EXIT_CODE_BITS: i32 = 0xff;
+
+/// The most random bytes that one call returns, as the library allows.
+const RANDOM_BYTES_MAX: u32 = 64 * 1024 * 1024;
 
 /// The bit of `path_open` that has it make a file.
 const CREATE: i32 = 1;
@@ -41,6 +55,18 @@ struct Vectors {
     n: u32,
 }
 
+/// What is checked before a call is made.
+#[derive(Clone, Copy)]
+enum Check {
+    /// The vectors of a write.
+    Vectors(Vectors),
+    /// That one more file can be open.
+    Files,
+    /// That a number in the call does not exceed the second one.
+    AtMost(i32, u32),
+    Nothing,
+}
+
 /// What a call is charged for.
 #[derive(Clone, Copy)]
 enum Charge {
@@ -53,9 +79,9 @@ enum Charge {
     Nothing,
 }
 
-/// Defines a function of preview 1 that is charged. It writes `$vectors`, if these are some.
+/// Defines a function of preview 1 that is checked before the call and charged after it.
 macro_rules! charged {
-    ($linker:ident, $name:ident($($arg:ident: $kind:ty),+), $vectors:expr, $added:expr) => {
+    ($linker:ident, $module:ident::$name:ident($($arg:ident: $kind:ty),+), $check:expr, $added:expr) => {
         $linker.func_wrap_async(
             WASI,
             stringify!($name),
@@ -74,14 +100,17 @@ macro_rules! charged {
                         _ => wasmtime::bail!("missing required memory export"),
                     };
                     guest.wasi.set_hostcall_fuel(fuel);
-                    let vectors: Option<Vectors> = $vectors;
-                    let shortened = match vectors.filter(|_| guest.quota.is_some()) {
-                        Some(vectors) if vectors.n > VECTORS_MAX => return Ok(INVALID),
-                        Some(vectors) => shorten(&mut memory, vectors),
-                        None => None,
+                    let check: Check = $check;
+                    if let Some(code) = check.refusal(guest) {
+                        return Ok(code);
+                    }
+                    let shortened = match check {
+                        Check::Vectors(vectors) if guest.quota.is_some() => {
+                            shorten(&mut memory, vectors)
+                        }
+                        _ => None,
                     };
-                    let code =
-                        preview1::$name(&mut guest.wasi, &mut memory, $($arg),+).await?;
+                    let code = $module::$name(&mut guest.wasi, &mut memory, $($arg),+).await?;
                     if let Some((length, n_bytes)) = shortened {
                         memory.write(length, n_bytes)?;
                     }
@@ -95,6 +124,24 @@ macro_rules! charged {
     };
 }
 
+/// Functions of preview 1 that the library implements without waiting, in the form of the others.
+mod immediate {
+    use std::future::{Ready, ready};
+
+    use wasmtime_wasi::p1::WasiP1Ctx;
+
+    use super::{GuestMemory, preview1};
+
+    pub(super) fn random_get(
+        wasi: &mut WasiP1Ctx,
+        memory: &mut GuestMemory<'_>,
+        at: i32,
+        n_bytes: i32,
+    ) -> Ready<wasmtime::Result<i32>> {
+        ready(preview1::random_get(wasi, memory, at, n_bytes))
+    }
+}
+
 /// Offers a command WASI preview 1 and nothing else.
 ///
 /// # Errors
@@ -104,55 +151,67 @@ pub(crate) fn offer(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     // The library's own traps on codes above 125, which C's `exit(-1)` has.
     linker.func_wrap(WASI, "proc_exit", |code: i32| -> wasmtime::Result<()> {
-        Err(I32Exit(code).into())
+        Err(I32Exit(code & EXIT_CODE_BITS).into())
     })?;
     charged!(
         linker,
-        fd_write(file: i32, vectors: i32, n_vectors: i32, n_written: i32),
-        Some(Vectors::new(vectors, n_vectors)),
+        preview1::fd_write(file: i32, vectors: i32, n_vectors: i32, n_written: i32),
+        Check::Vectors(Vectors::new(vectors, n_vectors)),
         Charge::Written(n_written.cast_unsigned())
     );
     charged!(
         linker,
-        fd_pwrite(file: i32, vectors: i32, n_vectors: i32, at: i64, n_written: i32),
-        Some(Vectors::new(vectors, n_vectors)),
+        preview1::fd_pwrite(file: i32, vectors: i32, n_vectors: i32, at: i64, n_written: i32),
+        Check::Vectors(Vectors::new(vectors, n_vectors)),
         Charge::Written(n_written.cast_unsigned())
     );
     charged!(
         linker,
-        fd_filestat_set_size(file: i32, size: i64),
-        None,
+        preview1::fd_filestat_set_size(file: i32, size: i64),
+        Check::Nothing,
         Charge::Bytes(size.cast_unsigned())
     );
     charged!(
         linker,
-        path_open(
+        preview1::path_open(
             folder: i32, lookup: i32, path: i32, n_path: i32, how: i32, rights: i64,
             inherited: i64, flags: i32, opened: i32
         ),
-        None,
+        Check::Files,
         if how & CREATE == 0 { Charge::Nothing } else { Charge::Entry }
     );
     charged!(
         linker,
-        path_create_directory(folder: i32, path: i32, n_path: i32),
-        None,
+        preview1::path_create_directory(folder: i32, path: i32, n_path: i32),
+        Check::Nothing,
         Charge::Entry
     );
     charged!(
         linker,
-        path_symlink(target: i32, n_target: i32, folder: i32, path: i32, n_path: i32),
-        None,
+        preview1::path_symlink(target: i32, n_target: i32, folder: i32, path: i32, n_path: i32),
+        Check::Nothing,
         Charge::Entry
     );
     charged!(
         linker,
-        path_link(
+        preview1::path_link(
             folder: i32, lookup: i32, path: i32, n_path: i32, new_folder: i32, new_path: i32,
             n_new_path: i32
         ),
-        None,
+        Check::Nothing,
         Charge::Entry
+    );
+    charged!(
+        linker,
+        preview1::poll_oneoff(subscriptions: i32, events: i32, n_subscriptions: i32, n_events: i32),
+        Check::AtMost(n_subscriptions, SUBSCRIPTIONS_MAX),
+        Charge::Nothing
+    );
+    charged!(
+        linker,
+        immediate::random_get(at: i32, n_bytes: i32),
+        Check::AtMost(n_bytes, RANDOM_BYTES_MAX),
+        Charge::Nothing
     );
     linker.allow_shadowing(false);
     Ok(())
@@ -161,6 +220,19 @@ pub(crate) fn offer(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
 impl Vectors {
     const fn new(at: i32, n: i32) -> Self {
         Self { at: at.cast_unsigned(), n: n.cast_unsigned() }
+    }
+}
+
+impl Check {
+    /// Returns the error number of a call that asks for more than `guest` can have.
+    fn refusal(self, guest: &mut Guest) -> Option<i32> {
+        let (is_refused, code) = match self {
+            Self::Vectors(vectors) => (vectors.n > VECTORS_MAX, INVALID),
+            Self::Files => (is_out_of_files(guest.wasi.ctx().table), TOO_MANY_FILES),
+            Self::AtMost(n, n_max) => (n.cast_unsigned() > n_max, INVALID),
+            Self::Nothing => return None,
+        };
+        is_refused.then_some(code)
     }
 }
 

@@ -18,7 +18,10 @@ use wasmtime_wasi::{
 };
 
 use super::Guest;
-use crate::quota::{FilesFull, Quota, WRITE_BYTES_MAX};
+use crate::{
+    host_call::is_out_of_files,
+    quota::{FilesFull, Quota, WRITE_BYTES_MAX},
+};
 
 /// The files of a guest, and what they may take.
 struct ChargedFiles<'a> {
@@ -150,6 +153,10 @@ impl HostDescriptor for ChargedFiles<'_> {
         how: OpenFlags,
         flags: DescriptorFlags,
     ) -> FsResult<File> {
+        if is_out_of_files(self.files.table) {
+            // Preview 2 has no code for too many open files.
+            return Err(ErrorCode::InsufficientMemory.into());
+        }
         let opened = self.files.open_at(folder, lookup, path, how, flags).await?;
         if let Some(quota) = self.quota {
             quota.note_open(self.files.table);

@@ -119,3 +119,26 @@ async fn a_folder_that_others_may_write_to_is_not_used() {
 async fn a_folder_that_cannot_be_made_costs_nothing_but_time() {
     check(Path::new("/proc/none"), LIMITS, (1, 0)).await;
 }
+
+/// Two runtimes with one folder stand for two processes of one machine.
+#[tokio::test]
+async fn runtimes_of_one_machine_compile_a_program_once() {
+    let folder = folder();
+    let runtime = || {
+        let options = RuntimeOptions {
+            compiled_folder: Some(folder.path().to_owned()),
+            ..RuntimeOptions::for_runs(NonZeroU32::MIN, CompileIn::ThisProcess)
+        };
+        Runtime::new(options).unwrap()
+    };
+    let (one, other, hello) = (runtime(), runtime(), demo("hello"));
+    assert!(!one.is_compiled(&hello, false));
+    let how = || Preparation { client: Arc::default(), has_fuel: false, is_patient: true };
+    let (first, second) = tokio::join!(one.prepare(&hello, how()), other.prepare(&hello, how()));
+    first.and(second).unwrap();
+    assert!(one.is_compiled(&hello, false) && other.is_compiled(&hello, false));
+    let counts = [one, other].map(|runtime| runtime.compilations());
+    let (compiled, found) =
+        (Compilations { n_compiled: 1, n_found: 0 }, Compilations { n_compiled: 0, n_found: 1 });
+    assert!(counts == [compiled, found] || counts == [found, compiled], "{counts:?}");
+}

@@ -142,18 +142,39 @@ async fn a_guest_that_writes_a_file_without_end_ends() {
     check(&program, RunEnd::FilesFull).await;
 }
 
-/// Each open file is one of the host's.
-#[tokio::test]
-async fn a_guest_that_leaves_files_open_runs_out_of_them_alone() {
-    let program = creator(
-        "(loop $on (drop (call $create (local.get $n)))
+/// Opens files until the host refuses one, and leaves with their number.
+const OPENS_ALL: &str = "(loop $on (call $name (local.get $n))
+        (if (call $open (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 4) (i32.const 1)
+            (i64.const 64) (i64.const 64) (i32.const 0) (i32.const 1000))
+            (then (call $exit (local.get $n))))
         (local.set $n (i32.add (local.get $n) (i32.const 1)))
-        (br_if $on (i32.lt_u (local.get $n) (i32.const 100))))",
+        (br_if $on (i32.lt_u (local.get $n) (i32.const 100))))";
+
+/// Each open file is one of the host's. The 64th handle of the guest is its directory.
+#[tokio::test]
+async fn guest_cannot_open_a_65th_file() {
+    const TOO_MANY_FILES: i32 = 33;
+    let counts = creator(OPENS_ALL);
+    assert_eq!(check(&counts, RunEnd::Exited).await.exit_code, 63);
+    let tells = creator(&format!(
+        "{} (call $exit (call $open (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 4)
+            (i32.const 1) (i64.const 64) (i64.const 64) (i32.const 0) (i32.const 1000)))",
+        OPENS_ALL.replace("(call $exit (local.get $n))", "(br 2)").replacen(
+            "(loop",
+            "(block (loop",
+            1
+        ) + ")"
+    ));
+    assert_eq!(check(&tells, RunEnd::Exited).await.exit_code, TOO_MANY_FILES);
+}
+
+#[tokio::test]
+async fn component_that_opens_too_many_files_goes_on() {
+    let closes = OPENS_ALL.replace(
+        "(call $exit (local.get $n))",
+        "(call $exit (i32.ne (local.get $n) (i32.const 63)))",
     );
-    let root = tempfile::tempdir().unwrap();
-    let run = with_files(&root.path().join("fs"), FolderCleanup::Remove);
-    let finished = runtime(1).execute(&program, run).await.unwrap();
-    assert!(matches!(finished.ended, RunEnd::Trapped(_)), "{:?}", finished.ended);
+    assert_eq!(check(&component(&creator(&closes)), RunEnd::Exited).await.exit_code, 0);
 }
 
 #[tokio::test]
@@ -196,22 +217,9 @@ async fn a_guest_that_asks_for_no_files_gets_no_folder() {
     assert!(!folder.exists());
 }
 
-/// Opens files until the host refuses one.
-const OPENS_ALL: &str = "(loop $on (drop (call $create (local.get $n)))
-    (local.set $n (i32.add (local.get $n) (i32.const 1))) (br $on))";
-
 #[tokio::test]
 async fn a_trap_in_a_host_call_names_the_call() {
-    let program = creator(OPENS_ALL);
     let trapped = RunEnd::Trapped(None);
-    let too_many =
-        "runtime: trap in a host call: path_open: 64 files and streams are open already\n";
-    let finished = check(&program, trapped).await;
-    assert_eq!((text(&finished.stderr), finished.exit_code), (too_many, 255));
-    // Its adapter calls the host, by a table.
-    let finished = check(&component(&program), trapped).await;
-    let too_many = "runtime: trap in a host call: 64 files and streams are open already\n";
-    assert_eq!(text(&finished.stderr), too_many);
     let program = module(
         r#"(func (export "_start")
         (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 0))))"#,

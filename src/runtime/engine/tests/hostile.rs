@@ -179,10 +179,41 @@ async fn no_path_leads_out() {
 }
 
 #[tokio::test]
-async fn an_exit_code_is_the_guests_own() {
-    for code in [0, 1, 7, 15, 125, 126, 255, -1] {
-        check(&format!("(call $exit (i32.const {code}))"), RunEnd::Exited, code, "").await;
+async fn exit_code_has_the_eight_bits_of_a_process() {
+    for (code, want) in
+        [(0, 0), (1, 1), (7, 7), (126, 126), (255, 255), (-1, 255), (256, 0), (300, 44)]
+    {
+        check(&format!("(call $exit (i32.const {code}))"), RunEnd::Exited, want, "").await;
     }
+}
+
+#[tokio::test]
+async fn call_that_asks_for_too_much_returns_an_error_number() {
+    const INVALID: i32 = 28;
+    let poll = "(call $exit (call $poll (i32.const 0) (i32.const 64) (i32.const 1000000)
+        (i32.const 128)))";
+    check(poll, RunEnd::Exited, INVALID, "").await;
+    let random = "(call $exit (call $random (i32.const 0) (i32.const 100000000)))";
+    check(random, RunEnd::Exited, INVALID, "").await;
+    let write = "(call $exit (call $write (i32.const 1) (i32.const 0) (i32.const 30000000)
+        (i32.const 8)))";
+    check(write, RunEnd::Exited, INVALID, "").await;
+    let some = "(call $exit (call $random (i32.const 0) (i32.const 1000)))";
+    check(some, RunEnd::Exited, 0, "").await;
+}
+
+/// Waits for 100 timers of a millisecond, more than a guest can have files.
+#[tokio::test]
+async fn guest_waits_for_many_events_at_once() {
+    let body = "(local $n i32) (loop $next
+            (i32.store (i32.add (i32.mul (local.get $n) (i32.const 48)) (i32.const 16))
+                (i32.const 1))
+            (i64.store (i32.add (i32.mul (local.get $n) (i32.const 48)) (i32.const 24))
+                (i64.const 1000000))
+            (local.set $n (i32.add (local.get $n) (i32.const 1)))
+            (br_if $next (i32.lt_u (local.get $n) (i32.const 100))))
+        (call $exit (call $poll (i32.const 0) (i32.const 8000) (i32.const 100) (i32.const 7000)))";
+    check(body, RunEnd::Exited, 0, "").await;
 }
 
 #[tokio::test]
@@ -238,5 +269,74 @@ async fn a_module_larger_than_accepted_is_not_even_compiled() {
     };
     let outcome = Runtime::new(options).unwrap().execute(&Program::new([0; 11]), bare(TIGHT)).await;
     let error = outcome.unwrap_err();
-    assert_eq!(error.to_string(), "take a module of 11 bytes, more than 10");
+    assert_eq!(error.to_string(), "module has 11 bytes, maximum is 10");
+}
+
+#[tokio::test]
+async fn exception_is_caught_or_ends_the_guest() {
+    let tag = r#"(memory (export "memory") 1) (tag $error (param i32))"#;
+    let catches = format!(
+        r#"{tag} (func (export "_start")
+            (block $caught (result i32)
+                (try_table (catch $error $caught) (throw $error (i32.const 7)))
+                unreachable)
+            (call $exit))"#
+    );
+    let caught = finished(&module(&catches), LIMITS).await;
+    assert_eq!((caught.ended, caught.exit_code), (RunEnd::Exited, 7));
+    let throws = format!(r#"{tag} (func (export "_start") (throw $error (i32.const 7)))"#);
+    let thrown = finished(&module(&throws), LIMITS).await;
+    assert_eq!((thrown.ended, thrown.exit_code), (RunEnd::Thrown, 255));
+    assert_eq!(text(&thrown.stderr), "runtime: exception was not caught\n");
+}
+
+#[tokio::test]
+async fn guest_has_two_memories_and_not_a_third() {
+    let two = r#"(memory (export "memory") 1) (memory $other 1)
+        (func (export "_start") (i32.store $other (i32.const 0) (i32.const 9))
+            (call $exit (i32.load $other (i32.const 0))))"#;
+    assert_eq!(finished(&module(two), LIMITS).await.exit_code, 9);
+    // Both count.
+    let limits = Limits { memory_bytes: 65536, ..LIMITS };
+    assert_eq!(finished(&module(two), limits).await.ended, RunEnd::OutOfMemory);
+    let three = module(r#"(memory 1) (memory 1) (memory 1) (func (export "_start"))"#);
+    let outcome = runtime(1).execute(&three, bare(LIMITS)).await;
+    assert!(outcome.is_err() || outcome.is_ok_and(|outcome| outcome.exit_code != 0));
+}
+
+/// Types of objects: bytes, and a list that keeps some.
+const OBJECTS: &str = r#"(memory (export "memory") 1)
+    (type $bytes (array (mut i8)))
+    (type $list (struct (field (ref $bytes)) (field (ref null $list))))"#;
+
+#[tokio::test]
+async fn objects_are_garbage_collected() {
+    // 64 MiB in all, of which none is kept.
+    let program = module(&format!(
+        r#"{OBJECTS} (func (export "_start") (local $n i32)
+            (loop $on
+                (drop (array.new $bytes (i32.const 1) (i32.const 1048576)))
+                (local.set $n (i32.add (local.get $n) (i32.const 1)))
+                (br_if $on (i32.lt_u (local.get $n) (i32.const 64))))
+            (call $exit (i32.const 5)))"#
+    ));
+    let limits = Limits { memory_bytes: 16 * 1024 * 1024, ..LIMITS };
+    let finished = finished(&program, limits).await;
+    assert_eq!((finished.ended, finished.exit_code), (RunEnd::Exited, 5));
+    assert!(finished.memory_peak_bytes <= limits.memory_bytes);
+}
+
+#[tokio::test]
+async fn objects_count_as_memory() {
+    let program = module(&format!(
+        r#"{OBJECTS} (func (export "_start") (local $all (ref null $list))
+            (loop $on
+                (local.set $all (struct.new $list
+                    (array.new $bytes (i32.const 1) (i32.const 1024)) (local.get $all)))
+                (br $on)))"#
+    ));
+    let limits = Limits { memory_bytes: 4 * 1024 * 1024, ..LIMITS };
+    let finished = finished(&program, limits).await;
+    assert_eq!((finished.ended, finished.exit_code), (RunEnd::OutOfMemory, 16));
+    assert!(finished.memory_peak_bytes <= limits.memory_bytes);
 }

@@ -1,0 +1,241 @@
+//! Imports of a program, checked before it is compiled: a program that asks for more than it is
+//! offered would only be found out after all of its functions were compiled.
+//!
+//! Of a module, its types and imports alone are compiled and linked, which takes milliseconds. Of a
+//! component, the names are compared: functions within an interface are checked when it is linked.
+
+use wasmparser::{
+    ComponentExternalKind, ComponentTypeRef, Encoding, Parser, Payload, SectionLimited,
+};
+use wasmtime::{Engine, Linker, Module};
+
+use crate::{guest, program::Program};
+
+/// The first bytes of a module: magic, then version 1.
+const MODULE_HEADER: [u8; 8] = *b"\0asm\x01\0\0\0";
+
+/// Number of the section with the types of a module.
+const TYPE_SECTION: u8 = 1;
+
+/// Number of the section with the imports of a module.
+const IMPORT_SECTION: u8 = 2;
+
+/// The interfaces of WASI preview 2 that components are offered, without their versions.
+const INTERFACES: [&str; 27] = [
+    "wasi:cli/environment",
+    "wasi:cli/exit",
+    "wasi:cli/stderr",
+    "wasi:cli/stdin",
+    "wasi:cli/stdout",
+    "wasi:cli/terminal-input",
+    "wasi:cli/terminal-output",
+    "wasi:cli/terminal-stderr",
+    "wasi:cli/terminal-stdin",
+    "wasi:cli/terminal-stdout",
+    "wasi:clocks/monotonic-clock",
+    "wasi:clocks/wall-clock",
+    "wasi:filesystem/preopens",
+    "wasi:filesystem/types",
+    "wasi:io/error",
+    "wasi:io/poll",
+    "wasi:io/streams",
+    "wasi:random/insecure",
+    "wasi:random/insecure-seed",
+    "wasi:random/random",
+    "wasi:sockets/instance-network",
+    "wasi:sockets/ip-name-lookup",
+    "wasi:sockets/network",
+    "wasi:sockets/tcp",
+    "wasi:sockets/tcp-create-socket",
+    "wasi:sockets/udp",
+    "wasi:sockets/udp-create-socket",
+];
+
+/// The interface that a component of a command exports.
+const RUN: &str = "wasi:cli/run";
+
+/// The versions of WASI preview 2, without the number of a revision.
+const VERSION: &str = "0.2";
+
+/// Checks that `program` is offered what it imports, as far as that is known before it is compiled.
+/// A program that is malformed passes: the compiler says what is wrong.
+///
+/// # Errors
+/// The reason, which names the import.
+pub(super) fn check(engine: &Engine, program: &Program) -> wasmtime::Result<()> {
+    if program.is_component() {
+        check_component(&program.bytes)
+    } else {
+        check_module(engine, &program.bytes)
+    }
+}
+
+fn check_module(engine: &Engine, program: &[u8]) -> wasmtime::Result<()> {
+    let Some(imports) = imports_only(program) else { return Ok(()) };
+    let Ok(module) = Module::new(engine, imports) else { return Ok(()) };
+    let mut linker = Linker::new(engine);
+    guest::commands::offer(&mut linker)?;
+    linker.instantiate_pre(&module).map(drop)
+}
+
+/// Returns a module with the types and imports of `program` and nothing else; `None` if it imports
+/// nothing or is malformed.
+fn imports_only(program: &[u8]) -> Option<Vec<u8>> {
+    let mut module = MODULE_HEADER.to_vec();
+    for payload in Parser::new(0).parse_all(program) {
+        match payload.ok()? {
+            Payload::TypeSection(section) => {
+                add_section(&mut module, TYPE_SECTION, program, &section)?;
+            }
+            Payload::ImportSection(section) => {
+                add_section(&mut module, IMPORT_SECTION, program, &section)?;
+                return Some(module);
+            }
+            Payload::CodeSectionStart { .. } => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn add_section<T>(
+    module: &mut Vec<u8>,
+    number: u8,
+    program: &[u8],
+    section: &SectionLimited<'_, T>,
+) -> Option<()> {
+    let content = program.get(section.range())?;
+    module.push(number);
+    // The length, seven bits a byte, the lowest first.
+    let mut rest = content.len();
+    while rest > 0x7f {
+        module.push(u8::try_from(rest & 0x7f).ok()? | 0x80);
+        rest >>= 7;
+    }
+    module.push(u8::try_from(rest).ok()?);
+    module.extend_from_slice(content);
+    Some(())
+}
+
+fn check_component(program: &[u8]) -> wasmtime::Result<()> {
+    // Modules and components within it have sections of the same kinds.
+    let mut depth = 0_usize;
+    let mut has_run = false;
+    for payload in Parser::new(0).parse_all(program) {
+        let Ok(payload) = payload else { return Ok(()) };
+        match payload {
+            Payload::Version { encoding: Encoding::Module | Encoding::Component, .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::ComponentImportSection(section) if depth == 1 => {
+                for import in section.into_iter().filter_map(Result::ok) {
+                    let is_type = matches!(import.ty, ComponentTypeRef::Type(_));
+                    let name = import.name.name;
+                    if !is_type && !INTERFACES.iter().any(|known| is_version_of(name, known)) {
+                        wasmtime::bail!("unknown import: `{name}` has not been defined");
+                    }
+                }
+            }
+            Payload::ComponentExportSection(section) if depth == 1 => {
+                has_run |= section.into_iter().filter_map(Result::ok).any(|export| {
+                    export.kind == ComponentExternalKind::Instance
+                        && is_version_of(export.name.name, RUN)
+                });
+            }
+            _ => {}
+        }
+    }
+    if !has_run {
+        wasmtime::bail!("no exported instance named `{RUN}`");
+    }
+    Ok(())
+}
+
+/// Returns true if `name` is that of `interface` in a version of preview 2.
+fn is_version_of(name: &str, interface: &str) -> bool {
+    let version = name.strip_prefix(interface).and_then(|rest| rest.strip_prefix('@'));
+    let revision = version.and_then(|version| version.strip_prefix(VERSION));
+    revision.is_some_and(|revision| revision.is_empty() || revision.starts_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{num::NonZeroU32, time::Duration};
+
+    use super::*;
+    use crate::{
+        compiler::CompileIn,
+        engine::Runtime,
+        options::RuntimeOptions,
+        program::Program,
+        settings::{Fuel, MemoryPlace, Settings},
+    };
+
+    fn check_text(wat: &str) -> Result<(), String> {
+        let settings =
+            Settings { stack_bytes: 1 << 19, fuel: Fuel::Free, memory: MemoryPlace::OnDemand };
+        let engine = settings.compiling_engine().unwrap();
+        let program = Program::new(wat::parse_str(wat).unwrap());
+        check(&engine, &program).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn imports_of_a_module_are_checked_by_name_and_type() {
+        let exit = |shape: &str| {
+            format!(r#"(module (import "wasi_snapshot_preview1" "proc_exit" (func {shape})))"#)
+        };
+        assert_eq!(check_text(&exit("(param i32)")), Ok(()));
+        assert!(check_text(&exit("(param i64)")).unwrap_err().contains("proc_exit"));
+        let unknown = r#"(module (import "env" "now" (func)) (func unreachable))"#;
+        assert!(check_text(unknown).unwrap_err().contains("env::now"));
+        assert_eq!(check_text("(module (func))"), Ok(()));
+    }
+
+    /// A command that imports all interfaces that components are offered, without any function.
+    fn imports_all() -> String {
+        let import = |name: &str| format!(r#"(import "{name}@0.2.3" (instance))"#);
+        let imports: String = INTERFACES.iter().copied().map(import).collect();
+        format!(
+            r#"(component {imports}
+            (core module $run (func (export "run") (result i32) i32.const 0))
+            (core instance $run (instantiate $run))
+            (func $lifted (result (result)) (canon lift (core func $run "run")))
+            (instance $cli (export "run" (func $lifted)))
+            (export "wasi:cli/run@0.2.0" (instance $cli)))"#
+        )
+    }
+
+    #[test]
+    fn component_may_import_what_the_library_offers() {
+        assert_eq!(check_text(&imports_all()), Ok(()));
+        let runs_max = NonZeroU32::MIN;
+        let options = RuntimeOptions::for_runs(runs_max, CompileIn::ThisProcess);
+        let program = Program::new(wat::parse_str(imports_all()).unwrap());
+        let run = crate::run::Run {
+            name: String::new(),
+            entry: String::new(),
+            arguments: Vec::new(),
+            environment: std::collections::BTreeMap::new(),
+            stdin: Vec::new(),
+            files: None,
+            limits: crate::run::Limits {
+                wall: Duration::from_mins(1),
+                memory_bytes: 1 << 20,
+                output_bytes: 1 << 10,
+                fuel: None,
+            },
+            client: std::sync::Arc::default(),
+        };
+        assert_eq!(
+            Runtime::new(options).unwrap().execute_here(&program, run).unwrap().exit_code,
+            0
+        );
+    }
+
+    #[test]
+    fn component_with_another_import_or_without_run_is_refused() {
+        let other = imports_all().replace("wasi:io/poll@0.2.3", "wasi:io/poll@0.3.0");
+        assert!(check_text(&other).unwrap_err().contains("wasi:io/poll@0.3.0"));
+        let inner = r#"(component (core module $m (func)) (component (import "a" (func))))"#;
+        assert!(check_text(inner).unwrap_err().contains("wasi:cli/run"));
+    }
+}
