@@ -235,6 +235,7 @@ fn execution(flags: &RunFlags, state: &State) -> anyhow::Result<ExecutionOptions
         workspace: Some(state.workspace.clone()),
         compiled_folder: config::compiled_folder(),
         compile_in: CompileIn::own_child().context("find this program's own file")?,
+        compile_within: Duration::from_secs(flags.compile_limit),
         external: flags.runtime_path.as_ref().map(|folder| ExternalRuntime {
             program: folder.join(name),
             variables: flags.runtime_env.iter().cloned().collect(),
@@ -259,6 +260,7 @@ fn work(head: HeadFlags, runs: RunFlags) -> WorkOptions {
             SignaturePolicy::WhereGiven
         },
         answer_within: Duration::from_secs(runs.run_limit) + ANSWER_MARGIN,
+        compile_within: Duration::from_secs(runs.compile_limit),
         attributes: runs.attribute.into_iter().collect(),
         ..WorkOptions::usual()
     }

@@ -25,7 +25,7 @@ use crate::cli::{
 };
 
 /// Names of the columns: texts, then numbers from `SLOTS` to `FUNCTIONS`.
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 13] = [
     "PEER",
     "ROLE",
     "GROUPS",
@@ -36,6 +36,7 @@ const COLUMNS: [&str; 12] = [
     "AGREE",
     "PING",
     "FUNCTIONS",
+    "READY",
     "LAST SEEN",
     "ATTRIBUTES",
 ];
@@ -292,10 +293,10 @@ fn print(nodes: Vec<NodeBody>, is_json: bool) -> anyhow::Result<()> {
 /// A head of column names and a line for each node: names on the left, numbers on the right.
 fn text(nodes: &[NodeBody]) -> String {
     let rows: Vec<Vec<String>> = nodes.iter().map(|node| row(node).to_vec()).collect();
-    output::table(&COLUMNS, &rows, &[5, 6, 7, 8, 9])
+    output::table(&COLUMNS, &rows, &[5, 6, 7, 8, 9, 10])
 }
 
-fn row(node: &NodeBody) -> [String; 12] {
+fn row(node: &NodeBody) -> [String; 13] {
     let none = || NONE.to_owned();
     let groups = if node.subgroups.is_empty() { "*".to_owned() } else { node.subgroups.join("+") };
     let slots = match (node.slots, node.slots_free) {
@@ -317,6 +318,7 @@ fn row(node: &NodeBody) -> [String; 12] {
         node.agreement_percent.map_or_else(none, |percent| format!("{percent:.0}%")),
         node.latency_ms.map_or_else(none, |ms| format!("{ms:.1}ms{relayed}")),
         node.functions.len().to_string(),
+        node.slots.map_or_else(none, |_| node.ready.len().to_string()),
         node.last_seen.clone().unwrap_or_else(none),
         if attributes.is_empty() { none() } else { attributes.join(",") },
     ]
@@ -343,6 +345,8 @@ mod tests {
             agreement_percent: Some(97.4),
             slots: Some(10),
             slots_free: Some(8),
+            functions: vec!["bafkrei1".to_owned(), "bafkrei2".to_owned()],
+            ready: vec!["bafkrei2".to_owned()],
             cordoned: true,
             running: 2,
             attributes: [("gpu", "none"), ("zone", "a")]
@@ -351,9 +355,9 @@ mod tests {
             ..NodeBody::default()
         };
         let want = "\
-PEER          ROLE    GROUPS  LINK  STATUS    SLOTS  RUNS  AGREE   PING  FUNCTIONS  LAST SEEN  ATTRIBUTES
-12D3KooWHead  head    *       up    -             -     0      -      -          0  -          -
-12D3KooWW     worker  gpu     down  draining   8/10    41    97%  0.4ms          0  -          gpu=none,zone=a";
+PEER          ROLE    GROUPS  LINK  STATUS    SLOTS  RUNS  AGREE   PING  FUNCTIONS  READY  LAST SEEN  ATTRIBUTES
+12D3KooWHead  head    *       up    -             -     0      -      -          0      -  -          -
+12D3KooWW     worker  gpu     down  draining   8/10    41    97%  0.4ms          2      1  -          gpu=none,zone=a";
         assert_eq!(text(&[head, worker]), want);
     }
     #[test]

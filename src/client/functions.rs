@@ -14,15 +14,16 @@ use wire::{
 
 use crate::{error::ClientError, transport::Transport};
 
-/// The longest wait for an execution: a head gathers for well below a minute and says so itself.
-const EXECUTE_WITHIN: Duration = Duration::from_secs(150);
+/// The longest wait for an execution: a head waits five minutes for workers that compile the function
+/// and less than two for the rest, and says so itself.
+const EXECUTE_WITHIN: Duration = Duration::from_secs(450);
 
 /// The longest wait for a change of a node, beside what is waited for on purpose: the head writes it
 /// to its disk.
 const CHANGE_WITHIN: Duration = Duration::from_secs(15);
 
-/// The longest wait for an upload: 68 MiB over a line of 10 Mbit/s.
-const UPLOAD_WITHIN: Duration = Duration::from_secs(75);
+/// The longest wait for an upload: 260 MiB over a line of 10 Mbit/s, and until they are stored.
+const UPLOAD_WITHIN: Duration = Duration::from_secs(270);
 
 /// The media type of the blocks of a function.
 const CAR: &str = "application/vnd.ipld.car";

@@ -46,7 +46,6 @@ use tokio::{
 };
 use tracing::{Instrument as _, Span, field, info, info_span, warn};
 use uuid::Uuid;
-use wire::functions::ExecuteRequest;
 
 pub use self::{
     client::Client,
@@ -100,6 +99,8 @@ pub struct HeadOptions {
     pub signatures: SignaturePolicy,
     /// How long one worker has to answer a work order, usually [`ANSWER_WITHIN`].
     pub answer_within: Duration,
+    /// How much longer a worker has that must compile the function first.
+    pub compile_within: Duration,
     /// What the operator decided of nodes.
     pub registry: NodeRegistry,
 }
@@ -183,6 +184,8 @@ struct Inner {
     signatures: SignaturePolicy,
     /// How long one worker has to answer a work order.
     answer_within: Duration,
+    /// How much longer it has if it must compile the function first.
+    compile_within: Duration,
     inboxes: Inboxes,
     slots: Slots,
     /// What the operator decided of nodes.
@@ -204,7 +207,7 @@ impl Head {
     /// Makes a head that belongs to `subgroups` beside the general one.
     #[must_use]
     pub fn new(context: NodeContext, subgroups: &[Subgroup], options: HeadOptions) -> Self {
-        let HeadOptions { signatures, answer_within, registry } = options;
+        let HeadOptions { signatures, answer_within, compile_within, registry } = options;
         let events = Events::new(context.clock.clone());
         let n_peers_max = context.peers.n_max();
         let head = Self(Arc::new(Inner {
@@ -213,6 +216,7 @@ impl Head {
             subgroups: subgroups.to_vec(),
             signatures,
             answer_within,
+            compile_within,
             inboxes: Inboxes::default(),
             slots: Slots::new(registry.clone(), n_peers_max),
             registry,
@@ -230,18 +234,10 @@ impl Head {
         head
     }
 
-    /// Checks a request, and returns the order in it.
-    ///
-    /// # Errors
-    /// As [`Order::read`].
-    pub fn read_order(&self, request: &ExecuteRequest) -> Result<Order, Vec<String>> {
-        Order::read(request, |id| self.0.context.functions.get(id).is_some())
-    }
-
     /// Executes `order` of `client`, and returns how it went, also where it failed.
     ///
-    /// Takes at most [`Order::wait_within`] and twice the time of a worker. Dropping
-    /// it cancels what workers of ours run for it.
+    /// Takes at most [`Order::wait_within`] and twice the time of a worker, and the time to compile the
+    /// function. Dropping it cancels what workers of ours run for it.
     ///
     /// # Errors
     /// [`Unavailable`] if it was not started.

@@ -44,6 +44,8 @@ pub mod frame {
     pub const CREDIT: u8 = 6;
     /// From a head: the JSON of a [`Want`](super::Want).
     pub const WANT: u8 = 7;
+    /// From a worker: the JSON of an [`OrderState`](super::OrderState).
+    pub const STATE: u8 = 8;
 }
 
 /// The protocol on which a node tells what it is and has: an [`Offer`]. Ours.
@@ -223,6 +225,23 @@ pub struct WorkOrderResponse {
     pub is_final: bool,
 }
 
+/// The step at which a worker is with an order that it has not answered yet. Ours.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OrderState {
+    /// The request that the order belongs to.
+    pub request_id: String,
+    /// [`Self::COMPILING`] or [`Self::RUNNING`]. Others are ignored.
+    pub state: String,
+}
+
+impl OrderState {
+    /// The order waits until its function is compiled.
+    pub const COMPILING: &str = "compiling";
+    /// The function runs, after it was compiled.
+    pub const RUNNING: &str = "running";
+}
+
 /// What a run left behind on one node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -332,6 +351,9 @@ pub struct Offer {
     pub subgroups: Vec<String>,
     /// Content ids of the functions it holds.
     pub functions: Vec<String>,
+    /// Of these, the functions that are compiled, so that a run starts immediately. Empty for heads.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ready: Vec<String>,
     /// How many functions it runs at once.
     pub slots: usize,
     /// How many of these are free for the peer that receives this, or run for it already: its credits.

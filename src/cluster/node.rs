@@ -14,7 +14,7 @@ use std::{
 };
 
 use model::node::{GENERAL_TOPIC, PeerId, Role, Subgroup};
-use runtime::run::Limits;
+use runtime::{options::COMPILE_WITHIN, run::Limits};
 use task::{clock::Clock, group::Group};
 use tokio::{net::TcpListener, time::timeout};
 use tracing::{info, warn};
@@ -101,6 +101,8 @@ pub struct WorkOptions {
     /// How long one worker has to answer a head's work order. Longer than workers let functions
     /// run, or their last words come too late.
     pub answer_within: Duration,
+    /// How much longer a worker has that must compile the function first.
+    pub compile_within: Duration,
     /// What a worker declares of itself: requests may ask for nodes that do.
     pub attributes: BTreeMap<String, String>,
     /// How long it waits for what runs when it stops.
@@ -118,6 +120,7 @@ impl WorkOptions {
             signatures: SignaturePolicy::WhereGiven,
             requires_approval: false,
             answer_within: ANSWER_WITHIN,
+            compile_within: COMPILE_WITHIN,
             attributes: BTreeMap::new(),
             drain_within: DRAIN_WITHIN,
         }
@@ -337,10 +340,11 @@ impl Node {
         };
         let is_open = work.rest.token.is_none();
         let WorkOptions { rest, signatures, answer_within, attributes, drain_within, .. } = work;
+        let compile_within = work.compile_within;
         let worker_options = WorkerOptions { concurrency, limits, execution, attributes };
         let node_role = match role {
             RoleOptions::Head { .. } => {
-                let options = HeadOptions { signatures, answer_within, registry };
+                let options = HeadOptions { signatures, answer_within, compile_within, registry };
                 NodeRole::Head(Head::new(context.clone(), &subgroups, options))
             }
             RoleOptions::Worker => NodeRole::Worker(Worker::new(context.clone(), worker_options)?),

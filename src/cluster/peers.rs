@@ -74,6 +74,8 @@ pub struct Peer {
     pub protocols: Vec<String>,
     /// The functions it says it holds.
     pub functions: BTreeSet<FunctionId>,
+    /// Of these, the functions it says are compiled.
+    pub ready: BTreeSet<FunctionId>,
     /// What it declares of itself.
     pub attributes: BTreeMap<String, String>,
     /// Whether it has answered like a b7s node of version 1.
@@ -163,6 +165,8 @@ impl Peers {
             peer.role = offer.role.parse().ok();
             let functions = offer.functions.iter().take(NAMES_MAX);
             peer.functions = functions.filter_map(|id| id.parse().ok()).collect();
+            let ready = offer.ready.iter().take(NAMES_MAX);
+            peer.ready = ready.filter_map(|id| id.parse().ok()).collect();
             peer.attributes = bounded(&offer.attributes);
         });
     }

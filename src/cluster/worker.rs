@@ -5,6 +5,7 @@
 //! runs, contained by room `runtime`, and its result is signed. Heads of ours give orders on a line
 //! (`line.rs`), on which they can cancel them, too; others by a message for each.
 
+mod compile;
 mod credits;
 mod executor;
 mod external;
@@ -45,6 +46,7 @@ use tracing::{Instrument as _, debug, field, info, info_span, warn};
 use web::rate_limit::LogLimit;
 
 use self::{
+    compile::Compilations,
     credits::Credits,
     executor::{Executor, ExecutorError},
     line::OpenLine,
@@ -59,10 +61,11 @@ use crate::{
     function_call::FunctionCall,
     function_peers::FunctionPeers,
     message::{
-        Code, ExecuteResponse, Message, NodeResult, WORK_PROTOCOL, WorkOrder, WorkOrderResponse,
-        json,
+        Code, ExecuteResponse, Message, NodeResult, OrderState, WORK_PROTOCOL, WorkOrder,
+        WorkOrderResponse, json,
     },
     metrics,
+    network::line::Line,
     node_context::NodeContext,
     peers::WorkProtocol,
 };
@@ -154,6 +157,7 @@ struct Inner {
     changed: Notify,
     /// How the slots are shared out among heads.
     credits: Mutex<Credits>,
+    compilations: Compilations,
     /// Rung when they may have to be shared out again.
     shared: Notify,
     /// Whether what runs is to end, since the node has waited for it long enough.
@@ -234,6 +238,7 @@ impl Worker {
         let n_slots = u16::try_from(concurrency.get()).unwrap_or(u16::MAX);
         let n_orders = usize::from(n_slots) + WAITING_MAX as usize;
         let generation = context.clock.now().micros().try_into().unwrap_or_default();
+        let (compilations, queued) = Compilations::new();
         let worker = Self(Arc::new(Inner {
             executor: Executor::new(context.functions.clone(), concurrency, limits, execution)?,
             context,
@@ -249,10 +254,12 @@ impl Worker {
             is_stopping: AtomicBool::new(false),
             changed: Notify::new(),
             credits: Mutex::new(Credits::new(generation, rand::random_range(0..FIRST_MAX))),
+            compilations,
             shared: Notify::new(),
             is_cut_short: watch::Sender::new(false),
         }));
         worker.0.context.group.spawn("credits", worker.clone().share_slots());
+        worker.0.context.group.spawn("compile", worker.clone().compile_queued(queued));
         Ok(worker)
     }
 
@@ -320,7 +327,7 @@ impl Worker {
         let admitted = self.0.orders.try_take(&head, self.standing(&head));
         self.note_order();
         let response = match &admitted {
-            Some(_) => self.answer(&head, &order).await,
+            Some(_) => self.answer(&head, &order, None).await,
             None => Refusal::Full { n_slots: self.0.n_slots }.answer(&head, &order),
         };
         let own_id = self.0.context.network.peer_id().to_string();
@@ -358,8 +365,14 @@ impl Worker {
         is_done
     }
 
-    /// Runs a work order, and returns the answer to it.
-    async fn answer(&self, head: &PeerId, order: &WorkOrder) -> WorkOrderResponse {
+    /// Runs a work order, and returns the answer to it. Tells the head on `line`, if it has one, while
+    /// the function is compiled.
+    async fn answer(
+        &self,
+        head: &PeerId,
+        order: &WorkOrder,
+        line: Option<&Line>,
+    ) -> WorkOrderResponse {
         let began = Instant::now();
         self.0.context.metrics.add(metrics::WORK_ORDERS, &[&order.function_id]);
         let span = info_span!(
@@ -368,7 +381,7 @@ impl Worker {
             execution.request.id = order.request_id, peer.id = %head, execution.code = field::Empty,
         );
         order.carrier.iter().for_each(|carrier| carrier.adopt(&span));
-        let response = match self.outcome(head, order).instrument(span.clone()).await {
+        let response = match self.outcome(head, order, line).instrument(span.clone()).await {
             Ok(response) => response,
             Err(refusal) => refusal.answer(head, order),
         };
@@ -390,7 +403,7 @@ impl Worker {
         let obtained = self.0.context.functions.obtain(id, &peers).instrument(span).await;
         self.0.context.metrics.observe(metrics::INSTALL_TIME, &[], began.elapsed());
         self.count_installed(obtained.as_ref().ok());
-        obtained?;
+        self.compile_soon(author, obtained?.id);
         Ok(())
     }
 
@@ -429,6 +442,7 @@ impl Worker {
         &self,
         head: &PeerId,
         order: &WorkOrder,
+        line: Option<&Line>,
     ) -> Result<WorkOrderResponse, Refusal> {
         let id = FunctionId::parse_any(&order.function_id)?;
         let call =
@@ -442,7 +456,7 @@ impl Worker {
         debug!(request = order.request_id, function = %id, peer = %head, "execution begins");
         let mut is_cut_short = self.0.is_cut_short.subscribe();
         let result = select! {
-            result = self.run_with_refetch(head, order, id, &call) => result?,
+            result = self.run_with_refetch(head, order, &call, line) => result?,
             _ = is_cut_short.wait_for(|is_cut_short| *is_cut_short) => return Err(Refusal::Stopping),
         };
         self.count(&order.function_id, &result);
@@ -469,17 +483,19 @@ impl Worker {
         &self,
         head: &PeerId,
         order: &WorkOrder,
-        id: FunctionId,
         call: &FunctionCall,
+        line: Option<&Line>,
     ) -> Result<NodeResult, Refusal> {
+        let id = FunctionId::parse_any(&order.function_id)?;
         for _ in 0..2 {
             self.ensure_fetched(head, id).await?;
             let Some(function) = self.0.context.functions.get(id) else { continue };
             if !function.runs(&call.method) {
                 return Err(Refusal::Method { has: function.method, wanted: call.method.clone() });
             }
-            let (executor, call, request_id) = (&self.0.executor, call.clone(), &order.request_id);
             let (client, peer_id) = (self.client_of(head, order), self.0.context.network.peer_id());
+            self.compile_for(order, (&function, call), &client, line).await?;
+            let (executor, call, request_id) = (&self.0.executor, call.clone(), &order.request_id);
             let span = info_span!(target: traces::TARGET, "ExecuteFunction", function.cid = %id);
             let run = executor.run(&function, call, request_id, client, peer_id);
             let result = run.instrument(span).await?;
@@ -488,6 +504,26 @@ impl Worker {
             }
         }
         Err(Refusal::Missing)
+    }
+
+    /// Compiles a function for `order` unless it is compiled, and tells its head so on `line`.
+    async fn compile_for(
+        &self,
+        order: &WorkOrder,
+        (function, call): (&Function, &FunctionCall),
+        client: &Arc<str>,
+        line: Option<&Line>,
+    ) -> Result<(), ExecutorError> {
+        let executor = &self.0.executor;
+        if !executor.is_compiled(function, call).await? {
+            self.tell_state(line, order, OrderState::COMPILING).await;
+            executor.compile(function, call, Arc::clone(client)).await?;
+            self.tell_state(line, order, OrderState::RUNNING).await;
+        }
+        if call.method == function.method {
+            self.note_compiled(function.id);
+        }
+        Ok(())
     }
 
     /// Whose compilations those of an order count among: its client's, as far as `head` was named to this

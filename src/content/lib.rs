@@ -68,8 +68,9 @@ pub use self::{
     verify::{Function, Kind, NameHints},
 };
 
-/// The largest content kept, in bytes. Interpreters compiled to WebAssembly have some 30 MiB.
-pub const FUNCTION_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// The largest content kept, in bytes. Interpreters compiled to WebAssembly have some 30 MiB, with
+/// their libraries some hundred.
+pub const FUNCTION_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// The largest archive of blocks (CAR) taken, in bytes: the largest content, in 256 pieces or more,
 /// and room for the nodes above them.
@@ -83,9 +84,8 @@ pub const FUNCTIONS_MAX: usize = 10_000;
 pub const STORE_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
 
 /// What is held in memory of functions that were read and checked, so that each run need not do it
-/// again: the demo functions many times over, or one of the largest.
-pub const LOADED: Capacity =
-    Capacity { n_values_max: FUNCTIONS_MAX, bytes_max: FUNCTION_BYTES_MAX };
+/// again: the demo functions many times over, or one of the largest modules.
+pub const LOADED: Capacity = Capacity { n_values_max: FUNCTIONS_MAX, bytes_max: 128 * 1024 * 1024 };
 
 /// What a WebAssembly module begins with.
 const MAGIC: &[u8] = b"\0asm";

@@ -27,7 +27,8 @@ pub struct ExecutionsResponse {
 pub struct ExecutionBody {
     /// The request's id.
     pub request_id: String,
-    /// `waiting` for workers, `running`, `done` or `canceled`.
+    /// `waiting` for workers, `compiling` while no worker runs the function since all must compile it
+    /// first, `running`, `done` or `canceled`.
     pub state: String,
     /// The function's content id.
     pub function_id: String,
@@ -64,10 +65,16 @@ pub struct ExecutionBody {
 pub struct ExecutionPeerBody {
     /// The id of the worker's node.
     pub peer_id: String,
-    /// `running`, `answered`, `failed`, `replaced` by a spare, or `canceled`.
+    /// `compiling`, `running`, `answered`, `failed`, `replaced` by a spare, or `canceled`.
     pub state: String,
     /// When it was given the work, in milliseconds after the request came.
     pub dispatched_ms: f64,
+    /// When it began to wait until the function is compiled, likewise. Left out if it was compiled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiling_ms: Option<f64>,
+    /// When the function was compiled, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiled_ms: Option<f64>,
     /// When it answered or failed, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_ms: Option<f64>,
@@ -83,6 +90,14 @@ pub struct ExecutionPeerBody {
     /// Why it gave no result.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+}
+
+impl ExecutionPeerBody {
+    /// Returns true while the worker has neither answered nor failed.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        matches!(self.state.as_str(), "compiling" | "running")
+    }
 }
 
 /// What a run cost.
@@ -140,6 +155,20 @@ pub enum ClusterEventKind {
     },
     /// A worker was given the work.
     Dispatched {
+        /// The id of the execution.
+        request_id: String,
+        /// The id of the worker's node.
+        peer_id: String,
+    },
+    /// A worker compiles the function before it runs it.
+    Compiling {
+        /// The id of the execution.
+        request_id: String,
+        /// The id of the worker's node.
+        peer_id: String,
+    },
+    /// A worker has compiled the function and runs it.
+    Compiled {
         /// The id of the execution.
         request_id: String,
         /// The id of the worker's node.
@@ -203,6 +232,8 @@ impl ClusterEventKind {
             Self::RollCall { request_id, .. }
             | Self::Reported { request_id, .. }
             | Self::Dispatched { request_id, .. }
+            | Self::Compiling { request_id, .. }
+            | Self::Compiled { request_id, .. }
             | Self::Result { request_id, .. }
             | Self::Failed { request_id, .. }
             | Self::Done { request_id, .. }

@@ -290,9 +290,12 @@ pub struct NodeBody {
     /// What it declares of itself, by name. Nobody attests it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
-    /// Content ids of the functions it says it holds.
+    /// Content ids of the functions it says are installed.
     #[serde(default)]
     pub functions: Vec<String>,
+    /// Of these, the functions it says are ready: compiled, so that a run starts immediately.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ready: Vec<String>,
 }
 
 /// What the operator decided of whether a node may work.

@@ -115,6 +115,8 @@ fn line(event: &ClusterEvent) -> String {
         }
         ClusterEventKind::Reported { peer_id, .. } => format!("reported    {peer_id}"),
         ClusterEventKind::Dispatched { peer_id, .. } => format!("dispatched  {peer_id}"),
+        ClusterEventKind::Compiling { peer_id, .. } => format!("compiling   {peer_id}"),
+        ClusterEventKind::Compiled { peer_id, .. } => format!("compiled    {peer_id}"),
         ClusterEventKind::Result { peer_id, exit_code, elapsed_ms, .. } => {
             format!("result      {peer_id} exit {exit_code} after {elapsed_ms:.0} ms")
         }

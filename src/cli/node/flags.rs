@@ -12,6 +12,7 @@ use clap::Args;
 use cluster::{head::server::RestToken, network::BootNode};
 use content::{GATEWAYS_DEFAULT, Gateway};
 use model::node::{Role, Subgroup};
+use runtime::options::COMPILE_WITHIN;
 use web::host_names::HostName;
 
 use super::allowed_peers::AllowedPeer;
@@ -198,6 +199,10 @@ pub(crate) struct RunFlags {
     /// The longest a function may run, in seconds. A head waits 2 more for the answer
     #[arg(long, default_value_t = 18, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) run_limit: u64,
+    /// The longest that a function is compiled before its first run, in seconds. A head waits as much
+    /// longer for a worker that compiles
+    #[arg(long, default_value_t = COMPILE_WITHIN.as_secs(), value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) compile_limit: u64,
     /// The most memory a function may have, in kB [default: 262144, which are 256 MiB]
     #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "KB", value_parser = clap::value_parser!(u64).range(0..=4_194_240))]
     pub(crate) memory_limit: u64,

@@ -159,8 +159,7 @@ impl Executions {
         let orders = self.entries_under_way().into_iter().filter_map(|entry| {
             let record = entry.record.lock();
             let mut parts = record.body.peers.iter();
-            let part =
-                parts.find(|part| part.peer_id == peer.as_str() && part.state == "running")?;
+            let part = parts.find(|part| part.peer_id == peer.as_str() && part.is_open())?;
             Some(NodeOrderBody {
                 request_id: entry.request_id.clone(),
                 function_id: record.body.function_id.clone(),
@@ -286,6 +285,43 @@ impl Track {
             request_id,
             peer_id: peer.to_string(),
         });
+    }
+
+    /// Notes that `peer` compiles the function before it runs it.
+    pub(super) fn note_compiling(&self, peer: &PeerId) {
+        self.note_state(peer, "compiling", |part| &mut part.compiling_ms);
+        self.tell(|request_id| ClusterEventKind::Compiling {
+            request_id,
+            peer_id: peer.to_string(),
+        });
+    }
+
+    /// Notes that `peer` has compiled the function and runs it.
+    pub(super) fn note_running(&self, peer: &PeerId) {
+        self.note_state(peer, "running", |part| &mut part.compiled_ms);
+        self.tell(|request_id| ClusterEventKind::Compiled {
+            request_id,
+            peer_id: peer.to_string(),
+        });
+    }
+
+    /// Notes the state of the part of `peer`, and when it began. The execution is compiling until one of
+    /// its parts runs.
+    fn note_state(
+        &self,
+        peer: &PeerId,
+        state: &str,
+        at: impl FnOnce(&mut ExecutionPeerBody) -> &mut Option<f64>,
+    ) {
+        let elapsed_ms = millis(self.elapsed());
+        self.change(peer, |part| {
+            state.clone_into(&mut part.state);
+            *at(part) = Some(elapsed_ms);
+        });
+        let mut record = self.entry.record.lock();
+        let is_running = record.body.peers.iter().any(|part| part.state == "running");
+        let state = if is_running { "running" } else { "compiling" };
+        state.clone_into(&mut record.body.state);
     }
 
     /// Notes that `peer` returned a result.

@@ -49,6 +49,10 @@ const HEDGE_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// survived.
 const SEAT_ORDERS_MAX: usize = 3;
 
+/// How long a worker compiles the function before a spare is asked, too: most modules take less, and
+/// workers of one machine compile a module once. One that only says so must not hold up a request.
+const HEDGE_COMPILING_AFTER: Duration = Duration::from_secs(10);
+
 /// How many workers must say that no other could run an order. One alone may lie.
 const FINAL_REFUSALS: usize = 2;
 
@@ -112,6 +116,7 @@ pub(super) async fn gather(
         roster,
         gathered: Gathered::default(),
         end,
+        end_compiled: end + head.0.compile_within,
     };
     for (seat, lease) in leases.into_iter().enumerate() {
         work.order(lease, seat);
@@ -163,6 +168,8 @@ struct Work<'a> {
     roster: Roster,
     gathered: Gathered,
     end: Instant,
+    /// The end if the function must be compiled first.
+    end_compiled: Instant,
 }
 
 /// The place of a worker that failed.
@@ -180,6 +187,10 @@ struct Open {
     seat: usize,
     /// When it was given.
     since: Instant,
+    /// When its run started: when it was given, or later if the function had to be compiled.
+    run_since: Instant,
+    /// True while its worker compiles the function.
+    is_compiling: bool,
     /// Until when it may be.
     until: Instant,
     /// When a spare is asked too; none where that is done or will not be.
@@ -197,7 +208,16 @@ impl Work<'_> {
         let until = self.end.min(since + head.0.answer_within);
         let hedge_at = Some(since + self.hedge_after).filter(|at| *at < until);
         self.track.note_dispatched(&peer);
-        let open = Open { seat, since, until, hedge_at, line: None, _lease: lease };
+        let open = Open {
+            seat,
+            since,
+            run_since: since,
+            is_compiling: false,
+            until,
+            hedge_at,
+            line: None,
+            _lease: lease,
+        };
         self.open.insert(peer.clone(), open);
         if head.0.context.peers.is_silent(&peer) {
             // One that has just connected: only on a line could it be told to end the run.
@@ -265,6 +285,8 @@ impl Work<'_> {
                 }
                 _ => {}
             },
+            Reply::Compiling(peer) => self.note_compiling(&peer),
+            Reply::Running(peer) => self.note_running(&peer),
             Reply::Stalled(peer) => self.hedge(&peer, Instant::now()),
             Reply::Gone(peer) => {
                 if self.open.contains_key(&peer) {
@@ -286,10 +308,36 @@ impl Work<'_> {
         }
     }
 
+    /// Gives `peer` the time to compile the function, once.
+    fn note_compiling(&mut self, peer: &PeerId) {
+        let Some(open) = self.open.get_mut(peer) else { return };
+        if open.is_compiling || open.run_since != open.since {
+            return;
+        }
+        let now = Instant::now();
+        let within = self.head.0.compile_within + self.head.0.answer_within;
+        self.end = self.end_compiled;
+        open.is_compiling = true;
+        open.until = self.end.min(open.since + within);
+        open.hedge_at = Some(now + HEDGE_COMPILING_AFTER).filter(|at| *at < open.until);
+        self.track.note_compiling(peer);
+    }
+
+    /// Gives `peer` the time to run the function, which it has compiled.
+    fn note_running(&mut self, peer: &PeerId) {
+        let Some(open) = self.open.get_mut(peer).filter(|open| open.is_compiling) else { return };
+        let now = Instant::now();
+        open.is_compiling = false;
+        open.run_since = now;
+        open.until = self.end.min(now + self.head.0.answer_within);
+        open.hedge_at = Some(now + self.hedge_after).filter(|at| *at < open.until);
+        self.track.note_running(peer);
+    }
+
     fn note_answer(&mut self, peer: PeerId, answer: NodeResult, signed: Signed) {
         let Some(open) = self.open.remove(&peer) else { return };
         let slots = &self.head.0.slots;
-        slots.note_answer(&peer, self.order.function, open.since.elapsed());
+        slots.note_answer(&peer, self.order.function, open.run_since.elapsed());
         let is_signed = signed == Signed::Yes;
         self.track.note_answer(&peer, answer.result.exit_code, answer.usage, is_signed);
         self.gathered.answers.insert(peer, answer);

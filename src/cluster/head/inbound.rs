@@ -14,11 +14,12 @@ use super::{
     answer::{read_answer, reason},
     client::Client,
     inbox::Reply,
+    order::Order,
 };
 use crate::{
     message::{
-        Code, Credit, Execute, ExecuteResponse, Message, NodeResult, Offer, RollCallResponse,
-        WORK_PROTOCOL, WorkOrderResponse, frame, json,
+        Code, Credit, Execute, ExecuteResponse, Message, NodeResult, Offer, OrderState,
+        RollCallResponse, WORK_PROTOCOL, WorkOrderResponse, frame, json,
     },
     metrics,
     network::line::{Frames, Incoming},
@@ -118,7 +119,7 @@ impl Head {
             subgroup: Some(request.subgroup),
             topic: Some(request.topic),
         };
-        let execution = match self.read_order(&asked) {
+        let execution = match Order::read(&asked) {
             Ok(order) => {
                 self.execute(&Client::Peer(client.clone()), order).await.map_err(|unavailable| {
                     Execution::failed(Code::UNAVAILABLE, String::new(), unavailable.to_string())
@@ -157,6 +158,12 @@ impl Head {
                     Err(_) => self.0.context.network.blame(&peer),
                 }
             }
+            if frame.kind == frame::STATE {
+                match serde_json::from_slice::<OrderState>(&frame.content) {
+                    Ok(state) => self.note_state(&peer, &state),
+                    Err(_) => self.0.context.network.blame(&peer),
+                }
+            }
             if frame.kind != frame::ANSWER {
                 continue;
             }
@@ -170,6 +177,16 @@ impl Head {
             }
         }
         self.line_ended(&peer, number);
+    }
+
+    /// Takes in at which step a worker is with an order.
+    fn note_state(&self, peer: &PeerId, state: &OrderState) {
+        let reply = match state.state.as_str() {
+            OrderState::COMPILING => Reply::Compiling(peer.clone()),
+            OrderState::RUNNING => Reply::Running(peer.clone()),
+            _ => return,
+        };
+        self.0.inboxes.put(&state.request_id, reply);
     }
 
     /// Takes in that the line to `peer` of that number has ended: what was ordered on it is not

@@ -25,6 +25,10 @@ pub(super) enum Reply {
     Busy(PeerId, String),
     /// It fetches the function, and will be ready then.
     Fetching(PeerId),
+    /// It compiles the function for a work order.
+    Compiling(PeerId),
+    /// It runs a work order, for which it has compiled the function.
+    Running(PeerId),
     /// It answered a work order; with what is known of its signature.
     Answered(PeerId, Box<Result<NodeResult, Failure>>, Signed),
     /// It missed pings while it ran an order.

@@ -31,8 +31,8 @@ const INSTALL_WITHIN: Duration = Duration::from_secs(10);
 /// Functions that are got by request at once. More are refused.
 const INSTALLS_MAX: usize = 32;
 
-/// Functions that are uploaded at once: each may have 68 MiB in memory. More are refused.
-const UPLOADS_MAX: usize = 4;
+/// Functions that are uploaded at once: each may have 260 MiB in memory. More are refused.
+const UPLOADS_MAX: usize = 2;
 
 /// Answers of workers that wait to be looked at. Past them the oldest go, and with them maybe the
 /// one that is waited for: the request then ends when the head itself has the function.

@@ -77,27 +77,16 @@ impl NodeCount {
 }
 
 impl Order {
-    /// Checks a request, and returns the order in it. A function's id may be a name that is no CID if
-    /// the head holds a function by it, which `is_held` says.
+    /// Checks a request, and returns the order in it. The function's id can be any name: as in b7s,
+    /// only the workers know under which names they installed functions.
     ///
     /// # Errors
     /// All that is wrong with it, each as a text for its sender.
-    pub fn read(
-        request: &ExecuteRequest,
-        is_held: impl Fn(FunctionId) -> bool,
-    ) -> Result<Self, Vec<String>> {
+    pub fn read(request: &ExecuteRequest) -> Result<Self, Vec<String>> {
         let mut wrong = Vec::new();
-        let function = match FunctionId::parse_any(&request.function_id) {
-            Ok(id) if id.is_chosen() && !is_held(id) => {
-                wrong.push(format!(
-                    "function ID: `{id}` is no content id (CID), and this head holds no function \
-                     installed under that name: call it by its CID, or install its manifest"
-                ));
-                None
-            }
-            Ok(id) => Some(id),
-            Err(_) => parsed::<FunctionId>(&request.function_id, "function ID", &mut wrong),
-        };
+        let function = FunctionId::parse_any(&request.function_id)
+            .ok()
+            .or_else(|| parsed::<FunctionId>(&request.function_id, "function ID", &mut wrong));
         let method = parsed::<Method>(&request.method, "method", &mut wrong);
         let config = &request.config;
         let nodes = nodes(config.number_of_nodes, &mut wrong);

@@ -45,6 +45,13 @@ pub(super) fn too_few(order: &Order, roster: &Roster, listening: &[PeerId]) -> S
     if !roster.fetching.is_empty() {
         message = format!("{message}; {} still fetching the function", roster.fetching.len());
     }
+    if order.function.is_chosen() {
+        let id = order.function;
+        message = format!(
+            "{message}; `{id}` is no content id (CID), so that only nodes that installed a function \
+             under this name can run it"
+        );
+    }
     with_refusals(message, roster)
 }
 
@@ -170,7 +177,7 @@ mod tests {
     fn order(config: &serde_json::Value) -> Order {
         let function = model::function::FunctionId::from_module(b"module").to_string();
         let request = json!({"function_id": function, "method": "m.wasm", "config": config});
-        Order::read(&serde_json::from_value(request).unwrap(), |_| false).unwrap()
+        Order::read(&serde_json::from_value(request).unwrap()).unwrap()
     }
 
     #[track_caller]

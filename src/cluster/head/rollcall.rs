@@ -87,7 +87,12 @@ impl Roster {
                 self.known.remove(&peer);
                 self.forget(&peer);
             }
-            Reply::Answered(..) | Reply::TooLong(_) | Reply::LineEnded(..) | Reply::Stalled(_) => {}
+            Reply::Answered(..)
+            | Reply::Compiling(_)
+            | Reply::Running(_)
+            | Reply::TooLong(_)
+            | Reply::LineEnded(..)
+            | Reply::Stalled(_) => {}
         }
     }
 

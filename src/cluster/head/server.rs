@@ -84,8 +84,11 @@ impl FromRef<Rest> for Head {
 
 /// Returns the routes of `head`, whose endless answers end with `group`.
 pub fn router(head: Head, options: RestOptions, group: &Group) -> Router {
-    let answer_within =
-        ROLL_CALL_WITHIN_MAX + head.0.answer_within * 2 + BODY_WITHIN + ANSWER_RESERVE;
+    let answer_within = ROLL_CALL_WITHIN_MAX
+        + head.0.compile_within
+        + head.0.answer_within * 2
+        + BODY_WITHIN
+        + ANSWER_RESERVE;
     let router = Router::from(api())
         .fallback(async || Refused::NOT_FOUND)
         .method_not_allowed_fallback(async || Refused::METHOD_NOT_ALLOWED)

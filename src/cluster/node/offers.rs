@@ -9,7 +9,10 @@ use std::{
 };
 
 use futures::FutureExt as _;
-use model::node::{PeerId, Subgroup};
+use model::{
+    function::FunctionId,
+    node::{PeerId, Subgroup},
+};
 use parking_lot::Mutex;
 use tokio::{
     select,
@@ -226,10 +229,14 @@ impl Offers {
     /// with each run, and without attributes.
     fn offer(&self) -> Offer {
         let functions = self.context.functions.list();
+        let named = functions.iter().take(NAMED_MAX).map(|function| function.id);
+        let ready = self.node_role.worker().map(Worker::ready).unwrap_or_default();
+        let is_ready = |id: &FunctionId| ready.contains(id);
         Offer {
             role: self.node_role.role().to_string(),
             subgroups: self.subgroups.iter().map(Subgroup::to_string).collect(),
-            functions: functions.iter().take(NAMED_MAX).map(|f| f.id.to_string()).collect(),
+            ready: named.clone().filter(is_ready).map(|id| id.to_string()).collect(),
+            functions: named.map(|id| id.to_string()).collect(),
             ..Offer::default()
         }
     }

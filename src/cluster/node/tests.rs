@@ -195,10 +195,8 @@ async fn a_head_that_comes_back_has_its_workers_again() {
 
     let options = head_options(dir.path().to_owned(), identity, port);
     cluster.head = Node::start(options, &group, Clock::system()).await.unwrap();
-    let began = tokio::time::Instant::now();
     let answer = cluster.execute(request(&hello, 1)).await;
     assert_eq!(answer["code"], "200", "within the roll call, without waiting first: {answer}");
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     group.shutdown().await;
     cluster.group.shutdown().await;
 }

@@ -17,10 +17,10 @@ use model::{
 };
 use runtime::{
     compiler::CompileIn,
-    engine::Runtime,
+    engine::{Preparation, Runtime},
     error::{RunError, RuntimeError},
     files::{Files, FolderCleanup, LIMITS_DEFAULT},
-    options::RuntimeOptions,
+    options::{COMPILE_WITHIN, RuntimeOptions},
     program::Program,
     run::{Limits, RunOutcome},
 };
@@ -42,12 +42,8 @@ use content::{Function, Functions, FunctionsError, Kind, LOADED};
 /// The variable that tells a function on which node it runs.
 const PEER_ID: &str = "PEER_ID";
 
-/// The least time a function has to be compiled in, however short the limit of runs is: the shortest
-/// that the command line takes.
-const COMPILE_WITHIN_MIN: Duration = Duration::from_secs(1);
-
 /// How functions are run.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecutionOptions {
     /// Where executions have their folders, one each, removed afterwards. No other node may use it.
     /// None: functions have no files.
@@ -57,8 +53,22 @@ pub struct ExecutionOptions {
     pub compiled_folder: Option<PathBuf>,
     /// Where functions are compiled; in no other way than in a child where they come from others.
     pub compile_in: CompileIn,
+    /// How long a function can be compiled, apart from its runs.
+    pub compile_within: Duration,
     /// Program that runs functions instead of this process. It needs the workspace.
     pub external: Option<ExternalRuntime>,
+}
+
+impl Default for ExecutionOptions {
+    fn default() -> Self {
+        Self {
+            workspace: None,
+            compiled_folder: None,
+            compile_in: CompileIn::default(),
+            compile_within: COMPILE_WITHIN,
+            external: None,
+        }
+    }
 }
 
 /// Why a worker has no runtime.
@@ -138,7 +148,8 @@ impl Executor {
         limits: Limits,
         options: ExecutionOptions,
     ) -> Result<Self, StartError> {
-        let ExecutionOptions { workspace, compiled_folder, compile_in, external } = options;
+        let ExecutionOptions { workspace, compiled_folder, compile_in, compile_within, external } =
+            options;
         let function_dirs = match &workspace {
             Some(workspace) => {
                 let cleared = clear(workspace).and_then(|()| workspace.canonicalize());
@@ -163,8 +174,7 @@ impl Executor {
             None => Host::Here {
                 runtime: Runtime::new(RuntimeOptions {
                     compiled_folder,
-                    // A head waits no longer for the answer than for that of a run.
-                    compile_within: limits.wall.max(COMPILE_WITHIN_MIN),
+                    compile_within,
                     ..RuntimeOptions::for_runs(concurrency, compile_in)
                 })?,
                 programs: Cache::new(LOADED),
@@ -173,6 +183,54 @@ impl Executor {
             },
         };
         Ok(Self { functions, host, limits, function_dirs })
+    }
+
+    /// Returns true if a run of `function` as `call` says need not wait until it is compiled. Another
+    /// runtime compiles by itself.
+    pub(super) async fn is_compiled(
+        &self,
+        function: &Function,
+        call: &FunctionCall,
+    ) -> Result<bool, ExecutorError> {
+        let Host::Here { runtime, .. } = &self.host else { return Ok(true) };
+        let has_fuel = self.limits.lowered(call.requested_limits()).fuel.is_some();
+        let program = self.program(function.id, call.method.clone()).await?;
+        Ok(program.is_none_or(|program| runtime.is_compiled(&program, has_fuel)))
+    }
+
+    /// Compiles `function` for runs as `call` says, on behalf of `client`. Waits as long as a function
+    /// can be compiled. Dropping it ends the compiler if no one else waits for it.
+    pub(super) async fn compile(
+        &self,
+        function: &Function,
+        call: &FunctionCall,
+        client: Arc<str>,
+    ) -> Result<(), ExecutorError> {
+        let Host::Here { runtime, .. } = &self.host else { return Ok(()) };
+        let program = self.program(function.id, call.method.clone()).await?;
+        let Some(program) = program else { return Ok(()) };
+        let has_fuel = self.limits.lowered(call.requested_limits()).fuel.is_some();
+        let how = Preparation { client, has_fuel, is_patient: false };
+        Ok(runtime.prepare(&program, how).await?)
+    }
+
+    /// Compiles the module that `function` is called by, unless it is compiled, on behalf of `client`,
+    /// however long it waits for others. Returns false if the content is gone. Dropping it ends the
+    /// compiler if no one else waits for it.
+    pub(super) async fn compile_ahead(
+        &self,
+        function: &Function,
+        client: &Arc<str>,
+    ) -> Result<bool, ExecutorError> {
+        let Host::Here { runtime, .. } = &self.host else { return Ok(true) };
+        let program = self.program(function.id, function.method.clone()).await?;
+        let Some(program) = program else { return Ok(false) };
+        if !runtime.is_compiled(&program, false) {
+            let client = Arc::clone(client);
+            let how = Preparation { client, has_fuel: false, is_patient: true };
+            runtime.prepare(&program, how).await?;
+        }
+        Ok(true)
     }
 
     /// Runs `function` as `call` says, for the request `request_id` of `client`, on the node `peer_id`.

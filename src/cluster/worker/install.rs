@@ -25,7 +25,8 @@ impl Worker {
         let got = self.0.context.functions.install(cid, address, &peers).await;
         self.count_installed(got.as_ref().ok());
         let (code, message) = match got.map_err(Refusal::from) {
-            Ok(_) => {
+            Ok(function) => {
+                self.compile_soon(&author, function.id);
                 info!(function = install.cid, peer = %author, "installed a function");
                 (Code::ACCEPTED, INSTALLED.to_owned())
             }

@@ -16,7 +16,7 @@ use tracing::{debug, info};
 
 use super::{Refusal, Worker};
 use crate::{
-    message::{LINE_PROTOCOL, WorkOrder, frame, json},
+    message::{LINE_PROTOCOL, OrderState, WorkOrder, frame, json},
     metrics,
     network::line::{Frame, Frames, Incoming, Line},
 };
@@ -117,7 +117,7 @@ impl Worker {
         let runs = Arc::clone(runs);
         self.0.context.group.spawn("work order", async move {
             select! {
-                response = worker.answer(&head, &order) => {
+                response = worker.answer(&head, &order, Some(&line)) => {
                     runs.lock().remove(&order.request_id);
                     worker.send(&line, json(&response)).await;
                 }
@@ -129,6 +129,16 @@ impl Worker {
             drop((line, permit));
             worker.note_order();
         });
+    }
+
+    /// Tells a head on its line, if it has one, at which step the run of `order` is.
+    pub(super) async fn tell_state(&self, line: Option<&Line>, order: &WorkOrder, state: &str) {
+        let Some(line) = line else { return };
+        let state = OrderState { request_id: order.request_id.clone(), state: state.to_owned() };
+        let frame = Frame { kind: frame::STATE, content: json(&state).into() };
+        if line.send(frame).await.is_err() {
+            debug!("the state of an order did not reach its head: the line has ended");
+        }
     }
 
     async fn send(&self, line: &Line, response: Vec<u8>) {

@@ -68,7 +68,7 @@ fn links_and_devices_are_refused() {
 fn an_archive_that_unpacks_to_too_much_is_refused() {
     let zeros = vec![0; FUNCTION_BYTES_MAX / 2 + 1];
     let two = [("a", EntryType::Regular, &zeros[..]), ("b", EntryType::Regular, &zeros)];
-    refused(&two, "take more than 67108864 bytes");
+    refused(&two, "take more than 268435456 bytes");
 
     let names: Vec<String> = (0..=FILES_MAX).map(|n| n.to_string()).collect();
     let many: Vec<(&str, EntryType, &[u8])> =

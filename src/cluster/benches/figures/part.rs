@@ -129,6 +129,7 @@ fn options(role: RoleOptions) -> Outcome<NodeOptions> {
                 program: program.into(),
                 variables: BTreeSet::new(),
             }),
+            ..ExecutionOptions::default()
         },
         work: WorkOptions::usual(),
     })

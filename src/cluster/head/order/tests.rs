@@ -7,7 +7,7 @@ fn function_id() -> String {
 }
 
 fn ordered(body: &Value) -> Result<Order, Vec<String>> {
-    Order::read(&serde_json::from_value(body.clone()).unwrap(), |_| false)
+    Order::read(&serde_json::from_value(body.clone()).unwrap())
 }
 
 fn configured(config: &Value) -> Result<Order, Vec<String>> {
@@ -37,25 +37,19 @@ fn the_general_topic_is_no_subgroup() {
 }
 
 #[test]
-fn a_name_that_is_no_cid_is_taken_if_the_head_holds_a_function_by_it() {
-    let request = json!({"function_id": "whatever-cid", "method": "m.wasm"});
-    let held = FunctionId::parse_any("whatever-cid").unwrap();
-    let read = |is_held: &dyn Fn(FunctionId) -> bool| {
-        Order::read(&serde_json::from_value(request.clone()).unwrap(), is_held)
-    };
-    assert_eq!(read(&|id| id == held).unwrap().function, held);
-    let wrong = read(&|_| false).unwrap_err();
-    assert!(
-        wrong[0].starts_with("function ID: `whatever-cid` is no content id (CID)"),
-        "{wrong:?}"
-    );
+fn function_id_can_be_a_name_that_only_workers_know() {
+    let request = |id: &str| json!({"function_id": id, "method": "m.wasm"});
+    let name = FunctionId::parse_any("whatever-cid").unwrap();
+    assert_eq!(ordered(&request("whatever-cid")).unwrap().function, name);
+    let wrong = ordered(&request("what ever")).unwrap_err();
+    assert!(wrong[0].starts_with("function ID: "), "{wrong:?}");
 }
 
 #[test]
 fn all_errors_of_a_request_are_listed_at_once() {
     assert_eq!(ordered(&json!({})).unwrap_err(), ["function ID is required", "method is required"]);
     let wrong = ordered(&json!({
-        "function_id": "x", "method": "../m.wasm", "subgroup": "a b",
+        "function_id": "x y", "method": "../m.wasm", "subgroup": "a b",
         "config": {"number_of_nodes": -5, "consensus_algorithm": "PBFT"},
     }));
     let wrong = wrong.unwrap_err();

@@ -16,7 +16,7 @@ use wire::{
 };
 
 use super::{
-    super::{Client, Execution},
+    super::{Client, Execution, order::Order},
     Rest, answer,
     error::{Refused, accepted},
 };
@@ -41,7 +41,7 @@ pub(super) async fn execute(
     let client = client(&request);
     let prefers_async = prefers_async(request.headers());
     let request: ExecuteRequest = rest.bodies.read(request).await?;
-    let order = rest.head.read_order(&request).map_err(|wrong| Refused::invalid(&wrong))?;
+    let order = Order::read(&request).map_err(|wrong| Refused::invalid(&wrong))?;
     if !prefers_async && request.config.is_async != Some(true) {
         let execution = rest.head.execute(&client, order).await?;
         return Ok(answer(&response(&execution)));

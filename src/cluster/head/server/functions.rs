@@ -19,8 +19,8 @@ use wire::{
 use super::{super::Head, answer, bodies::media_type, error::Refused};
 use content::NameHints;
 
-/// How long a function may take to arrive: 68 MiB over a line of 10 Mbit/s.
-const UPLOAD_WITHIN: Duration = Duration::from_mins(1);
+/// How long a function may take to arrive: 260 MiB over a line of 10 Mbit/s.
+const UPLOAD_WITHIN: Duration = Duration::from_mins(4);
 
 /// The media type of a CAR.
 const CAR: &str = "application/vnd.ipld.car";

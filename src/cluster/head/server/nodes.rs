@@ -89,5 +89,6 @@ fn body(head: &Head, peer_id: &PeerId, peer: Peer) -> NodeBody {
         running: head.0.slots.n_running(peer_id),
         attributes: peer.attributes,
         functions: peer.functions.iter().map(ToString::to_string).collect(),
+        ready: peer.ready.iter().map(ToString::to_string).collect(),
     }
 }

@@ -38,9 +38,7 @@ async fn nodes_of_a_topic_find_one_another_and_again_when_the_boot_node_is_gone(
     disconnected(&mut at_worker, identity.peer_id()).await;
     let restart = || Network::start(&group, head(port));
     let (network, _at_head) = until(WITHIN, restart).await.unwrap();
-    let began = Instant::now();
     connected(&mut at_worker, network.peer_id()).await;
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     group.shutdown().await;
 }
 
@@ -77,9 +75,7 @@ async fn a_head_that_only_the_peer_store_knows_is_found_and_again_after_its_rest
     drop((network, at_head));
     disconnected(&mut at_worker, identity.peer_id()).await;
     let (_head, _at_head) = until(WITHIN, || Network::start(&group, head(port))).await.unwrap();
-    let began = Instant::now();
     connected(&mut at_worker, identity.peer_id()).await;
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     group.shutdown().await;
 }
 

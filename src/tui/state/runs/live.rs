@@ -19,6 +19,8 @@ pub(crate) enum Stage {
     Ready,
     /// It fetches the function.
     Fetching,
+    /// It compiles the function for the work order.
+    Compiling,
     /// It executes the work order.
     Running,
     Answered {
@@ -71,7 +73,7 @@ pub(crate) struct Early(VecDeque<(String, RunProgress)>);
 impl Stage {
     /// Whether the peer is done, one way or another.
     pub(crate) const fn is_over(&self) -> bool {
-        !matches!(self, Self::Ready | Self::Fetching | Self::Running)
+        !matches!(self, Self::Ready | Self::Fetching | Self::Compiling | Self::Running)
     }
 }
 
@@ -105,6 +107,12 @@ impl RunProgress {
                 part.stage = Stage::Running;
                 part.since = now;
             }
+            ClusterEventKind::Compiling { peer_id, .. } => {
+                self.begin_stage(peer_id, Stage::Compiling, now);
+            }
+            ClusterEventKind::Compiled { peer_id, .. } => {
+                self.begin_stage(peer_id, Stage::Running, now);
+            }
             ClusterEventKind::Result { peer_id, exit_code, .. } => {
                 self.end(peer_id, Stage::Answered { exit_code: *exit_code }, now);
             }
@@ -118,6 +126,15 @@ impl RunProgress {
             }
             ClusterEventKind::Canceled { .. } => self.cancel(now),
             _ => {}
+        }
+    }
+
+    /// Begins the next stage of a peer that was given the work.
+    fn begin_stage(&mut self, peer_id: &str, stage: Stage, now: Timestamp) {
+        let part = self.part(peer_id, now);
+        if matches!(part.stage, Stage::Compiling | Stage::Running) {
+            part.stage = stage;
+            part.since = now;
         }
     }
 
@@ -142,6 +159,7 @@ impl RunProgress {
                     is_replaced: told.state == "replaced",
                 },
                 "canceled" => Stage::Cancelled,
+                "compiling" => Stage::Compiling,
                 _ => Stage::Running,
             };
             let sent_at = started_at + millis(told.dispatched_ms);

@@ -391,7 +391,8 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
     facts.push(("listen", listen));
     let functions = match node.n_functions {
         0 => String::new(),
-        n => format!("holds {}", format::counted(n, "function")),
+        n if node.n_ready == 0 => format!("holds {}", format::counted(n, "function")),
+        n => format!("holds {}, {} ready", format::counted(n, "function"), node.n_ready),
     };
     // The functions begin at one column: from node to node little is drawn again.
     facts.push(("groups", format!("{groups:<GROUPS_WIDTH$} {functions}")));

@@ -94,7 +94,9 @@ fn cells(part: &Part, run: &Run, frame: Frame<'_>) -> Vec<Cell> {
     };
     let took = match (part.took, &part.stage) {
         (Some(took), _) => format::elapsed(took),
-        (None, Stage::Running | Stage::Fetching) => format::elapsed(state.now.since(part.since)),
+        (None, Stage::Running | Stage::Compiling | Stage::Fetching) => {
+            format::elapsed(state.now.since(part.since))
+        }
         _ => NONE.to_owned(),
     };
     let memory = part.usage.filter(|usage| usage.memory_max_kib > 0);
@@ -128,6 +130,7 @@ fn stage(part: &Part, frame: Frame<'_>) -> (char, String, Style) {
     match &part.stage {
         Stage::Ready => ('◌', "ready".to_owned(), theme.muted),
         Stage::Fetching => (picture, "fetching".to_owned(), theme.info),
+        Stage::Compiling => (picture, "compiling".to_owned(), theme.info),
         Stage::Running => (picture, "running".to_owned(), theme.info),
         Stage::Answered { exit_code: 0 } => ('✓', "exit 0".to_owned(), theme.up),
         Stage::Answered { exit_code } => ('✗', format!("exit {exit_code}"), theme.down),

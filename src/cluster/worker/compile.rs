@@ -1,0 +1,114 @@
+//! Compiling functions before their first run, in the background, and which of them are compiled.
+//!
+//! A function is queued when it was installed or fetched, and at start if its code is on no disk. A
+//! first run that comes meanwhile waits for the same compilation. One that does not fit in the queue
+//! is compiled by its first run.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use futures::{StreamExt as _, stream};
+use model::{function::FunctionId, node::PeerId};
+use parking_lot::Mutex;
+use task::{
+    causes::chain,
+    tally::{Counted, Tally},
+};
+use tokio::sync::mpsc;
+use tracing::{debug, info};
+
+use super::Worker;
+
+/// Functions that wait to be compiled. A burst of installations fits.
+const QUEUED_MAX: usize = 256;
+
+/// Of these, functions of one author: others find room.
+const QUEUED_OF_AUTHOR_MAX: usize = 64;
+
+/// Functions compiled at once in the background: one that takes minutes does not hold up the others.
+const AT_ONCE_MAX: usize = 2;
+
+/// Functions that are looked at when the worker starts, as many as an offer names.
+const AT_START_MAX: usize = 256;
+
+/// A function to be compiled, and who had it fetched.
+#[derive(Debug)]
+pub(super) struct Job {
+    function: FunctionId,
+    author: Arc<str>,
+    _place: Option<Counted<Arc<str>>>,
+}
+
+/// The functions that are compiled, and those that wait for it.
+#[derive(Debug)]
+pub(super) struct Compilations {
+    jobs: mpsc::Sender<Job>,
+    places: Tally<Arc<str>>,
+    ready: Mutex<BTreeSet<FunctionId>>,
+}
+
+impl Compilations {
+    /// Returns the empty set and the jobs that will be queued.
+    pub(super) fn new() -> (Self, mpsc::Receiver<Job>) {
+        let (jobs, queued) = mpsc::channel(QUEUED_MAX);
+        (Self { jobs, places: Tally::default(), ready: Mutex::default() }, queued)
+    }
+}
+
+impl Worker {
+    /// Has function `id`, which `author` had installed or fetched, compiled in the background.
+    pub(super) fn compile_soon(&self, author: &PeerId, id: FunctionId) {
+        let compilations = &self.0.compilations;
+        let author: Arc<str> = author.as_str().into();
+        let place = compilations.places.add(&author, |n_own, _| n_own < QUEUED_OF_AUTHOR_MAX);
+        let is_queued = place.is_some_and(|place| {
+            let job = Job { function: id, author, _place: Some(place) };
+            compilations.jobs.try_send(job).is_ok()
+        });
+        if !is_queued {
+            debug!(function = %id, "a function is compiled by its first run: too many are queued");
+        }
+    }
+
+    /// Compiles what is kept and what is queued, until it is dropped.
+    pub(super) async fn compile_queued(self, queued: mpsc::Receiver<Job>) {
+        let kept = self.0.context.functions.list().into_iter().take(AT_START_MAX);
+        let kept = kept.map(|function| Job {
+            function: function.id,
+            author: Arc::default(),
+            _place: None,
+        });
+        let next = |mut queued: mpsc::Receiver<Job>| async { Some((queued.recv().await?, queued)) };
+        let jobs = stream::select(stream::iter(kept), stream::unfold(queued, next));
+        jobs.for_each_concurrent(AT_ONCE_MAX, |job| self.compile(job)).await;
+    }
+
+    async fn compile(&self, job: Job) {
+        let Some(function) = self.0.context.functions.get(job.function) else { return };
+        match self.0.executor.compile_ahead(&function, &job.author).await {
+            Ok(true) => {
+                info!(function = %function.id, "function is compiled and ready");
+                self.note_compiled(function.id);
+            }
+            Ok(false) => {}
+            Err(error) => {
+                info!(function = %function.id, reason = chain(&error), "function is not compiled");
+            }
+        }
+    }
+
+    /// Records that function `id` is compiled.
+    pub(super) fn note_compiled(&self, id: FunctionId) {
+        if self.0.compilations.ready.lock().insert(id) {
+            // The offer changes.
+            self.0.changed.notify_one();
+        }
+    }
+
+    /// The functions that are kept and compiled.
+    pub(crate) fn ready(&self) -> BTreeSet<FunctionId> {
+        let functions = &self.0.context.functions;
+        let mut ready = self.0.compilations.ready.lock();
+        ready.retain(|id| functions.get(*id).is_some());
+        ready.clone()
+    }
+}
