@@ -56,7 +56,7 @@ pub use crate::{
     server::{DatasetsOptions, DatasetsService, MetadataFilters, StartError},
     source::{
         load::LoadOptions,
-        market::{MarketOptions, synthetic_closes, synthetic_loads},
+        market::{MarketOptions, synthetic_closes},
     },
 };
 

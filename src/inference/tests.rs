@@ -26,7 +26,7 @@ use crate::{
         rows::{DatasetColumn, Described, FlatRow, Rows},
         runner::Runner,
         runs::{Cause, Job, Nodes, PeerOutput, Runs},
-        topic::demo_topics,
+        topic::settings,
     },
 };
 
@@ -145,6 +145,17 @@ impl Rows for FakeRows {
     }
 }
 
+/// A topic on a number and one on a direction, with many models. Their settings differ from those of
+/// the demo, which are tuned for its market.
+pub(crate) fn test_topics() -> Vec<Topic> {
+    let files = [include_str!("tests/load.json"), include_str!("tests/market.json")];
+    let topic = |(number, text): (u64, &str)| {
+        let settings = serde_json::from_str(text).unwrap();
+        settings::topic(TopicId::new(number).unwrap(), None, settings).unwrap()
+    };
+    (1..).zip(files).map(topic).collect()
+}
+
 /// A cluster and a dataset of the load, on `clock`.
 pub(crate) fn fakes(clock: &Clock) -> (Arc<dyn Runs>, Arc<dyn Rows>) {
     let rows = FakeRows {
@@ -184,7 +195,7 @@ impl Stage {
     }
 
     async fn load() -> Self {
-        Self::with_topic(demo_topics().remove(0), 1).await
+        Self::with_topic(test_topics().remove(0), 1).await
     }
 
     fn id(&self) -> TopicId {
@@ -253,7 +264,7 @@ fn value(text: &str) -> Payload {
 
 #[tokio::test]
 async fn a_topic_keeps_its_dataset_before_its_first_epoch() {
-    let topic = Topic { is_active: false, ..demo_topics().remove(0) };
+    let topic = Topic { is_active: false, ..test_topics().remove(0) };
     let mut stage = Stage::with_topic(topic, 1).await;
     stage.runner.tick().await;
     assert_eq!(stage.inference.topics()[0].source.dataset_id, DatasetId::new(1));
@@ -282,7 +293,7 @@ async fn the_first_epoch_opens_at_once_and_is_served_when_its_window_is_over() {
 
 #[tokio::test]
 async fn each_model_of_a_predictor_is_an_inferer_by_its_name() {
-    let mut stage = Stage::with_models(demo_topics().remove(0), 1).await;
+    let mut stage = Stage::with_models(test_topics().remove(0), 1).await;
     let silent = Err("no workers".to_owned());
     *stage.runs.answers.lock() = vec![silent, Ok(vec![output("bad", "no idea")])];
     stage.runner.tick().await;
@@ -318,7 +329,7 @@ async fn losses_are_learned_after_the_lag_and_the_better_worker_comes_to_count()
 
     stage.pass(12 * 20).await;
     let bundle = stage.latest().await;
-    assert_eq!(bundle.forecaster_values.len(), 4);
+    assert_eq!(bundle.forecaster_values.len(), 5);
     let good = bundle.inferer_values.iter().map(|worker| number(&worker.values));
     let good = good.fold(f64::INFINITY, f64::min);
     assert!((number(&bundle.combined_value) - good).abs() < 1.0, "{bundle:?}");
@@ -331,7 +342,7 @@ async fn losses_are_learned_after_the_lag_and_the_better_worker_comes_to_count()
 #[tokio::test]
 async fn a_direction_is_judged_in_the_time_of_its_dataset() {
     // A minute of the dataset passes each second, so half an hour ahead is known in 30 blocks.
-    let mut stage = Stage::with_topic(demo_topics().remove(1), 60).await;
+    let mut stage = Stage::with_topic(test_topics().remove(1), 60).await;
     stage.runner.tick().await;
     stage.pass(60).await;
     let history = stage.inference.history(stage.id(), 0..=BlockHeight::MAX, 10).await.unwrap();
@@ -528,7 +539,7 @@ async fn epochs_go_on_after_a_clock_that_was_ahead_for_a_while_across_starts() {
 
 #[tokio::test]
 async fn heights_and_topics_outlast_the_program() {
-    let stage = Stage::with_models(demo_topics().remove(0), 1).await;
+    let stage = Stage::with_models(test_topics().remove(0), 1).await;
     stage.clock.advance(Duration::from_secs(99));
     assert_eq!(stage.inference.chain().height(), 100);
     let path = stage.folder.path().join("inference.sqlite");
@@ -544,7 +555,7 @@ async fn heights_and_topics_outlast_the_program() {
     stage.clock.advance(Duration::from_secs(5));
     assert_eq!(reopened.chain().height(), 101);
     let topics: Vec<Topic> = reopened.topics().iter().map(|topic| topic.as_ref().clone()).collect();
-    assert_eq!(topics, demo_topics()[..1]);
+    assert_eq!(topics, test_topics()[..1]);
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn names_of_datasets_topics_and_functions_come_from_the_services() {
         .with("TRIPTYCH_INFERENCE", up.text("inference"))
         .with("TRIPTYCH_API_KEY", up.text("api_key"));
     check(&home, &["datasets", "show", "machine"], "machine_cpu");
-    check(&home, &["datasets", "columns", "syn"], "synthetic_btcusd_1min");
+    check(&home, &["datasets", "columns", "syn"], "synthetic_btcusd");
     check(&home, &["inference", "show", ""], "1");
     check(&home, &["function", "run", "he"], "hello");
 }

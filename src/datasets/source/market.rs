@@ -1,9 +1,10 @@
 //! A synthetic market: bars that behave like real ones, and are not quotes of anything.
 //!
-//! It starts a year and some months ago. The history up to a year ago is written at once, then
-//! simulated time runs faster than real time until it reaches the present. Every bar is a function of
-//! the seed and its minute, so that a restart continues from the newest row. Minutes are missing, come
-//! late, and are corrected, as in real feeds.
+//! It runs on today's clock with a bar each second. Whatever lies further back is written in longer
+//! bars, first the history of some months and later the time in which the service did not run: enough
+//! for every resolution at a small part of the rows. Each bar is a function of the seed and its time,
+//! so that a restart continues from the newest row. Seconds are missing, come late, and are corrected,
+//! as in real feeds.
 
 mod generator;
 
@@ -13,14 +14,28 @@ use futures::future::join_all;
 use model::timestamp::Timestamp;
 use task::{clock::Clock, steady_date::SteadyDate};
 use tokio::time::{MissedTickBehavior, interval, sleep};
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use self::generator::{Bar, Generator, Ticker};
 use super::{Description, Feed, ROW_HOLD};
 use crate::Datasets;
 
-/// Minutes of history in one append: eight chunks.
-const BATCH_MINUTES: i64 = 8192;
+/// Bars in one append: eight chunks.
+const BATCH_BARS: usize = 8192;
+
+/// Time between two looks at the clock, which is how often bars of a second are appended.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Length of bars in seconds, by their least age in seconds. The newest hour has single seconds, more
+/// than any predictor reads. Older than a day, the finest buckets are all that a chart shows.
+const BAR_SECONDS: [(i64, i64); 3] = [(86_400, 300), (3_600, 60), (i64::MIN, 1)];
+
+/// Time between two deletions of old rows.
+const PRUNE_EVERY: Duration = Duration::from_hours(1);
+
+/// Old rows of a pair deleted at a time: a little more than arrive meanwhile, so that deleting the
+/// rows of the first start is spread over hours.
+const PRUNE_ROWS: usize = 4096;
 
 /// The pause after a failed append.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -29,36 +44,32 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 const COLUMNS: [&str; 7] =
     ["open", "high", "low", "close", "volume", "volume_notional", "trades_done"];
 
-/// How to generate a market.
+/// Options of a synthetic market.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MarketOptions {
-    /// The seed of all bars.
+    /// Seed of all bars.
     pub seed: u64,
-    /// How long before the first start history ends and simulated time begins.
-    pub lag: Duration,
-    /// The length of the history before that.
+    /// Length of the history that the first start writes.
     pub history: Duration,
-    /// Simulated minutes in a real one until the present is reached.
-    pub speed: u32,
+    /// Time for which rows are kept. Buckets are kept for good.
+    pub keep: Duration,
 }
 
 impl MarketOptions {
-    /// 120 days of history that end 360 days ago; then a minute each second, for about six days of
-    /// running.
+    /// 120 days of history, so that a chart of days is full, and a week of rows, some 2.4 million.
     pub const USUAL: Self = Self {
         seed: 0x7269_7074_7963_6821,
-        lag: Duration::from_hours(360 * 24),
         history: Duration::from_hours(120 * 24),
-        speed: 60,
+        keep: Duration::from_hours(7 * 24),
     };
 }
 
 /// The pairs of the market.
 const TICKERS: [Ticker; 4] = [
-    Ticker { name: "btcusd", price: 64_000.0, decimals: 2, volatility: 0.000_55, volume: 4.0 },
-    Ticker { name: "ethusd", price: 3_200.0, decimals: 2, volatility: 0.000_70, volume: 60.0 },
-    Ticker { name: "solusd", price: 150.0, decimals: 3, volatility: 0.001_00, volume: 900.0 },
-    Ticker { name: "eurusd", price: 1.09, decimals: 5, volatility: 0.000_06, volume: 250_000.0 },
+    Ticker { name: "btcusd", price: 64_000.0, decimals: 2, volatility: 0.000_040, volume: 4.0 },
+    Ticker { name: "ethusd", price: 3_200.0, decimals: 2, volatility: 0.000_050, volume: 60.0 },
+    Ticker { name: "solusd", price: 150.0, decimals: 3, volatility: 0.000_070, volume: 900.0 },
+    Ticker { name: "eurusd", price: 1.09, decimals: 5, volatility: 0.000_004_5, volume: 250_000.0 },
 ];
 
 /// A pair and its dataset.
@@ -67,20 +78,13 @@ struct Pair {
     generator: Generator,
 }
 
-/// The closes of the first pair of a market of `seed`, each with its minute since 1970; a minute
-/// that never arrives has none.
-pub fn synthetic_closes(seed: u64, minutes: Range<i64>) -> Vec<(i64, f64)> {
+/// Returns the closes of the first pair of a market of `seed`, each with its second since 1970. A
+/// second that never arrives has none.
+pub fn synthetic_closes(seed: u64, seconds: Range<i64>) -> Vec<(i64, f64)> {
     let [ticker, ..] = TICKERS;
     let generator = Generator::new(ticker, seed);
-    let arrives = minutes.filter(|minute| !generator.is_missing(*minute));
-    arrives.map(|minute| (minute, generator.bar(minute).close)).collect()
-}
-
-/// The load of a synthetic machine of `seed` in percent, each with its second since 1970.
-pub fn synthetic_loads(seed: u64, seconds: Range<i64>) -> Vec<(i64, f64)> {
-    let [ticker, ..] = TICKERS;
-    let generator = Generator::new(Ticker { name: "load", ..ticker }, seed);
-    seconds.map(|second| (second, generator.load(second))).collect()
+    let arriving = seconds.filter(|second| !generator.is_missing(*second));
+    arriving.map(|second| (second, generator.bar(second, 1).close)).collect()
 }
 
 /// Appends the history and then bar after bar, until dropped.
@@ -92,94 +96,126 @@ pub(crate) async fn run(datasets: Datasets, options: MarketOptions, clock: Clock
             Err(error) => {
                 warn!(
                     error = &error as &dyn Error,
-                    "there is no synthetic market: {}", ticker.name
+                    "no synthetic market: cannot open the dataset of {}", ticker.name
                 );
                 return;
             }
         }
     }
     let mut date = SteadyDate::new(clock.clone(), clock.now(), ROW_HOLD);
-    let now = minute_of(date.read());
-    let lag = minutes_in(options.lag);
-    let begin = now - lag - minutes_in(options.history);
-    let mut next = resume(&pairs).await.map_or(begin, |minute| minute + 1);
-    if next < now - lag {
-        let n_minutes = now - lag - next;
-        info!(n_minutes, "writing {n_minutes} minutes of synthetic history");
-        while next < now - lag {
-            let until = (next + BATCH_MINUTES).min(now - lag);
-            append(&pairs, next, until).await;
-            debug!(minute = until, "wrote synthetic history");
-            next = until;
-        }
-        info!("synthetic history is written");
-    }
-    let mut ticks = interval(Duration::from_mins(1) / options.speed.max(1));
+    let begin = (date.read() - options.history).seconds();
+    let mut next = resume(&pairs).await.map_or(begin, |second| (second + 1).max(begin));
+    let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut pruned = clock.stopwatch();
     loop {
         ticks.tick().await;
-        // A bar is complete when its minute is over, by a date that no leap of the clock moves ahead.
-        let present = minute_of(date.read());
-        if next < present && date.lead().is_none() {
-            append(&pairs, next, next + 1).await;
-            next += 1;
+        let now = date.read();
+        // No date that leaps ahead makes bars of the future, nor deletes old ones.
+        if date.lead().is_some() {
+            continue;
+        }
+        next = catch_up(&pairs, next, now.seconds()).await;
+        if pruned.elapsed() >= PRUNE_EVERY {
+            pruned = clock.stopwatch();
+            prune(&pairs, now - options.keep).await;
         }
     }
 }
 
-/// Appends what arrives in the minutes from `from` to before `until`, for all pairs at once, so that
-/// they share commits. Retries until it succeeds.
-async fn append(pairs: &[Pair], from: i64, until: i64) {
-    join_all(pairs.iter().map(|pair| pair.append(from, until))).await;
+/// Appends all bars from the second `next` on that are over at the second `now`, and returns the
+/// second to continue with.
+async fn catch_up(pairs: &[Pair], mut next: i64, now: i64) -> i64 {
+    loop {
+        let spans = spans(next, now);
+        let Some(last) = spans.last() else { return next };
+        next = last.end;
+        if spans.len() > 1 {
+            debug!(n_bars = spans.len(), "writing {} synthetic bars of each pair", spans.len());
+        }
+        join_all(pairs.iter().map(|pair| pair.append(&spans))).await;
+    }
+}
+
+/// Returns the times of the next bars from the second `next` on that are over at the second `now`, at
+/// most [`BATCH_BARS`]. Longer bars begin at multiples of their length, as buckets do.
+fn spans(mut next: i64, now: i64) -> Vec<Range<i64>> {
+    let mut spans = Vec::new();
+    while spans.len() < BATCH_BARS {
+        let of_age = BAR_SECONDS.iter().find(|(age, _)| now - next >= *age);
+        let length = of_age.map_or(1, |(_, length)| *length);
+        let first = next.div_euclid(length) * length;
+        let first = if first < next { first + length } else { first };
+        if first + length > now {
+            break;
+        }
+        spans.push(first..first + length);
+        next = first + length;
+    }
+    spans
+}
+
+/// Deletes rows before `before`. A failure is retried an hour later.
+async fn prune(pairs: &[Pair], before: Timestamp) {
+    for pair in pairs {
+        if let Err(error) = pair.feed.prune(before, PRUNE_ROWS).await {
+            warn!(error = &error as &dyn Error, "old synthetic bars were not deleted");
+        }
+    }
 }
 
 impl Pair {
-    async fn append(&self, from: i64, until: i64) {
-        let arrivals: Vec<(i64, Bar)> =
-            (from..until).flat_map(|minute| self.generator.arrivals(minute)).collect();
-        let rows = || arrivals.iter().map(|(minute, bar)| row(*minute, bar));
+    /// Appends the bars of `spans`. Retries until it succeeds.
+    async fn append(&self, spans: &[Range<i64>]) {
+        let arrivals: Vec<(i64, Bar)> = spans.iter().flat_map(|span| self.arrivals(span)).collect();
+        let rows = || arrivals.iter().map(|(second, bar)| row(*second, bar));
         while let Err(error) = self.feed.append(rows()).await {
-            warn!(error = &error as &dyn Error, "synthetic bars were not stored; trying again");
+            warn!(error = &error as &dyn Error, "synthetic bars were not stored, retrying");
             sleep(RETRY_AFTER).await;
         }
     }
+
+    /// Returns the bars that arrive in `span`: that of a longer span itself, and for a second also late
+    /// and corrected ones.
+    fn arrivals(&self, span: &Range<i64>) -> Vec<(i64, Bar)> {
+        let seconds = span.end - span.start;
+        if seconds == 1 {
+            return self.generator.arrivals(span.start);
+        }
+        vec![(span.start, self.generator.bar(span.start, seconds))]
+    }
 }
 
-fn row(minute: i64, bar: &Bar) -> (Timestamp, Vec<Option<f64>>) {
+fn row(second: i64, bar: &Bar) -> (Timestamp, Vec<Option<f64>>) {
     let Bar { open, high, low, close, volume, notional, trades } = *bar;
     let numbers = [open, high, low, close, volume, notional, trades];
-    (Timestamp::from_seconds(minute * 60), numbers.map(Some).to_vec())
+    (Timestamp::from_seconds(second), numbers.map(Some).to_vec())
 }
 
-/// The minute of the newest row that all pairs have. Pairs ahead of it get some of their rows again,
-/// unchanged.
+/// Returns the second of the newest row that all pairs have. Pairs ahead of it get some of their rows
+/// again, unchanged.
 async fn resume(pairs: &[Pair]) -> Option<i64> {
-    let mut minutes = Vec::new();
+    let mut seconds = Vec::new();
     for pair in pairs {
-        minutes.push(pair.feed.newest().await.ok().flatten().map(minute_of));
+        seconds.push(pair.feed.newest().await.ok().flatten().map(Timestamp::seconds));
     }
-    minutes.into_iter().min().flatten()
+    seconds.into_iter().min().flatten()
 }
 
 async fn open(datasets: &Datasets, ticker: &Ticker) -> crate::error::Result<Feed> {
-    let (name, pair) = (format!("synthetic_{}_1min", ticker.name), ticker.name.to_uppercase());
-    let text = format!("Synthetic 1-minute OHLCV bars in the style of {pair}; no real quotes");
+    let (name, pair) = (format!("synthetic_{}", ticker.name), ticker.name.to_uppercase());
+    let text = format!(
+        "Synthetic OHLCV bars in the style of {pair}, one a second and longer ones in the past; no real \
+         quotes"
+    );
     let metadata = [
         ("source", "synthetic"),
         ("ticker", ticker.name),
         ("provider", "triptych"),
-        ("frequency", "1min"),
+        ("frequency", "1s"),
     ];
     let is = Description { name: &name, text: &text, metadata: &metadata, columns: &COLUMNS };
     Feed::open(datasets, is).await
-}
-
-fn minute_of(timestamp: Timestamp) -> i64 {
-    timestamp.seconds().div_euclid(60)
-}
-
-fn minutes_in(duration: Duration) -> i64 {
-    i64::try_from(duration.as_secs() / 60).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

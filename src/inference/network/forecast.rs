@@ -37,10 +37,17 @@ pub const SIMILAR: &str = "similar";
 /// Expects what each inferer lost in the past when it stood as far from the others as today.
 pub const WARY: &str = "wary";
 
+/// Expects of each inferer what it lost in the newest epochs: the state of the source lasts.
+pub const RECENT: &str = "recent";
+
+/// Weight of the newest loss in the average of [`RECENT`]. It forgets within two epochs, as states of
+/// the demo last a dozen.
+const RECENT_ALPHA: f64 = 0.9;
+
 /// What one built-in forecaster expects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forecast {
-    /// The forecaster: [`STEADY`], [`MEAN`], [`SIMILAR`] or [`WARY`].
+    /// The forecaster: [`STEADY`], [`MEAN`], [`SIMILAR`], [`WARY`] or [`RECENT`].
     pub name: &'static str,
     /// The forecaster's address on the chain.
     pub address: Address,
@@ -58,26 +65,29 @@ pub fn built_in(
 ) -> Vec<Forecast> {
     let offsets = offsets(inferences);
     let judged = learned.past.judged(&offsets, rule);
-    let average = |name: &Address| Some((name.clone(), *learned.loss_averages.get(name)?));
-    let steady: ByActor<f64> = inferences.keys().filter_map(average).collect();
+    let known = |name: &Address| Some((name.clone(), *learned.loss_averages.get(name)?));
+    let steady: ByActor<f64> = inferences.keys().filter_map(known).collect();
     let by_rule = |plain: ByActor<f64>| -> ByActor<f64> {
         plain.into_iter().map(|(name, loss)| (name, rule.of_plain(loss))).collect()
     };
-    let mean = if rule.allow_negative { ByActor::new() } else { by_rule(expect_mean(&judged)) };
+    let average = |alpha| by_rule(expect_average(&judged, alpha));
+    let mean = if rule.allow_negative { ByActor::new() } else { average(LOSS_AVERAGE_ALPHA) };
+    let recent = average(RECENT_ALPHA);
     let similar = by_rule(similar::expect(&learned.past, &judged));
     let wary = by_rule(wary::expect(&learned.past, &offsets, &judged));
-    let all = [(STEADY, steady), (MEAN, mean), (SIMILAR, similar), (WARY, wary)];
+    let all = [(STEADY, steady), (MEAN, mean), (SIMILAR, similar), (WARY, wary), (RECENT, recent)];
     all.into_iter()
         .filter(|(_, losses)| !losses.is_empty())
         .map(|(name, losses)| Forecast { name, address: addresses::of_forecaster(name), losses })
         .collect()
 }
 
-/// The moving average of the plain losses of each inferer.
-fn expect_mean(judged: &[Judged<'_>]) -> ByActor<f64> {
+/// Returns the moving average of the plain losses of each inferer, in which the newest has the weight
+/// `alpha`.
+fn expect_average(judged: &[Judged<'_>], alpha: f64) -> ByActor<f64> {
     let average = |judged: &Judged<'_>| {
         let losses = judged.samples.iter().map(|sample| sample.plain_loss);
-        losses.fold(None, |mean, loss| Some(moving_average(mean, loss, LOSS_AVERAGE_ALPHA)))
+        losses.fold(None, |mean, loss| Some(moving_average(mean, loss, alpha)))
     };
     judged.iter().filter_map(|one| Some((one.name.clone(), average(one)?))).collect()
 }

@@ -15,8 +15,9 @@ use crate::{
 /// of the chain have 34.
 const NUMBER_BYTES_MAX: usize = 64;
 
-/// The largest number taken. Its square is still far from the largest double.
-const NUMBER_MAX: f64 = 1e100;
+/// The largest absolute number that is accepted: the chain carries values and losses of payloads as
+/// `BoundedExp40Dec` (`math/bounded_exp40dec.go`), which reaches from -1e40 to 1e40.
+const NUMBER_MAX: f64 = 1e40;
 
 /// The most inferers a forecast may be about: as many as an epoch takes.
 pub const FORECAST_MAX: usize = 1024;
@@ -189,6 +190,12 @@ fn labeled(
         let label_name = find_label(topic, &label)?;
         if came.iter().any(|value: &LabeledValue| value.label_name == label_name) {
             return Err(PayloadError(format!("take label `{label_name}` more than once")));
+        }
+        if !topic.value_range.contains(value) {
+            let range = topic.value_range;
+            let text =
+                format!("value {value} of label `{label_name}` is outside the range {range}");
+            return Err(PayloadError(text));
         }
         came.push(LabeledValue { label_id: 0, label_name, value });
     }

@@ -6,6 +6,7 @@ pub mod settings;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     ops::RangeInclusive,
     time::Duration,
 };
@@ -182,6 +183,15 @@ pub struct Labeling {
     pub per_submission_max: u32,
 }
 
+/// Range of the values that a topic takes.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ValueRange {
+    /// Smallest value; `None` if there is no limit.
+    pub min: Option<f64>,
+    /// Largest value; `None` if there is no limit.
+    pub max: Option<f64>,
+}
+
 /// What a topic keeps of its past epochs; none where the service's own setting counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Keep {
@@ -232,6 +242,8 @@ pub struct Topic {
     pub is_experimental: bool,
     /// Whether the built-in forecasters take part.
     pub has_built_in_forecasters: bool,
+    /// Range of the values of a submission.
+    pub value_range: ValueRange,
     /// How far the sum of a submission may be from 1; none where sums are free.
     pub unity_tolerance: Option<f64>,
     /// When epochs open, close and are learned from, in blocks.
@@ -423,6 +435,7 @@ impl Topic {
             ("threshold", of_one.contains(&threshold)),
             ("keep_bytes", self.keep.bytes.is_none_or(|bytes| bytes >= Retention::BYTES_MIN)),
             ("keep_days", self.keep.days.is_none_or(|days| days > 0)),
+            ("value_min", self.value_range.is_satisfiable()),
             ("models", self.predictor.as_ref().is_none_or(Predictor::has_fit_models)),
         ];
         let (what, _) = is_fit.into_iter().find(|(_, is_fit)| !is_fit)?;
@@ -450,6 +463,29 @@ impl Timing {
     /// counts, but no longer than until the next epoch opens.
     pub fn open_blocks(&self) -> BlockHeight {
         self.worker_submission_window.saturating_add(1).min(self.epoch_length)
+    }
+}
+
+impl ValueRange {
+    /// Returns true if `value` lies within the range.
+    pub fn contains(self, value: f64) -> bool {
+        self.min.is_none_or(|min| value >= min) && self.max.is_none_or(|max| value <= max)
+    }
+
+    /// Returns true if some value lies within the range.
+    fn is_satisfiable(self) -> bool {
+        self.min.zip(self.max).is_none_or(|(min, max)| min <= max)
+    }
+}
+
+impl fmt::Display for ValueRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.min, self.max) {
+            (Some(min), Some(max)) => write!(f, "{min} to {max}"),
+            (Some(min), None) => write!(f, "{min} and above"),
+            (None, Some(max)) => write!(f, "up to {max}"),
+            (None, None) => f.write_str("any"),
+        }
     }
 }
 

@@ -33,7 +33,7 @@ const MODEL_CHARS_MAX: usize = 64;
 ///
 /// One payload is taken for each address and epoch; what came first stays. The same payload again, as
 /// after a lost response, succeeds, also after the window if it names its `nonce`. The address is that
-/// of the key, or of the key's `model`. A value is a decimal of at most 64 characters, up to 1e100, kept as a
+/// of the key, or of the key's `model`. A value is a decimal of at most 64 characters, up to 1e40, kept as a
 /// double. A forecast is of losses, in the unit of the topic's. What is kept counts if its actor is
 /// active when the window closes: the best by the moving average of their scores are, as many as the
 /// topic has places; actors without a score share a part of these, and those far from all others'

@@ -256,8 +256,8 @@ fn a_stored_file_opens_with_all_that_it_holds() {
     let store = Store::open(&path).unwrap();
     let blocks = Blocks { genesis: at(1), block_time: Duration::from_secs(1) };
     assert_eq!(store.blocks().unwrap(), Some(blocks));
-    assert_eq!(store.topics().unwrap(), demo_topics());
-    let topic = demo_topics().remove(0);
+    assert_eq!(store.topics().unwrap(), crate::tests::test_topics());
+    let topic = crate::tests::test_topics().remove(0);
     let progress = Progress { last_nonce: Some(49), open: vec![49], unlearned: vec![37] };
     assert_eq!(store.progress(topic.id).unwrap(), progress);
     let input = Input { at: at(1), value: 1.5 };

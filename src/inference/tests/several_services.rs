@@ -28,7 +28,7 @@ async fn three(clock: &Clock) -> (TopicId, Vec<Inference>) {
         let url = url.parse().unwrap();
         Inference::connect(url, clock.clone(), options(topics)).await.unwrap()
     };
-    let topics = demo_topics();
+    let topics = test_topics();
     let id = topics[0].id;
     let services = [connect(topics).await, connect(vec![]).await, connect(vec![]).await];
     (id, services.into())
@@ -197,7 +197,7 @@ async fn topics_that_several_services_change_lose_no_change() {
     let clock = Clock::manual(START);
     let (_, services) = three(&clock).await;
     let owner: Address = "allo1owner".parse().unwrap();
-    let base = Topic { creator: Some(owner.clone()), ..demo_topics().remove(0) };
+    let base = Topic { creator: Some(owner.clone()), ..test_topics().remove(0) };
     let created = join_all(services.iter().map(async |service| {
         loop {
             match service.create_topic(base.clone()).await {

@@ -121,6 +121,10 @@ pub struct TopicSettings {
     pub horizon_seconds: u64,
     /// For `up`, `down` and `flat`: the relative move that is still flat.
     pub direction_threshold: Option<Decimal>,
+    /// Smallest value that a submission may have; unlimited if omitted.
+    pub value_min: Option<Decimal>,
+    /// Largest value that a submission may have; unlimited if omitted.
+    pub value_max: Option<Decimal>,
     /// Who infers by itself; nobody without.
     pub predictor: Option<PredictorSettings>,
     /// Whether the forecasters that every topic has built in take part; true without.

@@ -106,10 +106,10 @@ async fn the_synthetic_market_has_months_of_history_and_says_what_it_is() {
     let http = up.datasets();
     let found = http.get_ok("/api/datasets/?search=synthetic&limit=250").await;
     let market = found["results"].as_array().unwrap().iter();
-    let market = market.clone().find(|dataset| dataset["name"] == "synthetic_btcusd_1min");
+    let market = market.clone().find(|dataset| dataset["name"] == "synthetic_btcusd");
     assert_eq!(market.unwrap()["metadata"]["source"], "synthetic", "{found}");
 
-    let path = "/api/rows/?dataset_name=synthetic_btcusd_1min&resolution=1d&limit=1000";
+    let path = "/api/rows/?dataset_name=synthetic_btcusd&resolution=1d&limit=1000";
     let look = || async {
         let n_days = http.get_ok(path).await["results"].as_array().map_or(0, Vec::len);
         if n_days > 60 { Ok(()) } else { Err(n_days) }

@@ -1,6 +1,6 @@
 //! The pictures of the README, taken of the real program.
 
-use std::{collections::BTreeSet, fs, process::Command, time::Duration};
+use std::{fs, process::Command, time::Duration};
 
 use vt100::Screen;
 
@@ -59,7 +59,8 @@ fn shoot(session: &Session, name: &str) {
 /// How many epochs of the first topic have known losses: the number after its subgroup.
 fn learned(screen: &Screen) -> Option<u32> {
     let text = text(screen);
-    let row = text.lines().find_map(|line| line.split_once(" processor load")?.1.split_once(" * "));
+    let row =
+        text.lines().find_map(|line| line.split_once(" synthetic BTC/USD")?.1.split_once(" * "));
     row?.1.split_whitespace().next()?.parse().ok()
 }
 
@@ -179,10 +180,8 @@ fn show_data(session: &Session) {
     session.press("3");
     session.wait_for("a live chart", SHOWN_WITHIN, |screen| {
         let text = text(screen);
-        // The market is a replay, of which the date shows.
         let title = text.lines().nth(1)?;
-        let is_live = ["replay ", "rows of "].iter().any(|words| title.contains(words));
-        (is_live && text.contains(" vol")).then_some(())
+        (title.contains("live") && text.contains(" vol")).then_some(())
     });
 }
 
@@ -201,14 +200,9 @@ fn shoot_overview(session: &Session) {
     session.wait_for("all values", GROWN_WITHIN, |screen| {
         let text = text(screen);
         // Those that are pinned have a stream.
-        let streams = ["live ·", "rows of", "replay "];
-        let n_streams: usize = streams.iter().map(|words| text.matches(words).count()).sum();
-        let n_whole = text.matches(NEWEST).count() + n_streams;
+        let n_whole = text.matches(NEWEST).count() + text.matches("live ·").count();
         let is_known = text.contains("MiB") && text.contains(" forecasters");
-        // What was not in view is read in turn: by the end all of the market is of one day.
-        let dates: BTreeSet<String> =
-            text.split("newest of ").skip(1).map(|rest| rest.chars().take(10).collect()).collect();
-        let is_fresh = !text.contains("m ago") && dates.len() < 2;
+        let is_fresh = !text.contains("m ago");
         (n_whole >= N_DATASETS && is_known && is_fresh).then_some(())
     });
     shoot(session, "overview");
@@ -223,12 +217,12 @@ fn screenshots() {
     session.wait_text("combined", SHOWN_WITHIN);
     run_some(&session);
     shoot(&session, "execute");
-    for pinned in ["machine_cpu", "synthetic_ethusd_1min"] {
+    for pinned in ["machine_cpu", "synthetic_ethusd"] {
         chart(&session, pinned);
         session.press("p");
         session.wait_text("★", SHOWN_WITHIN);
     }
-    chart(&session, "synthetic_btcusd_1min");
+    chart(&session, "synthetic_btcusd");
     session.press("4 t");
     session.wait_text("─ Topic 2 ", SHOWN_WITHIN);
     session.wait_for("losses are learned", GROWN_WITHIN, |screen| {

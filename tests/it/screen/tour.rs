@@ -74,7 +74,7 @@ fn execute(session: &Session) {
 #[track_caller]
 fn data(session: &Session) {
     session.press("3");
-    session.wait_text("synthetic_btcusd_1min", SHOWN_WITHIN);
+    session.wait_text("synthetic_btcusd", SHOWN_WITHIN);
     session.wait_for("a sparkline", SHOWN_WITHIN, |screen| {
         let is_bar = |letter: char| matches!(letter, '▁'..='█');
         (1..screen.size().0.get())

@@ -9,12 +9,12 @@ use ::inference::network::{
     prediction,
     rows::{FlatRow, lines},
     runs::Cause,
-    topic::{Predictor, Topic, Truth, demo_topics},
+    topic::{Predictor, Topic, demo_topics},
 };
 use anyhow::Context as _;
 use async_trait::async_trait;
 use cluster::worker::LIMITS_DEFAULT;
-use datasets::{synthetic_closes, synthetic_loads};
+use datasets::synthetic_closes;
 use futures::{StreamExt as _, executor::block_on, stream};
 use model::timestamp::Timestamp;
 use runtime::{
@@ -33,6 +33,10 @@ use crate::cli::{
 
 /// Seconds since 1970 at which synthetic rows begin: the start of 2026, at midnight.
 const START_SECONDS: i64 = 1_767_225_600;
+
+/// Seconds between the first rows of one seed and those of the next: a prime number, so that seeds
+/// begin at different places of a regime.
+const SEED_SECONDS: i64 = 3_607;
 
 /// Rows from one epoch to the next: the epochs of both topics are twelve blocks long, and a row
 /// comes with each block.
@@ -117,7 +121,7 @@ pub(super) async fn run(n_seeds: u64, n_epochs: u32, is_json: bool) -> anyhow::R
     let mut finished = stream::iter(trials.into_iter().map(start)).buffered(n_threads);
     let mut n_finished = 0;
     if !is_json {
-        output::print("topic  seed  epochs    combined       naive  uninformed")?;
+        output::print("topic  seed  epochs    combined       naive  uninformed persistence")?;
     }
     while let Some(line) = finished.next().await {
         let line = line.context("run a backtest")??;
@@ -136,27 +140,22 @@ pub(super) async fn run(n_seeds: u64, n_epochs: u32, is_json: bool) -> anyhow::R
 impl Trial {
     async fn run(self) -> anyhow::Result<Value> {
         let Self { topic, seed, n_epochs, guest } = self;
-        let step = if topic.truth == Truth::Value { 1 } else { 60 };
-        let horizon_rows = u32::try_from(topic.source.horizon.as_secs() / step)?;
+        let horizon_rows = u32::try_from(topic.source.horizon.as_secs())?;
         let n_first = guest.predictor.n_rows;
         let n_rows = n_first + (n_epochs - 1) * EPOCH_ROWS + horizon_rows + SPARE_ROWS;
-        let step = i64::try_from(step)?;
-        let first = START_SECONDS / step;
-        let span = first..first + i64::from(n_rows);
-        let values = match topic.truth {
-            Truth::Value => synthetic_loads(seed, span),
-            Truth::Direction { .. } => synthetic_closes(seed, span),
-        };
-        let row = |(at, value): (i64, f64)| FlatRow {
-            timestamp: Timestamp::from_seconds(at * step),
+        // Each seed has another hour of the day, and so another phase of the regimes.
+        let start = START_SECONDS + SEED_SECONDS * i64::try_from(seed)?;
+        let values = synthetic_closes(seed, start..start + i64::from(n_rows));
+        let row = |(second, value): (i64, f64)| FlatRow {
+            timestamp: Timestamp::from_seconds(second),
             values: [(topic.source.column.clone(), value)].into(),
         };
         let rows: Vec<FlatRow> = values.into_iter().map(row).collect();
-        let from = Timestamp::from_seconds((first + i64::from(n_first) - 1) * step);
+        let from = Timestamp::from_seconds(start + i64::from(n_first) - 1);
         let backtest = Backtest {
             topic: topic.clone(),
             models: vec![Arc::new(guest)],
-            every: Duration::from_secs(u64::from(EPOCH_ROWS) * step.unsigned_abs()),
+            every: Duration::from_secs(u64::from(EPOCH_ROWS)),
             n_rows: usize::try_from(n_first)?,
         };
         let report = backtest.run(&rows, from, |_| ()).await.context("run the backtest")?;
@@ -167,7 +166,11 @@ impl Trial {
     }
 }
 
+/// The model that predicts the newest value, by its name in the settings of both topics.
+const PERSISTENCE: &str = "persistence";
+
 fn line(topic: &Topic, seed: u64, report: &Report) -> Value {
+    let persistence = report.actors.iter().find(|actor| actor.name == PERSISTENCE);
     let actors = report.actors.iter().map(|actor| {
         json!({
             "name": actor.name,
@@ -183,6 +186,7 @@ fn line(topic: &Topic, seed: u64, report: &Report) -> Value {
             "combined": report.plain.combined,
             "naive": report.plain.naive,
             "uninformed": report.plain.uninformed,
+            "persistence": persistence.map(|actor| actor.mean_plain_loss),
         },
         "actors": actors.collect::<Vec<_>>(),
     })
@@ -191,8 +195,9 @@ fn line(topic: &Topic, seed: u64, report: &Report) -> Value {
 /// A line for people: mean losses without actors.
 fn row(line: &Value) -> String {
     let loss = |name: &str| line["loss"][name].as_f64().unwrap_or_default();
-    let (combined, naive, uninformed) = (loss("combined"), loss("naive"), loss("uninformed"));
     let [topic, seed, epochs] =
         ["topic", "seed", "epochs"].map(|name| line[name].as_u64().unwrap_or_default());
-    format!("{topic:>5} {seed:>5} {epochs:>7} {combined:>11.6} {naive:>11.6} {uninformed:>11.6}")
+    let losses = ["combined", "naive", "uninformed", PERSISTENCE].map(loss);
+    let losses: String = losses.iter().map(|loss| format!(" {loss:>11.6}")).collect();
+    format!("{topic:>5} {seed:>5} {epochs:>7}{losses}")
 }

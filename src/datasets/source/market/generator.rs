@@ -1,51 +1,66 @@
-//! Bars out of a seed: each a function of its minute alone.
+//! Bars derived from a seed: each is a function of its first second and its length alone.
 //!
 //! The logarithm of the price is a sum of smooth random curves, each of which takes a step every
-//! 2^octave minutes: noise of minutes, which swells and shrinks with the mood and the time of day,
-//! and a slow walk over months. Between them is what a model can learn: the market is in one of
-//! three regimes for hours at a time: it continues in a trend, returns to its mean in a range, and does
-//! neither in a calm.
+//! 2^octave seconds. The long ones are a random walk over months, the one of minutes is a drift that
+//! a model can extrapolate. On top of it the market alternates between two regimes: it drifts, or it
+//! swings around the drift in cycles of [`CYCLE_SECONDS`], which a model can look up one cycle back.
+//! Extrapolation fails in a swing and the last cycle says nothing about a drift, so no model is best
+//! all the time. That is the structure for forecasters to find.
 
-mod load;
+/// Curves of single seconds, by octave and height in units of the volatility: what nobody can predict.
+const NOISE: [(u32, f64); 1] = [(0, 0.2)];
 
-/// Curves of minutes, by octave: how high each is, in units of the volatility.
-const NOISE: [f64; 4] = [0.4, 0.3, 0.3, 0.3];
+/// The drift, by octave and height: it turns every few minutes.
+const DRIFT: (u32, f64) = (8, 60.0);
 
-/// Curves of a range, by octave and height: they turn every few minutes, so that the mean of the last
-/// forty shows where they return to.
-const RANGE: [(u32, f64); 1] = [(3, 5.0)];
+/// Seconds of a full swing. No multiple of the 12 seconds of an epoch, so that epochs see all its
+/// phases, and short enough for 12 seconds ahead to be nearly the opposite phase.
+const CYCLE_SECONDS: i64 = 20;
 
-/// Curves of a trend, by octave and height: they last for hours.
-const TREND: [(u32, f64); 2] = [(7, 20.0), (8, 30.0)];
+/// Height of a swing in units of the volatility: as much as the drift moves in half a minute.
+const CYCLE_HEIGHT: f64 = 15.0;
 
-/// The curves of the slow walk. The slowest takes 2^18 minutes, half a year, per step.
-const SLOW_OCTAVES: std::ops::Range<u32> = 10..19;
+/// How much the height of swings varies.
+const CYCLE_VARIATION: f64 = 0.25;
 
-/// How high a slow curve is, as a part of the square root of its step: that of a random walk.
+/// Octaves of the random walk. The longest curve takes 2^24 seconds, half a year, per step.
+const SLOW_OCTAVES: std::ops::Range<u32> = 10..25;
+
+/// Height of a slow curve relative to the square root of its step, which is that of a random walk.
 const SLOW_HEIGHT: f64 = 0.55;
 
-/// Regimes of eight hours, so that a day has several.
-const SPELL: Spell = Spell { length: 480, turn: 60 };
+/// Seconds from the start of one regime to that of the next: a dozen epochs, so that ten minutes see
+/// each regime twice.
+const REGIME_SECONDS: i64 = 150;
 
-/// Minutes of a day, over which the noise swells and shrinks once.
-const DAY_MINUTES: i64 = 1440;
+/// Seconds at the end of a regime that turn into the next.
+const TURN_SECONDS: i64 = 20;
 
-/// The longest that a late or corrected bar takes to arrive, in minutes.
+/// Octaves of the mood: hours and days.
+const MOOD_OCTAVES: [(u32, f64); 2] = [(13, 0.45), (17, 0.35)];
+
+/// Seconds of a day, over which volume swells and shrinks once.
+const DAY_SECONDS: i64 = 86_400;
+
+/// Seconds of a minute, for which [`Ticker::volume`] is given.
+const MINUTE_SECONDS: f64 = 60.0;
+
+/// The longest that a late or corrected bar takes to arrive, in seconds.
 pub(super) const DELAY_MAX: i64 = 25;
 
-/// One minute in this many never arrives.
+/// One second in this many never arrives.
 const MISSING_ONE_IN: u64 = 250;
 
-/// One stretch of ten minutes in this many never arrives, as in an outage.
+/// One stretch of ten seconds in this many never arrives, as in an outage.
 const OUTAGE_ONE_IN: u64 = 700;
 
-/// One minute in this many arrives late.
+/// One second in this many arrives late.
 const LATE_ONE_IN: u64 = 90;
 
-/// One minute in this many arrives wrong and is corrected.
+/// One second in this many arrives wrong and is corrected.
 const CORRECTED_ONE_IN: u64 = 120;
 
-/// One minute in this many has a burst of trades.
+/// One bar in this many has a burst of trades.
 const BURST_ONE_IN: u64 = 160;
 
 /// The parameters of a pair.
@@ -56,13 +71,13 @@ pub(super) struct Ticker {
     pub(super) price: f64,
     /// The decimals of a price.
     pub(super) decimals: i32,
-    /// How far it moves in a usual minute, as a share of the price.
+    /// How far it moves in a usual second, as a share of the price.
     pub(super) volatility: f64,
     /// The volume of a usual minute.
     pub(super) volume: f64,
 }
 
-/// A bar of one minute.
+/// A bar of one second or more.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bar {
     pub(super) open: f64,
@@ -74,10 +89,11 @@ pub(super) struct Bar {
     pub(super) trades: f64,
 }
 
-/// What a draw decides, so that two decisions about one minute do not agree by accident.
+/// The purpose of a draw, so that two decisions about one second do not agree by accident.
 #[derive(Debug, Clone, Copy)]
 enum Draw {
     Price,
+    Swing,
     Regime,
     Mood,
     Upper,
@@ -89,22 +105,6 @@ enum Draw {
     Late,
     Corrected,
     Trades,
-}
-
-/// How long regimes last, in the steps of the series: minutes of a price, seconds of a load.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Spell {
-    /// From the start of one regime to that of the next.
-    length: i64,
-    /// How much of its end turns into the next.
-    turn: i64,
-}
-
-/// How much of a trend and of a range the market is in, each from 0 to 1; the rest is calm.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Regime {
-    trend: f64,
-    range: f64,
 }
 
 /// Makes the bars of one pair.
@@ -120,60 +120,66 @@ impl Generator {
         Self { ticker, seed: named }
     }
 
-    /// The bars that arrive in `minute`, oldest first: its own, and late and corrected ones.
-    pub(super) fn arrivals(&self, minute: i64) -> Vec<(i64, Bar)> {
+    /// Returns the bars of one second that arrive in `second`, oldest first: its own, and late and
+    /// corrected ones.
+    pub(super) fn arrivals(&self, second: i64) -> Vec<(i64, Bar)> {
         let mut arrivals = Vec::new();
-        for bar_minute in minute - DELAY_MAX..=minute {
-            if self.is_missing(bar_minute) {
+        for first in second - DELAY_MAX..=second {
+            if self.is_missing(first) {
                 continue;
             }
-            let age = minute - bar_minute;
-            let late_by = self.delay(Draw::Late, LATE_ONE_IN, bar_minute).unwrap_or(0);
+            let age = second - first;
+            let late_by = self.delay(Draw::Late, LATE_ONE_IN, first).unwrap_or(0);
             let corrected_after =
-                self.delay(Draw::Corrected, CORRECTED_ONE_IN, bar_minute).filter(|_| late_by == 0);
+                self.delay(Draw::Corrected, CORRECTED_ONE_IN, first).filter(|_| late_by == 0);
             if corrected_after == Some(age) {
-                arrivals.push((bar_minute, self.bar(bar_minute)));
+                arrivals.push((first, self.bar(first, 1)));
             } else if age == late_by {
-                let bar = self.bar(bar_minute);
+                let bar = self.bar(first, 1);
                 let is_wrong = corrected_after.is_some_and(|after| after > age);
-                arrivals.push((bar_minute, if is_wrong { mistaken(bar) } else { bar }));
+                arrivals.push((first, if is_wrong { mistaken(bar) } else { bar }));
             }
         }
         arrivals
     }
 
-    /// Whether the bar of `minute` never arrives.
-    pub(super) fn is_missing(&self, minute: i64) -> bool {
-        self.draw(Draw::Missing, minute).is_multiple_of(MISSING_ONE_IN)
-            || self.draw(Draw::Outage, minute.div_euclid(10)).is_multiple_of(OUTAGE_ONE_IN)
+    /// Returns true if the bar of `second` never arrives.
+    pub(super) fn is_missing(&self, second: i64) -> bool {
+        self.draw(Draw::Missing, second).is_multiple_of(MISSING_ONE_IN)
+            || self.draw(Draw::Outage, second.div_euclid(10)).is_multiple_of(OUTAGE_ONE_IN)
     }
 
-    /// After how many minutes something happens to a bar, if it does.
-    fn delay(&self, what: Draw, one_in: u64, minute: i64) -> Option<i64> {
-        let drawn = self.draw(what, minute);
+    /// Returns the seconds after which something happens to a bar, if it does.
+    fn delay(&self, what: Draw, one_in: u64, second: i64) -> Option<i64> {
+        let drawn = self.draw(what, second);
         let delays = u64::try_from(DELAY_MAX - 1).unwrap_or(1);
         let delay = i64::try_from(drawn / one_in % delays).unwrap_or(0);
         drawn.is_multiple_of(one_in).then_some(delay + 2)
     }
 
-    /// The bar of `minute` as it finally is.
-    pub(super) fn bar(&self, minute: i64) -> Bar {
+    /// Returns the final bar of the `seconds` from `first` on.
+    pub(super) fn bar(&self, first: i64, seconds: i64) -> Bar {
         let Ticker { decimals, volatility, volume, .. } = self.ticker;
-        let (open, close) = (self.price(minute - 1), self.price(minute));
-        let mood = self.mood(minute);
-        let reach = volatility * mood * 0.6;
-        let above = reach * self.normal(Draw::Upper, minute).abs();
-        let below = reach * self.normal(Draw::Lower, minute).abs();
+        let last = first + seconds - 1;
+        let (open, close) = (self.price(first - 1), self.price(last));
+        let mood = self.mood(last);
+        // A random walk strays by the square root of its steps.
+        let usual_move = volatility * share_of(seconds, 1).sqrt();
+        let reach = usual_move * mood * 0.6;
+        let above = reach * self.normal(Draw::Upper, first).abs();
+        let below = reach * self.normal(Draw::Lower, first).abs();
         let (high, low) = (open.max(close) * (1.0 + above), open.min(close) * (1.0 - below));
-        let moved = ((close / open).ln() / volatility).abs();
-        let burst = if self.draw(Draw::Burst, minute).is_multiple_of(BURST_ONE_IN) {
-            4.0 + 6.0 * self.unit(Draw::Burst, minute)
+        let moved = ((close / open).ln() / usual_move).abs();
+        let burst = if self.draw(Draw::Burst, first).is_multiple_of(BURST_ONE_IN) {
+            4.0 + 6.0 * self.unit(Draw::Burst, first)
         } else {
             1.0
         };
-        let wobble = (0.5 * self.normal(Draw::Volume, minute)).exp();
-        let traded = rounded(volume * mood * wobble * burst * (0.5 + 0.5 * moved), 8);
-        let size = 0.01 + 0.02 * self.unit(Draw::Trades, minute);
+        let wobble = (0.5 * self.normal(Draw::Volume, first)).exp();
+        let usual_volume = volume * share_of(seconds, 1) / MINUTE_SECONDS;
+        let activity = mood * time_of_day(first) * wobble * burst;
+        let traded = rounded(usual_volume * activity * (0.5 + 0.5 * moved.min(10.0)), 8);
+        let size = 0.01 + 0.02 * self.unit(Draw::Trades, first);
         let [open, high, low, close] =
             [open, high, low, close].map(|price| rounded(price, decimals));
         Bar {
@@ -187,51 +193,44 @@ impl Generator {
         }
     }
 
-    /// The price at the end of `minute`.
-    fn price(&self, minute: i64) -> f64 {
-        let curve = |octave: u32| self.curve(Draw::Price, octave, minute);
-        let sum_of = |curves: &[(u32, f64)]| -> f64 {
-            curves.iter().map(|(octave, height)| height * curve(*octave)).sum()
-        };
-        let Regime { trend, range } = self.regime(SPELL, minute);
-        let noise: f64 = (0..).zip(NOISE).map(|(octave, height)| height * curve(octave)).sum();
+    /// Returns the price at the end of `second`.
+    fn price(&self, second: i64) -> f64 {
+        let curve = |octave: u32| self.curve(Draw::Price, octave, second);
+        let noise: f64 = NOISE.iter().map(|(octave, height)| height * curve(*octave)).sum();
+        let drift = DRIFT.1 * curve(DRIFT.0);
         let slow: f64 = SLOW_OCTAVES
             .map(|octave| SLOW_HEIGHT * f64::from(1_u32 << octave).sqrt() * curve(octave))
             .sum();
-        let swell = self.mood(minute) * time_of_day(minute);
-        let sum = noise * swell + range * sum_of(&RANGE) + trend * sum_of(&TREND) + slow;
+        let sum = noise + drift + self.swing_share(second) * self.swing(second) + slow;
         self.ticker.price * (self.ticker.volatility * sum).exp()
     }
 
-    /// The regime at `step`, where each lasts for a `spell`.
-    fn regime(&self, spell: Spell, step: i64) -> Regime {
-        let Spell { length, turn } = spell;
-        let at = step.div_euclid(length);
-        let drawn = |at: i64| match self.draw(Draw::Regime, at) % 3 {
-            0 => Regime { trend: 1.0, range: 0.0 },
-            1 => Regime { trend: 0.0, range: 1.0 },
-            _ => Regime { trend: 0.0, range: 0.0 },
-        };
-        let (from, to) = (drawn(at), drawn(at + 1));
-        let turned = step.rem_euclid(length) - (length - turn);
-        let share = smooth(share_of(turned.max(0), turn));
-        Regime {
-            trend: from.trend + (to.trend - from.trend) * share,
-            range: from.range + (to.range - from.range) * share,
-        }
+    /// Returns the cycle's part of the price.
+    fn swing(&self, second: i64) -> f64 {
+        let phase = share_of(second.rem_euclid(CYCLE_SECONDS), CYCLE_SECONDS);
+        let varied = 1.0 + CYCLE_VARIATION * self.curve(Draw::Swing, 7, second);
+        CYCLE_HEIGHT * varied * (std::f64::consts::TAU * phase).sin()
     }
 
-    /// The volatility factor, around 1.
-    fn mood(&self, minute: i64) -> f64 {
-        let hours = self.curve(Draw::Mood, 7, minute);
-        let days = self.curve(Draw::Mood, 11, minute);
-        (0.45 * hours + 0.35 * days).exp()
+    /// Returns the share of a swing that the market is in, from 0 in a drift to 1.
+    pub(super) fn swing_share(&self, second: i64) -> f64 {
+        let offset = i64::from(self.draw(Draw::Regime, 0).is_multiple_of(2));
+        let place = second.div_euclid(REGIME_SECONDS) + offset;
+        let turned = second.rem_euclid(REGIME_SECONDS) - (REGIME_SECONDS - TURN_SECONDS);
+        let share = smooth(share_of(turned.max(0), TURN_SECONDS));
+        if place.rem_euclid(2) == 0 { share } else { 1.0 - share }
     }
 
-    /// A smooth random curve, around 0, that takes a step every 2^octave minutes.
-    fn curve(&self, what: Draw, octave: u32, minute: i64) -> f64 {
+    /// Returns the factor of volume and of the reach of bars, around 1.
+    fn mood(&self, second: i64) -> f64 {
+        let curve = |(octave, height): (u32, f64)| height * self.curve(Draw::Mood, octave, second);
+        MOOD_OCTAVES.map(curve).iter().sum::<f64>().exp()
+    }
+
+    /// A smooth random curve, around 0, that takes a step every 2^octave seconds.
+    fn curve(&self, what: Draw, octave: u32, second: i64) -> f64 {
         let step = 1_i64 << octave;
-        let (at, within) = (minute.div_euclid(step), minute.rem_euclid(step));
+        let (at, within) = (second.div_euclid(step), second.rem_euclid(step));
         let knot = |at: i64| self.normal(what, at.wrapping_mul(64).wrapping_add(i64::from(octave)));
         if within == 0 {
             return knot(at);
@@ -271,9 +270,9 @@ fn mistaken(bar: Bar) -> Bar {
     }
 }
 
-/// How much more or less noise there is at this time of the day than on its average.
-fn time_of_day(minute: i64) -> f64 {
-    let share = share_of(minute.rem_euclid(DAY_MINUTES), DAY_MINUTES);
+/// Returns the factor of volume at this time of the day, around 1.
+fn time_of_day(second: i64) -> f64 {
+    let share = share_of(second.rem_euclid(DAY_SECONDS), DAY_SECONDS);
     1.0 + 0.5 * (std::f64::consts::TAU * (share - 0.3)).sin()
 }
 
@@ -282,7 +281,7 @@ fn smooth(share: f64) -> f64 {
     share * share * (3.0 - 2.0 * share)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "minutes of a span are far below 2^53")]
+#[expect(clippy::cast_precision_loss, reason = "seconds of a span are far below 2^53")]
 fn share_of(part: i64, whole: i64) -> f64 {
     part as f64 / whole as f64
 }
@@ -299,6 +298,3 @@ const fn mixed(number: u64) -> u64 {
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
 }
-
-#[cfg(test)]
-mod tests;

@@ -12,7 +12,11 @@ use tsdb::{catalog::DatasetRef, span::Span, store::sqlite::SqliteStore};
 
 use super::{generator::DELAY_MAX, *};
 
-const DAY: i64 = 1440;
+const HOUR: i64 = 3_600;
+const DAY: i64 = 24 * HOUR;
+
+/// The second at which the tests' clock begins.
+const NOW: i64 = 1_800_000_000;
 
 fn generator() -> Generator {
     Generator::new(TICKERS[0], 7)
@@ -21,157 +25,213 @@ fn generator() -> Generator {
 #[test]
 fn bars_are_bars_and_hang_together() {
     let generator = generator();
-    let mut last: Option<Bar> = None;
-    let (mut lowest, mut highest) = (f64::MAX, 0.0_f64);
-    for minute in 0..30 * DAY {
-        let bar = generator.bar(minute);
-        let (top, bottom) = (bar.open.max(bar.close), bar.open.min(bar.close));
-        assert!(bar.low <= bottom && top <= bar.high && bar.low > 0.0, "{bar:?}");
-        assert!(bar.volume > 0.0 && bar.trades >= 1.0 && bar.trades.fract() == 0.0, "{bar:?}");
-        assert!(last.is_none_or(|last| (last.close - bar.open).abs() < 1e-9), "{last:?} {bar:?}");
-        last = Some(bar);
-        (lowest, highest) = (lowest.min(bar.low), highest.max(bar.high));
+    for length in [1, 60, 300] {
+        let mut last: Option<Bar> = None;
+        let (mut lowest, mut highest) = (f64::MAX, 0.0_f64);
+        for first in (0..9_000).map(|place| place * length) {
+            let bar = generator.bar(first, length);
+            let (top, bottom) = (bar.open.max(bar.close), bar.open.min(bar.close));
+            assert!(bar.low <= bottom && top <= bar.high && bar.low > 0.0, "{bar:?}");
+            assert!(bar.volume > 0.0 && bar.trades >= 1.0 && bar.trades.fract() == 0.0, "{bar:?}");
+            assert!(last.is_none_or(|last| (last.close - bar.open).abs() < 1e-9), "{bar:?}");
+            last = Some(bar);
+            (lowest, highest) = (lowest.min(bar.low), highest.max(bar.high));
+        }
+        let swing = highest / lowest;
+        assert!(swing < 2.5 && (length < 300 || swing > 1.05), "a month swings by {swing}");
     }
-    let swing = highest / lowest;
-    assert!((1.05..2.5).contains(&swing), "a month swings by {swing}");
 }
 
 #[test]
-fn a_bar_follows_from_the_seed_and_its_minute() {
-    assert_eq!(generator().bar(12_345), generator().bar(12_345));
-    assert_ne!(generator().bar(12_345), Generator::new(TICKERS[0], 8).bar(12_345));
-    assert_ne!(generator().bar(12_345), Generator::new(TICKERS[1], 7).bar(12_345));
+fn a_bar_follows_from_the_seed_and_its_second() {
+    assert_eq!(generator().bar(12_345, 1), generator().bar(12_345, 1));
+    assert_ne!(generator().bar(12_345, 1), Generator::new(TICKERS[0], 8).bar(12_345, 1));
+    assert_ne!(generator().bar(12_345, 1), Generator::new(TICKERS[1], 7).bar(12_345, 1));
 }
 
 #[test]
-fn some_minutes_are_missing_some_late_and_some_corrected() {
+fn some_seconds_are_missing_some_late_and_some_corrected() {
     let generator = generator();
     let (mut n_late, mut n_corrected) = (0, 0);
     let mut rows: BTreeMap<i64, Bar> = BTreeMap::new();
-    for minute in 0..10 * DAY {
-        for (bar_minute, bar) in generator.arrivals(minute) {
-            match rows.insert(bar_minute, bar) {
+    for second in 0..4 * HOUR {
+        for (first, bar) in generator.arrivals(second) {
+            match rows.insert(first, bar) {
                 Some(before) => {
                     assert_ne!(before, bar, "a correction corrects something");
                     n_corrected += 1;
                 }
-                None if bar_minute < minute => n_late += 1,
+                None if first < second => n_late += 1,
                 None => {}
             }
         }
     }
-    let whole = 0..10 * DAY - DELAY_MAX;
+    let whole = 0..4 * HOUR - DELAY_MAX;
     let missing: BTreeSet<i64> =
-        whole.clone().filter(|minute| !rows.contains_key(minute)).collect();
-    assert!((20..400).contains(&missing.len()), "{} minutes are missing", missing.len());
-    assert!(missing.iter().all(|minute| generator.is_missing(*minute)));
+        whole.clone().filter(|second| !rows.contains_key(second)).collect();
+    assert!((20..400).contains(&missing.len()), "{} seconds are missing", missing.len());
+    assert!(missing.iter().all(|second| generator.is_missing(*second)));
     assert!(n_late > 50 && n_corrected > 50, "{n_late} late, {n_corrected} corrected");
-    let is_final = |minute: &i64| rows.get(minute).is_none_or(|bar| *bar == generator.bar(*minute));
-    assert!(whole.clone().all(|minute| is_final(&minute)), "in the end all bars are right");
+    let is_final =
+        |second: &i64| rows.get(second).is_none_or(|bar| *bar == generator.bar(*second, 1));
+    assert!(whole.clone().all(|second| is_final(&second)), "in the end all bars are right");
+}
+
+#[test]
+fn longer_bars_begin_at_multiples_of_their_length_and_leave_no_gap() {
+    let begin = NOW - 3 * DAY;
+    let mut spans = Vec::new();
+    let mut next = begin;
+    loop {
+        let batch = super::spans(next, NOW);
+        let Some(last) = batch.last() else { break };
+        next = last.end;
+        spans.extend(batch);
+    }
+    assert_eq!(next, NOW, "up to now, and not beyond it");
+    for pair in spans.windows(2) {
+        assert_eq!(pair[0].end, pair[1].start);
+    }
+    for span in &spans {
+        let (length, age) = (span.end - span.start, NOW - span.start);
+        let want = if age >= DAY { 300 } else { i64::from(age >= HOUR) * 59 + 1 };
+        assert_eq!(length, want, "{age} s ago");
+        assert_eq!(span.start % length, 0);
+    }
+    // After a pause it continues with the next whole bar.
+    assert_eq!(super::spans(NOW - 2 * DAY + 1, NOW).first().map(|span| span.start % 300), Some(0));
+    assert_eq!(super::spans(NOW, NOW), []);
 }
 
 async fn rows_of(datasets: &Datasets, name: &str) -> Vec<i64> {
     let which = DatasetRef::Name(name.to_owned());
     let read = datasets.read_store(move |store| {
-        let mut minutes = Vec::new();
-        let Some(found) = store.sight(None, &which)? else { return Ok(minutes) };
+        let mut seconds = Vec::new();
+        let Some(found) = store.sight(None, &which)? else { return Ok(seconds) };
         let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };
         store.scan(found.dataset.id, Resolution::Raw, all, &mut |piece| {
             if let Rows::Raw(block) = piece.rows()? {
-                minutes.extend(block.times.into_iter().map(minute_of));
+                seconds.extend(block.times.into_iter().map(Timestamp::seconds));
             }
             Ok(std::ops::ControlFlow::Continue(()))
         })?;
-        Ok(minutes)
+        Ok(seconds)
     });
     read.await.unwrap()
 }
 
-/// Runs the market until its newest bar is that of `minute`, and stops it.
-async fn run_until(datasets: &Datasets, options: MarketOptions, clock: &Clock, minute: i64) {
-    let group = Group::default();
-    group.spawn("market", run(datasets.clone(), options, clock.clone()));
-    let seen = || async {
-        let newest = rows_of(datasets, "synthetic_eurusd_1min").await.last().copied();
-        if newest >= Some(minute) { Ok(()) } else { Err(newest) }
-    };
-    task::wait::until(Duration::from_mins(1), seen).await.unwrap();
-    group.shutdown().await;
+/// A store, and the market that feeds it until the group ends.
+struct Stage {
+    _folder: tempfile::TempDir,
+    datasets: Datasets,
+    clock: Clock,
+    options: MarketOptions,
+}
+
+impl Stage {
+    fn new(history: Duration) -> Self {
+        let folder = tempdir().unwrap();
+        let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
+        let clock = Clock::manual(Timestamp::from_seconds(NOW));
+        let datasets = Datasets::new(Arc::new(store), clock.clone(), &Group::default());
+        let options = MarketOptions { seed: 7, history, keep: Duration::from_hours(24) };
+        Self { _folder: folder, datasets, clock, options }
+    }
+
+    fn start(&self) -> Group {
+        let group = Group::default();
+        group.spawn("market", run(self.datasets.clone(), self.options, self.clock.clone()));
+        group
+    }
+
+    /// Returns the second of the newest bar that all pairs have.
+    async fn newest(&self) -> Option<i64> {
+        let mut newest = Vec::new();
+        for ticker in TICKERS {
+            let rows = rows_of(&self.datasets, &format!("synthetic_{}", ticker.name)).await;
+            newest.push(rows.last().copied());
+        }
+        newest.into_iter().min().flatten()
+    }
+
+    /// Waits until the newest bar is that of `second` or a later one.
+    async fn reach(&self, second: i64) {
+        let seen = || async {
+            let newest = self.newest().await;
+            if newest >= Some(second) { Ok(()) } else { Err(newest) }
+        };
+        task::wait::until(Duration::from_mins(1), seen).await.unwrap();
+    }
 }
 
 #[tokio::test]
-async fn history_is_written_time_runs_on_and_a_restart_goes_on() {
-    let folder = tempdir().unwrap();
-    let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
-    let clock = Clock::manual(Timestamp::from_seconds(1_800_000_000));
-    let now = minute_of(clock.now());
-    let datasets = Datasets::new(Arc::new(store), clock.clone(), &Group::default());
-    let (lag, history) = (Duration::from_hours(2), Duration::from_hours(48));
-    let options = MarketOptions { seed: 7, lag, history, speed: 60_000 };
-    run_until(&datasets, options, &clock, now - 100).await;
-    let first = rows_of(&datasets, "synthetic_btcusd_1min").await;
-    assert!(first.first().is_some_and(|minute| *minute <= now - 3000 + DELAY_MAX));
-    assert!(first.len() > 2600, "{} of at most 2780 minutes", first.len());
+async fn history_is_written_bars_follow_the_clock_and_a_restart_continues() {
+    let stage = Stage::new(Duration::from_hours(48));
+    let group = stage.start();
+    stage.reach(NOW - 10).await;
+    group.shutdown().await;
+    let first = rows_of(&stage.datasets, "synthetic_btcusd").await;
+    assert_eq!(first.first(), Some(&(NOW - 2 * DAY)));
+    let n_bars = usize::try_from(DAY / 300 + 23 * 60 + HOUR).unwrap();
+    assert!((n_bars - 300..=n_bars).contains(&first.len()), "{} of {n_bars}", first.len());
 
-    run_until(&datasets, options, &clock, now - 6).await;
-    let minutes = rows_of(&datasets, "synthetic_btcusd_1min").await;
-    assert!(minutes.starts_with(&first[..first.len() - 30]), "the history is the same");
-    assert!(minutes.iter().all(|minute| *minute < now), "no bar of a minute that is not over");
-    let generator = Generator::new(TICKERS[0], 7);
-    let gaps = (now - 3000..now - 40).filter(|minute| minutes.binary_search(minute).is_err());
-    assert!(gaps.into_iter().all(|minute| generator.is_missing(minute)));
+    // Two hours later, of which one is written in minutes.
+    stage.clock.advance(Duration::from_hours(2));
+    let group = stage.start();
+    stage.reach(NOW + 2 * HOUR - 10).await;
+    group.shutdown().await;
+    let rows = rows_of(&stage.datasets, "synthetic_btcusd").await;
+    assert!(rows.starts_with(&first[..first.len() - 30]), "the history is the same");
+    assert!(rows.iter().all(|second| *second < NOW + 2 * HOUR), "no bar before its second is over");
+    let n_minutes = rows.iter().filter(|second| (NOW..NOW + HOUR).contains(second)).count();
+    assert!((59..=61).contains(&n_minutes), "{n_minutes} bars of an hour without the service");
+    let generator = generator();
+    let gaps = (NOW + HOUR..NOW + 2 * HOUR - 40).filter(|at| rows.binary_search(at).is_err());
+    assert!(gaps.into_iter().all(|second| generator.is_missing(second)));
 }
 
 #[tokio::test]
 async fn a_leap_of_the_clock_makes_no_bars_of_the_future() {
-    let folder = tempdir().unwrap();
-    let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
-    let clock = Clock::manual(Timestamp::from_seconds(1_800_000_000));
-    let now = minute_of(clock.now());
-    let datasets = Datasets::new(Arc::new(store), clock.clone(), &Group::default());
-    let (lag, history) = (Duration::from_mins(5), Duration::from_hours(1));
-    let options = MarketOptions { seed: 7, lag, history, speed: 60_000 };
-    let group = Group::default();
-    group.spawn("market", run(datasets.clone(), options, clock.clone()));
-    let newest = async || rows_of(&datasets, "synthetic_eurusd_1min").await.last().copied();
-    let is_at = async |minute: i64| {
-        let seen = async || match newest().await {
-            newest if newest >= Some(minute) => Ok(()),
-            newest => Err(newest),
-        };
-        task::wait::until(Duration::from_mins(1), seen).await.unwrap();
-    };
-    is_at(now - 3).await;
+    let stage = Stage::new(Duration::from_mins(5));
+    let (group, clock) = (stage.start(), &stage.clock);
+    stage.reach(NOW - 10).await;
     clock.set(clock.now() + Duration::from_hours(48));
-    // Many ticks, each a bar if there were one to write.
-    let mut ticks = interval(Duration::from_millis(1));
-    for _ in 0..300 {
+    // A few looks at the clock, each a bar if there were one to write.
+    let mut ticks = interval(TICK);
+    for _ in 0..4 {
         ticks.tick().await;
     }
-    assert!(newest().await < Some(now), "no bar is of a minute that is not over");
+    assert!(stage.newest().await < Some(NOW), "no bar is of a second that is not over");
     clock.set(clock.now() - Duration::from_hours(48));
-    clock.advance(Duration::from_mins(10));
-    is_at(now + 6).await;
+    clock.advance(Duration::from_secs(5));
+    stage.reach(NOW).await;
     group.shutdown().await;
 }
 
-/// How a move of 30 minutes goes on over the next 30: above 0 it goes on, below it returns.
-fn autocorrelation(generator: &Generator, regime: fn(&Generator, i64) -> bool) -> f64 {
-    let close = |minute: i64| generator.bar(minute).close.ln();
-    let (mut product, mut square) = (0.0, 0.0);
-    for minute in (0..200 * DAY).step_by(15).filter(|minute| regime(generator, *minute)) {
-        let before = close(minute) - close(minute - 30);
-        product += before * (close(minute + 30) - close(minute));
-        square += before * before;
+/// Correlation of the moves of `before` seconds with those of the 12 seconds after them, while the
+/// market is wholly in a swing or wholly in a drift. Above 0 moves continue, below it they return.
+fn correlation(generator: &Generator, is_swing: bool, before: i64) -> f64 {
+    let share = if is_swing { 1.0 } else { 0.0 };
+    let is_whole = |second: i64| {
+        let ends = [second - 20, second + 12].map(|at| generator.swing_share(at));
+        ends.iter().all(|at| (at - share).abs() < 1e-9)
+    };
+    let close = |second: i64| generator.bar(second, 1).close.ln();
+    let (mut product, mut square_before, mut square_after) = (0.0, 0.0, 0.0);
+    for second in (0..6 * HOUR).step_by(7).filter(|second| is_whole(*second)) {
+        let (move_before, move_after) =
+            (close(second) - close(second - before), close(second + 12) - close(second));
+        product += move_before * move_after;
+        square_before += move_before * move_before;
+        square_after += move_after * move_after;
     }
-    product / square
+    product / (square_before * square_after).sqrt()
 }
 
 #[test]
-fn moves_go_on_in_a_trend_and_return_in_a_range() {
-    let generator = generator();
-    let trend = autocorrelation(&generator, Generator::is_trending);
-    assert!(trend > 0.5, "{trend}");
-    let range = autocorrelation(&generator, Generator::is_ranging);
-    assert!(range < -0.2, "{range}");
+fn moves_continue_in_a_drift_and_return_in_a_swing() {
+    let drift = correlation(&generator(), false, 12);
+    assert!(drift > 0.9, "{drift}");
+    let swing = correlation(&generator(), true, 10);
+    assert!(swing < -0.5, "{swing}");
 }

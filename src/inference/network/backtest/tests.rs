@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 
 use super::*;
-use crate::network::topic::demo_topics;
+use crate::tests::test_topics;
 
 /// A row a minute, of the values that `value` gives.
 fn rows(column: &str, n: u32, value: impl Fn(f64) -> f64) -> Vec<FlatRow> {
@@ -20,7 +20,7 @@ fn backtest(topic: Topic) -> Backtest {
 }
 
 fn load() -> Topic {
-    demo_topics().remove(0)
+    test_topics().remove(0)
 }
 
 #[tokio::test]
@@ -47,7 +47,7 @@ async fn on_a_straight_line_drift_wins_and_the_network_follows_it() {
 
 #[tokio::test]
 async fn directions_are_judged_too() {
-    let market = demo_topics().remove(1);
+    let market = test_topics().remove(1);
     let rows = rows("close", 300, |minute| 1000.0 + minute);
     let report = backtest(market).run(&rows, Timestamp::from_seconds(3600), |_| ()).await.unwrap();
     assert!(report.n_learned > 200, "{report:?}");

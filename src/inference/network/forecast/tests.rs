@@ -50,7 +50,8 @@ fn an_inferer_that_was_never_judged_is_left_out() {
     let mut said = inferences([10.0, 9.0, 11.0, 10.0]);
     said.insert(name("new"), vec![10.0]);
     let forecasts = built_in(&said, &learned(30), LOGARITHMS);
-    assert_eq!(forecasts.iter().map(|f| f.name).collect::<Vec<_>>(), [STEADY, MEAN, SIMILAR, WARY]);
+    let names: Vec<_> = forecasts.iter().map(|f| f.name).collect();
+    assert_eq!(names, [STEADY, MEAN, SIMILAR, WARY, RECENT]);
     for forecast in forecasts {
         assert_eq!(forecast.losses.len(), 4, "{forecast:?}");
     }
@@ -135,4 +136,15 @@ fn memory_is_bounded_in_epochs_and_bytes() {
     }
     // 43 KB of names once, and 16 KB of numbers in each epoch.
     assert_eq!(past.epochs().len(), 5);
+}
+
+#[test]
+fn recent_expects_the_losses_of_the_newest_epoch_to_repeat() {
+    let mut learned = learned(30);
+    let losses = [3.0, 0.0, 0.0, 0.0];
+    let losses = ["a", "b", "c", "d"].map(name).into_iter().zip(losses).collect();
+    learned.past.remember(&inferences([1.0; 4]), &losses);
+    let expected = forecast(RECENT, &learned, [1.0; 4]);
+    assert!((2.7..3.0).contains(&expected[&name("a")]), "{expected:?}");
+    assert!(expected[&name("b")] < 0.1, "{expected:?}");
 }

@@ -4,11 +4,10 @@ use super::*;
 use crate::network::{
     close::{CloseContext, close},
     submission::{Payload, Submission},
-    topic::demo_topics,
 };
 
 fn load() -> Topic {
-    demo_topics().remove(0)
+    crate::tests::test_topics().remove(0)
 }
 
 fn close_context<'a>(topic: &'a Topic, learned: &'a Learned) -> CloseContext<'a> {
@@ -65,10 +64,10 @@ fn who_is_right_comes_to_weigh_more() {
 #[test]
 fn forecasters_take_part_once_there_are_losses() {
     let bundle = bundle_after(2);
-    assert_eq!(bundle.forecaster_values.len(), 4);
-    assert_eq!(bundle.one_out_forecaster_values.len(), 4);
-    assert_eq!(bundle.one_in_forecaster_values.len(), 4);
-    assert_eq!(bundle.without_inferer.numbers().len(), 8);
+    assert_eq!(bundle.forecaster_values.len(), 5);
+    assert_eq!(bundle.one_out_forecaster_values.len(), 5);
+    assert_eq!(bundle.one_in_forecaster_values.len(), 5);
+    assert_eq!(bundle.without_inferer.numbers().len(), 10);
 }
 
 #[test]

@@ -12,10 +12,7 @@ use tracing::{
 };
 
 use super::*;
-use crate::{
-    InferenceOptions,
-    network::{retention::Retention, topic::demo_topics},
-};
+use crate::{InferenceOptions, network::retention::Retention, tests::test_topics};
 
 /// Counts lines that are logged at `info` and above.
 struct Lines(Arc<AtomicUsize>);
@@ -48,7 +45,7 @@ async fn a_problem_is_logged_once_however_often_it_is_met() {
     let options = InferenceOptions {
         block_time: std::time::Duration::from_secs(1),
         retention: Retention::USUAL,
-        topics: demo_topics(),
+        topics: test_topics(),
     };
     let path = folder.path().join("inference.sqlite");
     let inference = Inference::open(&path, Clock::system(), options).await.unwrap();

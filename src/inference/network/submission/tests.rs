@@ -10,7 +10,7 @@ fn payload(values: &[(&str, &str)]) -> Payload {
     }
 }
 
-/// Checks what a payload for the load (topic 0) or the market (topic 1) becomes.
+/// Checks the submission made from a payload for the price (topic 0) or its direction (topic 1).
 #[track_caller]
 fn check(topic_idx: usize, values: &[(&str, &str)], want: Result<&[f64], &str>) {
     let topic = &demo_topics()[topic_idx];
@@ -32,10 +32,21 @@ fn a_number_is_read_from_any_decimal_text() {
 
 #[test]
 fn what_is_no_number_is_refused() {
-    for text in ["", "x", "inf", "NaN", "1e101", "--1"] {
+    for text in ["", "x", "inf", "NaN", "1.1e40", "-1e41", "--1"] {
         check(0, &[("y", text)], Err(&format!("read `{text}` as a decimal number")));
     }
     check(0, &[], Err("take a submission without an inference or a forecast"));
+}
+
+#[test]
+fn value_outside_the_topics_range_is_rejected_by_naming_the_range() {
+    check(0, &[("y", "1000000")], Ok(&[1_000_000.0]));
+    for value in ["-1", "1000001"] {
+        let text = format!("value {value} of label `y` is outside the range 0 to 1000000");
+        check(0, &[("y", value)], Err(&text));
+    }
+    let text = "value 1.5 of label `up` is outside the range 0 to 1";
+    check(1, &[("up", "1.5"), ("down", "-0.5")], Err(text));
 }
 
 #[test]

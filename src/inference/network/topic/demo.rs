@@ -1,14 +1,18 @@
-//! The topics of the local stack: one on the machine's own load, one on the synthetic market.
+//! The topics of the local stack: the price of the synthetic market, and its direction.
 //!
 //! Each is a file of settings, as a key hands them in. Epochs are the shortest the chain allows, half
-//! of each is for submitting. The lag of the first covers its horizon of a minute at one block a
-//! second; the market's thirty simulated minutes take thirty blocks, and a lag of three epochs.
-//! Actors are few, so two experienced ones are enough to set the regret of newcomers. Losses below
-//! 0.01 are luck: an error of a tenth of a percent, or a truth that was believed with 93 %. Predictors
-//! read more rows than the longest window any of them looks back on. Of the load's models, averages
-//! are right while work comes and goes, momentum while it swells, persistence in between; one is lucky
-//! at best, and one late. The market's specialists are sure of themselves, and right in one regime
-//! only.
+//! of each is for submitting. The market swings and drifts in turns, a few minutes each, and no model
+//! is right in both: the last cycle repeats itself in a swing, a trend continues in a drift. The others
+//! are mediocre, erratic or late. The naive value always carries models that are wrong at the moment.
+//! Forecasters notice which ones and take weight from them, so the combined value is better within ten
+//! minutes.
+//!
+//! Regrets move slowly (`alpha_regret`) and are divided by a wide scale (`epsilon`): a regime is shorter
+//! than what weights would need to follow it, and luck in the first epochs must not decide them.
+//! Actors are few, so two experienced ones are enough to set the regret of newcomers. A price within a
+//! dollar counts as exact (`loss_floor`). The direction's losses are no logarithms, since a probability
+//! of nearly 1 would count as infinitely better than one of 0.9. Values have a range: no price is
+//! negative, and no probability exceeds 1.
 
 use model::topic::TopicId;
 
@@ -16,8 +20,8 @@ use super::{Topic, settings};
 
 /// The settings of each topic, in the order of their numbers.
 const FILES: [&str; 2] = [
-    include_str!("../../../../assets/topics/load.json"),
-    include_str!("../../../../assets/topics/market.json"),
+    include_str!("../../../../assets/topics/price.json"),
+    include_str!("../../../../assets/topics/direction.json"),
 ];
 
 /// The two topics of the local stack.

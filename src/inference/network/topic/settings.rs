@@ -14,7 +14,7 @@ use wire::inference::{
 
 use super::{
     EPOCH_LENGTH_MIN, Judging, Keep, LABELS_PER_SUBMISSION_MAX, Labeling, Predictor, Source,
-    Timing, Topic, TopicKind, Truth, WorkerWhitelist, label::canonical,
+    Timing, Topic, TopicKind, Truth, ValueRange, WorkerWhitelist, label::canonical,
 };
 use crate::{
     math::{
@@ -117,6 +117,7 @@ pub fn topic(
                 .unwrap_or((epoch_length / 2).max(1)),
             ground_truth_lag: settings.ground_truth_lag.unwrap_or(epoch_length),
         },
+        value_range: value_range(&settings)?,
         judging: judging(&settings, loss_method)?,
         truth: match settings.direction_threshold {
             Some(_) => Truth::Direction { threshold: number!(settings.direction_threshold, 0.0) },
@@ -176,6 +177,8 @@ pub fn from_topic(topic: &Topic) -> TopicSettings {
             Truth::Value => None,
             Truth::Direction { threshold } => text(threshold),
         },
+        value_min: topic.value_range.min.and_then(text),
+        value_max: topic.value_range.max.and_then(text),
         predictor: topic.predictor.as_ref().map(predictor_settings),
         built_in_forecasters: Some(topic.has_built_in_forecasters),
         keep_bytes: topic.keep.bytes,
@@ -210,6 +213,16 @@ fn judging(settings: &TopicSettings, method: LossMethod) -> Result<Judging, Sett
         merit_sortition_alpha: number!(settings.merit_sortition_alpha, usual.merit_sortition_alpha),
         epsilon: number!(settings.epsilon, usual.epsilon),
         n_experienced_min: n_experienced_min.unwrap_or(usual.n_experienced_min),
+    })
+}
+
+fn value_range(settings: &TopicSettings) -> Result<ValueRange, SettingError> {
+    let bound = |what, text: &Option<Decimal>| {
+        text.as_ref().map(|text| number(what, Some(text), 0.0)).transpose()
+    };
+    Ok(ValueRange {
+        min: bound("value_min", &settings.value_min)?,
+        max: bound("value_max", &settings.value_max)?,
     })
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 
 fn market() -> Topic {
-    demo_topics().pop().unwrap()
+    crate::tests::test_topics().pop().unwrap()
 }
 
 #[track_caller]

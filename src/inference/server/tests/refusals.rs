@@ -95,7 +95,7 @@ async fn horizon_within_the_submission_window_is_rejected_unless_experimental() 
 async fn a_topic_without_built_in_forecasters_closes_with_submissions_alone() {
     let fixture = Fixture::new().await;
     let settings = json!({"built_in_forecasters": false});
-    for (changes, n_built_in) in [(json!({}), 4), (settings, 0)] {
+    for (changes, n_built_in) in [(json!({}), 5), (settings, 0)] {
         let (status, created) = create(&fixture, &changes).await;
         assert_eq!(status, 200, "{created}");
         let id: u64 = created["topic"]["id"].as_str().unwrap().parse().unwrap();
@@ -163,7 +163,7 @@ async fn old_epochs_are_thinned_and_then_dropped_within_a_topics_bytes() {
     };
     let (_, thin) = fixture.get(&path(oldest)).await;
     let (_, whole) = fixture.get(&path(full)).await;
-    assert_eq!((n_pairs(&thin), n_pairs(&whole)), (0, 8));
+    assert_eq!((n_pairs(&thin), n_pairs(&whole)), (0, 10));
     assert_eq!(fixture.get(&path(oldest - 12)).await.0, 404);
 }
 
@@ -237,7 +237,7 @@ async fn a_topic_learns_again_from_corrected_rows_as_if_they_had_been_right() {
         fixture
     };
     let (right, wrong) = (learned_of(0.0).await, learned_of(5.0).await);
-    let regret = "/emissions/v10/inferer_network_regret/3/allo1a";
+    let regret = "/emissions/v10/inferer_network_regret/3/allo1b";
     assert_ne!(right.get(regret).await, wrong.get(regret).await);
     let (status, body) = wrong.put("POST", path, &json!({"from_nonce": "25"})).await;
     assert_eq!((status, body), (200, json!({"n_epochs": 3, "n_changed": 1})));
