@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use model::topic::Address;
+use model::topic::{Address, BlockHeight};
 
 use crate::math::statistics::{count, deviation};
 
@@ -23,6 +23,29 @@ pub const FORECASTERS_MAX_DEFAULT: u32 = 6;
 /// How many deviations below the lowest score newcomers start, by the chain's parameter
 /// `lambda_initial_score`.
 const INITIAL_DEVIATIONS: f64 = 2.0;
+
+/// Returns the moving average `score` of an actor that missed `n_missed` epochs in a row: it moves
+/// toward `initial`, where newcomers start, once for each of them, by the share `alpha`.
+///
+/// The chain does this when an actor submits again (`CalculateLivenessPenaltyToInferer` and
+/// `…ToForecaster` in `x/emissions/keeper`, since v0.8, with the formula `NCalcEma`).
+pub fn penalized(score: f64, initial: f64, alpha: f64, n_missed: u64) -> f64 {
+    let n_missed = i32::try_from(n_missed).unwrap_or(i32::MAX);
+    initial + (score - initial) * (1.0 - alpha).powi(n_missed)
+}
+
+/// Returns the epochs of `epoch_length` that an actor missed whose last one was at `last`, up to the
+/// one at `nonce`, which it did not miss: as `CountWorkerContiguousMissedEpochs` of the chain.
+pub const fn missed_epochs(
+    last: BlockHeight,
+    nonce: BlockHeight,
+    epoch_length: BlockHeight,
+) -> u64 {
+    match nonce.saturating_sub(last) {
+        0 => 0,
+        apart => (apart - 1) / epoch_length,
+    }
+}
 
 /// What is known of an actor, the least first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

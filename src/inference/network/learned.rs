@@ -15,6 +15,7 @@ use crate::{
             is_experienced,
         },
         score,
+        sortition::{initial_score, missed_epochs, penalized},
         statistics::{moving_average, quantile},
         synthesis::{Newcomers, weights::scale},
     },
@@ -130,6 +131,7 @@ impl Learned {
         let inferences = inferences.map(|one| (one.worker.clone(), numbers(&one.values)));
         self.past.remember(&inferences.collect(), &losses.inferer);
         for role in Role::ALL {
+            self.penalize_absence(topic, role, losses.by_actor(role), bundle.nonce);
             take_part(&mut self.experience[role], losses.by_actor(role), bundle.nonce);
             self.losses[role].extend(losses.by_actor(role).clone());
             let scores = score::of_role(role, &losses);
@@ -140,6 +142,35 @@ impl Learned {
         }
         self.settle(topic, bundle.nonce);
         Ok(losses)
+    }
+
+    /// Returns the score that an actor without one starts from.
+    pub fn initial_score(&self, role: Role) -> f64 {
+        let experience = &self.experience[role];
+        let is_scored = |name: &Address| experience.get(name).is_some_and(|seen| seen.n_epochs > 0);
+        let scored = self.scores[role].iter().filter(|(name, _)| is_scored(name));
+        initial_score(&scored.map(|(_, score)| *score).collect::<Vec<_>>())
+    }
+
+    /// Lowers the scores of actors that are `back` in the epoch `nonce` after they missed some.
+    ///
+    /// The chain does so when they submit. Here it waits until the epoch is learned from, as scores
+    /// move only then.
+    fn penalize_absence(
+        &mut self,
+        topic: &Topic,
+        role: Role,
+        back: &ByActor<f64>,
+        nonce: BlockHeight,
+    ) {
+        let initial = self.initial_score(role);
+        let alpha = topic.judging.merit_sortition_alpha;
+        for name in back.keys() {
+            let seen = self.experience[role].get(name).filter(|seen| seen.n_epochs > 0);
+            let Some((seen, score)) = seen.zip(self.scores[role].get_mut(name)) else { continue };
+            let n_missed = missed_epochs(seen.last_nonce, nonce, topic.timing.epoch_length);
+            *score = penalized(*score, initial, alpha, n_missed);
+        }
     }
 
     /// Forgets actors that were long absent, then recomputes the scale and the newcomers' regret.

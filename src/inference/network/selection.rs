@@ -14,7 +14,7 @@ use crate::{
     math::{
         outlier::Baseline,
         regret::{ByActor, ByRole, Role},
-        sortition::{Candidate, Places, Record, choose_active, initial_score},
+        sortition::{Candidate, Places, Record, choose_active},
         statistics::moving_average,
     },
     network::{
@@ -61,6 +61,8 @@ struct RoleContext<'a> {
     places: Places,
     scores: &'a ByActor<f64>,
     experience: &'a ByActor<Experience>,
+    /// The score that actors without one start from.
+    initial_score: f64,
 }
 
 /// An actor that rests, and the score it had.
@@ -146,6 +148,7 @@ impl<'a> RoleContext<'a> {
             places: Places { n_max, newcomer_share },
             scores: &learned.scores[role],
             experience: &learned.experience[role],
+            initial_score: learned.initial_score(role),
         }
     }
 
@@ -166,20 +169,12 @@ impl<'a> RoleContext<'a> {
         }
     }
 
-    /// What actors without a score start from.
-    fn initial_score(&self) -> f64 {
-        let is_scored = |name: &Address| self.experience.get(name).is_some_and(|s| s.n_epochs > 0);
-        let scored = self.scores.iter().filter(|(name, _)| is_scored(name));
-        initial_score(&scored.map(|(_, score)| *score).collect::<Vec<_>>())
-    }
-
     fn candidates(&self, topic: &Topic, arrivals: &[Arrival]) -> Vec<Candidate> {
         let far = self.far_newcomers(topic, arrivals);
-        let initial = self.initial_score();
         let candidate = |arrival: &Arrival| {
             let worker = arrival.submission.worker.clone();
             Candidate {
-                score: self.scores.get(&worker).copied().unwrap_or(initial),
+                score: self.scores.get(&worker).copied().unwrap_or(self.initial_score),
                 record: self.record(arrival),
                 arrival: arrival.received_at.micros(),
                 is_far: far.contains(&worker),
@@ -191,11 +186,12 @@ impl<'a> RoleContext<'a> {
 
     /// Who submitted in this role and is not `active`.
     fn resting(&self, arrivals: &[Arrival], active: &BTreeSet<Address>) -> RestingScores {
-        let initial = self.initial_score();
         let names = self.submitting(arrivals).map(|arrival| &arrival.submission.worker);
         let names = names.filter(|name| !active.contains(*name));
         names
-            .map(|name| (name.clone(), self.scores.get(name).copied().unwrap_or(initial)))
+            .map(|name| {
+                (name.clone(), self.scores.get(name).copied().unwrap_or(self.initial_score))
+            })
             .collect()
     }
 

@@ -30,7 +30,10 @@ macro_rules! queries {
 }
 
 mod bundles;
+mod fixed;
 mod losses;
+mod params;
+mod registration;
 mod scores;
 mod submissions;
 mod weights;
@@ -64,8 +67,11 @@ pub(super) fn api() -> OpenApiRouter<App> {
         losses::api,
         weights::api,
         windows::api,
-        scores::api,
+        scores::all,
         whitelist::api,
+        params::api,
+        registration::api,
+        fixed::api,
     ];
     families.iter().fold(OpenApiRouter::new(), |all, family| all.merge(family()))
 }

@@ -32,12 +32,13 @@ const ABOUT: &str = "A prediction network on one machine: topics, the workers an
     holder, is made from the key's number and the model's name, and stays when the key is renewed.";
 
 /// Groups of operations, in the order of the description.
-const GROUPS: [(&str, &str); 9] = [
+const GROUPS: [(&str, &str); 10] = [
     ("bundles", "What the network makes of submissions, as the chain tells it."),
     ("submissions", "What workers submitted. An epoch that is open is not told."),
     ("losses", "Losses, the regrets that follow from them, and weights."),
     ("windows", "Topics, their windows, and what is open or due."),
     ("scores", "Scores of one epoch, and their moving averages."),
+    ("not here", "Stakes, rewards, fees and global whitelists: zeros in the chain's shape."),
     ("network", "Ours: the whole network at a glance, its past, and its events."),
     ("taking part", "Ours: creating topics and submitting to them."),
     ("consumer", "Signed values for contracts, and topics page by page."),

@@ -42,6 +42,11 @@ impl Asked {
         Ok(pairs.into_iter().find(|(other, _)| other == name).map(|(_, value)| value))
     }
 
+    /// Returns true if the path has a part called `name`.
+    pub(super) fn has_part(&self, name: &str) -> bool {
+        self.path.contains_key(name)
+    }
+
     /// As [`Self::find`], of one that has to be there.
     pub(super) fn text(&self, name: &str) -> Result<String, ApiError> {
         self.find(name)?.ok_or_else(|| ApiError::mismatch(name, "it is missing"))

@@ -95,6 +95,24 @@ messages! {
     IsReputerNonceUnfulfilled { is_reputer_nonce_unfulfilled: bool }
         "Whether the epoch is to be learned from.";
 
+    /// Response to the queries for a registration.
+    IsRegistered { is_registered: bool } "Whether the actor is known.";
+
+    /// Response to `is_whitelisted_topic_reputer/{topic_id}/{address}`.
+    IsWhitelistedTopicReputer { is_whitelisted_topic_reputer: bool } "Whether it is listed.";
+
+    /// Response to `can_submit_reputer_payload/{topic_id}/{address}`.
+    CanSubmitReputerPayload { can_submit_reputer_payload: bool } "Whether losses are taken.";
+
+    /// Response to `can_update_topic_whitelist/{topic_id}/{address}`.
+    CanUpdateTopicWhitelist { can_update_topic_whitelist: bool } "Whether it may.";
+
+    /// Response to the queries for a node.
+    NodeInfo { node_info: OffchainNode } "The node.";
+
+    /// Response to the queries for an initial score.
+    InitialScore { score: String } "The score, a decimal number.";
+
     /// The answer to `is_topic_worker_whitelist_enabled/{topic_id}`.
     IsTopicWorkerWhitelistEnabled { is_topic_worker_whitelist_enabled: bool }
         "Whether it takes submissions of the workers on its whitelist alone.";
@@ -291,6 +309,15 @@ pub struct ReputerValueBundle {
     pub signature: Option<String>,
     /// Always empty: the dataset has no key.
     pub pubkey: String,
+}
+
+/// A node that an actor runs outside of the chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OffchainNode {
+    /// The address of its owner.
+    pub owner: String,
+    /// The address of the node.
+    pub node_address: String,
 }
 
 /// A number, and when it was computed.

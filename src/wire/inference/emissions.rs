@@ -149,6 +149,18 @@ pub mod scores {
     /// In how many epochs a forecaster took part.
     pub const FORECASTER_INCLUSIONS: &str =
         query!("count_forecaster_inclusions_in_topic/{topic_id}/{address}");
+    /// The quantile of inferers' scores that scores of resting ones move toward.
+    pub const INFERER_QUANTILE: &str = query!("topic_quantile_inferer_score_ema/{topic_id}");
+    /// The same of forecasters.
+    pub const FORECASTER_QUANTILE: &str = query!("topic_quantile_forecaster_score_ema/{topic_id}");
+    /// The same of reputers.
+    pub const REPUTER_QUANTILE: &str = query!("topic_quantile_reputer_score_ema/{topic_id}");
+    /// The score that an inferer without one starts from.
+    pub const INFERER_INITIAL: &str = query!("initial_inferer_ema_score/{topic_id}");
+    /// The same of a forecaster.
+    pub const FORECASTER_INITIAL: &str = query!("initial_forecaster_ema_score/{topic_id}");
+    /// The same of a reputer.
+    pub const REPUTER_INITIAL: &str = query!("initial_reputer_ema_score/{topic_id}");
 }
 
 /// Who may take part in a topic, and who did.
@@ -163,4 +175,121 @@ pub mod whitelist {
     pub const ACTIVE_INFERERS: &str = query!("active_inferers/{topic_id}");
     /// The active forecasters of the newest epoch that closed.
     pub const ACTIVE_FORECASTERS: &str = query!("active_forecasters/{topic_id}");
+    /// Whether a worker took part in a topic.
+    pub const WORKER_REGISTERED: &str = query!("worker_registered/{topic_id}/{address}");
+    /// Whether an address is the reputer of a topic.
+    pub const REPUTER_REGISTERED: &str = query!("reputer_registered/{topic_id}/{address}");
+    /// The node of a worker.
+    pub const WORKER_NODE: &str = query!("worker/{address}");
+    /// The node of a reputer.
+    pub const REPUTER_NODE: &str = query!("reputer/{address}");
+    /// Whether an address is that of the topic's reputer.
+    pub const IS_WHITELISTED_REPUTER: &str =
+        query!("is_whitelisted_topic_reputer/{topic_id}/{address}");
+    /// Whether a topic takes losses of an address.
+    pub const CAN_SUBMIT_REPUTER: &str = query!("can_submit_reputer_payload/{topic_id}/{address}");
+    /// Whether an address changes a topic's whitelist.
+    pub const CAN_UPDATE: &str = query!("can_update_topic_whitelist/{topic_id}/{address}");
+}
+
+/// Queries about stakes, rewards, fees and global whitelists, which this network does not have. Each
+/// has one response, in the shape of the chain's `x/emissions/proto/emissions/v10/query.proto`.
+pub mod fixed {
+    /// A query with one response.
+    #[derive(Debug, Clone, Copy)]
+    pub struct FixedQuery {
+        /// Path of the query.
+        pub path: &'static str,
+        /// Summary of what it asks.
+        pub summary: &'static str,
+        /// Response as JSON.
+        pub body: &'static str,
+    }
+
+    /// Declares the queries: path, summary, response.
+    macro_rules! fixed {
+        ($($path:literal, $summary:literal, $body:literal;)+) => {
+            /// All queries with one response.
+            pub const QUERIES: &[FixedQuery] =
+                &[$(FixedQuery { path: query!($path), summary: $summary, body: $body }),+];
+        };
+    }
+
+    fixed! {
+        "total_stake", "Stake of all reputers.", r#"{"amount":"0"}"#;
+        "stake/{topic_id}", "Stake in a topic.", r#"{"amount":"0"}"#;
+        "reputer_stake/{address}/{topic_id}", "Stake of a reputer.", r#"{"amount":"0"}"#;
+        "reputers_stakes/{topic_id}", "Stakes of several reputers.", r#"{"amounts":[]}"#;
+        "reputer_stake_self/{address}/{topic_id}", "Own stake of a reputer.", r#"{"amount":"0"}"#;
+        "reputer_delegate_stake/{address}/{topic_id}", "Stake delegated to a reputer.",
+            r#"{"amount":"0"}"#;
+        "delegate_stake/{delegator}/{topic_id}", "Stake of a delegator.", r#"{"amount":"0"}"#;
+        "delegate_stake/{delegator}/{reputer}/{topic_id}", "Stake of a delegator upon a reputer.",
+            r#"{"amount":"0"}"#;
+        "delegate_stake_placement/{topic_id}/{delegator}/{target}",
+            "Stake of a delegator upon a reputer, with its debt.",
+            r#"{"delegator_info":{"amount":"0","reward_debt":"0"}}"#;
+        "delegate_stake_upon_reputer/{topic_id}/{target}", "Stake delegated to a reputer.",
+            r#"{"stake":"0"}"#;
+        "delegate_reward_per_share/{topic_id}/{reputer}", "Reward of a share of delegated stake.",
+            r#"{"reward_per_share":"0"}"#;
+        "stake_reputer_authority/{topic_id}/{reputer}", "Stake that a reputer's word counts for.",
+            r#"{"authority":"0"}"#;
+        "stake_removals/{block_height}", "Removals of stake up to a block.", r#"{"removals":[]}"#;
+        "delegate_stake_removals/{block_height}", "Removals of delegated stake up to a block.",
+            r#"{"removals":[]}"#;
+        // Two queries of the chain share this path, with their parts in either order.
+        "stake_removal/{part}/{other}", "Removal of a reputer's stake.",
+            r#"{"removal":null,"stake_removal_info":null}"#;
+        "delegate_stake_removal/{topic_id}/{delegator}/{reputer}", "Removal of a delegator's stake.",
+            r#"{"removal":null}"#;
+        "delegate_stake_removal/{block_height}/{topic_id}/{delegator}/{reputer}",
+            "Removal of a delegator's stake that completes at a block.",
+            r#"{"stake_removal_info":null}"#;
+        "previous_topic_weight/{topic_id}", "Weight of a topic in the shares of rewards.",
+            r#"{"weight":"0","not_found":true}"#;
+        "sum_previous_total_topic_weight", "Weights of all topics in the shares of rewards.",
+            r#"{"weight":"0"}"#;
+        "topic_fee_revenue/{topic_id}", "Fees that a topic earned.", r#"{"fee_revenue":"0"}"#;
+        // The default in `GetListeningCoefficient` of `x/emissions/keeper/keeper.go`.
+        "listening_coefficient/{topic_id}/{reputer}", "Share of a reputer's stake that counts.",
+            r#"{"listening_coefficient":{"coefficient":"1"}}"#;
+        "previous_reputer_reward_fraction/{topic_id}/{reputer}", "Share of a reputer in rewards.",
+            r#"{"reward_fraction":"0","not_found":true}"#;
+        "previous_inference_reward_fraction/{topic_id}/{worker}", "Share of an inferer in rewards.",
+            r#"{"reward_fraction":"0","not_found":true}"#;
+        "previous_forecast_reward_fraction/{topic_id}/{worker}", "Share of a forecaster in rewards.",
+            r#"{"reward_fraction":"0","not_found":true}"#;
+        "previous_percentage_reward_to_staked_reputers", "Share of all reputers in rewards.",
+            r#"{"percentage_reward":"0"}"#;
+        "total_reward_to_distribute", "Rewards to distribute.", r#"{"total_reward":"0"}"#;
+        "whitelist_admin/{address}", "Whether an address administers whitelists.",
+            r#"{"is_admin":false}"#;
+        "is_whitelisted_global_worker/{address}", "Whether an address may work on all topics.",
+            r#"{"is_whitelisted_global_worker":false}"#;
+        "is_whitelisted_global_reputer/{address}", "Whether an address may report on all topics.",
+            r#"{"is_whitelisted_global_reputer":false}"#;
+        "is_whitelisted_global_admin/{address}", "Whether an address administers all whitelists.",
+            r#"{"is_whitelisted_global_admin":false}"#;
+        "is_whitelisted_global_actor/{address}", "Whether an address may do anything everywhere.",
+            r#"{"is_whitelisted_global_actor":false}"#;
+        "is_whitelisted_topic_creator/{address}", "Whether an address may create topics.",
+            r#"{"is_whitelisted_topic_creator":false}"#;
+        // The dataset of a topic is its only reputer.
+        "is_topic_reputer_whitelist_enabled/{topic_id}", "Whether only listed reputers count.",
+            r#"{"is_topic_reputer_whitelist_enabled":true}"#;
+        "can_update_all_global_whitelists/{address}", "Whether an address changes all whitelists.",
+            r#"{"can_update_all_global_whitelists":false}"#;
+        "can_update_global_worker_whitelist/{address}",
+            "Whether an address changes the global whitelist of workers.",
+            r#"{"can_update_global_worker_whitelist":false}"#;
+        "can_update_global_reputer_whitelist/{address}",
+            "Whether an address changes the global whitelist of reputers.",
+            r#"{"can_update_global_reputer_whitelist":false}"#;
+        "can_update_params/{address}", "Whether an address changes parameters.",
+            r#"{"can_update_params":false}"#;
+        // Keys of operators create topics, and an address does not tell whose key it is.
+        "can_create_topic/{address}", "Whether an address may create topics.",
+            r#"{"can_create_topic":false}"#;
+    }
 }

@@ -197,7 +197,10 @@ fn row(line: &Value) -> String {
     let loss = |name: &str| line["loss"][name].as_f64().unwrap_or_default();
     let [topic, seed, epochs] =
         ["topic", "seed", "epochs"].map(|name| line[name].as_u64().unwrap_or_default());
-    let losses = ["combined", "naive", "uninformed", PERSISTENCE].map(loss);
-    let losses: String = losses.iter().map(|loss| format!(" {loss:>11.6}")).collect();
-    format!("{topic:>5} {seed:>5} {epochs:>7}{losses}")
+    let [combined, naive, uninformed, persistence] =
+        ["combined", "naive", "uninformed", PERSISTENCE].map(loss);
+    format!(
+        "{topic:>5} {seed:>5} {epochs:>7} {combined:>11.6} {naive:>11.6} {uninformed:>11.6} \
+         {persistence:>11.6}"
+    )
 }

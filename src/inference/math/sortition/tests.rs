@@ -141,3 +141,19 @@ proptest! {
         prop_assert!(resting.all(|of| of.record == Record::Newcomer || of.score <= lowest));
     }
 }
+
+#[test]
+fn score_of_an_absent_actor_moves_to_the_initial_score() {
+    // The chain's own example: four missed epochs take 300 to 265.61, where newcomers start at 200.
+    assert!((penalized(300.0, 200.0, 0.1, 4) - 265.61).abs() < 1e-9);
+    assert!((penalized(300.0, 200.0, 0.1, 0) - 300.0).abs() < 1e-9);
+}
+
+#[test]
+fn epochs_between_two_submissions_are_missed() {
+    // As in the chain's table: the last epoch ended at 100, each is 10 long.
+    let cases = [(95, 0), (105, 0), (85, 1), (55, 4), (90, 0), (60, 3)];
+    for (last, want) in cases {
+        assert_eq!(missed_epochs(last, 100, 10), want, "{last}");
+    }
+}

@@ -7,11 +7,15 @@ use model::{
     topic::{Address, BlockHeight},
 };
 use wire::{
-    inference::chain::{CountResponse, ScoreBody, ScoreResponse, Scores, ScoresAtBlock},
+    inference::chain::{
+        CountResponse, InitialScore, ScoreBody, ScoreResponse, Scores, ScoresAtBlock, ValueResponse,
+    },
     paths::emissions::scores as of,
 };
 
-use super::{ApiError, Asked, whitelist::active};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{ApiError, App, Asked, TopicPart, Version, whitelist::active};
 use crate::{
     math::{
         regret::{ByActor, Role},
@@ -113,6 +117,78 @@ queries! {
     FORECASTER_INCLUSIONS[TopicPart; Path "address" = "The forecaster's address."]
     count_forecaster_inclusions_in_topic(asked) -> CountResponse =
         count(&asked, Role::Forecaster).await;
+}
+
+/// Returns the router of this family: the queries above and those below.
+pub(super) fn all() -> OpenApiRouter<App> {
+    api()
+        .routes(routes!(topic_quantile_inferer_score_ema))
+        .routes(routes!(topic_quantile_forecaster_score_ema))
+        .routes(routes!(topic_quantile_reputer_score_ema))
+        .routes(routes!(initial_inferer_ema_score))
+        .routes(routes!(initial_forecaster_ema_score))
+        .routes(routes!(initial_reputer_ema_score))
+}
+
+/// The quantile of active inferers' newest scores, which the scores of resting ones move toward.
+///
+/// 0 before the first lesson.
+#[utoipa::path(get, path = of::INFERER_QUANTILE, tag = "scores", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = ValueResponse)))]
+async fn topic_quantile_inferer_score_ema(asked: Asked) -> Result<Json<ValueResponse>, ApiError> {
+    quantile(&asked, Role::Inferer).await
+}
+
+/// The quantile of active forecasters' newest scores, which the scores of resting ones move toward.
+///
+/// 0 before the first lesson.
+#[utoipa::path(get, path = of::FORECASTER_QUANTILE, tag = "scores", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = ValueResponse)))]
+async fn topic_quantile_forecaster_score_ema(
+    asked: Asked,
+) -> Result<Json<ValueResponse>, ApiError> {
+    quantile(&asked, Role::Forecaster).await
+}
+
+/// The same of reputers: 0, since nobody scores the dataset.
+#[utoipa::path(get, path = of::REPUTER_QUANTILE, tag = "scores", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = ValueResponse)))]
+async fn topic_quantile_reputer_score_ema(asked: Asked) -> Result<Json<ValueResponse>, ApiError> {
+    asked.topic()?;
+    Ok(Json(ValueResponse { value: decimal(0.0) }))
+}
+
+/// The score that an inferer without one starts from: below the lowest by two deviations.
+#[utoipa::path(get, path = of::INFERER_INITIAL, tag = "scores", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = InitialScore)))]
+async fn initial_inferer_ema_score(asked: Asked) -> Result<Json<InitialScore>, ApiError> {
+    initial(&asked, Role::Inferer).await
+}
+
+/// The score that a forecaster without one starts from: below the lowest by two deviations.
+#[utoipa::path(get, path = of::FORECASTER_INITIAL, tag = "scores", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = InitialScore)))]
+async fn initial_forecaster_ema_score(asked: Asked) -> Result<Json<InitialScore>, ApiError> {
+    initial(&asked, Role::Forecaster).await
+}
+
+/// The same of reputers: 0, since nobody scores the dataset.
+#[utoipa::path(get, path = of::REPUTER_INITIAL, tag = "scores", params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = InitialScore)))]
+async fn initial_reputer_ema_score(asked: Asked) -> Result<Json<InitialScore>, ApiError> {
+    asked.topic()?;
+    Ok(Json(InitialScore { score: decimal(0.0) }))
+}
+
+async fn quantile(asked: &Asked, role: Role) -> Result<Json<ValueResponse>, ApiError> {
+    let learned = asked.service.inference.learned(asked.topic()?.id).await?;
+    let value = decimal(learned.resting_targets[role].unwrap_or_default());
+    Ok(Json(ValueResponse { value }))
+}
+
+async fn initial(asked: &Asked, role: Role) -> Result<Json<InitialScore>, ApiError> {
+    let learned = asked.service.inference.learned(asked.topic()?.id).await?;
+    Ok(Json(InitialScore { score: decimal(learned.initial_score(role)) }))
 }
 
 async fn average(asked: &Asked, role: Role) -> Result<Json<ScoreResponse>, ApiError> {

@@ -1,6 +1,6 @@
 //! Topics and their windows: what is open, what is due, what came last.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use axum::Json;
 use model::topic::{Address, BlockHeight};
@@ -13,51 +13,18 @@ use wire::{
     paths::emissions::windows as of,
 };
 
-use super::{super::topic, ApiError, Asked, ChainParams};
+use super::{super::topic, ApiError, Asked};
 use crate::{
-    math::{
-        outlier,
-        regret::Role,
-        sortition::{FORECASTERS_MAX_DEFAULT, INFERERS_MAX_DEFAULT},
-    },
+    math::regret::Role,
     network::{
         addresses,
         epoch::{self, Progress},
-        submission::FORECAST_MAX,
-        topic::{
-            EPOCH_LENGTH_MIN, LABELS_MAX, STRING_BYTES_MAX, Timing, Topic, label::LABEL_BYTES_MAX,
-        },
+        topic::{Timing, Topic},
     },
 };
 
 queries! {
     "windows";
-
-    /// The chain's parameters by name.
-    ///
-    /// Those that this network takes are its own, the others are as on the chain.
-    PARAMS[] params(asked) -> inline(ChainParams) = {
-        asked.check_version()?;
-        let known = [
-            ("version", "0.17.0".to_owned()),
-            ("min_epoch_length", EPOCH_LENGTH_MIN.to_string()),
-            ("max_string_length", STRING_BYTES_MAX.to_string()),
-            ("max_canonical_label_byte_length", LABEL_BYTES_MAX.to_string()),
-            ("max_topic_label_whitelist_size", LABELS_MAX.to_string()),
-            ("max_epoch_label_registry_size", crate::store::LABELS_MAX.to_string()),
-            ("max_elements_per_forecast", FORECAST_MAX.to_string()),
-            ("max_top_inferers_to_reward", INFERERS_MAX_DEFAULT.to_string()),
-            ("max_top_forecasters_to_reward", FORECASTERS_MAX_DEFAULT.to_string()),
-            ("max_top_reputers_to_reward", "1".to_owned()),
-            ("epsilon_safe_div", "0.0000001".to_owned()),
-            ("inference_outlier_detection_threshold", outlier::THRESHOLD.to_string()),
-            ("inference_outlier_detection_alpha", outlier::ALPHA.to_string()),
-            ("initial_regret_quantile", "0.25".to_owned()),
-            ("p_norm_safe_div", "8.25".to_owned()),
-            ("required_minimum_stake", "0".to_owned()),
-        ];
-        Ok(Json(BTreeMap::from([("params", BTreeMap::from(known))])))
-    };
 
     /// Whether there is such a topic.
     TOPIC_EXISTS[TopicPart] topic_exists(asked) -> TopicExists = {

@@ -111,15 +111,25 @@ pub(in crate::server) enum AtBlock {
 #[derive(ToSchema)]
 pub(in crate::server) struct ChainParams {
     /// Each parameter by its name.
-    params: BTreeMap<String, String>,
+    params: BTreeMap<String, ChainParam>,
+}
+
+/// A parameter of the chain: a number as text, or whether something is enabled.
+#[derive(ToSchema)]
+#[serde(untagged)]
+pub(in crate::server) enum ChainParam {
+    Text(String),
+    Flag(bool),
 }
 
 /// Which arrays of a bundle are filled.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(in crate::server) struct LeaveOut {
-    /// Fills the three arrays about forecasters on a topic with one output, as the chain does. Without
-    /// it they are empty there.
+    /// Fills `one_out_forecaster_values`, `one_in_forecaster_values` and
+    /// `one_out_inferer_forecaster_values` on a topic with one output, as the chain does. Without it they
+    /// are empty there: the documented form has three such empty arrays, and these are the three
+    /// without a documented element. `one_out_inferer_values`, whose element is documented, is filled.
     #[param(inline)]
     leave_out: Option<LeaveOutName>,
 }

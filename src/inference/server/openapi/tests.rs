@@ -9,6 +9,9 @@ fn every_operation_is_described() {
     let document = document(LIMITS, WorkerQuota::USUAL);
     assert_eq!(find_faults(&document), Vec::<String>::new());
     assert!(document["paths"].as_object().is_some_and(|paths| paths.len() > 65));
+    for query in paths::emissions::fixed::QUERIES {
+        assert!(document["paths"][query.path]["get"].is_object(), "{}", query.path);
+    }
 }
 
 #[test]

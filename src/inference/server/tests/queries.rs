@@ -71,6 +71,18 @@ const QUERIES: &[&str] = &[
     "current_lowest_reputer_score/1",
     "count_inferer_inclusions_in_topic/1/allo1a",
     "count_forecaster_inclusions_in_topic/1/FORECASTER",
+    "topic_quantile_inferer_score_ema/1",
+    "topic_quantile_forecaster_score_ema/1",
+    "topic_quantile_reputer_score_ema/1",
+    "initial_inferer_ema_score/1",
+    "initial_forecaster_ema_score/1",
+    "initial_reputer_ema_score/1",
+    "worker_registered/1/allo1a",
+    "reputer_registered/1/allo1a",
+    "worker/allo1a",
+    "is_whitelisted_topic_reputer/1/allo1a",
+    "can_submit_reputer_payload/1/allo1a",
+    "can_update_topic_whitelist/1/allo1a",
 ];
 
 #[tokio::test]
@@ -103,7 +115,7 @@ async fn queries_agree_with_each_other() {
     let full = get("latest_network_inferences/1?leave_out=all").await;
     assert_eq!(
         full["network_inferences"]["one_out_forecaster_values"].as_array().unwrap().len(),
-        4
+        5
     );
     let inferences = get("inferences/1/13").await;
     let own = &inferences["inferences"]["inferences"][0];
@@ -127,6 +139,80 @@ async fn queries_agree_with_each_other() {
     assert!(number(&a["weight"]) > number(&b["weight"]));
     assert_eq!(get("count_inferer_inclusions_in_topic/1/allo1a").await["count"], "3");
     assert_eq!(get("topic_reward_nonce/1").await["nonce"], "25");
+}
+
+#[tokio::test]
+async fn queries_about_what_is_not_here_have_a_fixed_response() {
+    let fixture = after(1).await;
+    for query in wire::paths::emissions::fixed::QUERIES {
+        let path = query.path.replace("{topic_id}", "1").replace("{block_height}", "13");
+        let parts = path.split('/').map(|part| match part {
+            "{version}" => "v10",
+            part if part.starts_with('{') => "allo1a",
+            part => part,
+        });
+        let path = parts.collect::<Vec<_>>().join("/");
+        let want: Value = serde_json::from_str(query.body).unwrap();
+        assert_eq!(fixture.get(&path).await, (200, want), "{path}");
+    }
+    Fixture::check(fixture.get("/emissions/v10/stake/9").await, 404, 5, "topic 9 not found");
+    let version = "version v3 is not served, use one of: v10, v9";
+    Fixture::check(fixture.get("/emissions/v3/total_stake").await, 501, 12, version);
+}
+
+#[tokio::test]
+async fn workers_are_registered_once_they_took_part_and_reputers_are_datasets() {
+    let fixture = after(2).await;
+    let get = |path: &str| {
+        let path = format!("/emissions/v10/{path}");
+        let fixture = &fixture;
+        async move { fixture.get(&path).await }
+    };
+    let (_, losses) = get("reputer_loss_bundles/1/1").await;
+    let reputer = losses["loss_bundles"][0]["reputer"].as_str().unwrap().to_owned();
+    for (path, member, want) in [
+        ("worker_registered/1/allo1a".to_owned(), "is_registered", true),
+        ("worker_registered/1/allo1nobody".to_owned(), "is_registered", false),
+        (format!("reputer_registered/1/{reputer}"), "is_registered", true),
+        ("reputer_registered/1/allo1a".to_owned(), "is_registered", false),
+        (format!("can_submit_reputer_payload/1/{reputer}"), "can_submit_reputer_payload", true),
+        (format!("is_whitelisted_topic_reputer/1/{reputer}"), "is_whitelisted_topic_reputer", true),
+        ("can_update_topic_whitelist/1/allo1a".to_owned(), "can_update_topic_whitelist", false),
+    ] {
+        assert_eq!(get(&path).await, (200, json!({ member: want })), "{path}");
+    }
+    let node = json!({"node_info": {"owner": "allo1a", "node_address": "allo1a"}});
+    assert_eq!(get("worker/allo1a").await, (200, node));
+    assert_eq!(get(&format!("reputer/{reputer}")).await.0, 200);
+    Fixture::check(get("worker/allo1nobody").await, 404, 5, "worker allo1nobody not found");
+    Fixture::check(get("reputer/allo1a").await, 404, 5, "reputer allo1a not found");
+    let (_, params) = get("params").await;
+    assert_eq!(params["params"].as_object().unwrap().len(), 57, "{params}");
+    assert_eq!(params["params"]["global_whitelist_enabled"], false);
+}
+
+#[tokio::test]
+async fn score_average_of_an_absent_worker_is_lowered_when_it_returns() {
+    let fixture = after(3).await;
+    let (present, absent) = ([&[("y", "51.20")][..], &[("y", "55")]], [&[("y", "51.20")][..], &[]]);
+    let score = async |worker: &str| {
+        let path = format!("/emissions/v10/inferer_score_ema/1/{worker}");
+        number(&fixture.get(&path).await.1["score"]["score"])
+    };
+    for _ in 0..4 {
+        fixture.epoch(1, absent, 50.0).await;
+    }
+    let (_, initial) = fixture.get("/emissions/v10/initial_inferer_ema_score/1").await;
+    let (before, initial) = (score("allo1b").await, number(&initial["score"]));
+    fixture.epoch(1, present, 50.0).await;
+    let nonce = 1 + 12 * 7;
+    let path = format!("/emissions/v10/worker_inference_scores_at_block/1/{nonce}");
+    let (_, scores) = fixture.get(&path).await;
+    let newest = number(&scores["scores"]["scores"][1]["score"]);
+    let lowered = initial + (before - initial) * 0.9_f64.powi(4);
+    let want = 0.1 * newest + 0.9 * lowered;
+    let got = score("allo1b").await;
+    assert!((got - want).abs() < 1e-9, "{got} is not {want}, from {before}");
 }
 
 #[tokio::test]
