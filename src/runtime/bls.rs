@@ -67,6 +67,9 @@ const EXIT_CONFIG: i32 = 128;
 const LIMITS: Limits =
     Limits { wall: Duration::MAX, memory_bytes: 1 << 32, output_bytes: usize::MAX, fuel: None };
 
+/// How long a module is compiled: whoever waits for it can end this program.
+const COMPILE_WITHIN: Duration = Duration::from_hours(1);
+
 /// Runs a WebAssembly module, a WASI command, as bls-runtime does.
 #[derive(Debug, Clone, PartialEq, Eq, Parser)]
 #[command(name = "runtime", no_binary_name = true, args_override_self = true)]
@@ -205,7 +208,7 @@ fn execute(command: Command, compile_in: CompileIn) -> Result<i32, Failure> {
     environment.extend(command.env);
     let compiled_folder = command.compiled_folder;
     let usual = RuntimeOptions::for_runs(NonZeroU32::MIN, compile_in);
-    let options = RuntimeOptions { compiled_folder, ..usual };
+    let options = RuntimeOptions { compiled_folder, compile_within: COMPILE_WITHIN, ..usual };
     let runtime = Runtime::new(options)?;
     let name = command.module.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let function = command.function_files;
