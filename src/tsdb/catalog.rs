@@ -8,8 +8,9 @@ use model::{
     timestamp::Timestamp,
 };
 
-/// Columns of a dataset at most: a row is still read in one go.
-pub const COLUMNS_MAX: usize = 256;
+/// Columns of a dataset at most, with the deleted ones: tables of a year of days or of some hundred
+/// meters have fewer, and a row is still read in one go.
+pub const COLUMNS_MAX: usize = 1_024;
 
 /// The metadata field that names the column to be folded where there is no `open` to `close`.
 pub const VALUE_COLUMN: &str = "value_column";
