@@ -14,14 +14,18 @@ pub mod json;
 mod ndjson;
 pub mod number_text;
 pub mod parquet;
+mod repeated_hour;
 pub mod sniff;
 mod source;
 pub mod time_text;
 pub mod timestamps;
 
-use std::{fmt, io, path::Path, sync::atomic::Ordering};
+use std::{collections::VecDeque, fmt, io, path::Path, sync::atomic::Ordering};
 
-use model::row::{Row, check_row};
+use model::{
+    row::{Row, check_row},
+    timestamp::Timestamp,
+};
 
 use self::{
     cell::Cell,
@@ -29,7 +33,9 @@ use self::{
     csv_file::CsvRecords,
     ndjson::NdjsonRecords,
     parquet::{ParquetRecords, ParquetSource},
+    repeated_hour::{ReadRow, RepeatedHour},
     source::{Input, Position},
+    timestamps::TimeUnit,
 };
 
 /// How rows are written in a file.
@@ -52,6 +58,18 @@ pub struct ReadOptions {
     pub delimiter: Option<u8>,
     /// Whether the first record of CSV is a header; none to find out from what it holds.
     pub has_header: Option<bool>,
+    /// Lines of CSV before the header, or before the data.
+    pub skip_lines: u64,
+    /// What a number counts that is a timestamp; `None` to find out by its size.
+    pub time_unit: Option<TimeUnit>,
+}
+
+impl ReadOptions {
+    /// Options that leave all but the format to be found out.
+    #[must_use]
+    pub const fn new(format: Format) -> Self {
+        Self { format, delimiter: None, has_header: None, skip_lines: 0, time_unit: None }
+    }
 }
 
 /// A place in a file, just after a record.
@@ -70,6 +88,9 @@ pub struct PlacedRow {
     pub row: Row,
     /// From where reading resumes after it.
     pub place: Place,
+    /// True if reading can resume there; else at the next row of which it is true, since the rows in
+    /// between have their timestamps from one another.
+    pub is_resumable: bool,
     /// Whether its timestamp was cut: the file has it finer than microseconds.
     pub is_cut: bool,
 }
@@ -188,6 +209,12 @@ pub struct Rows {
     mapping: ColumnMapping,
     /// The target of each field seen so far.
     targets: Vec<Target>,
+    /// The first timestamp as the file has it, and as it was read.
+    example: Option<(String, Timestamp)>,
+    /// Rows that were read ahead to tell the two meanings of a repeated hour apart.
+    ahead: VecDeque<Result<PlacedRow, BadRow>>,
+    /// Timestamp of the row before.
+    last_at: Option<Timestamp>,
     read_bytes: source::Counter,
     size_bytes: Option<u64>,
 }
@@ -207,7 +234,16 @@ impl Rows {
         let (read_bytes, size_bytes) = (input.counter(), input.size_bytes());
         let wanted = |field: &str| mapping.target(field) != Target::LeftOut;
         let records = Records::open(input, options, from, &wanted)?;
-        Ok(Self { records, mapping, targets: Vec::new(), read_bytes, size_bytes })
+        Ok(Self {
+            records,
+            mapping,
+            targets: Vec::new(),
+            example: None,
+            ahead: VecDeque::new(),
+            last_at: None,
+            read_bytes,
+            size_bytes,
+        })
     }
 
     /// The columns of the rows, in the order of their values.
@@ -225,13 +261,57 @@ impl Rows {
         (self.read_bytes.load(Ordering::Relaxed), self.size_bytes)
     }
 
+    /// The first timestamp as the file has it, and as it was read; `None` before the first row.
+    #[must_use]
+    pub const fn time_example(&self) -> Option<&(String, Timestamp)> {
+        self.example.as_ref()
+    }
+
     /// The next row; none at the end of the file.
     ///
     /// # Errors
     /// [`FileError`]; then there are no more.
     pub fn next_row(&mut self) -> Result<Option<Result<PlacedRow, BadRow>>, FileError> {
-        let (mapping, targets) = (&self.mapping, &mut self.targets);
+        if let Some(row) = self.ahead.pop_front() {
+            return Ok(Some(row));
+        }
+        let next = self.read_row()?;
+        match next {
+            Some(Ok(ReadRow { placed, later: None })) => {
+                self.last_at = Some(placed.row.timestamp);
+                Ok(Some(Ok(placed)))
+            }
+            Some(Ok(first)) => {
+                self.read_repeated_hour(first)?;
+                Ok(self.ahead.pop_front())
+            }
+            Some(Err(bad)) => Ok(Some(Err(bad))),
+            None => Ok(None),
+        }
+    }
+
+    /// Reads the rows of an hour that the clock shows twice, which begin with `first`, and the row
+    /// after them, and decides which time each of them has.
+    fn read_repeated_hour(&mut self, first: ReadRow) -> Result<(), FileError> {
+        let mut hour = RepeatedHour::new(self.last_at, first);
+        loop {
+            match self.read_row()? {
+                Some(Ok(row)) if row.later.is_some() && !hour.is_full() => hour.push(row),
+                Some(Err(bad)) => hour.push_bad(bad),
+                after => {
+                    let after = after.and_then(Result::ok).map(|row| row.placed);
+                    self.last_at = after.as_ref().map(|row| row.row.timestamp);
+                    self.ahead = hour.resolve(after);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn read_row(&mut self) -> Result<Option<Result<ReadRow, BadRow>>, FileError> {
+        let (mapping, targets, example) = (&self.mapping, &mut self.targets, &self.example);
         let mut building = mapping.begin();
+        let mut time = None;
         let read = self.records.next(&mut |field, name, cell| {
             if field >= targets.len() {
                 targets.resize(field + 1, Target::Unknown);
@@ -240,12 +320,23 @@ impl Rows {
             if *target == Target::Unknown {
                 *target = mapping.target(name);
             }
+            if example.is_none() && matches!(target, Target::Time | Target::TimeOfDay) {
+                let text = cell.describe();
+                let text = text.trim_matches('`').trim();
+                time = Some(time.take().map_or(text.to_owned(), |date| format!("{date} {text}")));
+            }
             building.take(mapping, *target, name, cell);
         });
         match read {
             Ok(None) => Ok(None),
             Ok(Some(place)) => Ok(Some(match building.finish(mapping) {
-                Ok(Built { row, is_cut }) => Ok(PlacedRow { row, place, is_cut }),
+                Ok(Built { row, is_cut, later }) => {
+                    if self.example.is_none() {
+                        self.example = time.map(|text| (text, row.timestamp));
+                    }
+                    let placed = PlacedRow { row, place, is_resumable: true, is_cut };
+                    Ok(ReadRow { placed, later })
+                }
                 Err(reason) => Err(BadRow { line: place.line, reason }),
             })),
             Err(Stop::Bad(bad)) => Ok(Some(Err(bad))),

@@ -18,6 +18,7 @@ use model::{
     timestamp::Timestamp,
 };
 
+use crate::read::cell::ABSENT;
 use number::{TimestampWriter, put_float, put_integer};
 use text::{Phrase, end, put, put_with};
 
@@ -380,8 +381,9 @@ pub fn push_text(to: &mut Vec<u8>, text: &str) {
 
 /// A cell of CSV by RFC 4180: in quotes where it has to be.
 fn push_cell(to: &mut Vec<u8>, text: &str) {
-    // Quotes tell an empty text from a missing one.
-    if text.is_empty() || text.contains(['"', ',', '\n', '\r']) {
+    // Quotes tell a text such as NA from a missing value.
+    let has_quotes = ABSENT.contains(&text.trim()) || text.contains(['"', ',', '\n', '\r']);
+    if has_quotes {
         to.push(b'"');
         to.extend_from_slice(text.replace('"', "\"\"").as_bytes());
         to.push(b'"');

@@ -5,6 +5,8 @@ mod columns;
 mod files;
 mod report;
 mod send;
+mod sort;
+mod stored;
 
 use std::path::PathBuf;
 
@@ -21,10 +23,11 @@ use wire::datasets::CreateDataset;
 
 pub use self::report::ImportReport;
 use self::{
-    checkpoint::ImportCheckpoint,
+    checkpoint::{ImportCheckpoint, ResumePoint},
     files::{ImportFile, find_files},
     report::Repeats,
     send::{ImportTarget, SendState, send},
+    stored::StoredRows,
 };
 use crate::event::Reporter;
 
@@ -41,6 +44,8 @@ pub struct ImportOptions {
     pub delimiter: Option<u8>,
     /// Whether the first line of CSV has names; `None` to see by its texts.
     pub has_header: Option<bool>,
+    /// Lines of CSV before the header, or before the data.
+    pub skip_lines: u64,
     /// How fields become columns.
     pub columns: ColumnOptions,
     /// What a row does to the stored row of its timestamp.
@@ -68,6 +73,8 @@ pub struct ColumnOptions {
     pub time: Option<String>,
     /// What a number there counts; `None` to see by its size.
     pub time_unit: Option<TimeUnit>,
+    /// Number of the first hour of a day, in a field of hours; `None` to see by the numbers.
+    pub first_hour: Option<i8>,
     /// How texts are read as timestamps.
     pub time_texts: TimeTexts,
     /// The column of a field, where it is not called as the field.
@@ -87,8 +94,8 @@ pub struct ColumnOptions {
 pub struct Imported {
     /// The file, for people.
     pub file: String,
-    /// Where its rows are.
-    pub dataset: DatasetId,
+    /// Where its rows are; `None` if nothing was sent and there is no such dataset.
+    pub dataset: Option<DatasetId>,
     /// What was done with them.
     pub report: ImportReport,
 }
@@ -119,8 +126,8 @@ impl<'a> Import<'a> {
         reporter: &'a dyn Reporter,
     ) -> anyhow::Result<Self> {
         let files = find_files(&options.paths, options.dataset.as_deref(), options.format)?;
-        let ImportOptions { columns, delimiter, has_header, mode, .. } = options;
-        let reading = format!("{columns:?} {delimiter:?} {has_header:?} {mode:?}");
+        let ImportOptions { columns, delimiter, has_header, skip_lines, mode, .. } = options;
+        let reading = format!("{columns:?} {delimiter:?} {has_header:?} {skip_lines} {mode:?}");
         let checkpoint = ImportCheckpoint::open(
             options.checkpoints.as_deref(),
             (service.address(), &reading),
@@ -191,40 +198,52 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Imports a file; `None` where nothing is to be sent.
+    /// Imports a file, or reads it in a dry run; `None` if all of it is stored already.
     async fn import(&mut self, file: &ImportFile) -> anyhow::Result<Option<Imported>> {
         let Self { options, service, reporter, .. } = *self;
         let checkpoint = &mut self.checkpoint;
         let name = file.display_name();
-        let reading = file.read_options(options.delimiter, options.has_header);
+        let reading = file.read_options(options);
         let plan = columns::plan_import(service, &options.columns, file, reading).await?;
         reporter.note(&plan.preview(file));
-        if options.is_dry_run {
+        if options.is_dry_run && file.is_stdin() {
             return Ok(None);
         }
-        let dataset = plan.prepare_dataset(service, &options.template, file).await?;
-        // A dataset that was created just now has nothing of an earlier one with its number.
-        if !plan.exists() {
-            checkpoint.forget(dataset);
+        let mut resume = ResumePoint::default();
+        let mut dataset = plan.dataset();
+        if !options.is_dry_run {
+            let prepared = plan.prepare_dataset(service, &options.template, file).await?;
+            // A dataset that was created just now has nothing of an earlier one with its number.
+            if dataset.is_none() {
+                checkpoint.forget(prepared);
+            }
+            if checkpoint.is_done(file, prepared) {
+                reporter.note(&format!("{name} is stored already"));
+                return Ok(None);
+            }
+            resume = checkpoint.resume_point(file, prepared);
+            if resume.n_rows > 0 {
+                reporter.note(&format!("{name} goes on after row {}", resume.n_rows));
+            }
+            dataset = Some(prepared);
         }
-        if checkpoint.is_done(file, dataset) {
-            reporter.note(&format!("{name} is stored already"));
-            return Ok(None);
-        }
-        let resume = checkpoint.resume_point(file, dataset);
-        if resume.n_rows > 0 {
-            reporter.note(&format!("{name} goes on after row {}", resume.n_rows));
-        }
-        let target = ImportTarget { service, dataset, file, options };
+        let stored = match plan.dataset() {
+            Some(dataset) => StoredRows::open(service, dataset).await,
+            None => None,
+        };
+        let doing = if options.is_dry_run { "checking" } else { "importing" };
+        let target = ImportTarget { service, dataset, file, options, stored };
         let state = SendState {
-            progress: reporter.begin(format!("importing {name}"), resume.n_rows),
+            progress: reporter.begin(format!("{doing} {name}"), resume.n_rows),
             reporter,
             checkpoint: &mut *checkpoint,
-            report: ImportReport::starting_at(resume.n_rows),
-            repeats: &mut self.repeats,
+            report: ImportReport::new(plan.time_column(), resume.n_rows, options.is_dry_run),
+            repeats: self.repeats.of_dataset(&file.dataset),
         };
         let report = send(target, reading, plan.plan, resume, state).await?;
-        checkpoint.mark_done(file, dataset);
+        if let Some(dataset) = dataset.filter(|_| !options.is_dry_run) {
+            checkpoint.mark_done(file, dataset);
+        }
         Ok(Some(Imported { file: name, dataset, report }))
     }
 }

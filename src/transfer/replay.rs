@@ -168,17 +168,16 @@ async fn read_file(
     let Some(format) = Format::of_name(&path) else {
         bail!("see how {shown} is written: its name ends in neither .csv, .ndjson nor .parquet")
     };
-    let options = ReadOptions { format, delimiter: None, has_header: None };
+    let options = ReadOptions::new(format);
     let surveyed = path.clone();
     let survey = spawn_blocking(move || sniff(&surveyed, options, &TimeTexts::default())).await?;
     let survey = survey.with_context(|| format!("read {shown}"))?;
-    let time = survey.time(None).with_context(|| format!("read {shown}"))?;
+    let time = survey.time(None, None).with_context(|| format!("read {shown}"))?;
     let decimal = survey.decimal().with_context(|| format!("read {shown}"))?;
     let mut plan =
         ColumnMapping::with_time(&time, TimeTexts::default()).with_numbers(decimal, Vec::new());
     for field in survey.fields.iter().filter(|field| !time.contains(&field.name)) {
-        let column = MappedColumn { name: field.name.clone(), dtype: field.dtype };
-        plan.column(&field.name, column);
+        plan.column(&field.name, MappedColumn::exact(&field.name, field.dtype));
     }
     let columns = plan.columns().iter().map(|column| (column.name.clone(), column.dtype)).collect();
     group.spawn("read a file", async move {

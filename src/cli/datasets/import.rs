@@ -8,7 +8,7 @@ use client::datasets::insert::InsertMode;
 use formats::read::{
     Format,
     number_text::Decimal,
-    time_text::{TimeFormat, TimeTexts, Zone},
+    time_text::{Ambiguous, TimeFormat, TimeTexts, Zone},
     timestamps::TimeUnit,
 };
 use model::dataset::Dtype;
@@ -23,7 +23,7 @@ use crate::cli::parse::parse_pair;
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct ImportCommand {
-    /// Files, or folders of them; `-` is standard input, whose columns --time and --type name
+    /// Files, or folders of them; `-` is standard input, whose columns --time-column and --type name
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The dataset's number or name; `{symbol}` stands for the part of a path that is `symbol=…`,
@@ -36,12 +36,17 @@ pub(crate) struct ImportCommand {
     /// What separates the fields of CSV [default: whichever the header has most of]
     #[arg(long, value_name = "CHARACTER")]
     delimiter: Option<char>,
-    /// The first line of CSV is data: columns are `column_1` and so on [default: if it is numbers]
+    /// The first line of CSV is data: columns are `column_1` and so on [default: seen by the lines
+    /// below it]
     #[arg(long, conflicts_with = "header")]
     no_header: bool,
     /// The first line of CSV has the names, though they look like numbers
     #[arg(long)]
     header: bool,
+    /// Lines of CSV before the header, or before the data [default: comments, and lines that have a
+    /// text in the first field alone]
+    #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "N")]
+    skip_lines: u64,
     #[command(flatten)]
     columns: ColumnFlags,
     /// Change the columns that a row has a value in, and leave the others of the stored row of its
@@ -57,10 +62,11 @@ pub(crate) struct ImportCommand {
     /// Batches that may be under way at once, where their rows follow one another
     #[arg(long, default_value_t = 2, value_name = "N")]
     in_flight: usize,
-    /// Only tell what would be done
+    /// Read the files and report what would be done, without sending anything
     #[arg(long)]
     dry_run: bool,
-    /// Print a JSON object for each file: rows read, stored, replaced, skipped and cut, with examples
+    /// Print a JSON object for each file: its time column, and rows read, stored, replaced, skipped and
+    /// cut, with examples
     #[arg(long)]
     json: bool,
     /// Begin at the beginning, also where an earlier import was stopped
@@ -75,13 +81,18 @@ pub(crate) struct ImportCommand {
 /// How the fields of a file become columns.
 #[derive(Debug, Clone, Args)]
 struct ColumnFlags {
-    /// The field with the timestamp [default: the one that is called like it, or holds timestamps]
-    #[arg(long, value_name = "FIELD")]
+    /// The field with the timestamp [default: the best by its name, its values and their order; two
+    /// good ones are rejected]
+    #[arg(long = "time-column", alias = "time", value_name = "FIELD")]
     time: Option<String>,
-    /// What a number there counts since 1970: s, ms, us or ns; or date, for 20260101
-    /// [default: by its size]
+    /// What a number there counts since 1970: s, ms, us or ns; or date, for 20260101; month, for
+    /// 202601; year; or excel, for days of a spreadsheet [default: by the size of each]
     #[arg(long, value_name = "UNIT")]
     time_unit: Option<TimeUnit>,
+    /// Number of the first hour of a day, 0 or 1, where a field has hours next to a date [default:
+    /// seen by a 0 or a 24]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i8).range(0..=1))]
+    first_hour: Option<i8>,
     /// How timestamps are written, as strptime has it: '%d/%m/%Y %H:%M'; where date and time are two
     /// fields, a space is between them [default: RFC 3339 and what is nearly that]
     #[arg(long, value_name = "FORMAT")]
@@ -89,6 +100,10 @@ struct ColumnFlags {
     /// The zone of timestamps without an offset: +02:00, or a name such as `America/New_York`
     #[arg(long, value_name = "ZONE", default_value = "UTC", allow_hyphen_values = true)]
     time_zone: Zone,
+    /// Meaning of a time that the clock of the zone shows twice, in autumn: earlier, later or reject
+    /// [default: by the order of the rows, if the file has the hour twice; else reject]
+    #[arg(long, value_name = "MEANING")]
+    ambiguous: Option<Ambiguous>,
     /// Make this field that column
     #[arg(long = "map", value_name = "FIELD=COLUMN", value_parser = parse_pair)]
     names: Vec<(String, String)>,
@@ -123,6 +138,7 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
         format: command.format,
         delimiter: command.delimiter.and_then(|delimiter| u8::try_from(delimiter).ok()),
         has_header: (command.header || command.no_header).then_some(command.header),
+        skip_lines: command.skip_lines,
         columns: command.columns.into(),
         mode: if command.merge { InsertMode::Merge } else { InsertMode::Replace },
         skips_bad: command.skip_bad,
@@ -146,10 +162,12 @@ pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
 
 impl From<ColumnFlags> for ColumnOptions {
     fn from(flags: ColumnFlags) -> Self {
-        let ColumnFlags { time, time_unit, time_format, time_zone, names, types, .. } = flags;
-        let time_texts = TimeTexts { format: time_format, zone: time_zone };
-        let ColumnFlags { decimal, nulls, leave_out, .. } = flags;
-        Self { time, time_unit, time_texts, names, types, decimal, nulls, leave_out }
+        let ColumnFlags { time, time_unit, first_hour, time_format, time_zone, ambiguous, .. } =
+            flags;
+        let ambiguous = ambiguous.unwrap_or_default();
+        let time_texts = TimeTexts { format: time_format, zone: time_zone, ambiguous };
+        let ColumnFlags { names, types, decimal, nulls, leave_out, .. } = flags;
+        Self { time, time_unit, first_hour, time_texts, names, types, decimal, nulls, leave_out }
     }
 }
 

@@ -2,10 +2,10 @@
 
 use model::{dataset::Dtype, row::Value, timestamp::Timestamp};
 
-use super::number_text::{Decimal, Telling, telling};
+use super::number_text::{Decimal, Telling, is_rounded_integer, telling};
 
 /// Texts that stand for no value in files without types, as pandas reads them, too.
-const ABSENT: [&str; 15] = [
+pub(crate) const ABSENT: [&str; 15] = [
     "", "null", "NULL", "None", "NaN", "nan", "-NaN", "-nan", "NA", "N/A", "n/a", "<NA>", "#N/A",
     "#NA", "#N/A N/A",
 ];
@@ -112,6 +112,21 @@ impl Cell<'_> {
             (Dtype::String, _) => cell.text().map(Value::String),
         };
         value.map(Some).ok_or_else(|| format!("{} is no {dtype}", self.describe()))
+    }
+
+    /// Returns true if it is a whole number that is not exact as `number`, the float it was read as.
+    pub(super) fn is_rounded_to(self, number: f64, decimal: Decimal) -> bool {
+        number.abs() >= EXACT_MAX
+            && match self {
+                Self::Integer(whole) => {
+                    is_rounded_integer(&whole.to_string(), number, Decimal::Point)
+                }
+                Self::Large(whole) => {
+                    is_rounded_integer(&whole.to_string(), number, Decimal::Point)
+                }
+                Self::Text(text) | Self::Bare(text) => is_rounded_integer(text, number, decimal),
+                _ => false,
+            }
     }
 
     /// Whether it is written as a number, with either decimal mark or infinite.

@@ -7,8 +7,8 @@ use model::{dataset::Dtype, row::Row, row::Value, timestamp::Timestamp};
 use super::{
     cell::{Cell, TypedTime, WrittenZone},
     number_text::Decimal,
-    sniff::TimeFields,
-    time_text::{ReadTime, TimeTexts},
+    sniff::time_column::TimeFields,
+    time_text::{ReadTime, TWICE, TimeTexts},
     timestamps::{TimeUnit, timestamp},
 };
 
@@ -34,6 +34,16 @@ pub struct MappedColumn {
     pub name: String,
     /// What its values are.
     pub dtype: Dtype,
+    /// True if whole numbers that are not exact as floats are rounded; else their rows are rejected.
+    pub is_rounded: bool,
+}
+
+impl MappedColumn {
+    /// Returns a column whose whole numbers are exact.
+    #[must_use]
+    pub fn exact(name: impl Into<String>, dtype: Dtype) -> Self {
+        Self { name: name.into(), dtype, is_rounded: false }
+    }
 }
 
 /// What each field of a file is mapped to.
@@ -44,6 +54,8 @@ pub struct ColumnMapping {
     time_unit: Option<TimeUnit>,
     time_texts: TimeTexts,
     has_time_of_day: bool,
+    /// Number of the first hour of a day, if the time of day is the number of an hour.
+    first_hour: Option<i8>,
     decimal: Decimal,
     /// Texts that are no value.
     nulls: Vec<String>,
@@ -53,6 +65,8 @@ pub struct ColumnMapping {
 #[derive(Default)]
 pub(super) struct Building {
     timestamp: Option<Timestamp>,
+    /// Second meaning of the timestamp, if the clock shows it twice.
+    later: Option<Timestamp>,
     /// Whether the file has the timestamp finer than microseconds.
     is_cut: bool,
     /// The texts of the date and of the time of day, where they are two fields.
@@ -67,6 +81,8 @@ pub(super) struct Built {
     pub(super) row: Row,
     /// Whether the file has its timestamp finer than microseconds.
     pub(super) is_cut: bool,
+    /// Second meaning of its timestamp, if the clock shows it twice.
+    pub(super) later: Option<Timestamp>,
 }
 
 impl ColumnMapping {
@@ -85,6 +101,7 @@ impl ColumnMapping {
         if let Some(field) = &time.time_of_day {
             mapping.by_field.insert(field.clone(), Target::TimeOfDay);
             mapping.has_time_of_day = true;
+            mapping.first_hour = time.first_hour;
         }
         mapping
     }
@@ -94,7 +111,7 @@ impl ColumnMapping {
     pub fn of_service(columns: impl IntoIterator<Item = (String, Dtype)>) -> Self {
         let mut mapping = Self::new("timestamp", None);
         for (name, dtype) in columns {
-            mapping.column(&name.clone(), MappedColumn { name, dtype });
+            mapping.column(&name.clone(), MappedColumn::exact(name, dtype));
         }
         mapping
     }
@@ -179,15 +196,19 @@ impl Building {
                 self.time_of_day = cell.plain_text();
                 Ok(())
             }
-            Target::Time => timestamp(cell, mapping.time_unit, &mapping.time_texts).map(|read| {
-                self.timestamp = Some(read.at);
-                self.is_cut |= read.is_cut;
-            }),
+            Target::Time => {
+                timestamp(cell, mapping.time_unit, &mapping.time_texts).map(|read| self.set(read))
+            }
             Target::Unknown if cell.is_absent() => Ok(()),
             Target::Unknown => Err("the dataset has no such column, and none was mapped".into()),
             Target::Column(idx) => self.take_value(mapping, idx, cell),
         };
         self.wrong = taken.err().map(|reason: String| format!("column {name}: {reason}"));
+    }
+
+    fn set(&mut self, ReadTime { at, is_cut, later }: ReadTime) {
+        (self.timestamp, self.later) = (Some(at), later);
+        self.is_cut |= is_cut;
     }
 
     fn take_value(
@@ -202,13 +223,22 @@ impl Building {
         };
         let cell = match cell {
             Cell::Time(time) if time.zone != WrittenZone::Date => {
-                let ReadTime { at, is_cut } = mapping.time_texts.resolve(time)?;
+                let ReadTime { at, is_cut, later } = mapping.time_texts.resolve(time)?;
+                if later.is_some() {
+                    return Err(TWICE.to_owned());
+                }
                 self.is_cut |= is_cut;
                 Cell::Time(TypedTime { at, is_cut, zone: WrittenZone::Utc })
             }
             cell => cell,
         };
         *value = cell.fit(column.dtype, mapping.decimal)?;
+        if let Some(Value::Float(number)) = *value
+            && !column.is_rounded
+            && cell.is_rounded_to(number, mapping.decimal)
+        {
+            return Err(inexact(cell, &column.name));
+        }
         Ok(())
     }
 
@@ -217,16 +247,30 @@ impl Building {
             let (Some(date), Some(time)) = (&self.date, &self.time_of_day) else {
                 return Err("it lacks the date or the time of day".to_owned());
             };
-            let read = mapping.time_texts.read(&format!("{date} {time}"))?;
-            self.timestamp = Some(read.at);
-            self.is_cut = read.is_cut;
+            let texts = &mapping.time_texts;
+            let read = match mapping.first_hour {
+                None => texts.read(&format!("{date} {time}")),
+                Some(first_hour) => texts.read_hour(date, time, first_hour),
+            };
+            self.set(read?);
         }
         match (self.wrong, self.timestamp) {
             (Some(wrong), _) => Err(wrong),
             (None, None) => Err("it has no timestamp".to_owned()),
             (None, Some(timestamp)) => {
-                Ok(Built { row: Row { timestamp, values: self.values }, is_cut: self.is_cut })
+                let Self { values, is_cut, later, .. } = self;
+                Ok(Built { row: Row { timestamp, values }, is_cut, later })
             }
         }
     }
+}
+
+/// Says that a whole number is not exact as a float, and which type of the column keeps it.
+fn inexact(cell: Cell<'_>, column: &str) -> String {
+    let hint = match cell {
+        _ if cell.integer().is_some() => format!("{column}=integer keeps it"),
+        Cell::Bare(_) | Cell::Text(_) => format!("{column}=string keeps it"),
+        _ => format!("{column}=float rounds such numbers"),
+    };
+    format!("{} is not exact as a float: --type {hint}", cell.describe())
 }

@@ -1,4 +1,9 @@
-//! Records of a CSV file: with whichever delimiter its header has, or without a header.
+//! Records of a CSV file, and how they are read: what comes before the header, the delimiter, the
+//! header itself in one line or several, or none.
+//!
+//! The first records are compared with one another: lines before the table have fewer fields, and the
+//! names in a header differ from what the columns hold. Where that leaves two readings, the file is
+//! rejected with the options that name them.
 
 use std::{
     collections::HashSet,
@@ -8,17 +13,30 @@ use std::{
 
 use super::{
     BadRow, FileError, Place, ReadOptions, Record, Stop, Take,
-    cell::Cell,
+    cell::{Cell, shorten},
     csv::CsvReader,
+    sniff::time_column::is_time_name,
     source::{Input, Position},
     time_text::{TimeTexts, day_first, is_clock},
+    timestamps::TimeUnit,
 };
 
-/// What may separate fields, the likeliest first.
-const DELIMITERS: [u8; 4] = *b",;\t|";
+/// What may separate fields. Of those that make equal tables the first is taken: a comma may also be a
+/// decimal mark.
+const DELIMITERS: [u8; 4] = *b";\t|,";
 
-/// The most bytes of a header: more names than any dataset has columns.
-const HEADER_BYTES_MAX: u64 = 1024 * 1024;
+/// The most bytes that are compared: a header of 1 024 long names, and many records of others.
+const SAMPLE_BYTES: u64 = 1024 * 1024;
+
+/// Records that are compared: enough to see what a column holds.
+const SAMPLE_RECORDS: usize = 100;
+
+/// The most lines of a header: those of tables with two or three levels of columns, and the name of
+/// their index.
+const HEADER_LINES_MAX: usize = 4;
+
+/// First byte of a comment line.
+const COMMENT: &str = "#";
 
 /// What some programs begin a text with.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
@@ -37,101 +55,312 @@ impl CsvRecords {
         let (counter, is_stream) = (input.counter(), input.size_bytes().is_none());
         let again = input.again()?;
         let mut text = BufReader::new(input.text(0)?);
-        let first = read_header(&mut text)?;
-        let delimiter = options.delimiter.unwrap_or_else(|| likeliest(&first));
-        let (fields, is_header) = names(&first, delimiter, options.has_header)?;
-        let has_mark = first.starts_with(BYTE_ORDER_MARK.as_bytes());
-        let begin = match (is_header, has_mark) {
-            (true, _) => Position { offset_bytes: first.len() as u64, line: count_lines(&first) },
-            (false, true) => Position { offset_bytes: 3, line: 0 },
-            (false, false) => Position::default(),
-        };
+        let sample = read_sample(&mut text, options, is_stream)?;
+        let CsvHead { delimiter, fields, begin } = CsvHead::read(&sample, options)?;
         let (text, at): (Box<dyn BufRead + Send>, _) =
             if from.offset_bytes > begin.offset_bytes && !is_stream {
                 drop(text);
                 counter.store(0, Ordering::Relaxed);
                 (Box::new(BufReader::new(again.text(from.offset_bytes)?)), from)
             } else {
-                let n_header = usize::try_from(begin.offset_bytes).unwrap_or(usize::MAX);
-                let rest = first.get(n_header..).unwrap_or_default().to_vec();
+                let n_head = usize::try_from(begin.offset_bytes).unwrap_or(usize::MAX);
+                let rest = sample.get(n_head..).unwrap_or_default().to_vec();
                 (Box::new(Cursor::new(rest).chain(text)), begin)
             };
         Ok(Self { reader: CsvReader::resume(text, delimiter, at), fields })
     }
 
     pub(super) fn next(&mut self, take: Take<'_>) -> Record {
-        if !self.reader.read()? {
-            return Ok(None);
+        loop {
+            if !self.reader.read()? {
+                return Ok(None);
+            }
+            let (line, next) = self.reader.position();
+            let bad = |reason: String| Stop::Bad(BadRow { line, reason });
+            let Some(mut texts) = self.reader.fields() else {
+                return Err(bad("it is not UTF-8".to_owned()));
+            };
+            if self.reader.n_fields() == self.fields.len() {
+                for (field, (name, (text, is_quoted))) in self.fields.iter().zip(texts).enumerate()
+                {
+                    // Quotes make a text of what would stand for no value.
+                    let cell = if is_quoted { Cell::Text(text) } else { Cell::Bare(text) };
+                    take(field, name, cell);
+                }
+                return Ok(Some(Place { line, next }));
+            }
+            if !texts.next().is_some_and(|(text, _)| text.starts_with('#')) {
+                let (n_fields, n_names) = (self.reader.n_fields(), self.fields.len());
+                return Err(bad(format!(
+                    "it has {n_fields} fields where the header has {n_names}"
+                )));
+            }
         }
-        let (line, next) = self.reader.position();
-        let bad = |reason: String| Stop::Bad(BadRow { line, reason });
-        let Some(texts) = self.reader.fields() else {
-            return Err(bad("it is not UTF-8".to_owned()));
-        };
-        if self.reader.n_fields() != self.fields.len() {
-            let (n_fields, n_names) = (self.reader.n_fields(), self.fields.len());
-            return Err(bad(format!("it has {n_fields} fields where the header has {n_names}")));
-        }
-        for (field, (name, (text, _))) in self.fields.iter().zip(texts).enumerate() {
-            take(field, name, Cell::Bare(text));
-        }
-        Ok(Some(Place { line, next }))
     }
 }
 
-/// Reads the first record that is not blank, with its line end and the blank lines before it.
-fn read_header(text: &mut impl BufRead) -> Result<Vec<u8>, FileError> {
-    let mut read = Vec::new();
-    let mut limited = text.take(HEADER_BYTES_MAX);
-    while limited.read_until(b'\n', &mut read)? > 0 {
-        let is_quoted = read.iter().fold(false, |is_quoted, byte| is_quoted ^ (*byte == b'"'));
-        if !is_quoted && !read.trim_ascii().is_empty() {
+/// How the records of a CSV file are read.
+#[derive(Debug, PartialEq, Eq)]
+struct CsvHead {
+    delimiter: u8,
+    /// Names of the fields.
+    fields: Vec<String>,
+    /// Where the first row begins.
+    begin: Position,
+}
+
+/// A record of the sample, with the lines it is on.
+struct SampleRecord {
+    begin: Position,
+    end: Position,
+    fields: Vec<String>,
+}
+
+impl SampleRecord {
+    fn is_comment(&self) -> bool {
+        self.fields.first().is_some_and(|field| field.starts_with(COMMENT))
+    }
+
+    fn n_filled(&self) -> usize {
+        self.fields.iter().filter(|field| !field.trim().is_empty()).count()
+    }
+
+    /// True if only the first of several fields is filled.
+    fn has_first_only(&self) -> bool {
+        self.n_filled() == 1 && self.fields.first().is_some_and(|field| !field.trim().is_empty())
+    }
+}
+
+/// Reads the sample of a file: its first bytes; of a stream, which may be slow, the lines up to the
+/// first record after those that are skipped.
+fn read_sample(
+    text: &mut impl BufRead,
+    options: ReadOptions,
+    is_stream: bool,
+) -> Result<Vec<u8>, FileError> {
+    let mut sample = Vec::new();
+    let mut limited = text.take(SAMPLE_BYTES);
+    if !is_stream {
+        limited.read_to_end(&mut sample)?;
+        return Ok(sample);
+    }
+    let (mut n_lines, mut begin) = (0, 0);
+    while limited.read_until(b'\n', &mut sample)? > 0 {
+        n_lines += 1;
+        let record = sample.get(begin..).unwrap_or_default();
+        let is_quoted = record.iter().fold(false, |is_quoted, byte| is_quoted ^ (*byte == b'"'));
+        let is_skipped = n_lines <= options.skip_lines || record.starts_with(COMMENT.as_bytes());
+        if is_skipped || record.trim_ascii().is_empty() {
+            begin = sample.len();
+        } else if !is_quoted {
             break;
         }
     }
-    if read.trim_ascii().is_empty() { Err(FileError::Empty) } else { Ok(read) }
+    Ok(sample)
 }
 
-fn count_lines(text: &[u8]) -> u64 {
-    text.split(|byte| *byte == b'\n').skip(1).count() as u64
-}
-
-/// The delimiter that the header has most of outside of quotes.
-fn likeliest(header: &[u8]) -> u8 {
-    let mut counts = DELIMITERS.map(|delimiter| (0_usize, delimiter));
-    let mut is_quoted = false;
-    for byte in header {
-        is_quoted ^= *byte == b'"';
-        if !is_quoted && let Some(count) = counts.iter_mut().find(|count| count.1 == *byte) {
-            count.0 += 1;
+impl CsvHead {
+    /// Reads the head of the file that begins with `sample`.
+    ///
+    /// # Errors
+    /// [`FileError::Empty`] if there is no record, [`FileError::Columns`] if the header is missing,
+    /// has a name twice, or is in doubt.
+    fn read(sample: &[u8], options: ReadOptions) -> Result<Self, FileError> {
+        let begin = skip_lines(sample, options.skip_lines);
+        let delimiter = options.delimiter.unwrap_or_else(|| likeliest_delimiter(sample, begin));
+        let mut records = split(sample, begin, delimiter)?;
+        let n_fields = usual_width(&records.iter().filter(|record| !record.is_comment()));
+        let comment = take_comments(&mut records, n_fields);
+        if options.skip_lines == 0 {
+            drop_banner(&mut records, n_fields)?;
         }
+        let Some(first) = records.first() else { return Err(FileError::Empty) };
+        let (first_begin, first_end) = (first.begin, first.end);
+        if options.has_header != Some(false)
+            && let Some(n_lines) = index_line(&records, n_fields)
+        {
+            let (names, end) = (level_names(&records, n_lines), records.get(n_lines));
+            let begin = end.map_or(first_end, |record| record.end);
+            return Ok(Self { delimiter, fields: unique(names)?, begin });
+        }
+        let is_header = match options.has_header {
+            Some(is_header) => is_header,
+            None => is_header(&records)?,
+        };
+        if is_header {
+            return Ok(Self { delimiter, fields: unique(first.fields.clone())?, begin: first_end });
+        }
+        // A comment of as many fields as the data has just before it names them.
+        let fields = match comment.filter(|_| options.has_header.is_none()) {
+            Some(names) => unique(names)?,
+            None => (0..first.fields.len()).map(numbered).collect(),
+        };
+        Ok(Self { delimiter, fields, begin: first_begin })
     }
-    // Of equals the last is taken; the likeliest is to be that.
-    counts.reverse();
-    counts.into_iter().max_by_key(|count| count.0).map_or(b',', |count| count.1)
 }
 
-/// The names of the fields by the first record, which `has_header` says is a header, or else what
-/// it holds; and whether it is one.
-fn names(
-    first: &[u8],
-    delimiter: u8,
-    has_header: Option<bool>,
-) -> Result<(Vec<String>, bool), FileError> {
-    let first = first.strip_prefix(BYTE_ORDER_MARK.as_bytes()).unwrap_or(first);
-    let mut reader = CsvReader::new(first, delimiter);
-    if !reader.read()? {
-        return Err(FileError::no_header());
+/// Returns where the text begins after its byte order mark and `n_lines` lines.
+fn skip_lines(sample: &[u8], n_lines: u64) -> Position {
+    let mark = BYTE_ORDER_MARK.as_bytes();
+    let mut begin = Position::default();
+    if sample.starts_with(mark) {
+        begin.offset_bytes = mark.len() as u64;
     }
-    let names = reader.fields().ok_or_else(|| FileError::form("its header is not UTF-8"))?;
-    let names: Vec<&str> = names.map(|(name, _)| name).collect();
-    let numbered = |idx: usize| format!("column_{}", idx + 1);
-    if !has_header.unwrap_or_else(|| !is_data(&names)) {
-        return Ok(((0..names.len()).map(numbered).collect(), false));
+    for _ in 0..n_lines {
+        let rest = rest(sample, begin);
+        let Some(end) = rest.iter().position(|byte| *byte == b'\n') else { break };
+        begin.offset_bytes += end as u64 + 1;
+        begin.line += 1;
     }
-    let mut fields: Vec<String> = Vec::new();
+    begin
+}
+
+fn rest(sample: &[u8], from: Position) -> &[u8] {
+    let from = usize::try_from(from.offset_bytes).unwrap_or(usize::MAX);
+    sample.get(from..).unwrap_or_default()
+}
+
+/// Splits the sample into records. The last one may be cut off where the sample ends, and is left out
+/// if there are others.
+fn split(sample: &[u8], begin: Position, delimiter: u8) -> Result<Vec<SampleRecord>, FileError> {
+    let mut reader = CsvReader::resume(rest(sample, begin), delimiter, begin);
+    let (mut records, mut at) = (Vec::new(), begin);
+    let is_cut = sample.len() as u64 >= SAMPLE_BYTES;
+    while records.len() < SAMPLE_RECORDS && reader.read()? {
+        let (_, end) = reader.position();
+        if is_cut && end.offset_bytes >= sample.len() as u64 && !records.is_empty() {
+            break;
+        }
+        let fields = match reader.fields() {
+            Some(fields) => fields.map(|(field, _)| field.to_owned()).collect(),
+            None if records.is_empty() => return Err(FileError::form("its header is not UTF-8")),
+            // Reading reports it.
+            None => Vec::new(),
+        };
+        records.push(SampleRecord { begin: at, end, fields });
+        at = end;
+    }
+    Ok(records)
+}
+
+/// Returns the number of fields that most records have, the first of equals.
+fn usual_width<'a>(records: &(impl Iterator<Item = &'a SampleRecord> + Clone)) -> usize {
+    let n_of = |width: usize| records.clone().filter(|it| it.fields.len() == width).count();
+    let widths = records.clone().map(|record| record.fields.len());
+    let counted = widths.map(|width| (n_of(width), width));
+    let usual = counted.reduce(|best, next| if next.0 > best.0 { next } else { best });
+    usual.map_or(0, |(_, width)| width)
+}
+
+/// The delimiter that divides most records into equally many fields, and into most of them.
+fn likeliest_delimiter(sample: &[u8], begin: Position) -> u8 {
+    let table = |delimiter: &u8| {
+        let records = split(sample, begin, *delimiter).unwrap_or_default();
+        let rows = records.iter().filter(|record| !record.is_comment());
+        let width = usual_width(&rows);
+        let n_equal = rows.filter(|record| record.fields.len() == width).count();
+        if width < 2 { (0, 0) } else { (n_equal, width) }
+    };
+    let tables = DELIMITERS.iter().map(|delimiter| (table(delimiter), *delimiter));
+    let best = tables.reduce(|best, next| if next.0 > best.0 { next } else { best });
+    best.filter(|(table, _)| *table != (0, 0)).map_or(b',', |(_, delimiter)| delimiter)
+}
+
+/// Takes comment lines away, and returns the fields of the last one before the first record, if they
+/// are as many as its own.
+fn take_comments(records: &mut Vec<SampleRecord>, n_fields: usize) -> Option<Vec<String>> {
+    let n_before = records.iter().take_while(|record| record.is_comment()).count();
+    let before: Vec<_> = records.drain(..n_before).collect();
+    records.retain(|record| !(record.is_comment() && record.fields.len() != n_fields));
+    let last = before.into_iter().next_back().filter(|record| record.fields.len() == n_fields)?;
+    let mut fields = last.fields;
+    if let Some(first) = fields.first_mut() {
+        *first = first.trim_start_matches(COMMENT).trim().to_owned();
+    }
+    (n_fields > 1).then_some(fields)
+}
+
+/// Takes away lines before the table that have a text in the first field alone.
+///
+/// # Errors
+/// If one has other fields, too: it may be a header that is written wrong.
+fn drop_banner(records: &mut Vec<SampleRecord>, n_fields: usize) -> Result<(), FileError> {
+    let is_wide = |record: &SampleRecord| record.fields.len() == n_fields;
+    let is_first_value =
+        |record: &SampleRecord| record.fields.first().is_some_and(|field| is_value(field));
+    let is_table = |record: &SampleRecord| {
+        is_wide(record) && (record.n_filled() > 1 || is_first_value(record))
+    };
+    let has_table = n_fields > 1 && records.iter().filter(|record| is_wide(record)).count() > 1;
+    let n_banner = records.iter().take_while(|record| !is_table(record)).count();
+    if !has_table || n_banner == 0 || n_banner == records.len() {
+        return Ok(());
+    }
+    let unclear = records
+        .iter()
+        .take(n_banner)
+        .find(|record| !record.has_first_only() || is_first_value(record));
+    if let Some(record) = unclear {
+        let line = record.begin.line + 1;
+        return Err(FileError::Columns(format!(
+            "line {line} has {} fields, and most lines have {n_fields}: pass --skip-lines {line} if \
+             it is no header, or correct it",
+            record.fields.len()
+        )));
+    }
+    records.drain(..n_banner);
+    Ok(())
+}
+
+/// Returns the place of the line that names the index of a table, below a header of one line or
+/// several: a name in the first field, and nothing in the others.
+fn index_line(records: &[SampleRecord], n_fields: usize) -> Option<usize> {
+    let is_index = |record: &SampleRecord| {
+        let name = record.fields.first().map_or("", |name| name.trim());
+        record.fields.len() == n_fields && record.has_first_only() && is_time_name(name)
+    };
+    let place = records.iter().take(HEADER_LINES_MAX).position(is_index)?;
+    let levels = records.get(..place)?;
+    let is_level = |record: &SampleRecord| {
+        record.fields.len() == n_fields && record.fields.iter().all(|name| !is_value(name))
+    };
+    (place > 0 && n_fields > 1 && levels.iter().all(is_level)).then_some(place)
+}
+
+/// Names the columns of a header of `n_levels` lines, of which the line below names the first: by one
+/// line that has no name twice, else by all of them.
+fn level_names(records: &[SampleRecord], n_levels: usize) -> Vec<String> {
+    let levels: Vec<&[String]> = records
+        .iter()
+        .take(n_levels)
+        .map(|record| record.fields.get(1..).unwrap_or_default())
+        .collect();
+    let is_unique = |names: &&&[String]| {
+        let different: HashSet<_> = names.iter().map(|name| name.trim()).collect();
+        different.len() == names.len()
+    };
+    let names: Vec<String> = match levels.iter().find(is_unique) {
+        Some(names) => names.to_vec(),
+        None => (0..levels.first().map_or(0, |names| names.len()))
+            .map(|idx| {
+                let parts =
+                    levels.iter().filter_map(|names| names.get(idx)).map(|name| name.trim());
+                parts.collect::<Vec<_>>().join("_")
+            })
+            .collect(),
+    };
+    let index = records.get(n_levels).and_then(|record| record.fields.first()).cloned();
+    index.into_iter().chain(names).collect()
+}
+
+fn numbered(idx: usize) -> String {
+    format!("column_{}", idx + 1)
+}
+
+/// Names of fields by those of a header, which name each column once.
+fn unique(names: Vec<String>) -> Result<Vec<String>, FileError> {
     let mut seen = HashSet::new();
-    for (idx, name) in names.iter().enumerate() {
+    let name = |(idx, name): (usize, String)| {
         let name = name.trim();
         // MetaTrader writes names as <DATE>.
         let bare = name.strip_prefix('<').and_then(|name| name.strip_suffix('>'));
@@ -140,23 +369,100 @@ fn names(
             "" => numbered(idx),
             name => name.to_owned(),
         };
-        if !seen.insert(name.clone()) {
-            return Err(FileError::named_twice(&name));
-        }
-        fields.push(name);
-    }
-    Ok((fields, true))
+        if seen.insert(name.clone()) { Ok(name) } else { Err(FileError::named_twice(&name)) }
+    };
+    names.into_iter().enumerate().map(name).collect()
 }
 
-/// Whether a first record is data: it has nothing but numbers and times, or at least half of it are
+/// Kind of the values of a column.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Time,
+    Number,
+    Text,
+}
+
+impl Kind {
+    /// `None` for a value that is absent.
+    fn classify(field: &str) -> Option<Self> {
+        let cell = Cell::Bare(field);
+        if cell.is_absent() || cell.is_dash() {
+            return None;
+        }
+        Some(match cell.float() {
+            // 1700000000 may be a time, and 0.5 may not.
+            Some(number) if TimeUnit::guess(number).is_some() => Self::Time,
+            Some(_) => Self::Number,
+            None if is_time(field) => Self::Time,
+            None => Self::Text,
+        })
+    }
+}
+
+fn is_time(text: &str) -> bool {
+    let is_timestamp = TimeTexts::default().read(text).is_ok();
+    is_timestamp || day_first(text).is_some() || is_clock(text, false)
+}
+
+/// True if a text is a time or a number, which hardly names a column.
+fn is_value(text: &str) -> bool {
+    matches!(Kind::classify(text), Some(Kind::Time | Kind::Number))
+}
+
+/// Returns true if the first record is a header.
+///
+/// A text above times or numbers is a name, and a time above times is data. Numbers above numbers tell
+/// nothing: quantiles and years are names, too.
+///
+/// # Errors
+/// If it has both.
+fn is_header(records: &[SampleRecord]) -> Result<bool, FileError> {
+    let Some((first, others)) = records.split_first() else { return Ok(true) };
+    let others: Vec<_> =
+        others.iter().filter(|record| record.fields.len() == first.fields.len()).collect();
+    let mut name = first.fields.iter().find(|field| is_time_name(field));
+    if others.is_empty() {
+        return Ok(name.is_some() || !is_data(&first.fields));
+    }
+    let mut datum = None;
+    for (idx, field) in first.fields.iter().enumerate() {
+        let below = others.iter().filter_map(|record| Kind::classify(record.fields.get(idx)?));
+        let (mut n_times, mut n_numbers, mut n_all) = (0, 0, 0);
+        for kind in below {
+            n_all += 1;
+            n_times += usize::from(kind == Kind::Time);
+            n_numbers += usize::from(kind == Kind::Number);
+        }
+        let is_most = |n_of: usize| n_of > 0 && n_of * 10 >= n_all * 9;
+        match Kind::classify(field) {
+            Some(Kind::Time) if is_most(n_times) => datum = datum.or(Some(field)),
+            Some(Kind::Text) if is_most(n_times + n_numbers) => name = name.or(Some(field)),
+            // Dates above numbers: a table with a column for each day.
+            Some(Kind::Time) if is_most(n_numbers) && Cell::Bare(field).float().is_none() => {
+                name = name.or(Some(field));
+            }
+            _ => {}
+        }
+    }
+    match (name, datum) {
+        (Some(_), None) => Ok(true),
+        (None, Some(_)) => Ok(false),
+        (None, None) => Ok(!is_data(&first.fields)),
+        (Some(name), Some(datum)) => Err(FileError::Columns(format!(
+            "cannot tell if line {} is a header: `{}` looks like a name, and `{}` like a value: pass \
+             --header or --no-header",
+            first.begin.line + 1,
+            shorten(name),
+            shorten(datum),
+        ))),
+    }
+}
+
+/// True if a record alone is data: it has nothing but numbers and times, or at least half of it are
 /// fractions, dates and times, which hardly anybody names columns by.
-fn is_data(record: &[&str]) -> bool {
-    let texts = TimeTexts::default();
+fn is_data(record: &[String]) -> bool {
     let is_number = |text: &str| Cell::Bare(text).float().is_some();
-    let is_plain = |text: &str| {
-        let is_time = texts.read(text).is_ok() || day_first(text).is_some();
-        is_time || is_clock(text, false) || text.contains('.') && is_number(text)
-    };
+    let is_plain = |text: &str| is_time(text) || text.contains('.') && is_number(text);
     let n_plain = record.iter().filter(|text| is_plain(text)).count();
     let n_numbers = record.iter().filter(|text| !is_plain(text) && is_number(text)).count();
     n_plain + n_numbers == record.len() || n_plain * 2 >= record.len()

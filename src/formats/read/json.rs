@@ -177,11 +177,9 @@ impl<'de> Visitor<'de> for Value<'_> {
     }
 
     fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<(), E> {
-        match i64::try_from(number) {
-            Ok(number) => self.visit_i64(number),
-            #[expect(clippy::cast_precision_loss, reason = "it is no whole number of a column")]
-            Err(_) => self.visit_f64(number as f64),
-        }
+        let cell = i64::try_from(number).map_or(Cell::Large(number.into()), Cell::Integer);
+        (self.take)(self.name, cell);
+        Ok(())
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<(), E> {
@@ -250,6 +248,8 @@ mod tests {
         check(r#"{"values":{"values":{}}}"#, Ok(&[("values", object)]));
         check("[1]", Err("invalid type: sequence, expected an object with the values of a row"));
         check("{\"a\":1} x", Err("trailing characters"));
+        let large = Cell::Large(18_446_744_073_709_551_615);
+        check(r#"{"a":18446744073709551615}"#, Ok(&[("a", large)]));
         check(r#"{"a":"#, Err("EOF while parsing a value"));
     }
 }

@@ -6,18 +6,33 @@ use std::{
 };
 
 use super::{
-    BadRow, FileError, Place, Record, Stop, Take, json,
+    BadRow, FileError, Place, Record, Stop, Take,
+    cell::Cell,
+    json,
+    number_text::{Decimal, is_rounded_integer},
     source::{Input, Position},
 };
 
 /// The longest line. A row of a thousand columns is a twentieth of it.
 const LINE_BYTES_MAX: u64 = 1024 * 1024;
 
+/// Numbers of the parser that may be whole numbers of more digits than it keeps: those beyond 64
+/// bits.
+const LARGE_FROM: f64 = 18_446_744_073_709_551_615.0;
+
 pub(super) struct NdjsonRecords {
     text: BufReader<Box<dyn Read + Send>>,
-    fields: HashMap<String, usize>,
+    fields: HashMap<String, FieldPlace>,
     line: Vec<u8>,
     at: Position,
+}
+
+/// A field that a record had.
+struct FieldPlace {
+    /// Its place among all fields seen so far.
+    idx: usize,
+    /// The last line that has it.
+    line: u64,
 }
 
 impl NdjsonRecords {
@@ -36,21 +51,35 @@ impl NdjsonRecords {
             if object.is_empty() {
                 continue;
             }
-            let bad = |reason| Stop::Bad(BadRow { line, reason });
+            let bad = |reason: String| Stop::Bad(BadRow { line, reason });
             if object == b"[" || object.starts_with(b"[{") && object.ends_with(b"}]") {
                 let what = "it is one JSON array; make lines of it (jq -c '.[]')";
                 return Err(FileError::form(what).into());
             }
             let fields = &mut self.fields;
+            let (mut duplicate, mut has_large) = (None, false);
             let read = json::members(object, &mut |name, cell| {
                 let n_fields = fields.len();
-                let field = match fields.get(name) {
-                    Some(field) => *field,
-                    None => *fields.entry(name.to_owned()).or_insert(n_fields),
+                let idx = if let Some(field) = fields.get_mut(name) {
+                    if std::mem::replace(&mut field.line, line) == line {
+                        duplicate = Some(name.to_owned());
+                    }
+                    field.idx
+                } else {
+                    fields.insert(name.to_owned(), FieldPlace { idx: n_fields, line });
+                    n_fields
                 };
-                take(field, name, cell);
+                has_large |= matches!(cell, Cell::Float(number) if number.abs() >= LARGE_FROM);
+                take(idx, name, cell);
             });
             read.map_err(bad)?;
+            if let Some(name) = duplicate {
+                return Err(bad(format!("column {name} is there twice")));
+            }
+            if let Some(number) = has_large.then(|| rounded_integer(object)).flatten() {
+                let reason = format!("{number} is not exact as a float: write it as a text");
+                return Err(bad(reason));
+            }
             return Ok(Some(Place { line, next: self.at }));
         }
     }
@@ -74,4 +103,34 @@ impl NdjsonRecords {
 fn object(line: &[u8]) -> &[u8] {
     let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
     line.trim_ascii()
+}
+
+/// Returns a whole number of an object that the parser, which keeps those beyond 64 bits as floats,
+/// has rounded.
+fn rounded_integer(object: &[u8]) -> Option<String> {
+    let mut rest = object.iter().copied().peekable();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'"' => {
+                while let Some(byte) = rest.next().filter(|byte| *byte != b'"') {
+                    if byte == b'\\' {
+                        rest.next();
+                    }
+                }
+            }
+            b'-' | b'0'..=b'9' => {
+                let mut text = String::from(char::from(byte));
+                let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b".+-".contains(byte);
+                while let Some(byte) = rest.next_if(is_part) {
+                    text.push(char::from(byte));
+                }
+                let number: f64 = text.parse().unwrap_or(0.0);
+                if number.abs() >= LARGE_FROM && is_rounded_integer(&text, number, Decimal::Point) {
+                    return Some(text);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }

@@ -79,6 +79,20 @@ pub(super) fn telling(text: &str) -> Telling {
     }
 }
 
+/// Returns true if `text` is a whole number and `number`, which was read from it, is another one.
+///
+/// Digits behind the precision of a float that programs fill with zeros (12345678901234567000) are
+/// no difference: the number reads back the same.
+pub(super) fn is_rounded_integer(text: &str, number: f64, decimal: Decimal) -> bool {
+    let Some(plain) = decimal.plain(text.trim()) else { return false };
+    let Some((whole, rest)) = plain.trim_start_matches('-').split_once('.') else { return false };
+    if rest.bytes().any(|byte| byte != b'0') {
+        return false;
+    }
+    let (whole, size) = (whole.trim_start_matches('0'), number.abs());
+    whole != size.to_string() && whole != format!("{size:.0}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,5 +129,22 @@ mod tests {
         for (text, want) in cases {
             assert_eq!(telling(text), want, "{text}");
         }
+    }
+
+    #[test]
+    fn whole_number_that_a_float_does_not_hold_is_rounded() {
+        #[track_caller]
+        fn check(text: &str, want: bool) {
+            let number = Decimal::Point.plain(text).unwrap().parse().unwrap();
+            assert_eq!(is_rounded_integer(text, number, Decimal::Point), want, "{text}");
+        }
+        check("9007199254740993", true);
+        check("-9,007,199,254,740,993", true);
+        check("9007199254740992", false);
+        check("1152921504606846976", false);
+        check("12345678901234567000", false);
+        check("18446744073709551615", true);
+        check("9007199254740993.5", false);
+        check("9.007199254740993e15", false);
     }
 }

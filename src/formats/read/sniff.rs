@@ -1,45 +1,33 @@
 //! Guesses from the beginning of a file what its fields hold, and which is the timestamp.
 
-use std::path::Path;
+pub mod time_column;
 
-use model::dataset::Dtype;
+use std::{ops::Range, path::Path};
 
+use model::{dataset::Dtype, timestamp::Timestamp};
+
+use self::time_column::{is_clock_name, is_hour_name};
 use super::{
     BadRow, FileError, Format, Place, ReadOptions, Records, Stop,
-    cell::Cell,
+    cell::{Cell, exact_integer},
     number_text::{Decimal, Telling, telling},
     source::Input,
     time_text::{TimeTexts, day_first, is_clock, is_date},
-    timestamps::{TimeUnit, number, timestamp},
+    timestamps::{TimeUnit, timestamp},
 };
 
 /// Records looked at. More would say more of what a column holds, and take longer than a second.
 pub const SNIFFED_RECORDS: usize = 10_000;
 
-/// Names of the field with the timestamp, the likeliest first, in lower case.
-const TIME_NAMES: [&str; 11] = [
-    "timestamp",
-    "time",
-    "open_time",
-    "datetime",
-    "date_time",
-    "date",
-    "ts",
-    "t",
-    "unix",
-    "unix_timestamp",
-    "open time",
-];
-
-/// Names of the field with the time of day beside one with the date, in lower case.
-const CLOCK_NAMES: [&str; 3] = ["time", "time_of_day", "time of day"];
-
 /// Whole numbers of more than this do not fit a column of floats exactly.
 const EXACT_MAX: i64 = 1 << 53;
 
-/// Every unit, the coarsest first.
-const UNITS: [TimeUnit; 5] =
-    [TimeUnit::Seconds, TimeUnit::Millis, TimeUnit::Micros, TimeUnit::Nanos, TimeUnit::Date];
+/// Years of timestamps, 1900 to 2100: what is outside of them is no evidence of a time column.
+const PLAUSIBLE: Range<Timestamp> =
+    Timestamp::from_seconds(-2_208_988_800)..Timestamp::from_seconds(4_133_980_800);
+
+/// Timestamps of a field that are kept to compare it with others: more tell no more.
+const TIMES_KEPT: usize = 2_000;
 
 /// What the beginning of a file holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,26 +37,7 @@ pub struct SniffedFields {
     /// How many records were looked at.
     pub n_records: usize,
     /// Whether dates whose order is open were read in a format.
-    has_format: bool,
-}
-
-/// Which fields of a file hold the timestamp.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TimeFields {
-    /// The field with the timestamp, or with its date alone.
-    pub name: String,
-    /// The field with the time of day, where the other has the date alone.
-    pub time_of_day: Option<String>,
-    /// What its numbers count; none where it has texts.
-    pub unit: Option<TimeUnit>,
-}
-
-impl TimeFields {
-    /// Whether `field` is one of them.
-    #[must_use]
-    pub fn contains(&self, field: &str) -> bool {
-        self.name == field || self.time_of_day.as_deref() == Some(field)
-    }
+    pub(super) has_format: bool,
 }
 
 /// A field of a file.
@@ -83,8 +52,12 @@ pub struct Field {
     pub example: Option<String>,
     /// How many of its values are timestamps.
     timestamps: TimestampShare,
-    /// The unit of its numbers, if they are timestamps.
-    unit: Option<TimeUnit>,
+    /// True if its timestamps are numbers.
+    is_number_time: bool,
+    /// Timestamps of the first records.
+    pub(super) times: Vec<Option<Timestamp>>,
+    /// Why its first value is no timestamp.
+    pub(super) no_time: Option<String>,
     parts: Parts,
     /// Whether its values are texts, each of them of a number.
     pub has_number_texts: bool,
@@ -111,6 +84,8 @@ struct Parts {
     is_day_first: bool,
     /// Times of day.
     is_clock: bool,
+    /// The smallest and largest number of an hour, if it is called so.
+    hours: Option<(i64, i64)>,
 }
 
 /// How many values of a field are timestamps. One that is none does not make another field the timestamp:
@@ -125,6 +100,14 @@ enum TimestampShare {
     Most,
 }
 
+/// How values are read as timestamps.
+#[derive(Clone, Copy)]
+struct TimeReading<'a> {
+    texts: &'a TimeTexts,
+    /// Unit of numbers; `None` for the one of each.
+    unit: Option<TimeUnit>,
+}
+
 /// What is known of a field so far.
 #[derive(Default)]
 struct Seen {
@@ -134,12 +117,20 @@ struct Seen {
     n_others: usize,
     /// Values that are no number but may be a text.
     n_dashes: usize,
+    /// Texts in quotes that would stand for no value without them.
+    n_quoted_absent: usize,
     n_numbers: usize,
     n_number_texts: usize,
     marks: Marks,
     unfit: Option<String>,
     n_values: usize,
     n_timestamps: usize,
+    /// How many of them are numbers.
+    n_number_times: usize,
+    times: Vec<Option<Timestamp>>,
+    no_time: Option<String>,
+    n_hours: usize,
+    hours: Option<(i64, i64)>,
     /// How many are dates without a time, dates with the day or month first, and times of day.
     n_dates: usize,
     n_day_first: usize,
@@ -150,8 +141,6 @@ struct Seen {
     n_large: usize,
     /// Values that are not written as whole numbers.
     n_undeclared: usize,
-    /// How many of its numbers are of the size of each of [`UNITS`].
-    units: [usize; 5],
 }
 
 impl SniffedFields {
@@ -172,55 +161,6 @@ impl SniffedFields {
             n_records: 0,
             has_format: true,
         }
-    }
-
-    /// The field with the timestamp: `named`, or the one that is called like it, or the first that
-    /// holds hardly anything else; one with dates alone together with one of times of day.
-    ///
-    /// # Errors
-    /// [`FileError::Columns`] if there is none, or its dates may be read in two ways.
-    pub fn time(&self, named: Option<&str>) -> Result<TimeFields, FileError> {
-        let by_name =
-            |name: &str| self.fields.iter().find(|field| field.name.eq_ignore_ascii_case(name));
-        let is_time =
-            |field: &&Field| field.timestamps >= TimestampShare::Half || field.parts.is_day_first;
-        let pair = self.date_and_clock();
-        let is_clock = |field: &Field| pair.is_some_and(|(_, clock)| clock.name == field.name);
-        let found = match (named, pair) {
-            (Some(named), _) => by_name(named),
-            (None, None) => TIME_NAMES
-                .iter()
-                .find_map(|name| by_name(name).filter(is_time))
-                .or_else(|| self.fields.iter().find(|field| field.is_likely_time()))
-                .or_else(|| self.fields.iter().find(|field| field.parts.is_day_first)),
-            (None, Some((date, _))) => {
-                let called = TIME_NAMES.iter().find_map(|name| by_name(name).filter(is_time));
-                Some(called.unwrap_or(date))
-            }
-        };
-        let none = || {
-            let fields: Vec<_> = self.fields.iter().map(|field| field.name.as_str()).collect();
-            let fields = fields.join(", ");
-            FileError::Columns(match named {
-                Some(named) => {
-                    format!("find the column {named} with the timestamps among {fields}")
-                }
-                None => format!(
-                    "find the column with the timestamps among {fields}: name it with --time"
-                ),
-            })
-        };
-        let found = found.ok_or_else(none)?;
-        let (field, clock) = match pair {
-            Some((date, clock)) if date.name == found.name || is_clock(found) => {
-                (date, Some(clock.name.clone()))
-            }
-            _ => (found, None),
-        };
-        if field.parts.is_day_first && !self.has_format {
-            return Err(self.date_order(field, clock.as_deref()));
-        }
-        Ok(TimeFields { name: field.name.clone(), time_of_day: clock, unit: field.unit })
     }
 
     /// The decimal mark of the numbers.
@@ -246,44 +186,55 @@ impl SniffedFields {
             _ => Ok(Decimal::Point),
         }
     }
-
-    /// The field of dates alone and the one of times of day that belongs to it: called so, or just
-    /// after it.
-    fn date_and_clock(&self) -> Option<(&Field, &Field)> {
-        let (idx, date) = self.fields.iter().enumerate().find(|(_, field)| field.parts.is_date)?;
-        let called =
-            self.fields.iter().find(|field| field.parts.is_clock && is_called_clock(field));
-        let next = self.fields.get(idx + 1).filter(|field| field.parts.is_clock);
-        Some((date, called.or(next)?))
-    }
-
-    fn date_order(&self, field: &Field, clock: Option<&str>) -> FileError {
-        let example = |name: &str| {
-            let field = self.fields.iter().find(|field| field.name == name);
-            let example = field.and_then(|field| field.example.as_deref()).unwrap_or_default();
-            example.trim_matches('`').trim().to_owned()
-        };
-        let parts = [Some(field.name.as_str()), clock];
-        let text: Vec<_> = parts.into_iter().flatten().map(example).collect();
-        let reason = TimeTexts::default().read(&text.join(" ")).err();
-        let reason = reason.unwrap_or_else(|| "pass --time-format".to_owned());
-        FileError::Columns(format!("read the dates of column {}: {reason}", field.name))
-    }
-}
-
-fn is_called_clock(field: &Field) -> bool {
-    CLOCK_NAMES.iter().any(|name| field.name.eq_ignore_ascii_case(name))
 }
 
 impl Field {
-    /// Whether it holds timestamps though it is not called so: numbers only where they are large, as
-    /// prices are timestamps of 1970, too.
-    fn is_likely_time(&self) -> bool {
-        self.timestamps == TimestampShare::Most
-            && match self.unit {
-                None => self.dtype == Dtype::String,
-                Some(unit) => unit >= TimeUnit::Millis,
+    /// Returns true if it holds timestamps: at least half of its values if it `is_called_so`, else
+    /// nine in ten. Dates whose order is open count.
+    pub(super) fn is_time(&self, is_called_so: bool) -> bool {
+        let least = if is_called_so { TimestampShare::Half } else { TimestampShare::Most };
+        self.timestamps >= least || self.parts.is_day_first
+    }
+
+    /// Returns true if its timestamps are numbers.
+    pub(super) const fn is_number_time(&self) -> bool {
+        self.is_number_time
+    }
+
+    pub(super) const fn is_date(&self) -> bool {
+        self.parts.is_date
+    }
+
+    pub(super) const fn is_day_first(&self) -> bool {
+        self.parts.is_day_first
+    }
+
+    pub(super) const fn is_clock(&self) -> bool {
+        self.parts.is_clock
+    }
+
+    /// Returns true if it holds numbers of hours, and is called so.
+    pub(super) const fn is_hour(&self) -> bool {
+        self.parts.hours.is_some() && !self.parts.is_clock
+    }
+
+    /// Returns the number of the first hour of a day by the numbers that there are.
+    ///
+    /// # Errors
+    /// [`FileError::Columns`] if there is neither a 0 nor a 24, or there are both.
+    pub(super) fn first_hour(&self) -> Result<i8, FileError> {
+        match self.parts.hours {
+            Some((0, ..=23)) => Ok(0),
+            Some((1, 24..)) => Ok(1),
+            hours => {
+                let (least, most) = hours.unwrap_or_default();
+                Err(FileError::Columns(format!(
+                    "unclear hours in column {}, {least} to {most}: pass --first-hour 0 or \
+                     --first-hour 1",
+                    self.name
+                )))
             }
+        }
     }
 }
 
@@ -298,6 +249,8 @@ pub fn sniff(
     texts: &TimeTexts,
 ) -> Result<SniffedFields, FileError> {
     let mut records = Records::open(Input::open(path)?, options, Place::default(), &|_| true)?;
+    let is_typed = options.format == Format::Parquet;
+    let reading = TimeReading { texts, unit: options.time_unit };
     let mut seen: Vec<Seen> = Vec::new();
     let (mut n_records, mut first_bad) = (0, None);
     for _ in 0..SNIFFED_RECORDS {
@@ -305,8 +258,17 @@ pub fn sniff(
             while seen.len() <= field {
                 seen.push(Seen { name: name.to_owned(), ..Seen::default() });
             }
+            let cell = match cell {
+                // Quotes tell nothing of a number in CSV.
+                Cell::Text(text)
+                    if options.format == Format::Csv && !Cell::Bare(text).is_absent() =>
+                {
+                    Cell::Bare(text)
+                }
+                cell => cell,
+            };
             if let Some(seen) = seen.get_mut(field) {
-                seen.look(cell, texts);
+                seen.look(cell, reading, n_records);
             }
         });
         match read {
@@ -323,14 +285,17 @@ pub fn sniff(
             return Err(FileError::form(format_args!("line {line}: {reason}")));
         }
     }
-    let is_typed = options.format == Format::Parquet;
     let fields = seen.into_iter().map(|seen| seen.conclude(is_typed)).collect();
     Ok(SniffedFields { fields, n_records, has_format: texts.format.is_some() })
 }
 
 impl Seen {
-    fn look(&mut self, cell: Cell<'_>, texts: &TimeTexts) {
+    fn look(&mut self, cell: Cell<'_>, reading: TimeReading<'_>, record_idx: usize) {
         if cell.is_absent() {
+            return;
+        }
+        if matches!(cell, Cell::Text(text) if Cell::Bare(text).is_absent()) {
+            self.n_quoted_absent += 1;
             return;
         }
         if cell.is_dash() {
@@ -361,16 +326,33 @@ impl Seen {
         self.n_large += usize::from(is_large);
         self.n_undeclared += usize::from(!matches!(cell, Cell::Integer(_) | Cell::Large(_)));
         self.n_values += 1;
-        self.n_timestamps += usize::from(timestamp(cell, None, texts).is_ok());
+        self.look_for_times(cell, reading, record_idx);
+    }
+
+    fn look_for_times(&mut self, cell: Cell<'_>, reading: TimeReading<'_>, record_idx: usize) {
+        match timestamp(cell, reading.unit, reading.texts) {
+            Ok(read) if PLAUSIBLE.contains(&read.at) => {
+                self.n_timestamps += 1;
+                self.n_number_times += usize::from(number(cell).is_some());
+                if record_idx < TIMES_KEPT {
+                    self.times.resize(record_idx, None);
+                    self.times.push(Some(read.at));
+                }
+            }
+            Ok(_) => {}
+            Err(reason) => drop(self.no_time.get_or_insert(reason)),
+        }
+        if is_hour_name(&self.name)
+            && let Some(hour) = number(cell).and_then(exact_integer)
+        {
+            self.n_hours += usize::from((0..=24).contains(&hour));
+            let (least, most) = self.hours.unwrap_or((hour, hour));
+            self.hours = Some((least.min(hour), most.max(hour)));
+        }
         if let Some(text) = cell.plain_text() {
-            let is_called_so = CLOCK_NAMES.iter().any(|name| self.name.eq_ignore_ascii_case(name));
             self.n_dates += usize::from(is_date(&text));
             self.n_day_first += usize::from(day_first(&text).is_some());
-            self.n_clocks += usize::from(is_clock(&text, is_called_so));
-        }
-        let unit = number(cell).map(TimeUnit::guess);
-        for (of, n_of) in UNITS.into_iter().zip(&mut self.units) {
-            *n_of += usize::from(Some(of) == unit);
+            self.n_clocks += usize::from(is_clock(&text, is_clock_name(&self.name)));
         }
     }
 
@@ -385,18 +367,14 @@ impl Seen {
         }
     }
 
-    /// The unit that most of the numbers are of the size of, the finer of two.
-    fn unit(&self) -> Option<TimeUnit> {
-        let counted = UNITS.into_iter().zip(self.units).filter(|(_, n_of)| *n_of > 0);
-        counted.max_by_key(|(_, n_of)| *n_of).map(|(unit, _)| unit)
-    }
-
     /// What it holds; `is_typed` says that the file itself tells whole numbers from others.
     fn conclude(self, is_typed: bool) -> Field {
         // One text among numbers is left to reading to report: a column of texts would hide all.
         let is_float = self.n_numbers > 0 && self.n_numbers * 2 >= self.n_values;
         let dtype = match () {
-            () if self.example.is_none() && self.n_dashes == 0 => Dtype::Float,
+            () if self.example.is_none() && self.n_dashes + self.n_quoted_absent == 0 => {
+                Dtype::Float
+            }
             () if self.example.is_none() => Dtype::String,
             () if self.n_others == 0 => Dtype::Boolean,
             () if is_typed && self.n_undeclared == 0 => Dtype::Integer,
@@ -409,12 +387,15 @@ impl Seen {
             is_date: is_most(self.n_dates),
             is_day_first: is_most(self.n_day_first),
             is_clock: is_most(self.n_clocks),
+            hours: self.hours.filter(|_| is_most(self.n_hours)),
         };
         Field {
             parts,
             has_number_texts: self.n_values > 0 && self.n_number_texts == self.n_values,
             timestamps: self.timestamp_share(),
-            unit: self.unit(),
+            is_number_time: self.n_number_times * 2 > self.n_timestamps,
+            times: self.times,
+            no_time: self.no_time,
             // One value that is unfit is for reading to report.
             unfit: self.unfit.filter(|_| self.n_values == 0),
             marks: self.marks,
@@ -422,5 +403,13 @@ impl Seen {
             dtype,
             example: self.example,
         }
+    }
+}
+
+/// The size of a number, also of one in a text.
+fn number(cell: Cell<'_>) -> Option<f64> {
+    match cell {
+        Cell::Text(text) => Cell::Bare(text).float(),
+        cell => cell.float(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, BufReader, Read, Seek as _, SeekFrom},
+    io::{self, BufReader, Cursor, Read, Seek as _, SeekFrom},
     path::Path,
     sync::{
         Arc,
@@ -10,10 +10,15 @@ use std::{
     },
 };
 
+use encoding_rs_io::DecodeReaderBytes;
+
 use super::compression::Compression;
 
 /// Bytes read from a disk at a time: enough that calls cost nothing.
 const BUFFER_BYTES: usize = 256 * 1024;
+
+/// What a text in UTF-16 begins with, in either order of bytes.
+const UTF16_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
 
 /// The path that means standard input.
 const STDIN: &str = "-";
@@ -77,24 +82,49 @@ impl Input {
         }
     }
 
-    /// The text from `offset_bytes` on.
+    /// The text from `offset_bytes` on, in UTF-8. Text in UTF-16 is decoded: it begins with its mark.
     pub(super) fn text(self, offset_bytes: u64) -> io::Result<Box<dyn Read + Send>> {
         let Self { file, compression, counter, .. } = self;
         let Some(mut file) = file else {
-            return Ok(Box::new(Counted { file: io::stdin(), counter }));
+            return decoded(Box::new(Counted { file: io::stdin(), counter }), 0);
         };
         let Some(compression) = compression else {
-            file.seek(SeekFrom::Start(offset_bytes))?;
-            counter.store(offset_bytes, Ordering::Relaxed);
-            return Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, Counted { file, counter })));
+            let is_wide = begins_wide(&mut file)?;
+            let begin = if is_wide { 0 } else { offset_bytes };
+            file.seek(SeekFrom::Start(begin))?;
+            counter.store(begin, Ordering::Relaxed);
+            let text = BufReader::with_capacity(BUFFER_BYTES, Counted { file, counter });
+            return if is_wide {
+                decoded(Box::new(text), offset_bytes)
+            } else {
+                Ok(Box::new(text))
+            };
         };
         file.rewind()?;
         let counted = Counted { file: file.try_clone()?, counter };
         let compressed = BufReader::with_capacity(BUFFER_BYTES, counted);
-        let mut text = compression.text(&mut file, compressed)?;
-        io::copy(&mut text.by_ref().take(offset_bytes), &mut io::sink())?;
-        Ok(text)
+        decoded(compression.text(&mut file, compressed)?, offset_bytes)
     }
+}
+
+/// Returns true if a file begins with the mark of UTF-16. Leaves it anywhere.
+fn begins_wide(file: &mut File) -> io::Result<bool> {
+    let mut begin = Vec::new();
+    file.rewind()?;
+    file.take(UTF16_MARKS[0].len() as u64).read_to_end(&mut begin)?;
+    Ok(UTF16_MARKS.iter().any(|mark| begin == mark))
+}
+
+/// Decodes a text that begins with the mark of UTF-16, and skips its first `offset_bytes`.
+fn decoded(mut text: Box<dyn Read + Send>, offset_bytes: u64) -> io::Result<Box<dyn Read + Send>> {
+    let mut begin = Vec::new();
+    text.by_ref().take(UTF16_MARKS[0].len() as u64).read_to_end(&mut begin)?;
+    let is_wide = UTF16_MARKS.iter().any(|mark| begin == mark);
+    let text = Cursor::new(begin).chain(text);
+    let mut text: Box<dyn Read + Send> =
+        if is_wide { Box::new(DecodeReaderBytes::new(text)) } else { Box::new(text) };
+    io::copy(&mut text.by_ref().take(offset_bytes), &mut io::sink())?;
+    Ok(text)
 }
 
 struct Counted<R> {

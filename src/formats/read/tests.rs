@@ -1,8 +1,12 @@
+mod foreign_files;
+
 use std::{io::Write as _, path::PathBuf};
 
 use model::{dataset::Dtype, row::Value, timestamp::Timestamp};
 
-use super::{column_mapping::MappedColumn, sniff::sniff, time_text::TimeTexts, *};
+use super::{
+    column_mapping::MappedColumn, sniff::sniff, time_text::TimeTexts, timestamps::TimeUnit, *,
+};
 
 /// A file with `text` and the options for it.
 fn file(name: &str, text: &[u8]) -> (tempfile::TempDir, PathBuf, ReadOptions) {
@@ -10,18 +14,18 @@ fn file(name: &str, text: &[u8]) -> (tempfile::TempDir, PathBuf, ReadOptions) {
     let path = folder.path().join(name);
     std::fs::write(&path, text).unwrap();
     let format = Format::of_name(&path).unwrap();
-    (folder, path, ReadOptions { format, delimiter: None, has_header: None })
+    (folder, path, ReadOptions::new(format))
 }
 
 /// A mapping that makes a column of every field but the timestamp, as a survey of the file says.
 fn mapped(path: &Path, options: ReadOptions) -> ColumnMapping {
     let texts = TimeTexts::default();
     let survey = sniff(path, options, &texts).unwrap();
-    let time = survey.time(None).unwrap();
+    let time = survey.time(None, None).unwrap();
     let decimal = survey.decimal().unwrap();
     let mut mapping = ColumnMapping::with_time(&time, texts).with_numbers(decimal, Vec::new());
     for field in survey.fields.iter().filter(|field| !time.contains(&field.name)) {
-        let column = MappedColumn { name: field.name.clone(), dtype: field.dtype };
+        let column = MappedColumn::exact(&field.name, field.dtype);
         mapping.column(&field.name, column);
     }
     mapping
@@ -73,7 +77,7 @@ fn what_is_wrong_is_told_with_its_line_and_reading_goes_on() {
     let text = "time,close\n2026-03-01,1\n2026-03-02,x\n2026-03-03\nnever,2\n,3\n2026-03-05,4\n";
     let (_folder, path, options) = file("a.csv", text.as_bytes());
     let mut mapping = ColumnMapping::new("time", None);
-    mapping.column("close", MappedColumn { name: "close".to_owned(), dtype: Dtype::Float });
+    mapping.column("close", MappedColumn::exact("close", Dtype::Float));
     let want = [
         "2: 2026-03-01T00:00:00Z 1",
         "3: bad: column close: `x` is no float",
@@ -106,8 +110,8 @@ fn ndjson_is_read_flat_and_with_values() {
 fn a_field_that_was_not_planned_is_wrong_only_where_it_has_a_value() {
     let (_folder, path, options) =
         file("a.jsonl", b"{\"t\":1,\"a\":1,\"b\":null}\n{\"t\":2,\"b\":1}\n");
-    let mut mapping = ColumnMapping::new("t", None);
-    mapping.column("a", MappedColumn { name: "a".to_owned(), dtype: Dtype::Integer });
+    let mut mapping = ColumnMapping::new("t", Some(TimeUnit::Seconds));
+    mapping.column("a", MappedColumn::exact("a", Dtype::Integer));
     let want = [
         "1: 1970-01-01T00:00:01Z 1i",
         "2: bad: column b: the dataset has no such column, and none was mapped",
@@ -148,8 +152,7 @@ fn reading_goes_on_where_it_stopped() {
 }
 
 /// Of the files that pyarrow wrote.
-const PARQUET: ReadOptions =
-    ReadOptions { format: Format::Parquet, delimiter: None, has_header: None };
+const PARQUET: ReadOptions = ReadOptions::new(Format::Parquet);
 
 /// A file that pyarrow wrote; `make.py` beside it says how.
 fn parquet(name: &str) -> PathBuf {
@@ -218,7 +221,7 @@ fn parquet_is_judged_as_a_whole_and_only_what_is_wanted_is_read() {
     let mapping = mapped(&path, PARQUET);
     assert_eq!(judge(&path, PARQUET, &mapping, Place::default()).unwrap(), None);
     let mut mapping = ColumnMapping::new("open_time", None);
-    mapping.column("name", MappedColumn { name: "name".to_owned(), dtype: Dtype::Integer });
+    mapping.column("name", MappedColumn::exact("name", Dtype::Integer));
     mapping.leave_out("n");
     for field in ["open", "small", "flag", "none"] {
         mapping.leave_out(field);
@@ -237,9 +240,9 @@ fn parquet_is_judged_as_a_whole_and_only_what_is_wanted_is_read() {
     let (_folder, path, options) = file("damaged.parquet", &damaged);
     let mut mapping = mapping.clone();
     mapping.leave_out("name");
-    mapping.column("flag", MappedColumn { name: "flag".to_owned(), dtype: Dtype::Boolean });
+    mapping.column("flag", MappedColumn::exact("flag", Dtype::Boolean));
     assert_eq!(judge(&path, options, &mapping, Place::default()).unwrap(), None);
-    mapping.column("n", MappedColumn { name: "n".to_owned(), dtype: Dtype::Integer });
+    mapping.column("n", MappedColumn::exact("n", Dtype::Integer));
     let error = judge(&path, options, &mapping, Place::default()).unwrap_err().to_string();
     assert_eq!(error, "understand it: column n: it is damaged");
 }
@@ -253,7 +256,7 @@ fn damaged_parquet_does_no_harm() {
         damaged[at] ^= 0x55;
         let (_folder, path, options) = file("damaged.parquet", &damaged);
         let Ok(survey) = sniff(&path, options, &TimeTexts::default()) else { continue };
-        let Ok(time) = survey.time(None) else { continue };
+        let Ok(time) = survey.time(None, None) else { continue };
         let mapping = ColumnMapping::with_time(&time, TimeTexts::default());
         let Ok(mut rows) = Rows::open(&path, options, mapping, Place::default()) else { continue };
         while let Ok(Some(_)) = rows.next_row() {}
@@ -266,7 +269,7 @@ fn the_timestamp_is_found_by_its_name_or_by_what_it_holds() {
     fn check(text: &str, named: Option<&str>, want: &str) {
         let (_folder, path, options) = file("a.csv", text.as_bytes());
         let survey = sniff(&path, options, &TimeTexts::default()).unwrap();
-        let found = match survey.time(named) {
+        let found = match survey.time(named, None) {
             Ok(time) => time.name,
             Err(error) => error.to_string(),
         };
@@ -277,9 +280,9 @@ fn the_timestamp_is_found_by_its_name_or_by_what_it_holds() {
     check("price,when\n7,1700000000000\n", None, "when");
     check("date,ts\nx,1700000000\n", None, "ts");
     check("a,b\n1,2\n", Some("B"), "b");
-    let none = "find the column with the timestamps among a, b: name it with --time";
+    let none = "no column with timestamps among a, b: name it with --time-column";
     check("a,b\n1,2\n", None, none);
-    check("a,b\n1,2\n", Some("c"), "find the column c with the timestamps among a, b");
+    check("a,b\n1,2\n", Some("c"), "no column c among a, b");
     // Few that are none do not make it another column: reading tells of their rows.
     check("time,close,when\n2026-03-01,1,2026-03-01\nnever,2,2026-03-02\n", None, "time");
     let day = |day: u32| if day == 15 { "x".to_owned() } else { format!("2026-03-{day}") };
@@ -376,16 +379,16 @@ fn dates_whose_order_is_open_are_refused_with_the_formats() {
     fn check(text: &str, want: &str) {
         let (_folder, path, options) = file("a.csv", text.as_bytes());
         let survey = sniff(&path, options, &TimeTexts::default()).unwrap();
-        let error = survey.time(None).unwrap_err().to_string();
-        assert!(error.starts_with("read the dates of column") && error.contains(want), "{error}");
+        let error = survey.time(None, None).unwrap_err().to_string();
+        assert!(error.starts_with("unclear dates in column") && error.contains(want), "{error}");
     }
     check("Date,Open\n01/02/2026,1\n", "--time-format '%d/%m/%Y' or '%m/%d/%Y'");
     check("Day,Time,Open\n1.2.2026,9:30,1\n", "--time-format '%d.%m.%Y %H:%M' or");
     let texts = TimeTexts { format: Some("%d/%m/%Y %H:%M".parse().unwrap()), ..Default::default() };
     let (_folder, path, options) = file("a.csv", b"Date,Time,Open\n01/02/2026,09:30,1\n");
     let survey = sniff(&path, options, &texts).unwrap();
-    let mut mapping = ColumnMapping::with_time(&survey.time(None).unwrap(), texts);
-    mapping.column("Open", MappedColumn { name: "open".to_owned(), dtype: Dtype::Float });
+    let mut mapping = ColumnMapping::with_time(&survey.time(None, None).unwrap(), texts);
+    mapping.column("Open", MappedColumn::exact("open", Dtype::Float));
     assert_eq!(all(&path, options, mapping, Place::default()), ["2: 2026-02-01T09:30:00Z 1"]);
 }
 
@@ -438,12 +441,12 @@ fn files_of_all_compressions_are_read_and_resumed() {
     for name in ["a.csv.gz", "a.csv.zst", "a.csv.bz2", "a.csv.xz", "a.zip", "stored.zip"] {
         let path = data.join(name);
         let format = Format::of_file(&path).unwrap();
-        let options = ReadOptions { format, delimiter: None, has_header: None };
+        let options = ReadOptions::new(format);
         assert_eq!(all(&path, options, mapped(&path, options), Place::default()), want, "{name}");
         check_resumes(&path, options);
     }
     let error = |name: &str| {
-        let options = ReadOptions { format: Format::Csv, delimiter: None, has_header: None };
+        let options = ReadOptions::new(Format::Csv);
         let error = sniff(&data.join(name), options, &TimeTexts::default()).unwrap_err();
         std::error::Error::source(&error).unwrap().to_string()
     };

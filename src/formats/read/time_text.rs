@@ -7,20 +7,59 @@ use jiff::{
     Zoned,
     civil::{Date, DateTime, Time},
     fmt::{strtime, temporal::DateTimeParser},
-    tz::TimeZone,
+    tz::{AmbiguousOffset, TimeZone},
 };
 use model::timestamp::Timestamp;
 
-use super::cell::{TypedTime, WrittenZone};
+use super::cell::{TypedTime, WrittenZone, exact_integer};
 
 /// Digits of a fraction of a second that are stored: microseconds.
 const FRACTION_DIGITS: usize = 6;
 
-/// A timestamp, and whether the file has it finer than microseconds.
+/// Text of the error for a time that the clock shows twice.
+pub(super) const TWICE: &str =
+    "the clock shows it twice in this time zone: pass --ambiguous earlier or later";
+
+/// A timestamp as a file has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReadTime {
     pub(super) at: Timestamp,
+    /// True if the file has it finer than microseconds.
     pub(super) is_cut: bool,
+    /// Second timestamp at which the clock shows the same time, if the order of the rows decides.
+    pub(super) later: Option<Timestamp>,
+}
+
+impl ReadTime {
+    /// Returns a timestamp that is exact and has one meaning.
+    pub(super) const fn exact(at: Timestamp) -> Self {
+        Self { at, is_cut: false, later: None }
+    }
+}
+
+/// Meaning of a time that the clock shows twice, when it is set back in autumn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::EnumString)]
+#[strum(serialize_all = "lowercase", parse_err_ty = AmbiguousError, parse_err_fn = no_ambiguous)]
+pub enum Ambiguous {
+    /// The order of the rows tells it, if the file has the hour twice. Rejected otherwise.
+    #[default]
+    #[strum(disabled)]
+    ByOrder,
+    /// The first one, before the clock is set back.
+    Earlier,
+    /// The second one.
+    Later,
+    /// Rejected, in any order.
+    Reject,
+}
+
+/// Error for a text that names no meaning of ambiguous times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected earlier, later or reject")]
+pub struct AmbiguousError;
+
+const fn no_ambiguous(_: &str) -> AmbiguousError {
+    AmbiguousError
 }
 
 /// How texts are read as timestamps. Without a format: RFC 3339 and its relatives; in UTC unless a
@@ -31,6 +70,8 @@ pub struct TimeTexts {
     pub format: Option<TimeFormat>,
     /// The zone of texts without an offset.
     pub zone: Zone,
+    /// Meaning of times that the clock of the zone shows twice.
+    pub ambiguous: Ambiguous,
 }
 
 /// A format of strptime such as `%d/%m/%Y %H:%M`.
@@ -87,17 +128,35 @@ impl FromStr for Zone {
 }
 
 impl Zone {
-    /// The timestamp of a date and time in the zone.
+    /// Returns the timestamp of a date and time in the zone.
     ///
     /// # Errors
-    /// If the clocks are set so that it is never or twice, or it is out of range.
-    fn timestamp(&self, at: DateTime) -> Result<Timestamp, String> {
+    /// If the clock skips it or it is out of range, or shows it twice and `ambiguous` rejects that.
+    fn timestamp(&self, at: DateTime, ambiguous: Ambiguous) -> Result<ReadTime, String> {
         let found = self.0.to_ambiguous_timestamp(at);
-        if !found.is_ambiguous() {
-            let found = found.unambiguous().map_err(|error| error.to_string())?;
-            return Ok(Timestamp::from_micros(found.as_microsecond()));
+        let micros = |at: Result<jiff::Timestamp, jiff::Error>| {
+            let at = at.map_err(|error| error.to_string())?;
+            Ok::<_, String>(Timestamp::from_micros(at.as_microsecond()))
+        };
+        match (found.offset(), ambiguous) {
+            (AmbiguousOffset::Unambiguous { .. }, _) => {
+                micros(found.unambiguous()).map(ReadTime::exact)
+            }
+            (AmbiguousOffset::Gap { .. }, _) => {
+                Err("the clock skips it in this time zone".to_owned())
+            }
+            (AmbiguousOffset::Fold { .. }, Ambiguous::Reject) => Err(TWICE.to_owned()),
+            (AmbiguousOffset::Fold { .. }, Ambiguous::Earlier) => {
+                micros(found.earlier()).map(ReadTime::exact)
+            }
+            (AmbiguousOffset::Fold { .. }, Ambiguous::Later) => {
+                micros(found.later()).map(ReadTime::exact)
+            }
+            (AmbiguousOffset::Fold { .. }, Ambiguous::ByOrder) => {
+                let later = Some(micros(found.later())?);
+                Ok(ReadTime { later, ..ReadTime::exact(micros(found.earlier())?) })
+            }
         }
-        Err("clocks are set then, so that it is never or twice in this time zone".to_owned())
     }
 }
 
@@ -111,8 +170,11 @@ impl TimeTexts {
         if let Some(format) = &self.format {
             return self.read_format(format, text);
         }
-        if let Ok(at) = text.parse() {
-            return Ok(ReadTime { at, is_cut: is_finer(text) });
+        if let Ok(at) = text.parse::<Timestamp>() {
+            if at.seconds().rem_euclid(60) == 59 && is_leap_second(text) {
+                return Err(format!("`{text}` is a leap second, which no timestamp is"));
+            }
+            return Ok(ReadTime { is_cut: is_finer(text), ..ReadTime::exact(at) });
         }
         if let Some(formats) = day_first(text) {
             return Err(format!(
@@ -126,12 +188,38 @@ impl TimeTexts {
             rest => clock(rest).ok_or_else(none)?,
         };
         let at = date.to_datetime(time);
-        let at = match rest.trim() {
-            "" => self.zone.timestamp(at),
-            rest => Zone(offset(rest).ok_or_else(none)?).timestamp(at),
+        let read = match rest.trim() {
+            "" => self.zone.timestamp(at, self.ambiguous),
+            rest => Zone(offset(rest).ok_or_else(none)?).timestamp(at, self.ambiguous),
         };
-        let at = at.map_err(|reason| format!("`{text}`: {reason}"))?;
-        Ok(ReadTime { at, is_cut: is_finer(text) })
+        let read = read.map_err(|reason| format!("`{text}`: {reason}"))?;
+        Ok(ReadTime { is_cut: is_finer(text), ..read })
+    }
+
+    /// Reads a date and the number of an hour of it, of which the first one is `first_hour`.
+    ///
+    /// # Errors
+    /// What is wrong with them, for people.
+    pub(super) fn read_hour(
+        &self,
+        date_text: &str,
+        hour: &str,
+        first_hour: i8,
+    ) -> Result<ReadTime, String> {
+        let none = || format!("`{hour}` is no hour of a day that begins with hour {first_hour}");
+        let number: f64 = hour.parse().map_err(|_| none())?;
+        let number = exact_integer(number).and_then(|number| i8::try_from(number).ok());
+        let number = number.and_then(|number| number.checked_sub(first_hour)).ok_or_else(none)?;
+        let time = Time::new(number, 0, 0, 0).map_err(|_| none())?;
+        if self.format.is_some() || day_first(date_text).is_some() {
+            return self.read(&format!("{date_text} {}", time.strftime("%H:%M")));
+        }
+        let (date, rest) = date(date_text).ok_or_else(|| format!("`{date_text}` is no date"))?;
+        if !rest.is_empty() {
+            return Err(format!("`{date_text}` is no date without a time"));
+        }
+        let read = self.zone.timestamp(date.to_datetime(time), self.ambiguous);
+        read.map_err(|reason| format!("`{date_text}` hour {hour}: {reason}"))
     }
 
     /// The timestamp of a file with types: in the time zone where it is written in none.
@@ -141,12 +229,12 @@ impl TimeTexts {
     pub(super) fn resolve(&self, time: TypedTime) -> Result<ReadTime, String> {
         let TypedTime { at, is_cut, zone } = time;
         if zone == WrittenZone::Utc || self.zone == Zone::default() {
-            return Ok(ReadTime { at, is_cut });
+            return Ok(ReadTime { is_cut, ..ReadTime::exact(at) });
         }
         let civil = jiff::Timestamp::from_microsecond(at.micros());
         let civil = civil.map_err(|error| error.to_string())?.to_zoned(TimeZone::UTC).datetime();
-        let at = self.zone.timestamp(civil).map_err(|reason| format!("{civil}: {reason}"))?;
-        Ok(ReadTime { at, is_cut })
+        let read = self.zone.timestamp(civil, self.ambiguous);
+        Ok(ReadTime { is_cut, ..read.map_err(|reason| format!("{civil}: {reason}"))? })
     }
 
     fn read_format(&self, format: &TimeFormat, text: &str) -> Result<ReadTime, String> {
@@ -154,18 +242,35 @@ impl TimeTexts {
             |_| format!("`{}` is not in the format {}", super::cell::shorten(text), format.0);
         let broken = strtime::parse(&format.0, text).map_err(none)?;
         let whole = broken.to_timestamp();
-        let (at, nanos) = match (whole, broken.to_datetime()) {
-            (Ok(at), _) => (Timestamp::from_micros(at.as_microsecond()), at.subsec_nanosecond()),
-            (Err(_), Ok(at)) => (self.zone.timestamp(at)?, at.subsec_nanosecond()),
+        let (read, nanos) = match (whole, broken.to_datetime()) {
+            (Ok(at), _) => {
+                let read = ReadTime::exact(Timestamp::from_micros(at.as_microsecond()));
+                (read, at.subsec_nanosecond())
+            }
+            (Err(_), Ok(at)) => {
+                let read = self.zone.timestamp(at, self.ambiguous);
+                let read = read.map_err(|reason| format!("`{text}`: {reason}"))?;
+                (read, at.subsec_nanosecond())
+            }
             (Err(_), Err(error)) => return Err(none(error)),
         };
-        Ok(ReadTime { at, is_cut: nanos % 1_000 != 0 })
+        if read.at.seconds().rem_euclid(60) == 59 && is_leap_second(text) {
+            return Err(format!("`{text}` is a leap second, which no timestamp is"));
+        }
+        Ok(ReadTime { is_cut: nanos % 1_000 != 0, ..read })
     }
 
-    /// The start of a date that a number is written as, such as 20260101, or the second of one
-    /// such as 20260101153000.
-    pub(super) fn read_digits(&self, number: i64) -> Option<Timestamp> {
-        self.zone.timestamp(digits(number)?).ok()
+    /// Returns the start of a date that a number is written as, such as 20260101, or the second of
+    /// one such as 20260101153000.
+    pub(super) fn read_digits(&self, number: i64) -> Option<ReadTime> {
+        self.zone.timestamp(digits(number)?, self.ambiguous).ok()
+    }
+
+    /// Returns the start of a month, of which January is 1.
+    pub(super) fn read_month(&self, year: i64, month: i64) -> Option<ReadTime> {
+        let (year, month) = (i16::try_from(year).ok()?, i8::try_from(month).ok()?);
+        let date = Date::new(year, month, 1).ok()?;
+        self.zone.timestamp(date.to_datetime(Time::midnight()), self.ambiguous).ok()
     }
 }
 
@@ -192,13 +297,14 @@ pub(super) fn digits(number: i64) -> Option<DateTime> {
 pub(super) fn is_date(text: &str) -> bool {
     let text = text.trim();
     date(text).is_some_and(|(_, rest)| rest.is_empty())
-        || day_first(text).is_some_and(|formats| !formats.contains("%H"))
+        || day_first(text).is_some_and(|formats| !formats.contains(['H', 'I']))
 }
 
-/// Whether `text` is a time of day; without colons only if `is_called_so`.
+/// Returns true if `text` is a time of day; without colons or two points only if `is_called_so`.
 pub(super) fn is_clock(text: &str, is_called_so: bool) -> bool {
     let text = text.trim();
-    (is_called_so || text.contains(':')) && clock(text).is_some_and(|(_, rest)| rest.is_empty())
+    let has_marks = text.contains(':') || text.matches('.').count() == 2;
+    (is_called_so || has_marks) && clock(text).is_some_and(|(_, rest)| rest.is_empty())
 }
 
 /// The two formats that a date may be in whose day or month is first; none of others.
@@ -208,12 +314,7 @@ pub(super) fn day_first(text: &str) -> Option<String> {
     let mark = rest.chars().next().filter(|mark| "/.-".contains(*mark))?;
     let (second, rest) = number(rest.strip_prefix(mark)?, 1, 2)?;
     let (_, rest) = number(rest.strip_prefix(mark)?, 4, 4)?;
-    let time = match rest.trim_start_matches([' ', 'T']) {
-        "" => "",
-        rest if rest.matches(':').count() > 1 => " %H:%M:%S",
-        rest if rest.contains(':') => " %H:%M",
-        _ => return None,
-    };
+    let time = clock_format(rest.trim_start_matches([' ', 'T']))?;
     let day_first = format!("'%d{mark}%m{mark}%Y{time}'");
     let month_first = format!("'%m{mark}%d{mark}%Y{time}'");
     match (first, second) {
@@ -221,6 +322,28 @@ pub(super) fn day_first(text: &str) -> Option<String> {
         (_, 13..) => Some(month_first),
         _ => Some(format!("{day_first} or {month_first}")),
     }
+}
+
+/// Returns the format of a time of day with a space before it, empty if there is none; `None` if
+/// `text` is something else.
+fn clock_format(text: &str) -> Option<String> {
+    if text.is_empty() {
+        return Some(String::new());
+    }
+    let n_points = text.matches('.').count();
+    let mark = match text.contains(':') {
+        true => ':',
+        false if n_points > 1 => '.',
+        false => return None,
+    };
+    let (hour, half) =
+        if text.to_ascii_lowercase().ends_with('m') { ("%I", " %p") } else { ("%H", "") };
+    let second = match text.matches(mark).count() > 1 {
+        true if mark == ':' && n_points > 0 => format!("{mark}%S%.f"),
+        true => format!("{mark}%S"),
+        false => String::new(),
+    };
+    Some(format!(" {hour}{mark}%M{second}{half}"))
 }
 
 /// Reads a date of which the year is first, and returns what follows it.
@@ -240,15 +363,19 @@ fn date(text: &str) -> Option<(Date, &str)> {
     Some((date, rest))
 }
 
-/// Reads a time of day, with colons or of 4, 6 or 9 digits, and returns what follows it.
+/// Reads a time of day, with colons, with two points (18.00.00) or of 4, 6 or 9 digits, and AM or PM
+/// after it, and returns what follows it.
 fn clock(text: &str) -> Option<(Time, &str)> {
     let n_digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (hour, minute, second, rest) = match n_digits {
         1 | 2 => {
             let (hour, rest) = number(text, 1, 2)?;
-            let (minute, rest) = number(rest.strip_prefix(':')?, 2, 2)?;
-            let (second, rest) = match rest.strip_prefix(':') {
+            let mark = rest.chars().next().filter(|mark| [':', '.'].contains(mark))?;
+            let (minute, rest) = number(rest.strip_prefix(mark)?, 2, 2)?;
+            let (second, rest) = match rest.strip_prefix(mark) {
                 Some(rest) => number(rest, 2, 2)?,
+                // 18.00 is a number.
+                None if mark == '.' => return None,
                 None => (0, rest),
             };
             (hour, minute, second, rest)
@@ -271,9 +398,20 @@ fn clock(text: &str) -> Option<(Time, &str)> {
             (kept.parse().ok().filter(|_| end > 0)?, rest)
         }
     };
+    let (hour, rest) = half_day(hour, rest)?;
     let small = |number: i32| i8::try_from(number).ok();
     let time = Time::new(small(hour)?, small(minute)?, small(second)?, nanos).ok()?;
     Some((time, rest))
+}
+
+/// Returns the hour of a day by AM or PM, if that follows the time, and what follows it.
+fn half_day(hour: i32, rest: &str) -> Option<(i32, &str)> {
+    let (first_pm, after) = match rest.trim_start().split_at_checked(2) {
+        Some((half, after)) if half.eq_ignore_ascii_case("am") => (0, after),
+        Some((half, after)) if half.eq_ignore_ascii_case("pm") => (12, after),
+        _ => return Some((hour, rest)),
+    };
+    (1..=12).contains(&hour).then_some((hour % 12 + first_pm, after))
 }
 
 /// An offset from UTC: `Z`, `UTC`, `+02:00`, `+0200` or `+02`.
@@ -292,6 +430,11 @@ fn number(text: &str, min: usize, max: usize) -> Option<(i32, &str)> {
     (n_digits >= min).then(|| Some((digits.parse().ok()?, rest)))?
 }
 
+/// Returns true if a timestamp that was read as the 59th second of a minute is written as the 60th.
+fn is_leap_second(text: &str) -> bool {
+    text.contains(":60") || text.contains("5960") && !text.contains(['.', ','])
+}
+
 /// Whether a text has a fraction of a second that is finer than microseconds.
 fn is_finer(text: &str) -> bool {
     let fraction = text.rsplit_once(['.', ',']).map_or("", |(_, fraction)| fraction);
@@ -306,10 +449,11 @@ mod tests {
     #[track_caller]
     fn check(text: &str, zone: &str, format: Option<&str>, want: &str) {
         let format = format.map(|format| format.parse().unwrap());
-        let texts = TimeTexts { format, zone: zone.parse().unwrap() };
+        let texts = TimeTexts { format, zone: zone.parse().unwrap(), ..TimeTexts::default() };
         let got = match texts.read(text) {
-            Ok(ReadTime { at, is_cut: false }) => at.to_string(),
-            Ok(ReadTime { at, is_cut: true }) => format!("{at} cut"),
+            Ok(ReadTime { at, later: Some(later), .. }) => format!("{at} or {later}"),
+            Ok(ReadTime { at, is_cut: false, .. }) => at.to_string(),
+            Ok(ReadTime { at, is_cut: true, .. }) => format!("{at} cut"),
             Err(reason) => reason,
         };
         assert_eq!(got, want, "{text}");
@@ -334,9 +478,8 @@ mod tests {
         check("2026-01-02 00:00", "-05:00", None, "2026-01-02T05:00:00Z");
         check("2026-01-02T00:00:00Z", "-05:00", None, "2026-01-02T00:00:00Z");
         check("2026-07-01", "Europe/Zurich", None, "2026-06-30T22:00:00Z");
-        let want = "`2026-10-25 02:30`: clocks are set then, so that it is never or twice in this \
-                    time zone";
-        check("2026-10-25 02:30", "Europe/Zurich", None, want);
+        let skipped = "`2026-03-29 02:30`: the clock skips it in this time zone";
+        check("2026-03-29 02:30", "Europe/Zurich", None, skipped);
         assert!("Mars/Base".parse::<Zone>().unwrap_err().to_string().contains("no time zone"));
     }
 
@@ -356,5 +499,63 @@ mod tests {
         let want = "`x` is not in the format %m/%d/%Y";
         check("x", "UTC", Some("%m/%d/%Y"), want);
         assert!("%d/%!".parse::<TimeFormat>().is_err() && "d".parse::<TimeFormat>().is_err());
+    }
+
+    #[test]
+    fn time_that_the_clock_shows_twice_has_the_meaning_that_is_asked_for() {
+        let both = "2026-10-25T00:30:00Z or 2026-10-25T01:30:00Z";
+        check("2026-10-25 02:30", "Europe/Zurich", None, both);
+        check("2026-10-25 02:30", "Europe/Zurich", Some("%Y-%m-%d %H:%M"), both);
+        for (meaning, want) in [
+            ("earlier", "2026-10-25T00:30:00Z"),
+            ("later", "2026-10-25T01:30:00Z"),
+            (
+                "reject",
+                "`2026-10-25 02:30`: the clock shows it twice in this time zone: pass \
+                        --ambiguous earlier or later",
+            ),
+        ] {
+            let zone = "Europe/Zurich".parse().unwrap();
+            let texts = TimeTexts { zone, ambiguous: meaning.parse().unwrap(), format: None };
+            let got = texts.read("2026-10-25 02:30").map(|read| read.at.to_string());
+            assert_eq!(got.unwrap_or_else(|reason| reason), want);
+        }
+        assert!("both".parse::<Ambiguous>().is_err());
+    }
+
+    #[test]
+    fn clocks_with_am_and_pm_or_points_are_read() {
+        check("2024-01-13 09:30 AM", "UTC", None, "2024-01-13T09:30:00Z");
+        check("2024-01-13 09:30 pm", "UTC", None, "2024-01-13T21:30:00Z");
+        check("2024-01-13 12:05:01 AM", "UTC", None, "2024-01-13T00:05:01Z");
+        check("2024-01-13 13:30 PM", "UTC", None, "`2024-01-13 13:30 PM` is no timestamp");
+        check("2024-01-13 18.00.00", "UTC", None, "2024-01-13T18:00:00Z");
+        check("2024-01-13 18.00", "UTC", None, "`2024-01-13 18.00` is no timestamp");
+        let hint = |format: &str| Some(format!("'%d/%m/%Y {format}' or '%m/%d/%Y {format}'"));
+        assert_eq!(day_first("01/02/2026 9:30 AM"), hint("%I:%M %p"));
+        assert_eq!(day_first("01/02/2026 18.00.00"), hint("%H.%M.%S"));
+        check("01/02/2026 9:30 PM", "UTC", Some("%d/%m/%Y %I:%M %p"), "2026-02-01T21:30:00Z");
+        check("01/02/2026 18.00.00", "UTC", Some("%d/%m/%Y %H.%M.%S"), "2026-02-01T18:00:00Z");
+    }
+
+    #[test]
+    fn leap_second_is_rejected() {
+        for text in ["2016-12-31T23:59:60Z", "2016-12-31T23:59:60.5Z", "20161231T235960Z"] {
+            let want = format!("`{text}` is a leap second, which no timestamp is");
+            check(text, "UTC", None, &want);
+        }
+        check("2016-12-31T23:59:59.605960Z", "UTC", None, "2016-12-31T23:59:59.60596Z");
+    }
+
+    #[test]
+    fn hours_of_a_day_begin_at_zero_or_one() {
+        let read = |hour: &str, first| {
+            let read = TimeTexts::default().read_hour("2024-01-02", hour, first);
+            read.map(|read| read.at.to_string())
+        };
+        assert_eq!(read("0", 0).unwrap(), "2024-01-02T00:00:00Z");
+        assert_eq!(read("1", 1).unwrap(), "2024-01-02T00:00:00Z");
+        assert_eq!(read("24", 1).unwrap(), "2024-01-02T23:00:00Z");
+        assert!(read("24", 0).is_err() && read("0", 1).is_err() && read("1.5", 1).is_err());
     }
 }

@@ -1,39 +1,64 @@
 //! Timestamps as files hold them: RFC 3339 and what is nearly that, or a number since 1970.
 
+use std::ops::Range;
+
 use model::timestamp::Timestamp;
 
 use super::{
-    cell::Cell,
+    cell::{Cell, TypedTime, WrittenZone, exact_integer},
     time_text::{ReadTime, TimeTexts, digits},
 };
 
-/// Past these the number of seconds, milliseconds and microseconds since 1970 is read as the next
-/// finer unit: in each unit the year 5138, which is 1973 in the next.
-const COARSE_MAX: [f64; 3] = [1e11, 1e14, 1e17];
+/// Seconds since 1970 of the years that numbers without a unit are read as: 1971 to 2100. In these
+/// years no two units have a number in common, and a small number is hardly ever a timestamp.
+const PLAUSIBLE_SECONDS: Range<f64> = 31_536_000.0..4_133_980_800.0;
 
-/// What a number counts since 1970.
+/// Units that count since 1970, and how many of each a second has.
+const COUNTING_UNITS: [(TimeUnit, f64); 4] = [
+    (TimeUnit::Seconds, 1.0),
+    (TimeUnit::Millis, 1e3),
+    (TimeUnit::Micros, 1e6),
+    (TimeUnit::Nanos, 1e9),
+];
+
+/// Days from 1899-12-30, the day 0 of spreadsheets, to 1970.
+const SPREADSHEET_DAYS: f64 = 25_569.0;
+
+/// Milliseconds of a day.
+const DAY_MILLIS: f64 = 86_400_000.0;
+
+/// Unit or form of a number that is a timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::EnumString)]
 #[strum(serialize_all = "lowercase", parse_err_ty = UnitError, parse_err_fn = no_unit)]
 pub enum TimeUnit {
-    /// Seconds, with or without a fraction.
+    /// Seconds since 1970, with or without a fraction.
     #[strum(serialize = "s")]
     Seconds,
-    /// Thousandths of a second.
+    /// Thousandths of a second since 1970.
     #[strum(serialize = "ms")]
     Millis,
-    /// Millionths of a second.
+    /// Millionths of a second since 1970.
     #[strum(serialize = "us")]
     Micros,
-    /// Nanoseconds, of which thousands are kept.
+    /// Nanoseconds since 1970, of which thousands are kept.
     #[strum(serialize = "ns")]
     Nanos,
-    /// Nothing: its digits are a date, as of 20260101, or a second, as of 20260101153000.
+    /// The digits are a date, such as 20260101, or a second, such as 20260101153000.
     Date,
+    /// The digits are a month, such as 202601.
+    Month,
+    /// The number is a year.
+    Year,
+    /// Days since 1899-12-30, as spreadsheets count them.
+    Excel,
 }
 
-/// A text names no unit.
+/// Error for a text that names no unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a unit of time is s, ms, us or ns; or date, for 20260101")]
+#[error(
+    "a unit of time is s, ms, us or ns; date, for 20260101; month, for 202601; year; or excel, for \
+     days of a spreadsheet"
+)]
 pub struct UnitError;
 
 const fn no_unit(_: &str) -> UnitError {
@@ -41,20 +66,16 @@ const fn no_unit(_: &str) -> UnitError {
 }
 
 impl TimeUnit {
-    /// The unit in which `number` is a timestamp of our times: a date where its digits are one, which
-    /// as seconds would be of 1970.
+    /// Returns the unit in which `number` is a timestamp of the years 1971 to 2100, or a date if its
+    /// digits are one; `None` if there is no such unit.
     #[must_use]
-    pub fn guess(number: f64) -> Self {
-        let [seconds, millis, micros] = COARSE_MAX;
-        if Cell::Float(number).integer().and_then(digits).is_some() {
-            return Self::Date;
+    pub fn guess(number: f64) -> Option<Self> {
+        if exact_integer(number).and_then(digits).is_some() {
+            return Some(Self::Date);
         }
-        match number.abs() {
-            number if number < seconds => Self::Seconds,
-            number if number < millis => Self::Millis,
-            number if number < micros => Self::Micros,
-            _ => Self::Nanos,
-        }
+        let is_plausible =
+            |(_, per_second): &(Self, f64)| PLAUSIBLE_SECONDS.contains(&(number / per_second));
+        COUNTING_UNITS.into_iter().find(is_plausible).map(|(unit, _)| unit)
     }
 
     /// The timestamp `number` units after 1970, or the date it is written as.
@@ -64,9 +85,14 @@ impl TimeUnit {
             Self::Millis => checked(number.checked_mul(1_000)?),
             Self::Micros => checked(number),
             Self::Nanos => checked(number.div_euclid(1_000)),
-            Self::Date => texts.read_digits(number),
+            Self::Date => return texts.read_digits(number),
+            Self::Month => return texts.read_month(number.div_euclid(100), number % 100),
+            Self::Year => return texts.read_month(number, 1),
+            #[expect(clippy::cast_precision_loss, reason = "days of our times are few")]
+            Self::Excel => return spreadsheet_day(number as f64, texts),
         };
-        Some(ReadTime { at: at?, is_cut: self == Self::Nanos && number % 1_000 != 0 })
+        let is_cut = self == Self::Nanos && number % 1_000 != 0;
+        Some(ReadTime { is_cut, ..ReadTime::exact(at?) })
     }
 
     fn timestamp_of_float(self, number: f64, texts: &TimeTexts) -> Option<ReadTime> {
@@ -75,19 +101,31 @@ impl TimeUnit {
             Self::Millis => number * 1e3,
             Self::Micros => number,
             Self::Nanos => number / 1e3,
-            Self::Date => return self.timestamp(Cell::Float(number).integer()?, texts),
+            Self::Date | Self::Month | Self::Year => {
+                return self.timestamp(exact_integer(number)?, texts);
+            }
+            Self::Excel => return spreadsheet_day(number, texts),
         };
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "what is too large is held, and refused"
-        )]
-        let micros = micros.is_finite().then_some(micros.round() as i64);
-        Some(ReadTime { at: checked(micros?)?, is_cut: false })
+        checked(rounded(micros)?).map(ReadTime::exact)
     }
 }
 
-/// The timestamp that `cell` holds, a number of it counted in `unit` or, without one, in what its
-/// size tells. Texts, and with a format numbers too, are read as `texts` says.
+/// Returns the timestamp of a number of days as spreadsheets count them, to the millisecond.
+fn spreadsheet_day(days: f64, texts: &TimeTexts) -> Option<ReadTime> {
+    let millis = rounded((days - SPREADSHEET_DAYS) * DAY_MILLIS)?;
+    let at = checked(millis.checked_mul(1_000)?)?;
+    texts.resolve(TypedTime { at, is_cut: false, zone: WrittenZone::None }).ok()
+}
+
+/// Rounds a finite number; one that is too large is held at the largest there is.
+fn rounded(number: f64) -> Option<i64> {
+    #[expect(clippy::cast_possible_truncation, reason = "what is too large is held, and refused")]
+    let whole = number.is_finite().then_some(number.round() as i64);
+    whole
+}
+
+/// Reads the timestamp that `cell` holds, a number of it in `unit` or, without one, in the unit that
+/// makes it a timestamp of our times. Texts, and with a format numbers too, are read as `texts` says.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -96,19 +134,22 @@ pub(super) fn timestamp(
     unit: Option<TimeUnit>,
     texts: &TimeTexts,
 ) -> Result<ReadTime, String> {
-    let in_unit = |number: f64| unit.unwrap_or_else(|| TimeUnit::guess(number));
+    let in_unit = |number: f64| match unit.or_else(|| TimeUnit::guess(number)) {
+        Some(unit) => Ok(unit),
+        None => Err(unclear_number(number, &cell.describe())),
+    };
     let found = match cell {
         Cell::Time(time) => return texts.resolve(time),
         Cell::Integer(number) if texts.format.is_some() => return texts.read(&number.to_string()),
         #[expect(clippy::cast_precision_loss, reason = "only its size is asked for")]
-        Cell::Integer(number) => in_unit(number as f64).timestamp(number, texts),
-        Cell::Float(number) => in_unit(number).timestamp_of_float(number, texts),
+        Cell::Integer(number) => in_unit(number as f64)?.timestamp(number, texts),
+        Cell::Float(number) => in_unit(number)?.timestamp_of_float(number, texts),
         Cell::Text(text) | Cell::Bare(text) => {
             let number: Option<f64> = text.trim().parse().ok();
             match number.filter(|_| texts.format.is_none()) {
                 Some(number) => match text.trim().parse() {
-                    Ok(whole) => in_unit(number).timestamp(whole, texts),
-                    Err(_) => in_unit(number).timestamp_of_float(number, texts),
+                    Ok(whole) => in_unit(number)?.timestamp(whole, texts),
+                    Err(_) => in_unit(number)?.timestamp_of_float(number, texts),
                 },
                 None => return texts.read(text),
             }
@@ -119,12 +160,24 @@ pub(super) fn timestamp(
     found.ok_or_else(|| format!("{} is no timestamp", cell.describe()))
 }
 
-/// What a number in `cell` is in size, if it is one.
-pub(super) fn number(cell: Cell<'_>) -> Option<f64> {
-    match cell {
-        Cell::Text(text) => Cell::Bare(text).float(),
-        cell => cell.float(),
-    }
+/// Says what a number that is in no unit a timestamp of our times may be, and how to say so.
+fn unclear_number(number: f64, shown: &str) -> String {
+    let whole = exact_integer(number);
+    let hint = match whole {
+        Some(190_001..=210_012) if whole.is_some_and(|it| (1..=12).contains(&(it % 100))) => {
+            "a month takes --time-unit month"
+        }
+        Some(1_900..=2_100) => "a year takes --time-unit year; a time of day is no timestamp",
+        Some(0..=2_359) => "a time of day or a number of a step is no timestamp",
+        _ if (20_000.0..80_000.0).contains(&number) => {
+            "a day of a spreadsheet takes --time-unit excel"
+        }
+        _ if number.abs() < PLAUSIBLE_SECONDS.end * 1e9 => {
+            "name what it counts with --time-unit s, ms, us or ns"
+        }
+        _ => return format!("{shown} is no timestamp"),
+    };
+    format!("{shown} is in no unit a time of the years 1971 to 2100: {hint}")
 }
 
 fn checked(micros: i64) -> Option<Timestamp> {
@@ -156,7 +209,31 @@ mod tests {
         check(Cell::Bare("20260101"), None, "2026-01-01T00:00:00Z");
         check(Cell::Float(20_260_101_153_000.0), None, "2026-01-01T15:30:00Z");
         check(Cell::Bare("20260101"), Some(TimeUnit::Seconds), "1970-08-23T11:48:21Z");
-        check(Cell::Bare("-1"), None, "1969-12-31T23:59:59Z");
+        check(Cell::Bare("-1"), Some(TimeUnit::Seconds), "1969-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn number_that_would_fall_before_1971_is_rejected_with_a_hint() {
+        for (text, hint) in [
+            ("192607", "a month takes --time-unit month"),
+            ("2020", "a year takes --time-unit year"),
+            ("45293", "a day of a spreadsheet takes --time-unit excel"),
+            ("45293.5", "a day of a spreadsheet takes --time-unit excel"),
+            ("930", "a time of day or a number of a step is no timestamp"),
+            ("0", "a time of day or a number of a step is no timestamp"),
+            ("-86400", "--time-unit s, ms, us or ns"),
+            ("31535999", "--time-unit s, ms, us or ns"),
+            ("5000000000", "--time-unit s, ms, us or ns"),
+        ] {
+            let why = timestamp(Cell::Bare(text), None, &TimeTexts::default()).unwrap_err();
+            assert!(why.starts_with(&format!("`{text}` is in no unit")), "{why}");
+            assert!(why.contains(hint), "{why}");
+        }
+        check(Cell::Bare("192607"), Some(TimeUnit::Month), "1926-07-01T00:00:00Z");
+        check(Cell::Bare("192613"), Some(TimeUnit::Month), "`192613` is no timestamp");
+        check(Cell::Integer(2020), Some(TimeUnit::Year), "2020-01-01T00:00:00Z");
+        check(Cell::Bare("45293"), Some(TimeUnit::Excel), "2024-01-02T00:00:00Z");
+        check(Cell::Float(45_293.5), Some(TimeUnit::Excel), "2024-01-02T12:00:00Z");
     }
 
     #[test]

@@ -26,6 +26,9 @@ const WRITE_EVERY: Duration = Duration::from_millis(200);
 pub(super) struct ResumePoint {
     pub(super) n_rows: u64,
     pub(super) place: Place,
+    /// Rows after `place` that are stored, in the order of their timestamps: the rest of the file is
+    /// sorted.
+    pub(super) n_sorted: u64,
 }
 
 /// The progress of the files of one import.
@@ -46,6 +49,7 @@ struct FileProgress {
     dataset: i64,
     rows: u64,
     place: [u64; 3],
+    sorted: u64,
     done: bool,
 }
 
@@ -85,14 +89,15 @@ impl ImportCheckpoint {
         let resume = self.progress(file, dataset).map(|progress| ResumePoint {
             n_rows: progress.rows,
             place: Place::of_numbers(progress.place),
+            n_sorted: progress.sorted,
         });
         resume.unwrap_or_default()
     }
 
     /// Records the progress of a file.
     pub(super) fn record(&mut self, file: &ImportFile, dataset: DatasetId, resume: ResumePoint) {
-        let (rows, place) = (resume.n_rows, resume.place.to_numbers());
-        self.insert(file, dataset, FileProgress { rows, place, ..FileProgress::default() });
+        let (rows, place, sorted) = (resume.n_rows, resume.place.to_numbers(), resume.n_sorted);
+        self.insert(file, dataset, FileProgress { rows, place, sorted, ..FileProgress::default() });
         if self.written.is_none_or(|written| written.elapsed() >= WRITE_EVERY) {
             self.write();
         }

@@ -9,10 +9,11 @@ use formats::read::{
     ReadOptions,
     column_mapping::{ColumnMapping, MappedColumn},
     number_text::Decimal,
-    sniff::{Field, SniffedFields, TimeFields, sniff},
+    sniff::{Field, SniffedFields, sniff, time_column::TimeFields},
 };
 use model::{
-    dataset::{BAR_COLUMNS, Dataset, DatasetId, Dtype},
+    count::counted,
+    dataset::{BAR_COLUMNS, Dataset, DatasetId, Dtype, TIMESTAMP},
     escape::escape_line,
 };
 use tokio::task::spawn_blocking;
@@ -20,6 +21,9 @@ use wire::datasets::{CreateColumn, CreateDataset};
 
 use super::{ColumnOptions, files::ImportFile};
 use crate::find::look_up_dataset;
+
+/// Columns that a preview shows: a screen of them.
+const PREVIEWED_COLUMNS: usize = 40;
 
 /// How a file is imported.
 pub(super) struct ImportPlan {
@@ -58,7 +62,7 @@ pub(super) async fn plan_import(
             columns.into_iter().map(|column| (column.name, column.dtype)).collect()
         }
     };
-    let mut time = surveyed.time(flags.time.as_deref())?;
+    let mut time = surveyed.time(flags.time.as_deref(), flags.first_hour)?;
     time.unit = flags.time_unit.or(time.unit);
     let decimal = flags.decimal.map_or_else(|| surveyed.decimal(), Ok)?;
     let mut plan = ColumnMapping::with_time(&time, flags.time_texts.clone())
@@ -92,16 +96,12 @@ pub(super) async fn plan_import(
         if existing.is_none() {
             lacks.push(idx);
         }
-        plan.column(&field.name, MappedColumn { name, dtype });
-        let mut example = field.example.clone();
-        if let Some(example) = example.as_mut().filter(|_| is_unread_number(field, dtype)) {
-            let hint =
-                format!(", a text; --type {}=float stores a number", escape_line(&field.name));
-            example.push_str(&hint);
-        }
-        fields.push((field.name.clone(), idx, example));
+        let is_rounded = flagged.is_some() && dtype == Dtype::Float;
+        plan.column(&field.name, MappedColumn { name, dtype, is_rounded });
+        fields.push((field.name.clone(), idx, example(field, dtype)));
     }
     check_types(flags, &plan)?;
+    check_timestamp(&plan)?;
     if plan.columns().is_empty() {
         bail!("find a column beside {}: there would be nothing in the rows", time.name);
     }
@@ -123,9 +123,14 @@ async fn survey_file(
     Ok(spawn_blocking(move || sniff(&path, options, &texts)).await??)
 }
 
-/// Whether a column of texts is to be made of texts that are numbers.
-fn is_unread_number(field: &Field, dtype: Dtype) -> bool {
-    dtype == Dtype::String && field.has_number_texts
+/// Returns the first value of a field, and how to store a number of it if it is a text of one.
+fn example(field: &Field, dtype: Dtype) -> Option<String> {
+    let example = field.example.as_ref()?;
+    if dtype == Dtype::String && field.has_number_texts {
+        let name = escape_line(&field.name);
+        return Some(format!("{example}, a text; --type {name}=float stores a number"));
+    }
+    Some(example.clone())
 }
 
 /// The column of bars that a field is, if it is called so in other letters: `Open` is `open`, as
@@ -139,7 +144,7 @@ fn plain_bar(field: &str, surveyed: &SniffedFields) -> Option<&'static str> {
 /// Describes standard input, which can be read only once, by the flags.
 fn survey_from_flags(flags: &ColumnOptions) -> anyhow::Result<SniffedFields> {
     let Some(time) = &flags.time else {
-        bail!("find the timestamps of standard input: name their field with --time")
+        bail!("unknown time column of standard input: name it with --time-column")
     };
     if flags.types.is_empty() {
         bail!("find the columns of standard input: name each with --type COLUMN=TYPE");
@@ -192,10 +197,31 @@ fn check_types(flags: &ColumnOptions, plan: &ColumnMapping) -> anyhow::Result<()
     Ok(())
 }
 
+/// Checks that no column is called as the timestamps of every dataset are.
+fn check_timestamp(plan: &ColumnMapping) -> anyhow::Result<()> {
+    if plan.columns().iter().any(|column| column.name == TIMESTAMP) {
+        bail!(
+            "column {TIMESTAMP} is not the time, and no other column can be called so: pass --map \
+             {TIMESTAMP}=NAME, --leave-out {TIMESTAMP} or --time-column {TIMESTAMP}"
+        );
+    }
+    Ok(())
+}
+
 impl ImportPlan {
-    /// Whether there was a dataset already.
-    pub(super) const fn exists(&self) -> bool {
-        self.exists.is_some()
+    /// Returns the dataset, if there was one already.
+    pub(super) fn dataset(&self) -> Option<DatasetId> {
+        self.exists.as_ref().map(|(dataset, _)| dataset.id)
+    }
+
+    /// Returns the names of the fields with the timestamp, for people.
+    pub(super) fn time_column(&self) -> String {
+        match &self.time.time_of_day {
+            None => escape_line(&self.time.name).into_owned(),
+            Some(clock) => {
+                format!("{} and {}", escape_line(&self.time.name), escape_line(clock))
+            }
+        }
     }
 
     /// Describes the import for people.
@@ -206,15 +232,9 @@ impl ImportPlan {
             }
             None => ("into a new dataset", escape_line(&file.dataset).into()),
         };
-        let time = match &self.time.time_of_day {
-            None => escape_line(&self.time.name).into_owned(),
-            Some(clock) => {
-                format!("{} and {}", escape_line(&self.time.name), escape_line(clock))
-            }
-        };
         let mut lines = vec![
             format!("{} goes {verb} {name}", file.display_name()),
-            format!("  {:<8} {time}", "time"),
+            format!("  {:<8} {}", "time", self.time_column()),
         ];
         if self.decimal == Decimal::Comma {
             lines.push("  numbers have a decimal comma: 1,5 is 1.5".to_owned());
@@ -222,7 +242,7 @@ impl ImportPlan {
         if self.is_numbered {
             lines.push("  the first line is data: columns are named by their place".to_owned());
         }
-        for (field, idx, example) in &self.fields {
+        for (field, idx, example) in self.fields.iter().take(PREVIEWED_COLUMNS) {
             let Some(column) = self.plan.columns().get(*idx) else { continue };
             let is_new = self.exists.as_ref().is_some_and(|(_, lacks)| lacks.contains(idx));
             let mut line = format!("  {:<8} {}", column.dtype, escape_line(&column.name));
@@ -236,6 +256,10 @@ impl ImportPlan {
                 line = format!("{line}: {}", escape_line(example));
             }
             lines.push(line);
+        }
+        let n_more = self.fields.len().saturating_sub(PREVIEWED_COLUMNS);
+        if n_more > 0 {
+            lines.push(format!("  and {}", counted(n_more, "more column")));
         }
         lines.join("\n")
     }

@@ -9,6 +9,8 @@ use std::{
 use anyhow::{Context as _, bail};
 use formats::read::{self, Format, ReadOptions};
 
+use super::ImportOptions;
+
 /// The path that means standard input.
 const STDIN: &str = "-";
 
@@ -38,12 +40,10 @@ impl ImportFile {
         self.path.as_os_str() == STDIN
     }
 
-    pub(super) fn read_options(
-        &self,
-        delimiter: Option<u8>,
-        has_header: Option<bool>,
-    ) -> ReadOptions {
-        ReadOptions { format: self.format, delimiter, has_header }
+    pub(super) fn read_options(&self, options: &ImportOptions) -> ReadOptions {
+        let ImportOptions { delimiter, has_header, skip_lines, .. } = *options;
+        let time_unit = options.columns.time_unit;
+        ReadOptions { format: self.format, delimiter, has_header, skip_lines, time_unit }
     }
 }
 

@@ -1,10 +1,15 @@
 //! What an import did with the rows of a file: how many were read, stored, replaced, skipped and cut,
 //! with the first examples of each.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    mem,
+};
 
-use model::{count::counted, dataset::DatasetId, timestamp::Timestamp};
+use model::{count::counted, dataset::DatasetId, escape::escape_line, timestamp::Timestamp};
 use serde_json::{Value, json};
+
+use super::stored::FoundRows;
 
 /// Examples of each kind: enough to find the pattern, few enough to read.
 const EXAMPLES_MAX: usize = 3;
@@ -15,21 +20,33 @@ const TIMESTAMPS_MAX: usize = 16 * 1024 * 1024;
 /// Counts the rows of a file by what the import did with them.
 #[derive(Debug, Default)]
 pub struct ImportReport {
+    /// True if nothing was sent.
+    is_dry_run: bool,
+    /// Names of the fields with the timestamp.
+    time_column: String,
+    /// The first timestamp as the file has it, and as it was read.
+    pub(super) example: Option<(String, Timestamp)>,
+    /// The earliest and the latest timestamp.
+    span: Option<(Timestamp, Timestamp)>,
+    /// True if rows were out of order, and were sorted.
+    pub(super) is_sorted: bool,
     /// Rows that an earlier import, which was stopped, has stored.
     pub(super) n_before: u64,
     /// Rows that were read, those that were skipped included.
     n_read: u64,
     replaced: Examples,
+    /// Rows that the dataset had before.
+    replaced_earlier: Examples,
     pub(super) skipped: Examples,
     cut: Examples,
-    /// Whether there were more timestamps than are remembered.
-    is_least: bool,
 }
 
 /// Rows of one kind.
 #[derive(Debug, Default)]
 pub(super) struct Examples {
     pub(super) n_rows: u64,
+    /// True if there may be more.
+    is_least: bool,
     /// The line of the first ones and what there is to say of it.
     first: Vec<(u64, String)>,
 }
@@ -56,23 +73,29 @@ impl Examples {
 }
 
 impl ImportReport {
-    pub(super) fn starting_at(n_before: u64) -> Self {
-        Self { n_before, ..Self::default() }
+    pub(super) fn new(time_column: String, n_before: u64, is_dry_run: bool) -> Self {
+        Self { is_dry_run, time_column, n_before, ..Self::default() }
     }
 
-    /// Counts a row of `origin` that the service stored at the timestamp `at` of `dataset`.
+    /// Counts a row of `origin` that was stored at the timestamp `at`, where `stored` are rows that
+    /// the dataset had before.
     pub(super) fn record_accepted(
         &mut self,
         origin: Origin,
         at: Timestamp,
-        dataset: DatasetId,
+        stored: &FoundRows,
         repeats: &mut Repeats,
     ) {
         self.n_read += 1;
-        if repeats.is_repeated(dataset, at) {
+        if repeats.is_repeated(at) {
             self.replaced.add(origin.line, &at);
+        } else if stored.times.contains(&at) {
+            self.replaced_earlier.add(origin.line, &at);
         }
-        self.is_least |= repeats.has_forgotten;
+        self.replaced.is_least |= repeats.has_forgotten;
+        self.replaced_earlier.is_least |= stored.is_least;
+        let (first, last) = self.span.unwrap_or((at, at));
+        self.span = Some((first.min(at), last.max(at)));
         if origin.is_cut {
             self.cut.add(origin.line, &at);
         }
@@ -97,16 +120,31 @@ impl ImportReport {
     /// The counts and examples for people; `shown` is the file.
     #[must_use]
     pub fn text(&self, shown: &str) -> String {
-        let least = if self.is_least { "at least " } else { "" };
+        let at_least = |is_least| if is_least { "at least " } else { "" };
+        let stored = if self.is_dry_run { "to store" } else { "stored" };
         let mut lines = vec![format!(
-            "{shown}: {} read, {} stored, {least}{} replaced by a later one of the same \
-             timestamp, {} skipped",
+            "{shown}: {} read, {} {stored}, {}{} replaced by a later one of the same timestamp, {} \
+             skipped",
             counted(self.n_read, "row"),
             self.n_stored() - self.n_before,
+            at_least(self.replaced.is_least),
             self.replaced.n_rows,
             self.skipped.n_rows
         )];
+        if let Some((first, last)) = self.span {
+            lines.push(format!("  time column {}: {first} to {last}", self.time_column));
+        }
+        if let Some((text, at)) = &self.example {
+            lines.push(format!("  {} is read as {at}", escape_line(text)));
+        }
+        if self.is_sorted {
+            lines.push("  rows out of order were sorted first".to_owned());
+        }
         lines.extend(self.replaced.line("replacing an earlier one"));
+        let n_earlier = self.replaced_earlier.n_rows;
+        let least = at_least(self.replaced_earlier.is_least);
+        let earlier = format!("replacing {least}{n_earlier} of the dataset");
+        lines.extend(self.replaced_earlier.line(&earlier));
         lines.extend(self.skipped.line("skipped"));
         let n_cut = self.cut.n_rows;
         let cut = format!("{n_cut} with a timestamp cut to microseconds");
@@ -116,19 +154,31 @@ impl ImportReport {
 
     /// The counts and examples as a JSON object.
     #[must_use]
-    pub fn json(&self, file: &str, dataset: DatasetId) -> Value {
+    pub fn json(&self, file: &str, dataset: Option<DatasetId>) -> Value {
+        let (first, last) = self.span.unzip();
         json!({
             "file": file,
-            "dataset": dataset.get(),
+            "dataset": dataset.map(DatasetId::get),
+            "dry_run": self.is_dry_run,
+            "time_column": self.time_column,
+            "first": first.map(|at| at.to_string()),
+            "last": last.map(|at| at.to_string()),
+            "sorted": self.is_sorted,
             "resumed_after": self.n_before,
             "read": self.n_read,
             "stored": self.n_stored() - self.n_before,
             "replaced": self.replaced.n_rows,
-            "replaced_is_exact": !self.is_least,
+            "replaced_is_exact": !self.replaced.is_least,
+            "replaced_earlier": self.replaced_earlier.n_rows,
+            "replaced_earlier_is_exact": !self.replaced_earlier.is_least,
             "skipped": self.skipped.n_rows,
             "cut_to_microseconds": self.cut.n_rows,
             "examples": {
+                "time": self.example.as_ref().map(|(text, at)| {
+                    json!({"text": text, "timestamp": at.to_string()})
+                }),
                 "replaced": self.replaced.json("timestamp"),
+                "replaced_earlier": self.replaced_earlier.json("timestamp"),
                 "skipped": self.skipped.json("reason"),
                 "cut_to_microseconds": self.cut.json("timestamp"),
             },
@@ -145,10 +195,13 @@ pub(super) struct Origin {
     pub(super) is_cut: bool,
 }
 
-/// Finds timestamps that an import sends twice.
+/// Finds timestamps that an import sends twice to a dataset.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
-    by_dataset: HashMap<DatasetId, SeenTimestamps>,
+    /// The dataset of `seen`.
+    dataset: String,
+    seen: SeenTimestamps,
+    others: HashMap<String, SeenTimestamps>,
     n_remembered: usize,
     /// Whether earlier timestamps were dropped: repeats of those are not found.
     has_forgotten: bool,
@@ -162,14 +215,25 @@ struct SeenTimestamps {
 }
 
 impl Repeats {
+    /// Goes on with rows of `dataset`.
+    pub(super) fn of_dataset(&mut self, dataset: &str) -> &mut Self {
+        if self.dataset != dataset {
+            let seen = self.others.remove(dataset).unwrap_or_default();
+            let before = mem::replace(&mut self.dataset, dataset.to_owned());
+            self.others.insert(before, mem::replace(&mut self.seen, seen));
+        }
+        self
+    }
+
     /// Whether a row at `at` was sent before; remembers it.
-    fn is_repeated(&mut self, dataset: DatasetId, at: Timestamp) -> bool {
+    fn is_repeated(&mut self, at: Timestamp) -> bool {
         if self.n_remembered >= TIMESTAMPS_MAX {
-            self.by_dataset.clear();
+            self.others.clear();
+            self.seen = SeenTimestamps::default();
             self.n_remembered = 0;
             self.has_forgotten = true;
         }
-        let seen = self.by_dataset.entry(dataset).or_default();
+        let seen = &mut self.seen;
         if seen.ascending.last().is_none_or(|last| at > *last) {
             seen.ascending.push(at);
         } else if seen.ascending.binary_search(&at).is_ok() || !seen.late.insert(at) {
@@ -185,12 +249,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timestamp_is_repeated_in_its_dataset_wherever_it_was() {
-        let [one, other] = [1, 2].map(|number| DatasetId::new(number).unwrap());
+    fn timestamp_is_repeated_in_its_dataset_wherever_it_was() {
         let mut repeats = Repeats::default();
-        let sent =
-            [5, 7, 7, 6, 5, 6, 9].map(|at| repeats.is_repeated(one, Timestamp::from_seconds(at)));
+        let one = repeats.of_dataset("one");
+        let sent = [5, 7, 7, 6, 5, 6, 9].map(|at| one.is_repeated(Timestamp::from_seconds(at)));
         assert_eq!(sent, [false, false, true, false, true, true, false]);
-        assert!(!repeats.is_repeated(other, Timestamp::from_seconds(5)));
+        let at = Timestamp::from_seconds(5);
+        assert!(!repeats.of_dataset("other").is_repeated(at));
+        assert!(repeats.of_dataset("one").is_repeated(at));
     }
 }

@@ -100,3 +100,21 @@ async fn what_is_exported_is_imported_as_it_was() {
         assert_eq!(service.rows("two").await, service.rows("one").await, "{name}");
     }
 }
+
+#[tokio::test]
+async fn texts_that_look_like_no_value_are_exported_and_imported_unchanged() {
+    let service = Service::start();
+    let (http, home) = (service.http(), service.home());
+    let body = json!({"name": "notes", "columns": [{"name": "note", "dtype": "string"}]});
+    let (_, created) = http.post("/api/datasets/", &body).await;
+    let texts = ["NA", "", "null", "None", " nan ", "#N/A", "-", "n/a", "plain"];
+    let mut rows: Vec<_> = (0..)
+        .zip(texts)
+        .map(|(minute, note)| json!({"timestamp": timestamp(minute), "values": {"note": note}}))
+        .collect();
+    rows.push(json!({"timestamp": timestamp(20), "values": {"note": null}}));
+    insert(&http, created["id"].as_i64().unwrap(), &rows).await;
+    home.done(&["datasets", "export", "notes", "-o", "back.csv"]);
+    home.done(&["datasets", "import", "back.csv"]);
+    assert_eq!(service.rows("back").await, service.rows("notes").await);
+}

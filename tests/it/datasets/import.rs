@@ -300,6 +300,139 @@ async fn a_killed_import_goes_on_without_gap_or_repeat() {
 }
 
 #[tokio::test]
+async fn report_has_the_time_column_its_span_and_rows_that_are_replaced() {
+    let service = Service::start();
+    let home = service.home();
+    let seconds = |minute: u32| 1_772_323_200 + u64::from(minute) * 60;
+    let rows = |minutes: [u32; 3]| {
+        let lines = minutes.map(|minute| format!("{},{minute}\n", seconds(minute)));
+        format!("unix,close\n{}", lines.concat()).into_bytes()
+    };
+    home.write("a.csv", &rows([0, 1, 2]));
+    home.write("b.csv", &rows([2, 3, 3]));
+    let import = |more: &[&str]| {
+        let said = home.run(&[&["datasets", "import", "--dataset", "a", "--json"], more].concat());
+        assert_eq!(said.code, 0, "{said:?}");
+        (serde_json::from_str::<Value>(&said.out).unwrap(), said.err)
+    };
+    let check = |(report, text): (Value, String), counts: [u64; 4], span: [u32; 2]| {
+        let names = ["read", "stored", "replaced", "replaced_earlier"];
+        assert_eq!(names.map(|name| report[name].as_u64().unwrap()), counts, "{text}");
+        let (first, last) = (timestamp(span[0]), timestamp(span[1]));
+        assert_eq!((&report["first"], &report["last"]), (&json!(first), &json!(last)));
+        let example = json!({"text": seconds(span[0]).to_string(), "timestamp": first});
+        assert_eq!(report["examples"]["time"], example);
+        for want in [
+            format!("time column unix: {first} to {last}"),
+            format!("{} is read as {first}", seconds(span[0])),
+        ] {
+            assert!(text.contains(&want), "`{want}`: {text}");
+        }
+    };
+    check(import(&["a.csv", "--dry-run"]), [3, 3, 0, 0], [0, 2]);
+    assert_eq!(home.done(&["datasets", "list"]), "", "nothing is left of a dry run");
+    check(import(&["a.csv"]), [3, 3, 0, 0], [0, 2]);
+    check(import(&["b.csv", "--dry-run"]), [3, 2, 1, 1], [2, 3]);
+    assert_eq!(service.n_rows("a").await, 3);
+    let (report, text) = import(&["b.csv"]);
+    assert_eq!(report["examples"]["replaced_earlier"][0]["timestamp"], timestamp(2));
+    assert!(text.contains("replacing 1 of the dataset: line 2"), "{text}");
+    check((report, text), [3, 2, 1, 1], [2, 3]);
+    assert_eq!(service.n_rows("a").await, 4);
+    check(import(&["b.csv", "--again"]), [3, 2, 1, 2], [2, 3]);
+}
+
+#[tokio::test]
+async fn file_out_of_order_is_sorted_and_resumed_after_a_kill() {
+    /// More than a service takes in the time of a kill.
+    const ROWS: u32 = 20_000;
+    let service = Service::start();
+    let home = service.home();
+    // Newest first, and each tenth row far from its place; the last line of a timestamp counts.
+    let mut text = "time,close\n".to_owned();
+    for row in (0..ROWS).rev() {
+        let minute = if row % 10 == 0 { row * 7919 % ROWS } else { row };
+        writeln!(text, "{},{minute}", timestamp(minute)).unwrap();
+    }
+    for minute in 0..ROWS {
+        writeln!(text, "{},{}", timestamp(minute), f64::from(minute) * 0.25).unwrap();
+    }
+    home.write("a.csv", text.as_bytes());
+    let arguments = ["datasets", "import", "a.csv", "--batch", "500", "--json"];
+    let running = home.start(&arguments);
+    while service.n_rows("a").await < 1_000 {}
+    running.kill();
+    let said = home.run(&arguments);
+    assert_eq!(said.code, 0, "{said:?}");
+    let report: Value = serde_json::from_str(&said.out).unwrap();
+    assert!(report["sorted"] == true && said.err.contains("goes on after row"), "{said:?}");
+    let n_all = report["resumed_after"].as_u64().unwrap() + report["read"].as_u64().unwrap();
+    assert_eq!(n_all, u64::from(ROWS) * 2, "each row is sent once, or again after a kill");
+    let rows = service.rows("a").await;
+    assert_eq!(rows.len(), ROWS as usize);
+    for (minute, row) in (0..).zip(&rows) {
+        let (at, close) = (row["timestamp"].as_str().unwrap(), row["close"].as_f64().unwrap());
+        assert_eq!((at, close), (timestamp(minute).as_str(), f64::from(minute) * 0.25));
+    }
+}
+
+#[tokio::test]
+async fn layouts_in_doubt_are_rejected_and_options_decide() {
+    let service = Service::start();
+    let home = service.home();
+    home.write("zone.csv", b"time,x\n2024-11-03 00:00,0\n2024-11-03 01:00,1\n");
+    home.write("two.csv", b"event_time,seen_at,x\n2026-03-01 00:00,2026-03-01 00:07,1\n");
+    home.write("month.csv", b"Date,x\n202603,1\n202604,2\n");
+    home.write("banner.csv", b"Prices, of today, by us\ntime,x\n2026-03-01,1\n2026-03-02,2\n");
+    home.write("hours.csv", b"date,hour,x\n2026-03-01,1,0\n2026-03-01,2,1\n");
+    home.write("boot.csv", b"timestamp,datetime\n0,2026-03-01 00:00\n1000,2026-03-01 00:01\n");
+    home.write("id.csv", b"time,id\n2026-03-01,1.5\n2026-03-02,9007199254740993\n");
+    let zone = ["--time-zone", "America/New_York"];
+    for (name, flags, why, decision, first) in [
+        ("zone", &zone[..], "--ambiguous", &["--ambiguous", "later"][..], "2024-11-03T04:00:00Z"),
+        ("two", &[], "--time-column", &["--time-column", "seen_at"], "2026-03-01T00:07:00Z"),
+        ("month", &[], "--time-unit month", &["--time-unit", "month"], "2026-03-01T00:00:00Z"),
+        ("banner", &[], "--skip-lines 1", &["--skip-lines", "1"], "2026-03-01T00:00:00Z"),
+        ("hours", &[], "--first-hour", &["--first-hour", "1"], "2026-03-01T00:00:00Z"),
+        (
+            "boot",
+            &[],
+            "--leave-out timestamp",
+            &["--map", "timestamp=millis"],
+            "2026-03-01T00:00:00Z",
+        ),
+        ("id", &[], "--type id=integer", &["--type", "id=float"], "2026-03-01T00:00:00Z"),
+    ] {
+        let file = format!("{name}.csv");
+        let arguments = [&["datasets", "import", &file][..], flags].concat();
+        let said = home.run(&arguments);
+        assert!(said.code == 1 && said.err.contains(why), "{name}: {said:?}");
+        let said = home.run(&[&arguments[..], decision].concat());
+        assert_eq!(said.code, 0, "{name}: {said:?}");
+        assert_eq!(service.rows(name).await[0]["timestamp"], first, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn table_of_many_columns_is_imported() {
+    let service = Service::start();
+    let home = service.home();
+    let names: Vec<_> = (0..1_024).map(|idx| format!("c{idx}")).collect();
+    let values: Vec<_> = (0..1_024).map(|idx| idx.to_string()).collect();
+    let row = format!("{},{}\n", timestamp(0), values.join(","));
+    home.write("wide.csv", format!("timestamp,{}\n{row}", names.join(",")).as_bytes());
+    home.done(&["datasets", "import", "wide.csv"]);
+    let rows = service.rows("wide").await;
+    assert_eq!((rows[0]["c0"].as_f64(), rows[0]["c1023"].as_f64()), (Some(0.0), Some(1023.0)));
+    let text =
+        format!("timestamp,{},more\n{},{},1\n", names.join(","), timestamp(0), values.join(","));
+    home.write("wider.csv", text.as_bytes());
+    let said = home.run(&["datasets", "import", "wider.csv"]);
+    let want = "a dataset has at most 1024 columns";
+    assert!(said.code == 1 && said.err.contains(want), "{said:?}");
+}
+
+#[tokio::test]
 async fn ndjson_comes_from_a_file_and_from_standard_input() {
     let service = Service::start();
     let home = service.home();
@@ -364,10 +497,7 @@ fn what_cannot_be_imported_is_told() {
             &["b.csv", "--type", "clsoe=integer"],
             "make column clsoe of that type: the columns are close",
         ),
-        (
-            &["b.csv", "--time", "when"],
-            "find the column when with the timestamps among time, close",
-        ),
+        (&["b.csv", "--time", "when"], "no column when among time, close"),
         (&["notes"], "name it with --format"),
         (&["nowhere.csv"], "nowhere.csv"),
         (&["-", "--format", "csv", "--dataset", "x"], "--time"),

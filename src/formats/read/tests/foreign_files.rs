@@ -1,0 +1,380 @@
+//! Files of other programs, in the layouts that they have.
+
+use std::fmt::Write as _;
+
+use super::*;
+use crate::read::time_text::{Ambiguous, Zone};
+
+/// The mapping of a file, or why it has none.
+fn try_mapped(
+    path: &Path,
+    options: ReadOptions,
+    texts: TimeTexts,
+) -> Result<ColumnMapping, String> {
+    let survey = sniff(path, options, &texts).map_err(|error| error.to_string())?;
+    let time = survey.time(None, None).map_err(|error| error.to_string())?;
+    let mut mapping = ColumnMapping::with_time(&time, texts);
+    for field in survey.fields.iter().filter(|field| !time.contains(&field.name)) {
+        mapping.column(&field.name, MappedColumn::exact(&field.name, field.dtype));
+    }
+    Ok(mapping)
+}
+
+/// Checks that a CSV file has `want` as its rows.
+#[track_caller]
+fn check_csv(text: &str, want: &[&str]) {
+    check("a.csv", text, want);
+}
+
+/// Checks that a CSV file is rejected with a text that has all of `want`.
+#[track_caller]
+fn check_rejected(text: &str, want: &[&str]) {
+    let (_folder, path, options) = file("a.csv", text.as_bytes());
+    let why = try_mapped(&path, options, TimeTexts::default()).unwrap_err();
+    for want in want {
+        assert!(why.contains(want), "`{want}`: {why}");
+    }
+}
+
+/// Checks which field of a CSV file is the time.
+#[track_caller]
+fn check_time(text: &str, want: &str) {
+    let (_folder, path, options) = file("a.csv", text.as_bytes());
+    let survey = sniff(&path, options, &TimeTexts::default()).unwrap();
+    let time = survey.time(None, None).map_or_else(|error| error.to_string(), |time| time.name);
+    assert_eq!(time, want);
+}
+
+#[test]
+fn time_column_is_chosen_by_evidence() {
+    check_time(
+        "observed_at,t,rh\n2024-01-02 00:00,12.5,80\n2024-01-02 01:00,13.5,81\n",
+        "observed_at",
+    );
+    let boot = "timestamp,datetime\n0,2024-01-02 00:00:00\n1000,2024-01-02 00:00:01\n";
+    check_time(boot, "datetime");
+    let id = "id,created_at\n1742345678901234567,2024-01-02\n1742345678901234568,2024-01-03\n";
+    check_time(id, "created_at");
+    let expiry =
+        "expiration,quote_time\n2024-03-15,2024-01-02 00:00\n2024-03-15,2024-01-02 00:01\n";
+    check_time(expiry, "quote_time");
+    // Each row expires later than the one before: the name tells.
+    let weekly = "quoted_at,expiry\n2024-01-01,2024-01-08\n2024-01-08,2024-01-15\n";
+    check_time(weekly, "quoted_at");
+    check_time("open_time,close_time\n1704153600000,1704153659999\n", "open_time");
+    check_time("step,valid_time\n1,2024-01-02 01:00\n2,2024-01-02 02:00\n", "valid_time");
+    check_time(
+        "date,recorded_at\n2024-01-02,2024-01-02 01:00\n2024-01-02,2024-01-02 02:00\n",
+        "recorded_at",
+    );
+    // Both say the same.
+    check_time("unix,date\n1704153600000,2024-01-02 00:00:00\n", "date");
+}
+
+#[test]
+fn two_good_time_columns_are_rejected_with_an_example_of_each() {
+    let text = "event_time,ingest_time,x\n2024-01-02 00:00:00,2024-01-02 00:00:07,1\n\
+                2024-01-02 00:01:00,2024-01-02 00:01:09,2\n";
+    let want = [
+        "event_time (2024-01-02 00:00:00)",
+        "ingest_time (2024-01-02 00:00:07)",
+        "--time-column event_time",
+    ];
+    check_rejected(text, &want);
+    let (_folder, path, options) = file("a.csv", text.as_bytes());
+    let survey = sniff(&path, options, &TimeTexts::default()).unwrap();
+    assert_eq!(survey.time(Some("ingest_time"), None).unwrap().name, "ingest_time");
+    let ndjson = "{\"event_time\":\"2024-01-02T00:00:00Z\",\"ingest_time\":1704153607}\n";
+    let (_folder, path, options) = file("a.ndjson", ndjson.as_bytes());
+    let why = try_mapped(&path, options, TimeTexts::default()).unwrap_err();
+    assert!(why.contains("ingest_time (1704153607)"), "{why}");
+}
+
+#[test]
+fn numbers_before_1971_are_rejected_with_a_hint() {
+    check_rejected("Date,x\n192607,1\n192608,2\n", &["--time-column", "--time-unit month"]);
+    check_rejected("Date,x\n45293,1\n45294,2\n", &["--time-unit excel"]);
+    check_rejected("year,x\n2020,1\n2021,2\n", &["no column with timestamps among year, x"]);
+    check_rejected("market_cap,rank\n3000000000,1\n2000000000,2\n", &["no column with timestamps"]);
+    check_rejected("date,time,x\n2024-01-02,930,1\n2024-01-02,1000,2\n", &["column time (930)"]);
+}
+
+#[test]
+fn unit_of_a_number_is_its_own() {
+    check_csv(
+        "unix,close\n1704153600000,0\n1704153660000,1\n1704153720,2\n",
+        &["2: 2024-01-02T00:00:00Z 0", "3: 2024-01-02T00:01:00Z 1", "4: 2024-01-02T00:02:00Z 2"],
+    );
+    check_csv(
+        "ts,close\n1704153600000000,0\n1704153660000,1\n",
+        &["2: 2024-01-02T00:00:00Z 0", "3: 2024-01-02T00:01:00Z 1"],
+    );
+}
+
+#[test]
+fn first_record_is_a_header_or_data_by_what_is_below_it() {
+    check_csv(
+        "timestamp,0.1,0.5\n2024-01-02T00:00:00Z,1,2\n2024-01-02T00:01:00Z,3,4\n",
+        &["2: 2024-01-02T00:00:00Z 1 2", "3: 2024-01-02T00:01:00Z 3 4"],
+    );
+    check_csv(
+        "A,2024-01-02,1\nA,2024-01-03,2\n",
+        &["1: 2024-01-02T00:00:00Z 'A' 1", "2: 2024-01-03T00:00:00Z 'A' 2"],
+    );
+    check_csv(
+        "1381095240,122.0,1\n1381095300,122.5,2\n",
+        &["1: 2013-10-06T21:34:00Z 122 1", "2: 2013-10-06T21:35:00Z 122.5 2"],
+    );
+    // Bars without a header: the time of their begin, and that of their end.
+    check_csv(
+        "1704153600000,1.5,1704153659999\n1704153660000,2.5,1704153719999\n",
+        &["1: 2024-01-02T00:00:00Z 1.5 1704153659999", "2: 2024-01-02T00:01:00Z 2.5 1704153719999"],
+    );
+    check_rejected(
+        "2024-01-02,n/k\n2024-01-03,1\n2024-01-04,2\n",
+        &["line 1", "--header", "--no-header"],
+    );
+}
+
+#[test]
+fn lines_before_the_header_are_skipped() {
+    let want = ["3: 2024-01-02T00:00:00Z 1.5", "4: 2024-01-01T23:59:00Z 1.4"];
+    let rows = "unix,close\n1704153600000,1.5\n1704153540000,1.4\n";
+    for banner in ["https://www.example.com\n", "Prices of the day,\n", "# by hand, for you, x\n"] {
+        check_csv(&format!("{banner}{rows}"), &want);
+    }
+    let text = format!("Prices, by us, today\n{rows}");
+    check_rejected(&text, &["line 1 has 3 fields", "--skip-lines 1"]);
+    let (_folder, path, options) = file("a.csv", text.as_bytes());
+    let options = ReadOptions { skip_lines: 1, ..options };
+    assert_eq!(all(&path, options, mapped(&path, options), Place::default()), want);
+}
+
+#[test]
+fn comment_lines_are_skipped_and_one_may_be_the_header() {
+    check_csv(
+        "# source: x\n#date,x\n2024-01-02,1\n# a gap\n2024-01-04,2\n",
+        &["3: 2024-01-02T00:00:00Z 1", "5: 2024-01-04T00:00:00Z 2"],
+    );
+    let (_folder, path, options) = file("a.csv", b"#date,x\n2024-01-02,1\n2024-01-04,2\n");
+    assert_eq!(mapped(&path, options).names(), ["x"]);
+    // A text that begins so is a text.
+    check_csv(
+        "tag,date\n#a,2024-01-02\n#b,2024-01-03\n",
+        &["2: 2024-01-02T00:00:00Z '#a'", "3: 2024-01-03T00:00:00Z '#b'"],
+    );
+}
+
+#[test]
+fn headers_of_several_lines_name_each_column_once() {
+    let one = "Price,Close,High\nTicker,AAPL,AAPL\nDate,,\n2024-01-02,1,2\n2024-01-03,3,4\n";
+    check_csv(one, &["4: 2024-01-02T00:00:00Z 1 2", "5: 2024-01-03T00:00:00Z 3 4"]);
+    let (_folder, path, options) = file("a.csv", one.as_bytes());
+    assert_eq!(mapped(&path, options).names(), ["Close", "High"]);
+    check_resumes_from_all(&path, options);
+    let two = "Price,Close,Close\nTicker,AAPL,MSFT\nDate,,\n2024-01-02,1,2\n";
+    let (_folder, path, options) = file("a.csv", two.as_bytes());
+    assert_eq!(mapped(&path, options).names(), ["AAPL", "MSFT"]);
+    let both = "Price,Close,Close,High,High\nTicker,A,B,A,B\nDate,,,,\n2024-01-02,1,2,3,4\n";
+    let (_folder, path, options) = file("a.csv", both.as_bytes());
+    assert_eq!(mapped(&path, options).names(), ["Close_A", "Close_B", "High_A", "High_B"]);
+    // Rows without values are no names.
+    check_csv(
+        "Date,a,b\n2024-01-01,,\n2024-01-02,1,2\n",
+        &["2: 2024-01-01T00:00:00Z - -", "3: 2024-01-02T00:00:00Z 1 2"],
+    );
+}
+
+/// Checks that reading resumes after each row.
+#[track_caller]
+fn check_resumes_from_all(path: &Path, options: ReadOptions) {
+    let mapping = mapped(path, options);
+    let whole = all(path, options, mapping.clone(), Place::default());
+    let mut rows = Rows::open(path, options, mapping.clone(), Place::default()).unwrap();
+    let mut n_read = 0;
+    while let Some(row) = rows.next_row().unwrap() {
+        n_read += 1;
+        let place = Place::of_numbers(row.unwrap().place.to_numbers());
+        assert_eq!(all(path, options, mapping.clone(), place), whole[n_read..]);
+    }
+}
+
+#[test]
+fn text_in_utf16_is_read_and_resumed() {
+    let text =
+        "<DATE>\t<TIME>\t<CLOSE>\r\n2024.01.02\t00:00:00\t1.15\r\n2024.01.02\t00:01:00\t1.16\r\n";
+    let want = ["2: 2024-01-02T00:00:00Z 1.15", "3: 2024-01-02T00:01:00Z 1.16"];
+    for (mark, to_bytes) in
+        [([0xff, 0xfe], u16::to_le_bytes as fn(u16) -> [u8; 2]), ([0xfe, 0xff], u16::to_be_bytes)]
+    {
+        let units = text.encode_utf16().flat_map(to_bytes);
+        let bytes: Vec<u8> = mark.into_iter().chain(units).collect();
+        let (_folder, path, options) = file("a.csv", &bytes);
+        assert_eq!(all(&path, options, mapped(&path, options), Place::default()), want);
+        check_resumes_from_all(&path, options);
+    }
+}
+
+#[test]
+fn dates_have_clocks_with_points_and_hours_next_to_them() {
+    check_csv(
+        "Date;Time;CO\n2004-03-10;18.00.00;2,6\n2004-03-10;19.00.00;2\n",
+        &["2: 2004-03-10T18:00:00Z 2.6", "3: 2004-03-10T19:00:00Z 2"],
+    );
+    check_rejected("Date;Time;CO\n10/03/2004;18.00.00;2,6\n", &["'%d/%m/%Y %H.%M.%S'"]);
+    let hours = |first: u32| {
+        let lines = (first..first + 24).map(|hour| format!("2024-01-02,{hour},{hour}.5\n"));
+        format!("date,hour,price\n{}", lines.collect::<String>())
+    };
+    for first in [0, 1] {
+        let mut want = Vec::new();
+        for hour in 0..24 {
+            let value = f64::from(hour + first) + 0.5;
+            want.push(format!("{}: 2024-01-02T{hour:02}:00:00Z {value}", hour + 2));
+        }
+        let want: Vec<_> = want.iter().map(String::as_str).collect();
+        check_csv(&hours(first), &want);
+    }
+    let part = "date,hour,price\n2024-01-02,7,1\n2024-01-02,8,2\n";
+    check_rejected(part, &["column hour, 7 to 8", "--first-hour 0 or --first-hour 1"]);
+    let (_folder, path, options) = file("a.csv", part.as_bytes());
+    let survey = sniff(&path, options, &TimeTexts::default()).unwrap();
+    assert_eq!(survey.time(None, Some(1)).unwrap().first_hour, Some(1));
+}
+
+/// Hours of New York around the night in which the clock is set back, as a local clock shows them.
+fn local_hours(is_descending: bool) -> String {
+    let mut hours: Vec<_> = (22..24).map(|hour| format!("2024-11-02 {hour}:00")).collect();
+    hours.extend([0, 1, 1, 2].map(|hour| format!("2024-11-03 0{hour}:00")));
+    if is_descending {
+        hours.reverse();
+    }
+    let mut text = "time,x\n".to_owned();
+    for (idx, hour) in hours.iter().enumerate() {
+        writeln!(text, "{hour},{idx}").unwrap();
+    }
+    text
+}
+
+fn new_york(ambiguous: Ambiguous) -> TimeTexts {
+    let zone: Zone = "America/New_York".parse().unwrap();
+    TimeTexts { zone, ambiguous, ..TimeTexts::default() }
+}
+
+#[test]
+fn order_of_rows_tells_the_two_meanings_of_a_repeated_hour() {
+    let starts = ["02:00", "03:00", "04:00", "05:00", "06:00", "07:00"];
+    for is_descending in [false, true] {
+        let (_folder, path, options) = file("a.csv", local_hours(is_descending).as_bytes());
+        let mapping = try_mapped(&path, options, new_york(Ambiguous::ByOrder)).unwrap();
+        let rows = all(&path, options, mapping.clone(), Place::default());
+        let mut want: Vec<_> = starts.iter().map(|at| format!("2024-11-03T{at}:00Z")).collect();
+        if is_descending {
+            want.reverse();
+        }
+        let want: Vec<_> =
+            want.iter().enumerate().map(|(idx, at)| format!("{}: {at} {idx}", idx + 2)).collect();
+        assert_eq!(rows, want);
+        let mut rows = Rows::open(&path, options, mapping, Place::default()).unwrap();
+        let mut resumable = Vec::new();
+        while let Some(row) = rows.next_row().unwrap() {
+            resumable.push(row.unwrap().is_resumable);
+        }
+        let first = if is_descending { 1 } else { 3 };
+        let is_second = |idx| idx != first;
+        assert_eq!(resumable, (0..6).map(is_second).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn repeated_hour_that_is_there_once_takes_an_option() {
+    let text = "time,x\n2024-11-03 00:00,0\n2024-11-03 01:00,1\n2024-11-03 02:00,2\n";
+    let (_folder, path, options) = file("a.csv", text.as_bytes());
+    let read = |ambiguous| {
+        let mapping = try_mapped(&path, options, new_york(ambiguous)).unwrap();
+        all(&path, options, mapping, Place::default())
+    };
+    let open = read(Ambiguous::ByOrder);
+    assert!(open[1].contains("3: bad:") && open[1].contains("--ambiguous earlier"), "{open:?}");
+    assert_eq!(open.len(), 3);
+    assert_eq!(read(Ambiguous::Earlier)[1], "3: 2024-11-03T05:00:00Z 1");
+    assert_eq!(read(Ambiguous::Later)[1], "3: 2024-11-03T06:00:00Z 1");
+    assert!(read(Ambiguous::Reject)[1].contains("the clock shows it twice"));
+}
+
+#[test]
+fn member_that_is_there_twice_is_rejected() {
+    let at = "\"timestamp\":\"2024-01-02T00:00:00Z\"";
+    check(
+        "a.ndjson",
+        &format!(
+            "{{{at},\"x\":1}}\n{{{at},\"x\":1,\"x\":2}}\n{{{at},\"values\":{{\"y\":1,\"y\":1}}}}\n"
+        ),
+        &[
+            "1: 2024-01-02T00:00:00Z 1 -",
+            "2: bad: column x is there twice",
+            "3: bad: column y is there twice",
+        ],
+    );
+}
+
+#[test]
+fn whole_numbers_are_exact_or_rejected() {
+    let at = |second: usize| format!("2024-01-02T00:{:02}:{:02}Z", second / 60 % 60, second % 60);
+    let mut text = "timestamp,id\n".to_owned();
+    for second in 0..sniff::SNIFFED_RECORDS {
+        writeln!(text, "{},{second}", at(second)).unwrap();
+    }
+    writeln!(text, "{},9007199254740993", at(1)).unwrap();
+    let (_folder, path, options) = file("a.csv", text.as_bytes());
+    let rows = all(&path, options, mapped(&path, options), Place::default());
+    let why =
+        "bad: column id: `9007199254740993` is not exact as a float: --type id=integer keeps it";
+    assert!(rows.last().unwrap().ends_with(why), "{rows:?}");
+    let at = at(0);
+    check(
+        "a.csv",
+        &format!("timestamp,id\n{at},18446744073709551615\n{at},1\n"),
+        &[
+            "2: bad: column id: `18446744073709551615` is not exact as a float: --type id=string keeps it",
+            "3: 2024-01-02T00:00:00Z 1",
+        ],
+    );
+    let line = |id: &str| format!("{{\"timestamp\":\"{at}\",\"id\":{id}}}\n");
+    let lines = ["18446744073709551615", "1e19", "123456789012345678901", "12345678901234567000"];
+    check(
+        "a.ndjson",
+        &lines.map(line).concat(),
+        &[
+            "1: bad: column id: 18446744073709551615 is not exact as a float: --type id=float rounds \
+         such numbers",
+            "2: 2024-01-02T00:00:00Z 10000000000000000000",
+            "3: bad: 123456789012345678901 is not exact as a float: write it as a text",
+            "4: 2024-01-02T00:00:00Z 12345678901234567000",
+        ],
+    );
+}
+
+#[test]
+fn quoted_texts_that_look_like_no_value_are_texts() {
+    check_csv(
+        "timestamp,note,x\n2024-01-02,\"NA\",\"1.5\"\n2024-01-03,\"\",\"NA\"\n2024-01-04,NA,\n\
+         2024-01-05,,2\n2024-01-06,\"null\",2\n",
+        &[
+            "2: 2024-01-02T00:00:00Z 'NA' 1.5",
+            "3: 2024-01-03T00:00:00Z '' -",
+            "4: 2024-01-04T00:00:00Z - -",
+            "5: 2024-01-05T00:00:00Z - 2",
+            "6: 2024-01-06T00:00:00Z 'null' 2",
+        ],
+    );
+}
+
+#[test]
+fn table_of_1024_columns_is_read() {
+    let names: Vec<_> =
+        (0..1024).map(|idx| format!("a_rather_long_name_of_column_{idx}")).collect();
+    let values: Vec<_> = (0..1024).map(|idx| idx.to_string()).collect();
+    let text = format!("timestamp,{}\n2024-01-02,{}\n", names.join(","), values.join(","));
+    check_csv(&text, &[&format!("2: 2024-01-02T00:00:00Z {}", values.join(" "))]);
+}

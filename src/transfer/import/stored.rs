@@ -1,0 +1,78 @@
+//! Rows that a dataset had before an import: those at timestamps of the import are replaced.
+
+use std::{collections::HashSet, time::Duration};
+
+use client::datasets::{Datasets, RowsQuery};
+use model::{
+    dataset::DatasetId,
+    page::{Limit, ROWS_MAX},
+    resolution::Resolution,
+    row::Row,
+    timestamp::Timestamp,
+};
+
+use crate::retry::retry_transient;
+
+/// The most pages that are read for a batch. Few rows far apart, in a dataset with many in between,
+/// would take a page each: then the count is a lower bound.
+const PAGES_MAX: usize = 20;
+
+/// Finds rows of a dataset at given timestamps.
+#[derive(Debug)]
+pub(super) struct StoredRows<'a> {
+    service: &'a Datasets,
+    dataset: DatasetId,
+    /// The newest timestamp before the import.
+    newest: Timestamp,
+}
+
+/// Rows that were there before an import.
+#[derive(Debug, Default)]
+pub(super) struct FoundRows {
+    pub(super) times: HashSet<Timestamp>,
+    /// True if there may be more.
+    pub(super) is_least: bool,
+}
+
+impl<'a> StoredRows<'a> {
+    /// Looks for the newest row of `dataset`; `None` if it has none.
+    pub(super) async fn open(service: &'a Datasets, dataset: DatasetId) -> Option<Self> {
+        let newest = retry_transient(|| service.newest(dataset, Limit::clamp(1))).await;
+        // A key that may write but not read has no count.
+        let newest = newest.ok()?.first()?.timestamp;
+        Some(Self { service, dataset, newest })
+    }
+
+    /// Finds the timestamps of `rows` at which the dataset has rows.
+    pub(super) async fn find(&self, rows: &[Row]) -> FoundRows {
+        let mut found = FoundRows::default();
+        let mut times: Vec<Timestamp> = rows.iter().map(|row| row.timestamp).collect();
+        times.retain(|at| *at <= self.newest);
+        times.sort_unstable();
+        times.dedup();
+        let mut rest = times.as_slice();
+        for _ in 0..PAGES_MAX {
+            let (Some(first), Some(last)) = (rest.first(), rest.last()) else { return found };
+            let query = RowsQuery {
+                end: Some(*last),
+                after: Some(*first - Duration::from_micros(1)),
+                ..RowsQuery::oldest(
+                    self.dataset,
+                    Resolution::Raw,
+                    Limit::clamp(rest.len().min(ROWS_MAX)),
+                )
+            };
+            let Ok(page) = retry_transient(|| self.service.rows(&query)).await else { break };
+            let stored: Vec<Timestamp> =
+                page.rows.into_raw().into_iter().map(|row| row.timestamp).collect();
+            let Some(read_until) = stored.last().copied() else { return found };
+            found.times.extend(stored.into_iter().filter(|at| rest.binary_search(at).is_ok()));
+            if page.next.is_none() {
+                return found;
+            }
+            rest = rest.get(rest.partition_point(|at| *at <= read_until)..).unwrap_or_default();
+        }
+        found.is_least = !rest.is_empty();
+        found
+    }
+}
