@@ -1,4 +1,4 @@
-//! `triptych function`: functions of a cluster, or of this machine: add, list, show, run, remove.
+//! `triptych function`: functions of a cluster, or of this machine: add, list, show, run, remove, evict.
 //!
 //! Standard output carries the result and nothing else (of `add` the content id alone), so
 //! that scripts can take it; messages go to standard error.
@@ -22,9 +22,9 @@ use client::functions::CODE_OK;
 use content::{Functions as Store, Upload};
 use model::escape::escape_line;
 use model::function::{FunctionId, Method};
-use wire::functions::{FunctionDetail, FunctionsResponse, InstallRequest};
+use wire::functions::{EvictedBody, FunctionDetail, FunctionsResponse, InstallRequest};
 
-pub(crate) use self::backend::HeadFlags;
+pub(crate) use self::backend::{HeadFlags, NOT_FOUND};
 use self::{
     backend::BackendFlags,
     events::EventsCommand,
@@ -102,7 +102,20 @@ enum Action {
         #[command(flatten)]
         head: HeadFlags,
     },
-    /// Forget a function; workers that hold it keep it
+    /// Have the workers of a cluster remove a function from their stores, or all functions that no
+    /// operator added or installed
+    Evict {
+        /// Its content id
+        #[arg(value_name = "CID", required_unless_present = "all")]
+        id: Option<FunctionId>,
+        /// Remove all functions that were only fetched for executions. Those that an operator added or
+        /// installed stay
+        #[arg(long, conflicts_with = "id")]
+        all: bool,
+        #[command(flatten)]
+        backend: BackendFlags,
+    },
+    /// Forget a function; workers that hold it keep it (see evict)
     #[command(alias = "rm")]
     Remove {
         /// Its content id
@@ -131,6 +144,7 @@ async fn acted(action: Action) -> anyhow::Result<ExitCode> {
         Action::Cancel { id, head } => cancel(&id, head).await?,
         Action::Events(command) => events::events(command).await?,
         Action::Install { source, subgroup, head } => install(&source, subgroup, head).await?,
+        Action::Evict { id, all: _, backend } => evict(id, backend).await?,
         Action::Remove { id, backend } => remove(id, backend).await?,
     }
     Ok(ExitCode::SUCCESS)
@@ -243,6 +257,32 @@ async fn install(source: &str, subgroup: Option<String>, head: HeadFlags) -> any
     }
     tell(&format!("installed {source} in the cluster of {}", head.address()));
     print(&id.to_string())
+}
+
+async fn evict(id: Option<FunctionId>, backend: BackendFlags) -> anyhow::Result<()> {
+    let backend = backend.open().await?;
+    let nodes = with_progress("waiting for the workers", backend.evict(id)).await?;
+    if nodes.is_empty() {
+        bail!("evict functions: {backend} has no connected worker");
+    }
+    let lines: Vec<String> = nodes.iter().map(format_evicted).collect();
+    print(&lines.join("\n"))?;
+    let n_failed = nodes.iter().filter(|node| !node.message.is_empty()).count();
+    if n_failed > 0 {
+        bail!("evict functions at {n_failed} of {} workers", nodes.len());
+    }
+    Ok(())
+}
+
+/// A line about what one store removed.
+fn format_evicted(node: &EvictedBody) -> String {
+    let (id, EvictedBody { functions, bytes, left, message, .. }) =
+        (escape_line(&node.peer_id), node);
+    if message.is_empty() {
+        format!("{id}  evicted {functions}, {bytes} bytes, {left} left")
+    } else {
+        format!("{id}  {}", escape_line(message))
+    }
 }
 
 async fn remove(id: FunctionId, backend: BackendFlags) -> anyhow::Result<()> {

@@ -19,7 +19,7 @@ use cluster::{
     node::{Node, NodeOptions, RoleOptions, WorkOptions},
     worker::{ExecutionOptions, ExternalRuntime, LIMITS_DEFAULT},
 };
-use content::{Hosts, SourceOptions};
+use content::{Hosts, SourceOptions, StoreLimits};
 use model::node::Role;
 use runtime::{bls::MIB_BITS, compiler::CompileIn, run::Limits};
 use task::{clock::Clock, group::Group};
@@ -215,7 +215,9 @@ fn sources(flags: FunctionFlags) -> SourceOptions {
     SourceOptions {
         gateways: flags.gateways.into_iter().flatten().collect(),
         hosts: if flags.allow_private_hosts { Hosts::Any } else { Hosts::Public },
+        allowed_hosts: flags.allow_host.into_iter().collect(),
         requires_cid: flags.require_cid,
+        limits: StoreLimits::default(),
     }
 }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 use model::function::FunctionId;
 use wire::{
     functions::{
-        ExecuteRequest, ExecuteResponse, FunctionBody, FunctionDetail, FunctionsResponse,
-        InstallRequest, InstallResponse, NodeBody, NodesResponse,
+        EvictRequest, EvictResponse, EvictedBody, ExecuteRequest, ExecuteResponse, FunctionBody,
+        FunctionDetail, FunctionsResponse, InstallRequest, InstallResponse, NodeBody,
+        NodesResponse,
     },
     nodes::{NodeDetail, NodePatch},
     paths,
@@ -21,6 +22,9 @@ const EXECUTE_WITHIN: Duration = Duration::from_secs(450);
 /// The longest wait for a change of a node, beside what is waited for on purpose: the head writes it
 /// to its disk.
 const CHANGE_WITHIN: Duration = Duration::from_secs(15);
+
+/// Longest wait for workers to remove functions, of which a head waits for 30 s.
+const EVICT_WITHIN: Duration = Duration::from_secs(40);
 
 /// The longest wait for an upload: 260 MiB over a line of 10 Mbit/s, and until they are stored.
 const UPLOAD_WITHIN: Duration = Duration::from_secs(270);
@@ -139,6 +143,17 @@ impl Functions {
             .body(request)
             .json("the result of an installation")
             .await
+    }
+
+    /// Has all workers of the head remove functions from their stores, and returns what each did.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with status 404 if the head is one that cannot, 401 or 403 if it wants a
+    /// token.
+    pub async fn evict(&self, request: &EvictRequest) -> Result<Vec<EvictedBody>, ClientError> {
+        let call = self.transport.post(paths::FUNCTIONS_EVICT).within(Some(EVICT_WITHIN));
+        let evicted: EvictResponse = call.body(request).json("what workers removed").await?;
+        Ok(evicted.nodes)
     }
 
     /// Returns function `id` with its files. Cancel-safe.

@@ -3,7 +3,7 @@
 use content::{AnswerLimits, AskError, Peers};
 use model::node::PeerId;
 
-use crate::network::Network;
+use crate::network::{ExchangeError, Network, SendError};
 
 /// Peers that may have a function, and the network to ask them over.
 pub(crate) struct FunctionPeers<'a> {
@@ -23,6 +23,13 @@ impl Peers for FunctionPeers<'_> {
         limits: AnswerLimits,
     ) -> Result<Vec<u8>, AskError> {
         let AnswerLimits { bytes_max, within } = limits;
-        Ok(self.network.ask(peer, content::FUNCTION_PROTOCOL, question, bytes_max, within).await?)
+        let answer =
+            self.network.ask(peer, content::FUNCTION_PROTOCOL, question, bytes_max, within).await;
+        answer.map_err(|error| match error {
+            SendError::Exchange { source: ExchangeError::TooLong { bytes_max, .. }, .. } => {
+                AskError::TooLong { bytes_max }
+            }
+            error => AskError::Failed(error.into()),
+        })
     }
 }

@@ -10,6 +10,7 @@ mod answer;
 mod client;
 mod dispatch;
 mod events;
+mod evict;
 mod executions;
 mod gather;
 mod inbound;
@@ -54,6 +55,7 @@ pub use self::{
 use self::{
     client::ClientShare,
     events::Events,
+    evict::Evictions,
     executions::{Cause, ExecutionStatus, Executions, Track},
     inbox::{Inbox, Inboxes, Reply},
     install::Installs,
@@ -65,7 +67,7 @@ use self::{
     slots::{Lease, SlotGrant, SlotRequest, Slots},
 };
 use crate::{
-    message::{Code, NodeResult},
+    message::{CallDigest, Code, NodeResult},
     metrics,
     node_context::NodeContext,
     peers::Peer,
@@ -168,6 +170,8 @@ struct Admission {
 #[derive(Debug)]
 struct Shortage {
     roster: Box<Roster>,
+    /// True if the time of the roll call was up.
+    is_late: bool,
     /// Where the request waited for slots, if it did.
     position: Option<Position>,
 }
@@ -193,6 +197,7 @@ struct Inner {
     /// Held while the set of heard peers is replaced.
     heeding: tokio::sync::Mutex<()>,
     installs: Installs,
+    evictions: Evictions,
     lines: Lines,
     events: Events,
     executions: Executions,
@@ -222,6 +227,7 @@ impl Head {
             registry,
             heeding: tokio::sync::Mutex::default(),
             installs: Installs::default(),
+            evictions: Evictions::default(),
             executions: Executions::new(events.clone()),
             events,
             permits: Arc::new(Semaphore::new(EXECUTIONS_MAX as usize)),
@@ -371,15 +377,16 @@ impl Head {
 
     async fn outcome(&self, track: &Track, order: &Order, client: &Client) -> Execution {
         let request_id = track.request_id().to_owned();
-        let mut inbox = self.0.inboxes.open(&request_id, order.function);
+        let call = CallDigest::new(&order.call, self.0.context.network.peer_id());
+        let mut inbox = self.0.inboxes.open(&request_id, order.function, call);
         let chosen = match self.choose_workers(track, order, client, &mut inbox).await {
             Ok(chosen) => chosen,
-            Err(Shortage { roster, position }) => {
+            Err(Shortage { roster, is_late, position }) => {
                 let listening = self.0.listening(order);
                 let withheld = self.0.withheld(order);
                 let message = match position {
                     Some(position) => report::still_queued(order, &roster, position),
-                    None => report::too_few(order, &roster, &listening),
+                    None => report::too_few(order, &roster, &listening, is_late),
                 };
                 let message = report::with_withheld(message, &withheld);
                 return Execution::failed(Code::TIMEOUT, request_id, message);
@@ -424,7 +431,7 @@ impl Head {
                 Err(_) => {
                     let position = queued.position();
                     let roster = Roster::new(order.nodes).into();
-                    return Err(Shortage { roster, position });
+                    return Err(Shortage { roster, is_late: true, position });
                 }
             },
             SlotGrant::Unknown => {}
@@ -481,18 +488,12 @@ impl Inner {
         }
     }
 
-    /// Takes slots of those that reported, if they are enough. Otherwise the request waited at `position`
-    /// for slots, if it did.
-    fn choose_of(
-        &self,
-        mut roster: Roster,
-        order: &Order,
-        position: Option<Position>,
-    ) -> Result<Selection, Shortage> {
+    /// Takes slots of those that reported, if they are enough.
+    fn choose_of(&self, mut roster: Roster, order: &Order) -> Result<Selection, Box<Roster>> {
         loop {
             roster.ready.retain(|peer| self.may_run(peer, order));
             let Some(peers) = roster.take_chosen(|peer| self.slots.weight_of(peer)) else {
-                return Err(Shortage { roster: roster.into(), position });
+                return Err(roster.into());
             };
             let lease = |peer: &PeerId| self.slots.take_of(peer, order.function);
             let leases: Vec<Lease> = peers.iter().map(lease).collect();

@@ -19,7 +19,7 @@ use wire::{
     functions::{AttributesBody, ClusterBody, ExecuteConfig, Outcome, Parameter},
 };
 
-pub use self::signature::{Signed, signed_bytes};
+pub use self::signature::{CallDigest, Signed, SignedCall, call_signed_bytes, signed_bytes};
 
 /// The protocol of direct messages between b7s nodes.
 pub const WORK_PROTOCOL: &str = "/b7s/work/1.0.0";
@@ -122,6 +122,12 @@ pub enum Message {
     /// A worker has.
     #[serde(rename = "MsgInstallFunctionResponse")]
     InstallFunctionResponse(InstallFunctionResponse),
+    /// A head has a worker remove functions. Ours.
+    #[serde(rename = "MsgEvictFunctions")]
+    EvictFunctions(EvictFunctions),
+    /// A worker has. Ours.
+    #[serde(rename = "MsgEvictFunctionsResponse")]
+    EvictFunctionsResponse(EvictFunctionsResponse),
     /// Any other, which is not read.
     #[serde(other)]
     Unknown,
@@ -256,6 +262,9 @@ pub struct NodeResult {
     /// nothing outside of its consensus.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub signature: String,
+    /// The node's signature of the result, the call and the head: see [`call_signed_bytes`]. Ours.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub call_signature: String,
 }
 
 /// The exit code of what did not run, as bls-runtime has it for what it cannot start.
@@ -325,6 +334,40 @@ pub struct InstallFunction {
     /// Id of the function.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cid: String,
+    /// True if the head's operator requests it: workers that the head was named to pin the function.
+    /// Ours.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub pinned: bool,
+}
+
+/// The content of `MsgEvictFunctions`. Ours.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EvictFunctions {
+    /// Id of the request, which the response repeats.
+    pub request_id: String,
+    /// Id of the function to remove, pinned or not. Empty for all that are not pinned.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cid: String,
+}
+
+/// The content of `MsgEvictFunctionsResponse`. Ours.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EvictFunctionsResponse {
+    /// Id of the request.
+    pub request_id: String,
+    /// [`Code::OK`], or what went wrong.
+    pub code: Code,
+    /// Number of functions that were removed.
+    pub functions: usize,
+    /// Size of their files, in bytes.
+    pub bytes: u64,
+    /// Number of functions that the worker still has.
+    pub left: usize,
+    /// What went wrong, in words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
 }
 
 /// The content of `MsgInstallFunctionResponse`.
@@ -432,6 +475,8 @@ impl Message {
             Self::ExecuteResponse(response) => [&response.request_id, ""],
             Self::InstallFunction(install) => [&install.cid, ""],
             Self::InstallFunctionResponse(response) => [&response.cid, ""],
+            Self::EvictFunctions(request) => [&request.cid, &request.request_id],
+            Self::EvictFunctionsResponse(response) => [&response.request_id, ""],
             Self::Unknown => ["", ""],
         }
     }

@@ -17,7 +17,10 @@ use model::{
 };
 use parking_lot::Mutex;
 use task::clock::Clock;
-use tokio::{sync::Notify, time::timeout};
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
 
 use crate::{
     attributes::bounded,
@@ -34,6 +37,14 @@ const FORGOTTEN_PART: usize = 32;
 /// under another id, so its old one should not stay for long.
 const LOST_KEPT: Duration = Duration::from_mins(10);
 
+/// Time for which a peer is still listed that only connected: one that never said what it is, and never
+/// worked. Anybody makes any number of them.
+const PASSERBY_KEPT: Duration = Duration::from_mins(1);
+
+/// Time without a change after which the peers of a group are taken for all that there are. Longer than
+/// a worker that lost its connection takes to dial again, and shorter than a roll call.
+const SETTLED_AFTER: Duration = Duration::from_secs(3);
+
 /// The most topics, addresses, protocols and functions remembered of one peer, each.
 pub(crate) const NAMES_MAX: usize = 1024;
 
@@ -45,6 +56,8 @@ pub struct Peers {
     /// connected, a new one is not taken in.
     n_max: usize,
     n_joins: Arc<AtomicU64>,
+    /// Time at which a peer joined or left a topic last, or was lost, or the node started.
+    changed_at: Arc<Mutex<Instant>>,
     /// Rung when a peer has said what it speaks.
     identified: Arc<Notify>,
     clock: Clock,
@@ -109,7 +122,8 @@ impl Peers {
     #[must_use]
     pub fn new(clock: Clock, n_max: usize) -> Self {
         let (table, n_joins, identified) = (Arc::default(), Arc::default(), Arc::default());
-        Self { table, n_max, n_joins, identified, clock }
+        let changed_at = Arc::new(Mutex::new(Instant::now()));
+        Self { table, n_max, n_joins, changed_at, identified, clock }
     }
 
     /// The most peers remembered.
@@ -126,10 +140,13 @@ impl Peers {
                 // It joins them again.
                 peer.topics.clear();
             }),
-            Event::Disconnected(peer) => self.update(peer, |peer| {
-                peer.is_connected = false;
-                peer.latency = None;
-            }),
+            Event::Disconnected(peer) => {
+                self.update(peer, |peer| {
+                    peer.is_connected = false;
+                    peer.latency = None;
+                });
+                *self.changed_at.lock() = Instant::now();
+            }
             Event::Identified { peer, addresses, protocols } => {
                 self.update(peer, |peer| {
                     peer.addresses = addresses.iter().take(NAMES_MAX).cloned().collect();
@@ -147,10 +164,14 @@ impl Peers {
                     }
                 });
                 self.n_joins.fetch_add(1, Ordering::Relaxed);
+                *self.changed_at.lock() = Instant::now();
             }
-            Event::Left { peer, topic } => self.update(peer, |peer| {
-                peer.topics.remove(topic);
-            }),
+            Event::Left { peer, topic } => {
+                self.update(peer, |peer| {
+                    peer.topics.remove(topic);
+                });
+                *self.changed_at.lock() = Instant::now();
+            }
             Event::Gossip { author: peer, .. }
             | Event::Message { peer, .. }
             | Event::Question { peer, .. }
@@ -191,7 +212,11 @@ impl Peers {
     pub fn list(&self) -> Vec<(PeerId, Peer)> {
         let now = self.clock.now();
         let mut table = self.table.lock();
-        table.retain(|_, peer| peer.is_connected || now.since(peer.last_seen) < LOST_KEPT);
+        table.retain(|_, peer| {
+            let is_passerby = peer.role.is_none() && peer.n_runs == 0;
+            let kept = if is_passerby { PASSERBY_KEPT } else { LOST_KEPT };
+            peer.is_connected || now.since(peer.last_seen) < kept
+        });
         table.iter().map(|(id, peer)| (id.clone(), peer.clone())).collect()
     }
 
@@ -296,6 +321,12 @@ impl Peers {
         self.connected(|peer| peer.topics.contains(topic) && peer.role != Some(Role::Head))
     }
 
+    /// True if no peer came or went lately, so that those that listen are all that there are.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.changed_at.lock().elapsed() >= SETTLED_AFTER
+    }
+
     /// How often a peer has joined a topic so far: while it stays the same, nobody new listens.
     #[must_use]
     pub fn n_joins(&self) -> u64 {
@@ -345,8 +376,6 @@ fn forget_lost(table: &mut BTreeMap<PeerId, Peer>, n: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::Instant;
-
     use super::*;
 
     fn id(n: u8) -> PeerId {
@@ -370,7 +399,22 @@ mod tests {
         peers.note(&Event::Disconnected(id(1)));
         assert_eq!((peers.list().len(), peers.listening("gpu").len()), (1, 0));
         assert_eq!(peers.list()[0].1.subgroups(), ["gpu"]);
+        peers.note_offer(&id(1), &Offer { role: "worker".into(), ..Offer::default() });
+        clock.advance(PASSERBY_KEPT);
+        assert_eq!(peers.list().len(), 1);
         clock.advance(LOST_KEPT);
+        assert_eq!(peers.list().len(), 0);
+    }
+
+    #[test]
+    fn peer_that_only_connected_is_listed_for_a_minute() {
+        let clock = Clock::manual(Timestamp::from_seconds(1000));
+        let peers = Peers::new(clock.clone(), 8);
+        peers.note(&Event::Connected(id(1)));
+        clock.advance(LOST_KEPT);
+        assert_eq!(peers.list().len(), 1, "while it is connected");
+        peers.note(&Event::Disconnected(id(1)));
+        clock.advance(PASSERBY_KEPT);
         assert_eq!(peers.list().len(), 0);
     }
 

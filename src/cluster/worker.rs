@@ -13,6 +13,7 @@ mod external_run;
 mod function_dir;
 mod install;
 mod line;
+mod refusal;
 mod rollcall;
 mod scratch_dir;
 mod shares;
@@ -29,11 +30,7 @@ use std::{
 };
 
 use lru::LruCache;
-use model::{
-    function::{FunctionId, Method},
-    node::PeerId,
-    parse::ParseError,
-};
+use model::{function::FunctionId, node::PeerId};
 use parking_lot::Mutex;
 use runtime::run::Limits;
 use task::{causes::chain, tally::Tally, traces};
@@ -50,6 +47,7 @@ use self::{
     credits::Credits,
     executor::{Executor, ExecutorError},
     line::OpenLine,
+    refusal::{Refusal, list_modules},
     shares::{Shares, Standing},
 };
 pub use self::{
@@ -61,15 +59,15 @@ use crate::{
     function_call::FunctionCall,
     function_peers::FunctionPeers,
     message::{
-        Code, ExecuteResponse, Message, NodeResult, OrderState, WORK_PROTOCOL, WorkOrder,
-        WorkOrderResponse, json,
+        CallDigest, Code, ExecuteResponse, Message, NodeResult, OrderState, SignedCall,
+        WORK_PROTOCOL, WorkOrder, WorkOrderResponse, json,
     },
     metrics,
     network::line::Line,
     node_context::NodeContext,
     peers::WorkProtocol,
 };
-use content::{FUNCTION_PROTOCOL, FetchError, Function, InstallError};
+use content::{FUNCTION_PROTOCOL, Function, Requester};
 
 /// Functions that a node runs at once unless told otherwise, by document 1. More than 65535 count as
 /// so many.
@@ -162,70 +160,6 @@ struct Inner {
     shared: Notify,
     /// Whether what runs is to end, since the node has waited for it long enough.
     is_cut_short: watch::Sender<bool>,
-}
-
-/// Why a worker does not do what a head asks.
-#[derive(Debug, thiserror::Error)]
-enum Refusal {
-    #[error("consensus is not supported")]
-    Consensus,
-    #[error("read the request")]
-    Request(#[from] ParseError),
-    #[error("the node is stopping")]
-    Stopping,
-    #[error("no free slot: all {n_slots} are taken")]
-    Full { n_slots: u16 },
-    #[error("get the function")]
-    Fetch(#[from] FetchError),
-    #[error("install the function")]
-    Install(#[from] InstallError),
-    #[error("the function is not here")]
-    Missing,
-    #[error("the function's file is {has}, not {wanted}")]
-    Method { has: Method, wanted: Method },
-    #[error("run the function")]
-    Run(#[from] ExecutorError),
-}
-
-impl Refusal {
-    fn code(&self) -> Code {
-        match self {
-            Self::Missing | Self::Method { .. } | Self::Fetch(_) => Code::NOT_FOUND,
-            Self::Full { .. } => Code::UNAVAILABLE,
-            _ => Code::ERROR,
-        }
-    }
-
-    /// Whether every worker would refuse alike: the request or the function is at fault.
-    fn is_final(&self) -> bool {
-        match self {
-            Self::Request(_) | Self::Method { .. } => true,
-            Self::Run(error) => error.is_final(),
-            _ => false,
-        }
-    }
-
-    /// The answer to an order that is refused.
-    fn answer(&self, head: &PeerId, order: &WorkOrder) -> WorkOrderResponse {
-        let (request, reason) = (&order.request_id, self.public_text());
-        warn!(request, peer = %head, reason, "refused a work order");
-        WorkOrderResponse {
-            request_id: request.clone(),
-            code: self.code(),
-            result: NodeResult::not_run(self.code(), &reason),
-            error_message: reason,
-            is_final: self.is_final(),
-        }
-    }
-
-    /// The reason as one text, for the head's user. Why a function could not be had is for this node's
-    /// log alone: it would tell any peer which hosts this node reaches.
-    fn public_text(&self) -> String {
-        match self {
-            Self::Fetch(_) | Self::Install(_) => self.to_string(),
-            _ => chain(self),
-        }
-    }
 }
 
 impl Worker {
@@ -399,12 +333,34 @@ impl Worker {
         let asked = self.sources(author, id);
         let began = Instant::now();
         let peers = FunctionPeers { network: &self.0.context.network, peers: &asked };
+        let requester = self.requester(author);
         let span = info_span!(target: traces::TARGET, "FunctionInstall", function.cid = %id);
-        let obtained = self.0.context.functions.obtain(id, &peers).instrument(span).await;
+        let obtaining = self.0.context.functions.obtain(id, &requester, &peers);
+        let obtained = obtaining.instrument(span).await;
         self.0.context.metrics.observe(metrics::INSTALL_TIME, &[], began.elapsed());
         self.count_installed(obtained.as_ref().ok());
         self.compile_soon(author, obtained?.id);
         Ok(())
+    }
+
+    /// Returns the party on whose behalf a function is kept that `peer` wants.
+    fn requester(&self, peer: &PeerId) -> Requester {
+        match self.standing(peer) {
+            Standing::Named => Requester::Named(peer.clone()),
+            Standing::Stranger | Standing::Unknown => Requester::Peer(peer.clone()),
+        }
+    }
+
+    /// Records that function `id` ran for `head`, so that it is evicted after those that did not.
+    fn note_run(&self, head: &PeerId, id: FunctionId) {
+        let functions = &self.0.context.functions;
+        let Some(noted) = functions.note_use(id, &self.requester(head), true) else { return };
+        let functions = functions.clone();
+        self.0.context.group.spawn("save the use of a function", async move {
+            if let Err(error) = functions.save(noted).await {
+                warn!(function = %id, reason = chain(&error), "cannot save the use of a function");
+            }
+        });
     }
 
     /// Counts an attempt to get a function, with what was got.
@@ -462,7 +418,9 @@ impl Worker {
         self.count(&order.function_id, &result);
         let (request, code) = (&order.request_id, result.code.clone());
         info!(function = %id, request, code = code.as_str(), "execution complete");
-        let result = result.sign((request, &order.function_id), &self.0.context.identity);
+        let call = CallDigest::new(&call, head);
+        let of = SignedCall { request_id: request, function_id: &order.function_id, call };
+        let result = result.sign(of, &self.0.context.identity);
         let request_id = request.clone();
         Ok(WorkOrderResponse { request_id, code, result, ..WorkOrderResponse::default() })
     }
@@ -491,7 +449,8 @@ impl Worker {
             self.ensure_fetched(head, id).await?;
             let Some(function) = self.0.context.functions.get(id) else { continue };
             if !function.runs(&call.method) {
-                return Err(Refusal::Method { has: function.method, wanted: call.method.clone() });
+                let has = list_modules(&function);
+                return Err(Refusal::Method { has, wanted: call.method.clone() });
             }
             let (client, peer_id) = (self.client_of(head, order), self.0.context.network.peer_id());
             self.compile_for(order, (&function, call), &client, line).await?;
@@ -500,6 +459,7 @@ impl Worker {
             let run = executor.run(&function, call, request_id, client, peer_id);
             let result = run.instrument(span).await?;
             if let Some(result) = result {
+                self.note_run(head, id);
                 return Ok(result);
             }
         }

@@ -13,13 +13,15 @@ use model::{
     node::PeerId,
 };
 use task::causes::chain;
-use tokio::{sync::SemaphorePermit, time::timeout};
+use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
 use crate::{
     CAR_BYTES_MAX, Function, Functions, FunctionsError, Kind, blocking,
+    kept::Requester,
     peers::{Answer, AnswerHead, AnswerLimits, AskError, Peers},
     single_flight::Flight,
+    turns::{Claim, Purpose, Turn, TurnLimits, Turns},
     verify::{NameHints, VerifiedFunction},
 };
 
@@ -32,8 +34,21 @@ const FETCH_WITHIN: Duration = Duration::from_secs(45);
 /// How many peers are asked for one function.
 const PEERS_MAX: usize = 8;
 
-/// How many functions are fetched at once: each may be one of the largest, in memory.
-pub(super) const FETCHES_MAX: usize = 4;
+/// Turns for transfers from peers and web servers, each with up to [`SMALL_BYTES_MAX`] in memory. Six
+/// hostile peers can take those of all unnamed peers, and none of the four that are left to named
+/// ones.
+const TRANSFERS: TurnLimits = TurnLimits { total: 16, unnamed: 12, per_peer: 2, installs: 6 };
+
+/// Turns for functions that are longer than [`SMALL_BYTES_MAX`]: each may be one of the largest, in
+/// memory.
+const LARGE: TurnLimits = TurnLimits { total: 4, unnamed: 3, per_peer: 1, installs: 2 };
+
+/// Turns for gateways, which search for up to a minute for what nobody has.
+const GATEWAYS: TurnLimits = TurnLimits { total: 8, unnamed: 6, per_peer: 1, installs: 3 };
+
+/// Size up to which a function takes no turn of the [`LARGE`] ones, in bytes: most modules, and little
+/// memory for all [`TRANSFERS`] together.
+const SMALL_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The longest line before the content, in bytes: two names of 255 characters in JSON.
 const HEAD_BYTES_MAX: usize = 4 * 1024;
@@ -88,14 +103,72 @@ enum GiveError {
     Refused(#[source] FunctionsError),
 }
 
+/// Turns of all kinds.
+#[derive(Debug)]
+pub(super) struct FetchTurns {
+    pub(super) transfers: Turns,
+    large: Turns,
+    gateways: Turns,
+}
+
+impl Default for FetchTurns {
+    fn default() -> Self {
+        Self {
+            transfers: Turns::new(TRANSFERS),
+            large: Turns::new(LARGE),
+            gateways: Turns::new(GATEWAYS),
+        }
+    }
+}
+
+impl FetchTurns {
+    /// Returns the turn of a fetch among the large ones, which is not taken yet.
+    pub(super) const fn large<'a>(&'a self, claim: &'a Claim) -> LargeTurn<'a> {
+        LargeTurn { turns: &self.large, claim, turn: None }
+    }
+}
+
+/// Turn of one fetch among the large ones, which it takes once it proves to be one.
+pub(super) struct LargeTurn<'a> {
+    turns: &'a Turns,
+    claim: &'a Claim,
+    turn: Option<Turn>,
+}
+
+impl LargeTurn<'_> {
+    /// Waits for the turn if `n_bytes` are large. Cancel-safe.
+    pub(super) async fn hold(&mut self, n_bytes: usize) {
+        if self.turn.is_none() && n_bytes > SMALL_BYTES_MAX {
+            self.turn = self.turns.take(self.claim.clone()).await;
+        }
+    }
+}
+
 impl Functions {
     /// Returns function `id`, fetched from one of `peers`, asked in turn, or else from a gateway, if
     /// it is not kept yet. Content that does not match the id is refused and the next one asked. Calls
     /// for one function share one fetch, and the time it may take. Cancel-safe.
     ///
+    /// A function that is fetched is kept on behalf of `requester`.
+    ///
     /// # Errors
     /// [`FetchError`] if nobody gives it or it cannot be kept.
-    pub async fn obtain(&self, id: FunctionId, peers: &impl Peers) -> Result<Function, FetchError> {
+    pub async fn obtain(
+        &self,
+        id: FunctionId,
+        requester: &Requester,
+        peers: &impl Peers,
+    ) -> Result<Function, FetchError> {
+        let claim = Claim { requester: requester.clone(), purpose: Purpose::Run };
+        self.obtain_by(id, &claim, peers).await
+    }
+
+    pub(super) async fn obtain_by(
+        &self,
+        id: FunctionId,
+        claim: &Claim,
+        peers: &impl Peers,
+    ) -> Result<Function, FetchError> {
         let id = id.normalize();
         if let Some(function) = self.get(id) {
             return Ok(function);
@@ -104,21 +177,12 @@ impl Functions {
             return Err(FetchError::NotInstalled { id });
         }
         let content = id.content().ok_or(FetchError::Unsupported { id })?;
-        let flight = Flight::join(self, id);
+        let flight = Flight::join(self, id, &claim.requester);
         let fetching = async {
             let _turn = flight.lock.lock().await;
-            match self.get(id) {
-                Some(function) => Ok(function),
-                None => self.fetch(content, peers).await,
-            }
+            self.fetch(content, claim, peers).await
         };
         timeout(FETCH_WITHIN, fetching).await.map_err(|_| FetchError::TimedOut { id })?
-    }
-
-    /// Waits until one more function may be fetched.
-    pub(super) async fn fetch_permit(&self) -> Option<SemaphorePermit<'_>> {
-        // It is never closed.
-        self.0.fetches.acquire().await.ok()
     }
 
     /// Returns what to answer a peer that asks for a function.
@@ -158,13 +222,23 @@ impl Functions {
         Some(Answer { head: head.to_line(), content })
     }
 
-    async fn fetch(&self, id: ContentId, peers: &impl Peers) -> Result<Function, FetchError> {
-        let _fetch = self.fetch_permit().await;
+    /// Fetches a function, unless it was kept meanwhile.
+    async fn fetch(
+        &self,
+        id: ContentId,
+        claim: &Claim,
+        peers: &impl Peers,
+    ) -> Result<Function, FetchError> {
+        let transfer = self.0.turns.transfers.take(claim.clone()).await;
+        if let Some(function) = self.get(id.into()) {
+            return Ok(function);
+        }
+        let mut large = self.0.turns.large(claim);
         let to_ask = peers.peers();
         for peer in to_ask.iter().take(PEERS_MAX) {
-            match fetch_from_peer(id, peers, peer).await {
+            match fetch_from_peer(id, peers, peer, &mut large).await {
                 Ok(checked) => {
-                    let function = self.keep(checked).await;
+                    let function = self.keep(checked, claim.requester.clone()).await;
                     info!(function = %id, %peer, "fetched a function from a peer");
                     return function.map_err(FetchError::Keep);
                 }
@@ -175,8 +249,13 @@ impl Functions {
                 Err(error) => debug!(function = %id, %peer, %error, "got no function from a peer"),
             }
         }
-        if let Some(checked) = self.fetch_from_gateways(id).await {
-            return self.keep(checked).await.map_err(FetchError::Keep);
+        drop(transfer);
+        if !self.0.gateways.is_empty() {
+            let _turn = self.0.turns.gateways.take(claim.clone()).await;
+            if let Some(checked) = self.fetch_from_gateways(id, &mut large).await {
+                let kept = self.keep(checked, claim.requester.clone()).await;
+                return kept.map_err(FetchError::Keep);
+            }
         }
         let (n_peers, n_gateways) = (to_ask.len().min(PEERS_MAX), self.0.gateways.len());
         Err(FetchError::Nowhere { id: id.into(), n_peers, n_gateways })
@@ -195,10 +274,21 @@ async fn fetch_from_peer(
     id: ContentId,
     peers: &impl Peers,
     peer: &PeerId,
+    large: &mut LargeTurn<'_>,
 ) -> Result<VerifiedFunction, GiveError> {
-    let limits = AnswerLimits { bytes_max: CAR_BYTES_MAX + HEAD_BYTES_MAX, within: PEER_WITHIN };
     let question = id.to_string();
-    let answer = peers.ask(peer, question.as_bytes(), limits).await.map_err(GiveError::Ask)?;
+    let ask = async |bytes_max: usize| {
+        let limits = AnswerLimits { bytes_max: bytes_max + HEAD_BYTES_MAX, within: PEER_WITHIN };
+        peers.ask(peer, question.as_bytes(), limits).await
+    };
+    let answer = match ask(SMALL_BYTES_MAX).await {
+        Err(AskError::TooLong { .. }) => {
+            large.hold(CAR_BYTES_MAX).await;
+            ask(CAR_BYTES_MAX).await
+        }
+        answer => answer,
+    };
+    let answer = answer.map_err(GiveError::Ask)?;
     let (label, content) = read(id, &answer.into())?;
     blocking(move || VerifiedFunction::of_kept(id, label, content))
         .await

@@ -4,6 +4,7 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
+    time::SystemTime,
 };
 
 use bytes::Bytes;
@@ -14,8 +15,9 @@ use tracing::warn;
 use wire::functions::FunctionBody;
 
 use super::{
-    CAR_BYTES_MAX, FUNCTIONS_MAX, Function, FunctionsError, Kind,
+    CAR_BYTES_MAX, Function, FunctionsError, Kind,
     error::file_error,
+    kept::{Custody, InstallSource, Requester},
     verify::{NameHints, VerifiedFunction},
 };
 
@@ -39,15 +41,54 @@ struct FunctionRecord {
     /// Whether the module came without a file name.
     #[serde(default)]
     unnamed: bool,
+    /// Party on whose behalf it is kept. Records of earlier versions do not say.
+    #[serde(default)]
+    kept_for: KeptFor,
+    /// Id of that party, if it is a peer.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    peer: String,
+    /// True once it ran on this node.
+    #[serde(default)]
+    has_run: bool,
 }
 
-/// Where a function was installed from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct InstallSource {
-    /// What it is called by: the SHA-256 of the address, or a name that the installer chose.
-    pub(super) id: FunctionId,
-    pub(super) address: String,
-    pub(super) function: FunctionId,
+/// Kinds of [`Requester`], as records name them.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum KeptFor {
+    #[default]
+    Unknown,
+    Operator,
+    Named,
+    Peer,
+}
+
+impl FunctionRecord {
+    fn new(function: &Function, custody: &Custody) -> Self {
+        let (kept_for, peer) = match &custody.requester {
+            Requester::Unknown => (KeptFor::Unknown, ""),
+            Requester::Operator => (KeptFor::Operator, ""),
+            Requester::Named(peer) => (KeptFor::Named, peer.as_str()),
+            Requester::Peer(peer) => (KeptFor::Peer, peer.as_str()),
+        };
+        Self {
+            body: function.body(),
+            unnamed: function.kind == Kind::Unnamed,
+            kept_for,
+            peer: peer.to_owned(),
+            has_run: custody.has_run,
+        }
+    }
+
+    fn custody(&self) -> Custody {
+        let requester = match (self.kept_for, self.peer.parse()) {
+            (KeptFor::Operator, _) => Requester::Operator,
+            (KeptFor::Named, Ok(peer)) => Requester::Named(peer),
+            (KeptFor::Peer, Ok(peer)) => Requester::Peer(peer),
+            _ => Requester::Unknown,
+        };
+        Custody { requester, has_run: self.has_run }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -57,11 +98,22 @@ struct AddressRecord {
     function_id: String,
 }
 
+/// A function whose files are whole.
+#[derive(Debug)]
+pub(super) struct ScannedFunction {
+    pub(super) function: Function,
+    /// Id of its bytes as one block.
+    pub(super) whole: Option<FunctionId>,
+    pub(super) custody: Custody,
+    /// Time at which the custody was saved.
+    saved_at: SystemTime,
+}
+
 /// What a scan of the folder found.
 #[derive(Debug, Default)]
 pub(super) struct ScanResult {
-    /// Functions that were checked, each with the id of its bytes as one block.
-    pub(super) functions: Vec<(Function, Option<FunctionId>)>,
+    /// Functions that were checked, the least recently used first.
+    pub(super) functions: Vec<ScannedFunction>,
     pub(super) addresses: Vec<InstallSource>,
 }
 
@@ -90,30 +142,38 @@ impl FunctionFiles {
             if name.starts_with(UNFINISHED_PREFIX) {
                 fs::remove_file(&path).map_err(file_error("delete", &path))?;
             } else if ending == Some(ADDRESS) {
-                let room = found.addresses.len() < FUNCTIONS_MAX;
-                found.addresses.extend(read_address(&path).filter(|_| room));
+                found.addresses.extend(read_address(&path));
             } else if ending == Some(RECORD) {
                 match self.checked(&path) {
-                    Some(known) if found.functions.len() < FUNCTIONS_MAX => {
-                        found.functions.push(known);
-                    }
-                    Some(_) => {
-                        warn!(path = %path.display(), "skipped a function: the store is full");
-                    }
+                    Some(known) => found.functions.push(known),
                     None => self.discard(&path)?,
                 }
             }
         }
+        found.functions.sort_by_key(|known| known.saved_at);
         Ok(found)
     }
 
     /// Puts a function in place, durably: its content, then its record.
-    pub(super) fn write(&self, function: &Function, bytes: &[u8]) -> Result<(), FunctionsError> {
+    pub(super) fn write(
+        &self,
+        function: &Function,
+        bytes: &[u8],
+        custody: &Custody,
+    ) -> Result<(), FunctionsError> {
         let folder = self.folder_of(function.id);
         fs::create_dir_all(&folder).map_err(file_error("make folder", &folder))?;
         replace(&self.content_of(function), bytes)?;
-        let record =
-            FunctionRecord { body: function.body(), unnamed: function.kind == Kind::Unnamed };
+        self.write_record(function, custody)
+    }
+
+    /// Writes the record of a function, durably. The time of the write counts as that of its last use.
+    pub(super) fn write_record(
+        &self,
+        function: &Function,
+        custody: &Custody,
+    ) -> Result<(), FunctionsError> {
+        let record = FunctionRecord::new(function, custody);
         let record = serde_json::to_vec(&record).unwrap_or_default();
         replace(&self.record_of(function.id), &record)
     }
@@ -160,9 +220,11 @@ impl FunctionFiles {
     }
 
     /// Returns the function that a record describes, if its content is whole.
-    fn checked(&self, record: &Path) -> Option<(Function, Option<FunctionId>)> {
-        let bytes = read_at_most(record, RECORD_BYTES_MAX).ok()?;
-        let FunctionRecord { body, unnamed } = serde_json::from_slice(&bytes).ok()?;
+    fn checked(&self, path: &Path) -> Option<ScannedFunction> {
+        let bytes = read_at_most(path, RECORD_BYTES_MAX).ok()?;
+        let record: FunctionRecord = serde_json::from_slice(&bytes).ok()?;
+        let custody = record.custody();
+        let FunctionRecord { body, unnamed, .. } = record;
         let function = Function {
             id: body.function_id.parse().ok()?,
             method: body.method.parse::<Method>().ok()?,
@@ -171,10 +233,13 @@ impl FunctionFiles {
             kept_bytes: 0,
             kind: if unnamed { Kind::Unnamed } else { Kind::Module },
         };
-        let is_in_place = record == self.record_of(function.id);
+        let is_in_place = path == self.record_of(function.id);
         let VerifiedFunction { function: read, whole, .. } = self.read(&function).ok().flatten()?;
         let is_whole = read.size_bytes == function.size_bytes;
-        (is_in_place && is_whole).then_some((read, whole))
+        let written = fs::metadata(path).and_then(|record| record.modified());
+        let saved_at = written.unwrap_or(SystemTime::UNIX_EPOCH);
+        let known = ScannedFunction { function: read, whole, custody, saved_at };
+        (is_in_place && is_whole).then_some(known)
     }
 
     /// Deletes what a record that is not good names by its file name.

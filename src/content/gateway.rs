@@ -14,7 +14,8 @@ use super::{
     car::Blocks,
     dag::Dag,
     error::ContentError,
-    http::{ReadLimits, WebError},
+    fetch::LargeTurn,
+    http::{ReadLimits, START_WITHIN, WebError},
     install::InstallError,
     verify::{NameHints, VerifiedFunction},
 };
@@ -79,9 +80,13 @@ impl FromStr for Gateway {
 
 impl Functions {
     /// Returns a function from the first gateway that gives it whole.
-    pub(super) async fn fetch_from_gateways(&self, id: ContentId) -> Option<VerifiedFunction> {
+    pub(super) async fn fetch_from_gateways(
+        &self,
+        id: ContentId,
+        large: &mut LargeTurn<'_>,
+    ) -> Option<VerifiedFunction> {
         for gateway in &self.0.gateways {
-            match self.fetch_from_gateway(gateway, id).await {
+            match self.fetch_from_gateway(gateway, id, large).await {
                 Ok(checked) => {
                     info!(function = %id, %gateway, "fetched a function from a gateway");
                     return Some(checked);
@@ -103,16 +108,22 @@ impl Functions {
         &self,
         gateway: &Gateway,
         id: ContentId,
+        large: &mut LargeTurn<'_>,
     ) -> Result<VerifiedFunction, InstallError> {
-        let wanted =
-            ReadLimits { accept: CAR_TYPE, bytes_max: CAR_BYTES_MAX, within: GATEWAY_WITHIN };
-        let car = self.0.web.read(&gateway.car_url(id), wanted).await?;
+        let wanted = ReadLimits {
+            accept: CAR_TYPE,
+            bytes_max: CAR_BYTES_MAX,
+            // It searches before it sends.
+            start_within: GATEWAY_WITHIN,
+            within: GATEWAY_WITHIN,
+        };
+        let car = self.0.web.read(&gateway.car_url(id), wanted, large).await?;
         let dag = blocking(move || Ok(Dag::read(id, &car)?)).await?;
         let blocks = dag.blocks.clone();
         let checked = blocking(move || VerifiedFunction::of_dag(NameHints::default(), dag)).await;
         match checked {
             Err(FunctionsError::Content(ContentError::ArchiveElsewhere { address, block })) => {
-                let archive = self.fetch_archive(&address, block).await?;
+                let archive = self.fetch_archive(&address, block, large).await?;
                 let blocks: Blocks = blocks.into_iter().chain([(block, archive)]).collect();
                 let dag = Dag { root: id, blocks };
                 Ok(blocking(move || VerifiedFunction::of_dag(NameHints::default(), dag)).await?)
@@ -126,12 +137,17 @@ impl Functions {
         &self,
         address: &str,
         block: ContentId,
+        large: &mut LargeTurn<'_>,
     ) -> Result<Bytes, InstallError> {
         let wrong = |_| WebError::Address { text: address.chars().take(200).collect() };
         let url: Url = address.parse().map_err(wrong)?;
-        let bytes_max = super::FUNCTION_BYTES_MAX;
-        let wanted = ReadLimits { accept: "*/*", bytes_max, within: ARCHIVE_WITHIN };
-        let archive = self.0.web.read(&url, wanted).await?;
+        let wanted = ReadLimits {
+            accept: "*/*",
+            bytes_max: super::FUNCTION_BYTES_MAX,
+            start_within: START_WITHIN,
+            within: ARCHIVE_WITHIN,
+        };
+        let archive = self.0.web.read(&url, wanted, large).await?;
         let checking = archive.clone();
         let is_right = blocking(move || Ok(block.names(&checking))).await?;
         if is_right {

@@ -3,11 +3,13 @@
 //!
 //! Addresses of manifests come from others, who could have a node ask hosts of its own network for
 //! them. So such addresses must lead to public hosts, unless the operator allows any: the IP addresses
-//! of a name are checked as the connection is made, and again at every redirect.
+//! of a name are checked as the connection is made, and again at every redirect. Link-local addresses
+//! and those where clouds serve the credentials of a machine are read only if the operator named the
+//! host itself.
 
 use std::{
     collections::BTreeSet,
-    io,
+    error::Error as _,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
     time::Duration,
@@ -17,14 +19,28 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use reqwest::{
     Client, StatusCode, Url,
-    dns::{Name, Resolve, Resolving},
+    dns::{Addrs, Name, Resolve, Resolving},
     header::ACCEPT,
     redirect::{Attempt, Policy},
 };
-use tokio::{net::lookup_host, sync::OnceCell, time::timeout};
+use tokio::{
+    net::lookup_host,
+    sync::OnceCell,
+    time::{Instant, timeout, timeout_at},
+};
+
+use super::fetch::LargeTurn;
 
 /// How long a connection may take: a lost packet and its second try.
 const CONNECT_WITHIN: Duration = Duration::from_secs(4);
+
+/// Time in which a host has to send its first bytes. A host that needs longer is not worth the turn
+/// that the fetch takes from others.
+pub(super) const START_WITHIN: Duration = Duration::from_secs(5);
+
+/// Minimum transfer rate after that, on average: a line of half a megabit per second. A server that
+/// drips would keep its turn until the time is up.
+const BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
 
 /// How many redirects are followed. Gateways use one or two.
 const REDIRECTS_MAX: usize = 5;
@@ -49,9 +65,11 @@ pub enum WebError {
         /// The text, shortened.
         text: String,
     },
-    /// The host is not a public one.
-    #[error("ask {host}, which is not a public host")]
+    /// The host is not one that may be asked.
+    #[error("{host} is {}", if *is_metadata { "a link-local or metadata address" } else { "not a public host" })]
     Private {
+        /// True if that is so although any host of the own network may be asked.
+        is_metadata: bool,
         /// The host's name or number.
         host: String,
     },
@@ -82,6 +100,16 @@ pub enum WebError {
         /// How much is taken.
         bytes_max: usize,
     },
+    /// The host sends too slowly.
+    #[error("{host} sends too slowly: {n_bytes} bytes after {elapsed:?}")]
+    Slow {
+        /// The host's name or number.
+        host: String,
+        /// Number of bytes that arrived.
+        n_bytes: usize,
+        /// Time since the request.
+        elapsed: Duration,
+    },
     /// It took too long.
     #[error("read all from {host} within {within:?}")]
     TimedOut {
@@ -99,6 +127,8 @@ pub(super) struct ReadLimits {
     pub(super) accept: &'static str,
     /// The most bytes taken.
     pub(super) bytes_max: usize,
+    /// Time in which the first bytes have to arrive.
+    pub(super) start_within: Duration,
     /// The longest time it may take.
     pub(super) within: Duration,
 }
@@ -125,13 +155,19 @@ impl WebReader {
         Self { rule, client: OnceCell::new() }
     }
 
-    /// Returns what is at `url`, whole. Cancel-safe.
-    pub(super) async fn read(&self, url: &Url, wanted: ReadLimits) -> Result<Bytes, WebError> {
+    /// Returns what is at `url`, whole. Waits for the turn of a large fetch if it proves to be one.
+    /// Cancel-safe.
+    pub(super) async fn read(
+        &self,
+        url: &Url,
+        wanted: ReadLimits,
+        large: &mut LargeTurn<'_>,
+    ) -> Result<Bytes, WebError> {
         self.rule.check(url)?;
         let host = url.host_str().unwrap_or_default().to_owned();
         let client = self.client.get_or_try_init(async || self.rule.client()).await?;
         let within = wanted.within;
-        let reading = read(client, url, &host, wanted);
+        let reading = read(client, url, &host, wanted, large);
         timeout(within, reading).await.map_err(|_| WebError::TimedOut { host, within })?
     }
 }
@@ -141,13 +177,21 @@ async fn read(
     url: &Url,
     host: &str,
     wanted: ReadLimits,
+    large: &mut LargeTurn<'_>,
 ) -> Result<Bytes, WebError> {
-    let reach = |error: reqwest::Error| WebError::Reach {
+    let mut began = Instant::now();
+    let slow = |began: Instant, n_bytes: usize| WebError::Slow {
         host: host.to_owned(),
-        source: error.without_url(),
+        n_bytes,
+        elapsed: began.elapsed(),
+    };
+    let reach = |error: reqwest::Error| {
+        let source = error.without_url();
+        rejected(&source).unwrap_or_else(|| WebError::Reach { host: host.to_owned(), source })
     };
     let request = client.get(url.clone()).header(ACCEPT, wanted.accept);
-    let response = request.send().await.map_err(reach)?;
+    let response = timeout_at(began + wanted.start_within, request.send()).await;
+    let response = response.map_err(|_| slow(began, 0))?.map_err(reach)?;
     let status = response.status();
     if status != StatusCode::OK {
         return Err(WebError::Status { host: host.to_owned(), status });
@@ -156,14 +200,38 @@ async fn read(
     let too_long = || WebError::TooLong { host: host.to_owned(), bytes_max };
     let mut whole = Vec::new();
     let mut chunks = response.bytes_stream();
-    while let Some(chunk) = chunks.next().await {
+    loop {
+        let end = began + wanted.start_within + least_pace(whole.len());
+        let chunk = timeout_at(end, chunks.next()).await.map_err(|_| slow(began, whole.len()))?;
+        let Some(chunk) = chunk else { return Ok(whole.into()) };
         let chunk = chunk.map_err(reach)?;
         if whole.len() + chunk.len() > bytes_max {
             return Err(too_long());
         }
         whole.extend_from_slice(&chunk);
+        let paused = Instant::now();
+        large.hold(whole.len()).await;
+        began += paused.elapsed();
     }
-    Ok(whole.into())
+}
+
+/// Returns the rejection that a request failed by: of a host that it was redirected to, or of all
+/// addresses of a name.
+fn rejected(error: &reqwest::Error) -> Option<WebError> {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if let Some(WebError::Private { is_metadata, host }) = error.downcast_ref() {
+            return Some(WebError::Private { is_metadata: *is_metadata, host: host.clone() });
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// Returns the time that `n_bytes` may take at the minimum rate.
+fn least_pace(n_bytes: usize) -> Duration {
+    let n_bytes = u64::try_from(n_bytes).unwrap_or(u64::MAX);
+    Duration::from_millis(n_bytes.saturating_mul(1000) / BYTES_PER_SECOND_MIN)
 }
 
 impl HostRule {
@@ -205,33 +273,60 @@ impl HostRule {
             return Err(wrong());
         }
         let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let is_private = bare.parse().is_ok_and(|ip| !is_public(ip));
-        if is_private && !self.is_free(host) {
-            return Err(WebError::Private { host: host.to_owned() });
+        match bare.parse() {
+            Ok(ip) => self.check_address(host, ip),
+            Err(_) => Ok(()),
         }
-        Ok(())
     }
 
-    fn is_free(&self, host: &str) -> bool {
-        self.hosts == Hosts::Any || self.trusted.contains(host)
+    /// Checks an address that `host` is or stands for.
+    fn check_address(&self, host: &str, ip: IpAddr) -> Result<(), WebError> {
+        let is_metadata = is_metadata(ip);
+        let is_allowed = !is_metadata && (self.hosts == Hosts::Any || is_public(ip));
+        if is_allowed || self.trusted.contains(host) {
+            return Ok(());
+        }
+        Err(WebError::Private { is_metadata, host: host.to_owned() })
     }
 }
 
 /// Resolves names to addresses that the rule allows.
 impl Resolve for HostRule {
     fn resolve(&self, name: Name) -> Resolving {
-        let host = name.as_str().to_owned();
-        let is_free = self.is_free(&host);
+        let (rule, host) = (self.clone(), name.as_str().to_owned());
         Box::pin(async move {
-            let found = lookup_host((host.as_str(), 0)).await?;
-            let allowed: Vec<SocketAddr> =
-                found.filter(|address| is_free || is_public(address.ip())).collect();
-            if allowed.is_empty() {
-                let reason = format!("{host} is not a public host");
-                return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason).into());
+            let (mut allowed, mut rejected) = (Vec::<SocketAddr>::new(), None);
+            for address in lookup_host((host.as_str(), 0)).await? {
+                match rule.check_address(&host, address.ip()) {
+                    Ok(()) => allowed.push(address),
+                    Err(error) => rejected = Some(error),
+                }
             }
-            Ok(Box::new(allowed.into_iter()) as Box<dyn Iterator<Item = SocketAddr> + Send>)
+            match rejected.filter(|_| allowed.is_empty()) {
+                Some(error) => Err(error.into()),
+                None => Ok(Box::new(allowed.into_iter()) as Addrs),
+            }
         })
+    }
+}
+
+/// Returns true for a link-local address, and for those outside that range at which clouds serve the
+/// credentials and the configuration of a machine to whoever asks from it.
+fn is_metadata(ip: IpAddr) -> bool {
+    /// Alibaba Cloud, Azure and Oracle Cloud.
+    const SERVERS_V4: [Ipv4Addr; 3] = [
+        Ipv4Addr::new(100, 100, 100, 200),
+        Ipv4Addr::new(168, 63, 129, 16),
+        Ipv4Addr::new(192, 0, 0, 192),
+    ];
+    /// AWS and Google Cloud.
+    const SERVERS_V6: [Ipv6Addr; 2] = [
+        Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254),
+        Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),
+    ];
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => ip.is_link_local() || SERVERS_V4.contains(&ip),
+        IpAddr::V6(ip) => ip.is_unicast_link_local() || SERVERS_V6.contains(&ip),
     }
 }
 

@@ -15,15 +15,16 @@ use reqwest::Url;
 use tracing::info;
 
 use super::{
-    FUNCTIONS_MAX, FetchError, Function, Functions, FunctionsError,
+    FetchError, Function, Functions, FunctionsError,
     archive::unpack,
     blocking,
-    files::InstallSource,
-    http::{ReadLimits, WebError},
+    http::{ReadLimits, START_WITHIN, WebError},
+    kept::{InstallSource, Requester},
     manifest::{self, Manifest},
     pack::Entry,
     peers::Peers,
     single_flight::Flight,
+    turns::{Claim, Purpose},
     verify::{NameHints, VerifiedFunction},
 };
 
@@ -75,7 +76,8 @@ impl Functions {
     /// Returns function `id`, whose manifest is at `address`. One that is kept is returned at once.
     ///
     /// Under a CID it comes from the address of its manifest, or else from one of `peers` or a gateway,
-    /// and is checked against the CID; under any other id from the address alone.
+    /// and is checked against the CID; under any other id from the address alone. It is kept on behalf of
+    /// `requester`.
     ///
     /// # Errors
     /// [`InstallError`] if it is nowhere to be had, or is not what it should be.
@@ -83,25 +85,42 @@ impl Functions {
         &self,
         id: &str,
         address: &str,
+        requester: &Requester,
         peers: &impl Peers,
     ) -> Result<Function, InstallError> {
         let cid = id;
         let id = FunctionId::parse_any(cid)?;
+        let installed = self.install_by(id, cid, address, requester, peers).await?;
+        if *requester == Requester::Operator {
+            self.pin(installed.id).await?;
+        }
+        Ok(installed)
+    }
+
+    async fn install_by(
+        &self,
+        id: FunctionId,
+        cid: &str,
+        address: &str,
+        requester: &Requester,
+        peers: &impl Peers,
+    ) -> Result<Function, InstallError> {
         if id.is_address_hash() && FunctionId::from_address(address) != id {
             return Err(InstallError::Address { id });
         }
         if !id.is_cid() {
-            return self.install_from(id, address).await;
+            return self.install_from(id, address, requester).await;
         }
         // Heads that were given no address name this one, where most content is not.
+        let claim = Claim { requester: requester.clone(), purpose: Purpose::Install };
         let is_usual = address.is_empty() || address == usual_address(cid);
         if is_usual || self.get(id).is_some() {
-            return Ok(self.obtain(id, peers).await?);
+            return Ok(self.obtain_by(id, &claim, peers).await?);
         }
-        match self.install_from(id, address).await {
+        match self.install_from(id, address, requester).await {
             Ok(function) => Ok(function),
             // Other tools cut content into other blocks, which peers and gateways have.
-            Err(error) => self.obtain(id, peers).await.map_err(|_| error),
+            Err(error) => self.obtain_by(id, &claim, peers).await.map_err(|_| error),
         }
     }
 
@@ -114,14 +133,15 @@ impl Functions {
         &self,
         id: FunctionId,
         address: &str,
+        requester: &Requester,
     ) -> Result<Function, InstallError> {
         if self.0.requires_cid && !id.is_cid() {
             return Err(InstallError::NoCid { id });
         }
-        let flight = Flight::join(self, id);
+        let flight = Flight::join(self, id, requester);
         let _turn = flight.lock.lock().await;
         if let Some(function) = self.get(id) {
-            let taken = self.0.addresses.read().get(&id).map(|taken| taken.address.clone());
+            let taken = self.0.kept.read().address(id).map(|taken| taken.address.clone());
             return match taken {
                 Some(taken) if taken != address => Err(InstallError::Taken { id, address: taken }),
                 _ => Ok(function),
@@ -132,39 +152,54 @@ impl Functions {
         if address.len() > ADDRESS_BYTES_MAX {
             return Err(wrong().into());
         }
-        let _fetch = self.fetch_permit().await;
-        let bytes_max = manifest::BYTES_MAX;
-        let wanted =
-            ReadLimits { accept: "application/json, */*", bytes_max, within: MANIFEST_WITHIN };
-        let bytes = self.0.web.read(&url, wanted).await?;
+        let claim = Claim { requester: requester.clone(), purpose: Purpose::Install };
+        let _turn = self.0.turns.transfers.take(claim.clone()).await;
+        let mut large = self.0.turns.large(&claim);
+        let wanted = ReadLimits {
+            accept: "application/json, */*",
+            bytes_max: manifest::BYTES_MAX,
+            start_within: START_WITHIN,
+            within: MANIFEST_WITHIN,
+        };
+        let bytes = self.0.web.read(&url, wanted, &mut large).await?;
         let manifest = Manifest::read(&bytes).map_err(FunctionsError::from)?;
         let archive = manifest.archive_url(&url).map_err(FunctionsError::from)?;
-        let archive = self.fetch_archive(archive.as_str(), manifest.block).await?;
+        let archive = self.fetch_archive(archive.as_str(), manifest.block, &mut large).await?;
         let package = Package { manifest, manifest_bytes: bytes, archive };
         let checked =
             blocking(move || if id.is_cid() { package.checked_as(id) } else { package.checked() });
-        let function = self.keep(checked.await?).await?;
+        let function = self.keep(checked.await?, requester.clone()).await?;
         if !id.is_cid() {
-            self.note_address(id, address, function.id).await?;
+            let address = InstallSource { id, address: address.to_owned(), function: function.id };
+            self.keep_address(address, requester.clone()).await?;
         }
         info!(function = %function.id, %id, "installed a function from an address");
         Ok(function)
     }
 
-    async fn note_address(
+    /// Keeps the address that a function was installed from, durably.
+    async fn keep_address(
         &self,
-        id: FunctionId,
-        address: &str,
-        function: FunctionId,
+        address: InstallSource,
+        requester: Requester,
     ) -> Result<(), FunctionsError> {
-        if self.0.addresses.read().len() >= FUNCTIONS_MAX {
-            return Err(FunctionsError::Full);
-        }
-        let address = InstallSource { id, address: address.to_owned(), function };
-        let (files, written) = (self.0.files.clone(), address.clone());
-        blocking(move || files.write_address(&written)).await?;
-        self.enter_address(address);
-        Ok(())
+        let store = self.clone();
+        blocking(move || {
+            let _changing = store.0.changing.lock();
+            let replaced =
+                store.0.kept.write().make_room_for_address(address.function, &requester)?;
+            if let Some(replaced) = replaced {
+                store.0.files.delete_address(replaced)?;
+            }
+            store.0.files.write_address(&address)?;
+            let id = address.id;
+            if !store.0.kept.write().insert_address(address) {
+                // Its function was evicted in between.
+                store.0.files.delete_address(id)?;
+            }
+            Ok(())
+        })
+        .await
     }
 }
 

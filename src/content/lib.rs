@@ -23,16 +23,18 @@ mod files;
 mod gateway;
 mod http;
 mod install;
+mod kept;
 mod manifest;
 mod pack;
 mod peers;
 mod read_path;
 mod single_flight;
+mod turns;
 mod varint;
 mod verify;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeSet, HashMap},
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -42,20 +44,19 @@ use bytes::Bytes;
 use model::function::{FunctionId, Method};
 use parking_lot::{Mutex, RwLock};
 use task::cache::{Cache, Capacity};
-use tokio::{
-    sync::{Notify, Semaphore},
-    task::spawn_blocking,
-};
+use tokio::{sync::Notify, task::spawn_blocking};
 use tracing::{info, warn};
 use wire::functions::{FileBody, FunctionBody, FunctionDetail};
 
 use self::{
     contents::Contents,
     dag::Dag,
-    fetch::FETCHES_MAX,
-    files::{FunctionFiles, InstallSource},
+    fetch::FetchTurns,
+    files::{FunctionFiles, ScanResult, ScannedFunction},
     gateway::GATEWAYS_MAX,
     http::WebReader,
+    kept::{Custody, Index, Removed},
+    single_flight::FlightKey,
     verify::VerifiedFunction,
 };
 pub use self::{
@@ -64,6 +65,7 @@ pub use self::{
     gateway::{GATEWAYS_DEFAULT, Gateway, GatewayError},
     http::{Hosts, WebError},
     install::{InstallError, usual_address},
+    kept::{Requester, StoreLimits, Usage},
     peers::{Answer, AnswerHead, AnswerLimits, AskError, FUNCTION_PROTOCOL, Peers},
     verify::{Function, Kind, NameHints},
 };
@@ -76,11 +78,11 @@ pub const FUNCTION_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// and room for the nodes above them.
 pub const CAR_BYTES_MAX: usize = FUNCTION_BYTES_MAX + 4 * 1024 * 1024;
 
-/// The most functions kept. Each costs a record in memory; one more is refused.
+/// Default maximum number of kept functions. Each costs a record in memory. One more evicts another.
 pub const FUNCTIONS_MAX: usize = 10_000;
 
-/// The most content kept, in bytes, since any peer may have a worker fetch functions. Content that
-/// would not fit is refused.
+/// Default maximum size of all kept functions, in bytes, since any peer may have a worker fetch
+/// functions. Content that would not fit evicts other content.
 pub const STORE_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
 
 /// What is held in memory of functions that were read and checked, so that each run need not do it
@@ -90,7 +92,7 @@ pub const LOADED: Capacity = Capacity { n_values_max: FUNCTIONS_MAX, bytes_max: 
 /// What a WebAssembly module begins with.
 const MAGIC: &[u8] = b"\0asm";
 
-/// Where functions come from, beside the machine itself and peers.
+/// Where functions come from, beside the machine itself and peers, and how many are kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceOptions {
     /// IPFS gateways that are asked in turn for what no peer gives. None is asked where there are
@@ -98,8 +100,12 @@ pub struct SourceOptions {
     pub gateways: Vec<Gateway>,
     /// Which hosts addresses may name that others give: those of manifests and archives.
     pub hosts: Hosts,
+    /// Hosts that may be asked whatever their addresses are, next to those of gateways.
+    pub allowed_hosts: BTreeSet<String>,
     /// Whether only what a CID proves is installed, and nothing by a manifest alone.
     pub requires_cid: bool,
+    /// Limits of the store, past which functions are evicted.
+    pub limits: StoreLimits,
 }
 
 /// A module of this machine that is kept nowhere.
@@ -122,6 +128,10 @@ pub struct Upload {
     pub car: Bytes,
 }
 
+/// A use of a function that is to be saved: see [`Functions::note_use`].
+#[derive(Debug)]
+pub struct FunctionUse((Function, Custody));
+
 /// Handle to the store. Cheap to clone; all clones share one folder.
 #[derive(Debug, Clone)]
 pub struct Functions(Arc<Inner>);
@@ -129,15 +139,14 @@ pub struct Functions(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     files: FunctionFiles,
-    kept: RwLock<BTreeMap<FunctionId, Function>>,
-    /// Other ids of functions that are kept: of whole modules, and of the addresses they came from.
-    aliases: RwLock<BTreeMap<FunctionId, FunctionId>>,
-    /// The addresses functions were installed from, by their ids.
-    addresses: RwLock<BTreeMap<FunctionId, InstallSource>>,
+    kept: RwLock<Index>,
+    /// Held by whoever changes files and index, so that both agree.
+    changing: Mutex<()>,
     loaded: Cache<FunctionId, Contents>,
-    /// One lock for each function being fetched, so that it is fetched once.
-    flights: Mutex<HashMap<FunctionId, Arc<tokio::sync::Mutex<()>>>>,
-    fetches: Semaphore,
+    /// One lock for each function being fetched, so that it is fetched once. Unnamed peers have locks
+    /// of their own: nobody else waits for a fetch that was asked of a peer they chose.
+    flights: Mutex<HashMap<FlightKey, Arc<tokio::sync::Mutex<()>>>>,
+    turns: FetchTurns,
     gateways: Vec<Gateway>,
     requires_cid: bool,
     web: WebReader,
@@ -163,37 +172,50 @@ impl Functions {
         folder: PathBuf,
         sources: SourceOptions,
     ) -> Result<Self, FunctionsError> {
-        let SourceOptions { mut gateways, hosts, requires_cid } = sources;
+        let SourceOptions { mut gateways, hosts, allowed_hosts, requires_cid, limits } = sources;
         gateways.truncate(GATEWAYS_MAX);
         let files = FunctionFiles::new(folder);
         let scanning = files.clone();
         let found = blocking(move || scanning.scan()).await?;
         info!(functions = found.functions.len(), "opened the function store");
-        let trusted = gateways.iter().filter_map(Gateway::host).collect();
+        let trusted = gateways.iter().filter_map(Gateway::host).chain(allowed_hosts).collect();
         let store = Self(Arc::new(Inner {
             files,
-            kept: RwLock::default(),
-            aliases: RwLock::default(),
-            addresses: RwLock::default(),
+            kept: RwLock::new(Index::new(limits)),
+            changing: Mutex::default(),
             loaded: Cache::new(LOADED),
             flights: Mutex::new(HashMap::new()),
-            fetches: Semaphore::new(FETCHES_MAX),
+            turns: FetchTurns::default(),
             gateways,
             requires_cid,
             web: WebReader::new(hosts, trusted),
             changed: Notify::new(),
         }));
-        for (function, whole) in found.functions {
-            store.enter(&function, whole);
-        }
-        for address in found.addresses {
-            store.enter_address(address);
-        }
+        let filling = store.clone();
+        blocking(move || filling.fill(found)).await?;
         Ok(store)
     }
 
-    /// Keeps a module under the file name `method`, durably, and returns it with its content id. A
-    /// module that is kept already takes the new name. Cancel-safe.
+    /// Takes over what a scan found, and deletes what exceeds the limits.
+    fn fill(&self, found: ScanResult) -> Result<(), FunctionsError> {
+        let mut kept = self.0.kept.write();
+        for ScannedFunction { function, whole, custody, .. } in found.functions {
+            kept.insert(function, whole, custody);
+        }
+        for address in found.addresses {
+            let id = address.id;
+            // Without its function, an address is of no use.
+            if !kept.insert_address(address) {
+                self.0.files.delete_address(id)?;
+            }
+        }
+        let removed = kept.trim();
+        drop(kept);
+        self.delete(&removed)
+    }
+
+    /// Keeps a module under the file name `method`, durably and pinned, and returns it with its content
+    /// id. A module that is kept already takes the new name. Cancel-safe.
     ///
     /// # Errors
     /// [`FunctionsError::NotModule`], [`FunctionsError::TooLarge`], [`FunctionsError::Full`], or
@@ -205,11 +227,11 @@ impl Functions {
     ) -> Result<Function, FunctionsError> {
         let bytes = Bytes::from_owner(bytes.into());
         let checked = blocking(move || VerifiedFunction::of_file(method, &bytes)).await?;
-        self.keep(checked).await
+        self.keep(checked, Requester::Operator).await
     }
 
-    /// Keeps the function whose blocks are in `car`, which has one root, and returns it. `names` are
-    /// hints; a name that is missing is taken from the content.
+    /// Keeps the function whose blocks are in `car`, which has one root, pinned, and returns it. `names`
+    /// are hints; a name that is missing is taken from the content.
     ///
     /// # Errors
     /// [`FunctionsError::Content`] if the blocks do not prove a function, and as [`Self::add`].
@@ -219,7 +241,7 @@ impl Functions {
             let dag = Dag::read_any(&car)?;
             VerifiedFunction::of_dag(label, dag)
         });
-        self.keep(checked.await?).await
+        self.keep(checked.await?, Requester::Operator).await
     }
 
     /// Returns the module or the folder at `path`, ready to be handed to a head, under its name there,
@@ -265,33 +287,80 @@ impl Functions {
     /// # Errors
     /// [`FunctionsError::Files`] if its content cannot be deleted.
     pub async fn remove(&self, id: FunctionId) -> Result<bool, FunctionsError> {
-        let id = self.resolve_id(id);
-        let was_kept = self.0.kept.write().remove(&id).is_some();
-        self.0.aliases.write().retain(|_, function| *function != id);
-        let addresses: Vec<FunctionId> = {
-            let mut addresses = self.0.addresses.write();
-            let from = addresses.iter().filter(|(_, address)| address.function == id);
-            let gone: Vec<FunctionId> = from.map(|(id, _)| *id).collect();
-            addresses.retain(|_, address| address.function != id);
-            gone
-        };
-        self.0.loaded.remove(&id);
-        self.0.changed.notify_one();
-        let files = self.0.files.clone();
+        let store = self.clone();
         blocking(move || {
-            addresses.into_iter().try_for_each(|address| files.delete_address(address))?;
-            files.delete(id)
+            let _changing = store.0.changing.lock();
+            let id = store.resolve_id(id);
+            let removed = store.0.kept.write().remove(id);
+            store.delete(removed.as_slice()).map(|()| removed.is_some())
         })
-        .await?;
-        Ok(was_kept)
+        .await
+    }
+
+    /// Removes all functions that are not pinned, and returns how many those were.
+    ///
+    /// # Errors
+    /// [`FunctionsError::Files`] if the content of one cannot be deleted.
+    pub async fn remove_unpinned(&self) -> Result<Usage, FunctionsError> {
+        let store = self.clone();
+        blocking(move || {
+            let _changing = store.0.changing.lock();
+            let removed = store.0.kept.write().remove_unpinned();
+            let bytes = removed.iter().map(|removed| removed.bytes).sum();
+            store.delete(&removed)?;
+            Ok(Usage { functions: removed.len(), bytes })
+        })
+        .await
+    }
+
+    /// Returns how many functions are kept, and their size.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.0.kept.read().total()
+    }
+
+    /// Records that `requester` uses function `id`, to run it or not, so that it is evicted later. A peer
+    /// that the operator named takes over a function that was fetched for another one. Returns what is
+    /// to be saved by [`Self::save`], if anything is.
+    #[must_use]
+    pub fn note_use(
+        &self,
+        id: FunctionId,
+        requester: &Requester,
+        is_run: bool,
+    ) -> Option<FunctionUse> {
+        self.0.kept.write().note_use(id, requester, is_run).map(FunctionUse)
+    }
+
+    /// Saves a use of a function, so that the order of eviction survives a restart.
+    ///
+    /// # Errors
+    /// [`FunctionsError::Files`] if it cannot be written.
+    pub async fn save(&self, noted: FunctionUse) -> Result<(), FunctionsError> {
+        let (store, FunctionUse((function, custody))) = (self.clone(), noted);
+        blocking(move || {
+            let _changing = store.0.changing.lock();
+            // It may have been evicted meanwhile.
+            if store.0.kept.read().custody(function.id) != Some(&custody) {
+                return Ok(());
+            }
+            store.0.files.write_record(&function, &custody)
+        })
+        .await
     }
 
     /// Returns all functions, by name and id.
     #[must_use]
     pub fn list(&self) -> Vec<Function> {
-        let mut functions: Vec<Function> = self.0.kept.read().values().cloned().collect();
+        let mut functions: Vec<Function> = self.0.kept.read().functions().cloned().collect();
         functions.sort_by(|a, b| (&a.name, a.id).cmp(&(&b.name, b.id)));
         functions
+    }
+
+    /// Returns the ids of at most `n` functions, those that are evicted last first.
+    #[must_use]
+    pub fn foremost(&self, n: usize) -> Vec<FunctionId> {
+        self.0.kept.read().foremost(n)
     }
 
     /// Waits until a function is kept or forgotten, for one caller. Cancel-safe.
@@ -303,26 +372,18 @@ impl Functions {
     /// where `id` is that of the whole module or of the address it came from.
     #[must_use]
     pub fn get(&self, id: FunctionId) -> Option<Function> {
-        self.0.kept.read().get(&self.resolve_id(id)).cloned()
+        self.0.kept.read().get(id).cloned()
     }
 
     /// Describes all functions, by name, with the ids that manifests gave them.
     #[must_use]
     pub fn bodies(&self) -> Vec<FunctionBody> {
         let listed = |function: Function| {
-            let ids = self.ids_by_manifest(function.id);
+            let ids = self.0.kept.read().ids_by_manifest(function.id);
             let by_manifest = ids.iter().map(ToString::to_string).collect();
             FunctionBody { by_manifest, ..function.body() }
         };
         self.list().into_iter().map(listed).collect()
-    }
-
-    /// Returns the ids that function `id` was installed under by a manifest, which do not prove its
-    /// content.
-    fn ids_by_manifest(&self, id: FunctionId) -> Vec<FunctionId> {
-        let addresses = self.0.addresses.read();
-        let from = addresses.values().filter(|address| address.function == id);
-        from.map(|address| address.id).collect()
     }
 
     /// Returns the module that the function's own method names, checked, or none if the function is
@@ -414,45 +475,57 @@ impl Functions {
         Ok(read)
     }
 
-    async fn keep(&self, checked: VerifiedFunction) -> Result<Function, FunctionsError> {
-        if !self.has_room_for(&checked.function) {
-            return Err(FunctionsError::Full);
-        }
-        let (function, whole) = (checked.function.clone(), checked.whole);
-        let files = self.0.files.clone();
-        blocking(move || files.write(&checked.function, &checked.bytes)).await?;
-        self.enter(&function, whole);
-        Ok(function)
+    /// Keeps a function on behalf of `requester`, and evicts others that stand in its way.
+    async fn keep(
+        &self,
+        checked: VerifiedFunction,
+        requester: Requester,
+    ) -> Result<Function, FunctionsError> {
+        let store = self.clone();
+        blocking(move || {
+            let _changing = store.0.changing.lock();
+            let VerifiedFunction { function, bytes, whole, .. } = checked;
+            let removed = store.0.kept.write().make_room(&function, &requester)?;
+            if !removed.is_empty() {
+                info!(function = %function.id, evicted = removed.len(), "evicted functions for a new one");
+            }
+            store.delete(&removed)?;
+            let custody = Custody { requester, has_run: false };
+            let custody = store.0.kept.read().merged(function.id, custody);
+            store.0.files.write(&function, &bytes, &custody)?;
+            store.0.kept.write().insert(function.clone(), whole, custody);
+            store.0.changed.notify_one();
+            Ok(function)
+        })
+        .await
     }
 
-    fn enter(&self, function: &Function, whole: Option<FunctionId>) {
-        self.0.kept.write().insert(function.id, function.clone());
-        self.0.changed.notify_one();
-        if let Some(whole) = whole.filter(|whole| *whole != function.id) {
-            self.0.aliases.write().insert(whole, function.id);
+    /// Pins a kept function.
+    async fn pin(&self, id: FunctionId) -> Result<(), FunctionsError> {
+        match self.note_use(id, &Requester::Operator, false) {
+            Some(noted) => self.save(noted).await,
+            None => Ok(()),
         }
     }
 
-    fn enter_address(&self, address: InstallSource) {
-        let id = address.id;
-        self.0.aliases.write().insert(id, address.function);
-        self.0.addresses.write().insert(id, address);
+    /// Deletes the files of functions that are no longer in the index. Blocks.
+    fn delete(&self, removed: &[Removed]) -> Result<(), FunctionsError> {
+        for Removed { id, addresses, .. } in removed {
+            self.0.loaded.remove(id);
+            for address in addresses {
+                self.0.files.delete_address(*address)?;
+            }
+            self.0.files.delete(*id)?;
+        }
+        if !removed.is_empty() {
+            self.0.changed.notify_one();
+        }
+        Ok(())
     }
 
     /// The id under which a function is kept.
     fn resolve_id(&self, id: FunctionId) -> FunctionId {
-        let id = id.normalize();
-        if self.0.kept.read().contains_key(&id) {
-            return id;
-        }
-        self.0.aliases.read().get(&id).copied().unwrap_or(id)
-    }
-
-    fn has_room_for(&self, function: &Function) -> bool {
-        let kept = self.0.kept.read();
-        let others = || kept.values().filter(|other| other.id != function.id);
-        let bytes: u64 = others().map(|other| other.kept_bytes).sum();
-        others().count() < FUNCTIONS_MAX && bytes + function.kept_bytes <= STORE_BYTES_MAX
+        self.0.kept.read().resolve(id)
     }
 }
 

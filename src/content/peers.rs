@@ -1,6 +1,6 @@
 //! Peers that give functions, through whatever network carries the question.
 
-use std::{error::Error, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use model::node::PeerId;
@@ -11,7 +11,19 @@ use serde::{Deserialize, Serialize};
 pub const FUNCTION_PROTOCOL: &str = "/triptych/function/1.0.0";
 
 /// Why a network did not bring an answer.
-pub type AskError = Box<dyn Error + Send + Sync>;
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// The answer is longer than agreed.
+    #[error("answer exceeds {bytes_max} bytes")]
+    TooLong {
+        /// Maximum length of the answer.
+        bytes_max: usize,
+    },
+    /// The network failed in another way.
+    #[error(transparent)]
+    Failed(#[from] Box<dyn std::error::Error + Send + Sync>),
+}
 
 /// Peers to ask, in turn, over a network that this room does not know.
 pub trait Peers: Sync {

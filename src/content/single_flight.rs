@@ -1,22 +1,30 @@
-//! One fetch at a time for each function.
+//! One fetch at a time for each function, and for each unnamed peer that requests it.
 
 use std::{collections::hash_map::Entry, mem, sync::Arc};
 
-use model::function::FunctionId;
+use model::{function::FunctionId, node::PeerId};
 
-use super::Functions;
+use super::{Functions, kept::Requester};
+
+/// A function, and the unnamed peer for which it is fetched, if any.
+pub(super) type FlightKey = (FunctionId, Option<PeerId>);
 
 /// A share in the fetching of one function. The last to leave takes the lock with it.
 pub(super) struct Flight<'a> {
     functions: &'a Functions,
-    id: FunctionId,
+    key: FlightKey,
     pub(super) lock: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl<'a> Flight<'a> {
-    pub(super) fn join(functions: &'a Functions, id: FunctionId) -> Self {
-        let lock = Arc::clone(functions.0.flights.lock().entry(id).or_default());
-        Self { functions, id, lock }
+    pub(super) fn join(functions: &'a Functions, id: FunctionId, requester: &Requester) -> Self {
+        let peer = match requester {
+            Requester::Peer(peer) => Some(peer.clone()),
+            _ => None,
+        };
+        let key = (id, peer);
+        let lock = Arc::clone(functions.0.flights.lock().entry(key.clone()).or_default());
+        Self { functions, key, lock }
     }
 }
 
@@ -25,7 +33,7 @@ impl Drop for Flight<'_> {
         let mut flights = self.functions.0.flights.lock();
         // Before the count: of two that leave at once, the later one is the last.
         drop(mem::take(&mut self.lock));
-        if let Entry::Occupied(entry) = flights.entry(self.id)
+        if let Entry::Occupied(entry) = flights.entry(self.key.clone())
             && Arc::strong_count(entry.get()) == 1
         {
             entry.remove();

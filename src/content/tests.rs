@@ -18,7 +18,7 @@ impl Peers for NoPeers {
         _question: &[u8],
         _limits: AnswerLimits,
     ) -> Result<Vec<u8>, AskError> {
-        Err(format!("{peer} is not there").into())
+        Err(AskError::Failed(format!("{peer} is not there").into()))
     }
 }
 
@@ -138,7 +138,10 @@ async fn a_module_of_several_blocks_answers_to_the_id_of_its_tree_and_of_one_blo
     let other = open(&elsewhere).await;
     let id = whole.content().unwrap();
     let kept = other
-        .keep(VerifiedFunction::of_kept(id, NameHints::default(), bytes).unwrap())
+        .keep(
+            VerifiedFunction::of_kept(id, NameHints::default(), bytes).unwrap(),
+            Requester::Unknown,
+        )
         .await
         .unwrap();
     assert_eq!((kept.id, kept.kind), (whole, Kind::Unnamed));
@@ -208,23 +211,95 @@ async fn a_function_without_a_file_name_runs_under_any_and_takes_the_first_it_is
     let functions = open(&dir).await;
     let id = FunctionId::from_module(&module(1)).content().unwrap();
     let checked = VerifiedFunction::of_kept(id, NameHints::default(), module(1).into()).unwrap();
-    functions.keep(checked).await.unwrap();
+    functions.keep(checked, Requester::Unknown).await.unwrap();
     let unnamed = open(&dir).await.get(id.into()).unwrap();
     assert!(unnamed.runs(&method("any.wasm")) && unnamed.kind == Kind::Unnamed);
     let named = functions.add(method("m.wasm"), module(1)).await.unwrap();
     assert!(!named.runs(&method("any.wasm")) && named.runs(&method("m.wasm")));
 }
 
+/// A store that keeps few functions.
+async fn small(dir: &TempDir, limits: StoreLimits) -> Functions {
+    let sources = SourceOptions { limits, ..SourceOptions::default() };
+    Functions::open_with(dir.path().join("functions"), sources).await.unwrap()
+}
+
+/// Keeps module `n` on behalf of `requester`.
+async fn keep(functions: &Functions, n: u8, requester: &Requester) -> FunctionId {
+    let id = FunctionId::from_module(&module(n)).content().unwrap();
+    let checked = VerifiedFunction::of_kept(id, NameHints::default(), module(n).into()).unwrap();
+    functions.keep(checked, requester.clone()).await.unwrap().id
+}
+
+fn kept(functions: &Functions) -> BTreeSet<FunctionId> {
+    functions.list().into_iter().map(|function| function.id).collect()
+}
+
 #[tokio::test]
-async fn a_store_that_is_full_keeps_no_more() {
+async fn a_store_that_is_full_of_pinned_functions_keeps_no_more() {
     let dir = tempfile::tempdir().unwrap();
-    let functions = open(&dir).await;
-    let small = functions.add(method("small.wasm"), module(1)).await.unwrap();
-    let id = FunctionId::from_module(b"large");
-    functions.enter(&Function { id, kept_bytes: STORE_BYTES_MAX - 17, ..small.clone() }, None);
+    let functions = small(&dir, StoreLimits { functions: 10, bytes: 17 }).await;
+    let added = functions.add(method("small.wasm"), module(1)).await.unwrap();
     let refused = functions.add(method("more.wasm"), module(2)).await;
     assert!(matches!(refused, Err(FunctionsError::Full)), "{refused:?}");
-    assert_eq!(functions.add(method("small.wasm"), module(1)).await.unwrap(), small);
+    assert_eq!(functions.add(method("small.wasm"), module(1)).await.unwrap(), added);
+    assert_eq!(kept(&functions), [added.id].into());
+}
+
+#[tokio::test]
+async fn eviction_deletes_the_files_and_its_order_survives_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let limits = StoreLimits { functions: 4, ..StoreLimits::default() };
+    let functions = small(&dir, limits).await;
+    let peer = |name: &str| Requester::Peer(name.parse().unwrap());
+    let pinned = functions.add(method("pinned.wasm"), module(0)).await.unwrap().id;
+    let used = keep(&functions, 1, &peer("12D3KooWa")).await;
+    let unused = keep(&functions, 2, &peer("12D3KooWb")).await;
+    let late = keep(&functions, 3, &peer("12D3KooWc")).await;
+    let noted = functions.note_use(used, &peer("12D3KooWa"), true).unwrap();
+    functions.save(noted).await.unwrap();
+    drop(functions);
+    // Clocks of file systems tick slowly.
+    for (n, id) in [unused, late].into_iter().enumerate() {
+        let record = dir.path().join(format!("functions/{id}.json"));
+        let record = fs::File::options().write(true).open(record).unwrap();
+        let saved_at = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(n as u64);
+        record.set_modified(saved_at).unwrap();
+    }
+
+    let functions = small(&dir, limits).await;
+    assert_eq!(functions.usage().functions, 4);
+    let first = keep(&functions, 4, &peer("12D3KooWd")).await;
+    assert_eq!(kept(&functions), [pinned, used, late, first].into());
+    assert!(!dir.path().join(format!("functions/{unused}.json")).exists());
+    assert!(!dir.path().join(format!("functions/{unused}")).exists());
+    let second = keep(&functions, 5, &Requester::Named("12D3KooWe".parse().unwrap())).await;
+    assert_eq!(kept(&functions), [pinned, used, first, second].into());
+    assert_eq!(kept(&small(&dir, limits).await), kept(&functions));
+
+    assert_eq!(functions.remove_unpinned().await.unwrap().functions, 3);
+    assert_eq!(kept(&small(&dir, limits).await), [pinned].into());
+}
+
+/// Records of an earlier version say nothing of whom a function is kept for: nothing is lost, and a
+/// store that was filled by an attack takes new functions.
+#[tokio::test]
+async fn a_full_store_of_an_earlier_version_takes_new_functions() {
+    let dir = tempfile::tempdir().unwrap();
+    let functions = small(&dir, StoreLimits::default()).await;
+    for n in 0..4 {
+        let id = functions.add(method("m.wasm"), module(n)).await.unwrap().id;
+        let path = dir.path().join(format!("functions/{id}.json"));
+        let record = fs::read(&path).unwrap();
+        let mut record: serde_json::Value = serde_json::from_slice(&record).unwrap();
+        record.as_object_mut().unwrap().remove("kept_for").unwrap();
+        fs::write(path, record.to_string()).unwrap();
+    }
+    let limits = StoreLimits { functions: 4, ..StoreLimits::default() };
+    let functions = small(&dir, limits).await;
+    assert_eq!(functions.usage().functions, 4);
+    keep(&functions, 9, &Requester::Peer("12D3KooWa".parse().unwrap())).await;
+    assert_eq!(functions.usage().functions, 4);
 }
 
 #[tokio::test]
@@ -232,10 +307,10 @@ async fn a_turn_to_fetch_is_not_waited_for_for_ever() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let id = FunctionId::from_module(b"missing");
-    let flight = Flight::join(&functions, id);
+    let flight = Flight::join(&functions, id, &Requester::Unknown);
     let _turn = flight.lock.lock().await;
     tokio::time::pause();
-    let got = functions.obtain(id, &NoPeers).await;
+    let got = functions.obtain(id, &Requester::Unknown, &NoPeers).await;
     assert!(matches!(got, Err(FetchError::TimedOut { .. })), "{got:?}");
 }
 
@@ -246,7 +321,11 @@ async fn of_fetches_that_end_at_once_nothing_stays() {
     let together = std::sync::Barrier::new(2);
     let leave = || {
         for n in 0_u32..2000 {
-            let flight = Flight::join(&functions, FunctionId::from_module(&n.to_be_bytes()));
+            let flight = Flight::join(
+                &functions,
+                FunctionId::from_module(&n.to_be_bytes()),
+                &Requester::Unknown,
+            );
             together.wait();
             drop(flight);
         }

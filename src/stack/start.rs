@@ -370,6 +370,10 @@ pub(crate) fn node_arguments(wish: &NodeWish, folder: &Path) -> Vec<String> {
     add("--port", wish.port.to_string());
     add("--private-key", folder.join(KEY_FILE).display().to_string());
     add("--db", folder.display().to_string());
+    if is_local(wish) {
+        // What is tried on one machine is no business of public servers.
+        add("--gateways", "none".to_owned());
+    }
     if !wish.boot_nodes.is_empty() {
         add("--boot-nodes", wish.boot_nodes.join(","));
     }

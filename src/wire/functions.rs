@@ -11,6 +11,8 @@ pub mod paths {
     pub const FUNCTIONS_EXECUTE: &str = "/api/v1/functions/execute";
     /// Has the nodes of a group install a function.
     pub const FUNCTIONS_INSTALL: &str = "/api/v1/functions/install";
+    /// Has workers remove functions from their stores.
+    pub const FUNCTIONS_EVICT: &str = "/api/v1/functions/evict";
     /// The answer to an earlier execution.
     pub const FUNCTIONS_RESULT: &str = "/api/v1/functions/requests/result";
     /// Describes a head's REST API, as `OpenAPI`.
@@ -369,6 +371,51 @@ pub struct InstallResponse {
     /// What went wrong, in words. Left out on success.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+}
+
+/// The body of `POST /api/v1/functions/evict`: `cid` or `all`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct EvictRequest {
+    /// The function to remove, also if an operator added or installed it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cid: String,
+    /// True to remove all functions that no operator added or installed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
+}
+
+/// The response to `POST /api/v1/functions/evict`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct EvictResponse {
+    /// What each worker did, by id.
+    pub nodes: Vec<EvictedBody>,
+}
+
+/// What one worker removed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct EvictedBody {
+    /// Id of the worker.
+    pub peer_id: String,
+    /// Number of functions that it removed.
+    #[serde(default)]
+    pub functions: usize,
+    /// Size of their files, in bytes.
+    #[serde(default)]
+    pub bytes: u64,
+    /// Number of functions that it still has.
+    #[serde(default)]
+    pub left: usize,
+    /// Why it removed nothing, as a sentence about the worker. Empty if it did what was requested.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+impl EvictedBody {
+    /// A worker that removed nothing.
+    #[must_use]
+    pub fn failed(message: &str) -> Self {
+        Self { message: message.to_owned(), ..Self::default() }
+    }
 }
 
 /// The answer to `GET /api/v1/functions/{id}`.

@@ -3,6 +3,7 @@
 
 mod command;
 mod compile;
+mod evict;
 mod execute;
 mod external;
 mod files;

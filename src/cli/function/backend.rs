@@ -5,14 +5,14 @@ use std::{fmt, fs, path::PathBuf, time::Duration};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use client::{functions::Functions as Head, transport::Transport};
-use content::{Function, Functions, NameHints, Upload};
+use content::{Function, Functions, NameHints, Upload, Usage};
 use model::function::FunctionId;
 use stack::{
     data_dir::{lock_folder, project_dirs},
     running::find_running,
 };
 use task::{lock::Lock, wait};
-use wire::functions::{FunctionBody, FunctionDetail};
+use wire::functions::{EvictRequest, EvictedBody, FunctionBody, FunctionDetail};
 
 use super::progress::with_progress;
 use crate::cli::config::{self, AddressFlags};
@@ -28,7 +28,7 @@ const PROFILE_VARIABLE: &str = "TRIPTYCH_PROFILE";
 const LOCK_WITHIN: Duration = Duration::from_secs(10);
 
 /// What a head answers where it holds no function of an id, or remembers no execution.
-pub(super) const NOT_FOUND: u16 = 404;
+pub(crate) const NOT_FOUND: u16 = 404;
 
 /// The heading of these flags in the help.
 const WHERE: &str = "Where functions are";
@@ -231,6 +231,34 @@ impl FunctionBackend {
                 Ok(function.name)
             }
         }
+    }
+
+    /// Removes function `id` from the stores of the workers or from that of this machine, or all functions
+    /// that are not pinned. Returns what each store did.
+    ///
+    /// # Errors
+    /// If the head refuses, or the store cannot delete.
+    pub(super) async fn evict(&self, id: Option<FunctionId>) -> anyhow::Result<Vec<EvictedBody>> {
+        let store = match self {
+            Self::Head(head) => {
+                let cid = id.map(|id| id.to_string()).unwrap_or_default();
+                let request = EvictRequest { all: cid.is_empty(), cid };
+                return head.evict(&request).await.context("evict functions");
+            }
+            Self::Local(store) => &store.functions,
+        };
+        let usage = match id {
+            None => store.remove_unpinned().await.context("evict functions")?,
+            Some(id) => {
+                let function = store.get(id).with_context(|| self.missing(id))?;
+                let removed = store.remove(function.id).await;
+                removed.with_context(|| format!("evict function {id}"))?;
+                Usage { functions: 1, bytes: function.kept_bytes }
+            }
+        };
+        let (peer_id, left) = (self.to_string(), store.usage().functions);
+        let Usage { functions, bytes } = usage;
+        Ok(vec![EvictedBody { peer_id, functions, bytes, left, message: String::new() }])
     }
 
     fn missing(&self, id: FunctionId) -> String {

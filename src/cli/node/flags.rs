@@ -181,9 +181,13 @@ pub(crate) struct FunctionFlags {
     #[arg(long, value_name = "URL", value_delimiter = ',', default_values = GATEWAYS_DEFAULT)]
     #[arg(value_parser = gateway)]
     pub(crate) gateways: Vec<Option<Gateway>>,
-    /// Let addresses that others give name hosts of this machine's own network too
+    /// Let addresses that others give name hosts of this machine's own network too, except link-local
+    /// ones and those where clouds serve the credentials of a machine
     #[arg(long)]
     pub(crate) allow_private_hosts: bool,
+    /// A host that addresses may name whatever it is, such as 169.254.10.1 or files.internal
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    pub(crate) allow_host: Vec<String>,
     /// Install nothing under an id that is no CID: only a CID proves what a manifest leads to
     #[arg(long)]
     pub(crate) require_cid: bool,

@@ -414,7 +414,7 @@ impl Work<'_> {
         self.given_up.insert(peer.clone());
         self.demote(peer, &failure);
         let request = self.track.request_id();
-        info!(request, %peer, ?failure, "a worker gave no result");
+        info!(request, %peer, reason = failure.public_text(), "a worker gave no result");
         if self.open.values().any(|open| open.seat == seat) {
             // A spare runs the order already.
             self.track.note_failure(peer, &failure.public_text(), true);

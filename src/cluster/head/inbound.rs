@@ -19,7 +19,7 @@ use super::{
 use crate::{
     message::{
         Code, Credit, Execute, ExecuteResponse, Message, NodeResult, Offer, OrderState,
-        RollCallResponse, WORK_PROTOCOL, WorkOrderResponse, frame, json,
+        RollCallResponse, SignedCall, WORK_PROTOCOL, WorkOrderResponse, frame, json,
     },
     metrics,
     network::line::{Frames, Incoming},
@@ -49,8 +49,9 @@ impl Head {
     /// Takes in a worker's answer to a work order, and looks at its signature.
     pub(crate) fn note_answer(&self, peer: PeerId, response: WorkOrderResponse) {
         let request_id = response.request_id.clone();
-        let Some(function_id) = self.0.inboxes.function_of(&request_id) else { return };
-        let signed = response.result.signed_by(&peer, (&request_id, &function_id));
+        let Some((function_id, call)) = self.0.inboxes.call_of(&request_id) else { return };
+        let of = SignedCall { request_id: &request_id, function_id: &function_id, call };
+        let signed = response.result.signed_by(&peer, of);
         let answer = read_answer(response, signed, self.0.signatures);
         self.0.inboxes.put(&request_id, Reply::Answered(peer, Box::new(answer), signed));
     }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tracing::warn;
 
 use super::answer::Failure;
-use crate::message::{NodeResult, Signed};
+use crate::message::{CallDigest, NodeResult, Signed};
 
 /// Replies that wait for one execution, as many as in b7s. More are dropped: they are answers to a
 /// roll call that has found its workers long since.
@@ -48,6 +48,7 @@ pub(super) struct Inboxes(Arc<Mutex<HashMap<String, Entry>>>);
 #[derive(Debug)]
 struct Entry {
     function_id: String,
+    call: CallDigest,
     replies: mpsc::Sender<Reply>,
 }
 
@@ -60,10 +61,10 @@ pub(super) struct Inbox {
 }
 
 impl Inboxes {
-    /// Opens the inbox of one request for one function.
-    pub(super) fn open(&self, request_id: &str, function: FunctionId) -> Inbox {
+    /// Opens the inbox of one request for one call of a function.
+    pub(super) fn open(&self, request_id: &str, function: FunctionId, call: CallDigest) -> Inbox {
         let (sender, replies) = mpsc::channel(INBOX_CAPACITY);
-        let entry = Entry { function_id: function.to_string(), replies: sender };
+        let entry = Entry { function_id: function.to_string(), call, replies: sender };
         self.0.lock().insert(request_id.to_owned(), entry);
         Inbox { request_id: request_id.to_owned(), replies, inboxes: Arc::clone(&self.0) }
     }
@@ -71,6 +72,11 @@ impl Inboxes {
     /// Returns the function that an open request is for.
     pub(super) fn function_of(&self, request_id: &str) -> Option<String> {
         self.0.lock().get(request_id).map(|entry| entry.function_id.clone())
+    }
+
+    /// Returns the function that an open request is for, and the digest of its call.
+    pub(super) fn call_of(&self, request_id: &str) -> Option<(String, CallDigest)> {
+        self.0.lock().get(request_id).map(|entry| (entry.function_id.clone(), entry.call))
     }
 
     /// Puts a reply into the inbox of a request, if it is open.

@@ -22,7 +22,7 @@ use crate::{
     metrics,
     network::PublishError,
 };
-use content::{FUNCTION_PROTOCOL, Function, InstallError};
+use content::{FUNCTION_PROTOCOL, Function, InstallError, Requester};
 
 /// How long a request to install waits for the first node that has the function, the head among
 /// them. Version 1 of b7s waits as long for the message to leave.
@@ -145,7 +145,13 @@ impl Head {
             let peers = head.0.context.peers.speaking(FUNCTION_PROTOCOL);
             let peers = FunctionPeers { network: &head.0.context.network, peers: &peers };
             let (cid, address) = (&function.cid, &function.manifest_url);
-            let got = head.0.context.functions.install(cid, address, &peers).await;
+            let requester = if function.pinned {
+                Requester::Operator
+            } else {
+                // All clients that do not prove to be the operator are one.
+                Requester::Peer(head.0.context.network.peer_id().clone())
+            };
+            let got = head.0.context.functions.install(cid, address, &requester, &peers).await;
             match &got {
                 Ok(_) if !was_here => {
                     if let Err(error) = head.publish_install(function, &topic).await {

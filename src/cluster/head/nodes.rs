@@ -98,7 +98,12 @@ impl Inner {
         });
         let Decision { is_cordoned, approval } =
             decided.await.map_err(|_| ChangeError::Stopping)??;
-        info!(%peer, is_cordoned, ?approval, "the operator decided on a node");
+        let approval = match approval {
+            NodeApproval::Approved => "approved",
+            NodeApproval::Refused => "refused",
+            NodeApproval::Pending => "pending",
+        };
+        info!(%peer, is_cordoned, approval, "the operator decided on a node");
         self.heed().await;
         self.slots.look_again();
         Ok(())

@@ -17,8 +17,14 @@ use crate::message::Code;
 /// The most peers named in one message; the rest are counted.
 const NAMED_MAX: usize = 8;
 
-/// Says why a roll call found too few, where `listening` are known to be in the group.
-pub(super) fn too_few(order: &Order, roster: &Roster, listening: &[PeerId]) -> String {
+/// Says why a roll call found too few, where `listening` are known to be in the group, and whether its
+/// time was up.
+pub(super) fn too_few(
+    order: &Order,
+    roster: &Roster,
+    listening: &[PeerId],
+    is_late: bool,
+) -> String {
     let wanted = match order.nodes {
         NodeCount::Exactly(n) => counted(n.get(), "node"),
         NodeCount::Everyone => "any node".to_owned(),
@@ -32,11 +38,12 @@ pub(super) fn too_few(order: &Order, roster: &Roster, listening: &[PeerId]) -> S
         Some(subgroup) => format!("subgroup {subgroup}"),
         None => "the cluster".to_owned(),
     };
-    let within = order.roll_call_within.as_secs_f64();
+    let within = format!(" within {} s", order.roll_call_within.as_secs_f64());
+    let within = if is_late { within } else { String::new() };
     let mut ready: Vec<String> = roster.ready.iter().map(PeerId::to_string).collect();
     ready.sort();
     let mut message = format!(
-        "asked {group} for {wanted}{fit}, and {} reported within {within} s{}; {} of it {} connected",
+        "asked {group} for {wanted}{fit}, and {} reported{within}{}; {} of it {} connected",
         ready.len(),
         if ready.is_empty() { String::new() } else { format!(" ({})", list_names(&ready)) },
         counted(listening.len(), "worker"),
@@ -60,8 +67,8 @@ pub(super) fn still_queued(order: &Order, roster: &Roster, position: Position) -
     let Position { number, n_waiting } = position;
     let within = order.wait_within.as_secs_f64();
     let message = format!(
-        "no worker was free within {within} s: the request was number {number} of {n_waiting} that \
-         wait for one; try again later, or with a longer timeout"
+        "no worker was free and responding within {within} s: the request was number {number} of \
+         {n_waiting} that wait for one; try again later, or with a longer timeout"
     );
     with_refusals(message, roster)
 }

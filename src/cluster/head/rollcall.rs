@@ -137,6 +137,18 @@ impl Roster {
         }
     }
 
+    /// True if fewer listen than were requested, and all of them have replied.
+    fn is_short_of(&self, listening: impl FnOnce() -> Vec<PeerId>) -> bool {
+        let NodeCount::Exactly(n) = self.wanted else { return false };
+        let replied = |peer: &PeerId| {
+            self.known.contains(peer)
+                || self.refused.contains_key(peer)
+                || self.fetching.contains(peer)
+        };
+        let listening = listening();
+        !listening.is_empty() && listening.len() < n.get() && listening.iter().all(replied)
+    }
+
     /// Whether there is nobody to wait for: enough are ready, or everyone is wanted and all of
     /// `listening` have replied.
     fn is_filled(&self, listening: impl FnOnce() -> Vec<PeerId>) -> bool {
@@ -191,11 +203,15 @@ pub(super) async fn call(
         if roster.is_filled(listening) {
             let peers = roster.ready.len();
             info!(request, peers, "enough peers reported for roll call");
-            return head.choose_of(roster, order, None);
+            return head.choose_of(roster, order).map_err(early);
         }
         if queued.is_none() && roster.is_refused_by_all(listening) {
             info!(request, refused = roster.refused.len(), "all peers refused");
-            return head.choose_of(roster, order, None);
+            return head.choose_of(roster, order).map_err(early);
+        }
+        if head.context.peers.is_settled() && roster.is_short_of(listening) {
+            info!(request, ready = roster.ready.len(), "the group has fewer peers than requested");
+            return Err(early(roster.into()));
         }
         let is_waiting = queued.is_some() || roster.is_worth_waiting();
         select! {
@@ -217,7 +233,8 @@ pub(super) async fn call(
                 let (ready, refused) = (roster.ready.len(), roster.refused.len());
                 info!(request, ready, refused, "roll call timed out");
                 let position = queued.and_then(|queued| queued.position());
-                return head.choose_of(roster, order, position);
+                let short = |roster| Shortage { roster, is_late: true, position };
+                return head.choose_of(roster, order).map_err(short);
             }
             () = sleep_until(calls.look_at) => {
                 calls.publish_if_due(head).await;
@@ -233,6 +250,11 @@ pub(super) async fn call(
             }
         }
     }
+}
+
+/// The shortage of a roll call that has ended before its time.
+fn early(roster: Box<Roster>) -> Shortage {
+    Shortage { roster, is_late: false, position: None }
 }
 
 /// Waits for slots, if they are waited for; none if they will not come. Cancel-safe.
@@ -349,6 +371,17 @@ mod tests {
         assert_eq!(roster.refused.len(), 1);
         roster.note(Reply::Ready(id(2)));
         assert_eq!((roster.refused.len(), roster.take_chosen(|_| Some(1))), (0, Some(vec![id(2)])));
+    }
+
+    #[test]
+    fn group_with_too_few_peers_is_known_once_all_have_replied() {
+        let mut roster = exactly(3);
+        roster.note(Reply::Ready(id(1)));
+        assert!(!roster.is_short_of(|| vec![id(1), id(2)]), "one has not replied");
+        roster.note(Reply::Fetching(id(2)));
+        assert!(roster.is_short_of(|| vec![id(1), id(2)]));
+        assert!(!roster.is_short_of(|| vec![id(1), id(2), id(3)]));
+        assert!(!exactly(3).is_short_of(Vec::new), "workers may be about to connect");
     }
 
     #[test]

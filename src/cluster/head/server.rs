@@ -8,6 +8,7 @@ mod auth;
 mod bodies;
 mod error;
 mod events;
+mod evict;
 mod execute;
 mod executions;
 mod function;
@@ -105,6 +106,7 @@ fn api() -> OpenApiRouter<Rest> {
     OpenApiRouter::new()
         .routes(routes!(execute::execute))
         .routes(routes!(install::install))
+        .routes(routes!(evict::evict))
         .routes(routes!(result::result))
         .routes(routes!(executions::executions))
         .routes(routes!(executions::execution, executions::cancel))

@@ -3,6 +3,7 @@ use task::traces::Carrier;
 use wire::functions::EnvVar;
 
 use super::*;
+use crate::function_call::FunctionCall;
 
 /// The types that [`Message`] reads.
 const KINDS: [&str; 8] = [
@@ -86,6 +87,7 @@ fn a_work_order_response_is_the_b7s_one() {
                 result: Outcome { stdout: "out".into(), stderr: String::new(), exit_code: 0 },
                 usage: Usage { wall_clock_ns: 1_500, memory_max_kib: 64, ..Usage::default() },
                 signature: String::new(),
+                call_signature: String::new(),
             },
             ..WorkOrderResponse::default()
         }),
@@ -141,7 +143,11 @@ fn an_execution_response_holds_a_result_for_each_peer() {
 
 #[test]
 fn an_installation_is_the_b7s_one() {
-    let install = InstallFunction { manifest_url: "https://x/m.json".into(), cid: "bafy".into() };
+    let install = InstallFunction {
+        manifest_url: "https://x/m.json".into(),
+        cid: "bafy".into(),
+        pinned: false,
+    };
     check(
         &Message::InstallFunction(install),
         &json!({"type": "MsgInstallFunction", "manifest_url": "https://x/m.json", "cid": "bafy"}),
@@ -195,10 +201,18 @@ fn an_id_is_no_place_for_a_megabyte() {
 
 proptest::proptest! {
     #[test]
-    fn any_text_is_no_signature_of_a_result(signature in ".{1,200}") {
-        let result = NodeResult { signature, ..NodeResult::default() };
+    fn any_text_is_no_signature_of_a_result(text in ".{1,200}") {
         let peer = crate::identity::Identity::random().peer_id().clone();
-        proptest::prop_assert_eq!(result.signed_by(&peer, ("r", "f")), Signed::Wrongly);
+        let config = ExecuteConfig::default();
+        let call = FunctionCall::new("m.wasm".parse().unwrap(), None, &config);
+        let call = CallDigest::new(&call, &peer);
+        let of = SignedCall { request_id: "r", function_id: "f", call };
+        for result in [
+            NodeResult { signature: text.clone(), ..NodeResult::default() },
+            NodeResult { call_signature: text, ..NodeResult::default() },
+        ] {
+            proptest::prop_assert_eq!(result.signed_by(&peer, of), Signed::Wrongly);
+        }
     }
 
     #[test]

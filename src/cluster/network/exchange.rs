@@ -1,6 +1,12 @@
 //! One message on one stream: written whole and closed, or read to its first line feed or end.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
@@ -8,7 +14,7 @@ use libp2p::Stream;
 use task::group::Group;
 use tokio::{
     sync::{Semaphore, mpsc, oneshot},
-    time::timeout,
+    time::{Instant, Sleep, sleep, timeout},
 };
 use tracing::debug;
 
@@ -26,6 +32,13 @@ const READ_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long an answer may take to be made and sent. A module of the greatest size over a slow line.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
+
+/// Minimum rate of an answer, in bytes per second: a line of half a megabit. A peer that drips would
+/// keep others waiting until the time for the whole answer is up.
+const BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
+
+/// Time by which an answer may be behind the minimum rate.
+const PAUSE_MAX: Duration = Duration::from_secs(3);
 
 /// Streams of all peers that are read at one time: as many as the queue of accepted streams is long,
 /// where more wait.
@@ -82,7 +95,8 @@ pub(super) async fn linger(mut stream: Stream) {
     drop(timeout(LINGER_WITHIN, closing).await);
 }
 
-/// Writes `question` as a line, closes, and reads the answer to its end.
+/// Writes `question` as a line, closes, and reads the answer to its end, as long as it comes at the
+/// minimum rate.
 pub(super) async fn ask(
     mut stream: Stream,
     question: &[u8],
@@ -91,7 +105,45 @@ pub(super) async fn ask(
     stream.write_all(question).await?;
     stream.write_all(b"\n").await?;
     stream.close().await?;
-    read(&mut stream, None, bytes_max, None).await
+    read(&mut Paced::new(stream), None, bytes_max, None).await
+}
+
+/// A stream that fails once it is slower than [`BYTES_PER_SECOND_MIN`], on average since its first
+/// byte and but for [`PAUSE_MAX`]. How long the other side may take to begin is its reader's business.
+struct Paced<S> {
+    stream: S,
+    /// Time of the first byte.
+    began: Option<Instant>,
+    n_bytes: u64,
+    end: Pin<Box<Sleep>>,
+}
+
+impl<S> Paced<S> {
+    fn new(stream: S) -> Self {
+        Self { stream, began: None, n_bytes: 0, end: Box::pin(sleep(Duration::ZERO)) }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let Self { stream, began, n_bytes, end } = &mut *self;
+        if let Poll::Ready(read) = Pin::new(stream).poll_read(context, buffer) {
+            *n_bytes +=
+                read.as_ref().map_or(0, |n_read| u64::try_from(*n_read).unwrap_or(u64::MAX));
+            let due = Duration::from_millis(*n_bytes * 1000 / BYTES_PER_SECOND_MIN);
+            let began = *began.get_or_insert_with(Instant::now);
+            end.as_mut().reset(began + PAUSE_MAX + due);
+            return Poll::Ready(read);
+        }
+        match (began, end.as_mut().poll(context)) {
+            (Some(_), Poll::Ready(())) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            _ => Poll::Pending,
+        }
+    }
 }
 
 /// Reads what peers send on the `accepted` streams, each in a task of `group`. Where a stream has one
@@ -259,6 +311,25 @@ mod tests {
         let refused = read(&mut Cursor::new(&long), Some(b'\n'), 2 * CHUNK_BYTES, None).await;
         assert!(matches!(refused, Err(ExchangeError::TooLong { .. })));
         assert_eq!(read(&mut Cursor::new(&long), None, long.len(), None).await.unwrap(), long);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_drips_is_given_up_and_a_late_one_is_not() {
+        let late = stream::once(async {
+            sleep(2 * PAUSE_MAX).await;
+            Ok::<_, io::Error>(b"late".to_vec())
+        });
+        let late = Box::pin(late).into_async_read();
+        assert_eq!(read(&mut Paced::new(late), None, 100, None).await.unwrap(), b"late");
+        let drips = stream::unfold((), |()| async {
+            sleep(Duration::from_millis(100)).await;
+            Some((Ok::<_, io::Error>(b"x".to_vec()), ()))
+        });
+        let drips = Box::pin(drips).into_async_read();
+        let began = Instant::now();
+        let given_up = read(&mut Paced::new(drips), None, 1000, None).await;
+        assert!(matches!(given_up, Err(ExchangeError::Broken(_))), "{given_up:?}");
+        assert!(began.elapsed() < PAUSE_MAX + Duration::from_secs(1));
     }
 
     fn budget() -> Budget {

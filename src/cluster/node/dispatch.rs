@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::node::{PeerId, Role};
+use task::tally::Tally;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::{debug, warn};
 
@@ -32,6 +33,13 @@ const HANDLED_MAX: usize = 512;
 /// dropped. Apart from roll calls, so that these are answered meanwhile.
 const INSTALLING_MAX: usize = 128;
 
+/// Installations of all peers together that were not named to this node. The others are left to named
+/// ones.
+const UNNAMED_INSTALLING_MAX: usize = 96;
+
+/// Installations of one such peer: a dozen of hostile ones are needed to keep other strangers out.
+const INSTALLING_PER_PEER_MAX: usize = 8;
+
 /// Peers that are given a function at once: each may hold one of the largest modules in memory.
 const GIVING_MAX: usize = 16;
 
@@ -53,6 +61,8 @@ pub(super) struct Dispatch {
     calls: Arc<Semaphore>,
     orders: Arc<Semaphore>,
     installing: Arc<Semaphore>,
+    /// Installations of peers that were not named to this node.
+    installers: Tally<PeerId>,
     giving: Arc<Semaphore>,
     asking: Arc<Semaphore>,
 }
@@ -72,6 +82,7 @@ impl Dispatch {
             calls: Arc::new(Semaphore::new(HANDLED_MAX)),
             orders: Arc::new(Semaphore::new(HANDLED_MAX)),
             installing: Arc::new(Semaphore::new(INSTALLING_MAX)),
+            installers: Tally::default(),
             giving: Arc::new(Semaphore::new(GIVING_MAX)),
             asking: Arc::new(Semaphore::new(ASKING_MAX)),
         }
@@ -201,6 +212,14 @@ impl Dispatch {
                 self.order(worker, peer, request.order, WorkProtocol::B7sV1);
             }
             (_, Message::InstallFunction(install)) => self.install(peer, install),
+            (NodeRole::Worker(worker), Message::EvictFunctions(request)) => {
+                let worker = worker.clone();
+                let work = async move { worker.evict(peer, request).await };
+                self.start("eviction", &self.installing, work);
+            }
+            (NodeRole::Head(head), Message::EvictFunctionsResponse(report)) => {
+                head.note_evicted(peer, report);
+            }
             (NodeRole::Head(head), Message::InstallFunctionResponse(response)) => {
                 head.note_installed(peer, response);
             }
@@ -238,11 +257,22 @@ impl Dispatch {
     }
 
     fn install(&self, author: PeerId, install: InstallFunction) {
-        if let NodeRole::Worker(worker) = &self.node_role {
-            let worker = worker.clone();
-            let work = async move { worker.install(author, install).await };
-            self.start("installation", &self.installing, work);
+        let NodeRole::Worker(worker) = &self.node_role else { return };
+        let is_named = self.context.network.knows_by_name(&author);
+        let counted = self.installers.add(&author, |n_own, n_others| {
+            n_own < INSTALLING_PER_PEER_MAX && n_own + n_others < UNNAMED_INSTALLING_MAX
+        });
+        if counted.is_none() && !is_named {
+            debug!(peer = %author, "dropped an installation: too many of its peer are being handled");
+            return;
         }
+        // Those of named peers are bounded only by the number of all.
+        let counted = counted.filter(|_| !is_named);
+        let worker = worker.clone();
+        self.start("installation", &self.installing, async move {
+            worker.install(author, install).await;
+            drop(counted);
+        });
     }
 
     /// Reads a message, and counts it.

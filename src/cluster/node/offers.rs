@@ -228,15 +228,17 @@ impl Offers {
     /// The offer as workers receive it: without slots, which they have no use for, and which change
     /// with each run, and without attributes.
     fn offer(&self) -> Offer {
-        let functions = self.context.functions.list();
-        let named = functions.iter().take(NAMED_MAX).map(|function| function.id);
+        // Others than those of strangers that only had them fetched.
+        let mut functions = self.context.functions.foremost(NAMED_MAX);
+        // In an order that does not change with each run.
+        functions.sort();
         let ready = self.node_role.worker().map(Worker::ready).unwrap_or_default();
-        let is_ready = |id: &FunctionId| ready.contains(id);
+        let is_ready = |id: &&FunctionId| ready.contains(*id);
         Offer {
             role: self.node_role.role().to_string(),
             subgroups: self.subgroups.iter().map(Subgroup::to_string).collect(),
-            ready: named.clone().filter(is_ready).map(|id| id.to_string()).collect(),
-            functions: named.map(|id| id.to_string()).collect(),
+            ready: functions.iter().filter(is_ready).map(FunctionId::to_string).collect(),
+            functions: functions.iter().map(FunctionId::to_string).collect(),
             ..Offer::default()
         }
     }

@@ -162,8 +162,10 @@ impl Executor {
             None => None,
         };
         let host = match external {
-            Some(external) => {
+            Some(mut external) => {
                 let program = external.program.clone();
+                // The node itself sets this one.
+                external.variables.insert(PEER_ID.to_owned());
                 let nowhere = || io::Error::new(io::ErrorKind::InvalidInput, "it has no workspace");
                 workspace
                     .ok_or_else(nowhere)
@@ -333,6 +335,7 @@ fn result(finished: RunOutcome) -> NodeResult {
         result: outcome_body(finished),
         // The worker signs it.
         signature: String::new(),
+        call_signature: String::new(),
     }
 }
 

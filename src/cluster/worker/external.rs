@@ -18,6 +18,7 @@ use std::{
     env,
     ffi::OsString,
     fs, io,
+    num::NonZeroUsize,
     os::unix::{
         fs::{MetadataExt as _, PermissionsExt as _},
         process::{CommandExt as _, ExitStatusExt as _},
@@ -28,6 +29,7 @@ use std::{
     time::Duration,
 };
 
+use lru::LruCache;
 use model::function::{FunctionId, Method};
 use parking_lot::Mutex;
 use runtime::{
@@ -54,6 +56,10 @@ use wait4::{ResUse, Wait4 as _};
 
 pub(super) use self::environment::VariableError;
 use super::{external_run::ExternalRun, scratch_dir::ScratchDir};
+
+/// Maximum number of modules that lie in the workspace as files: functions come and go, and the files
+/// of those that ran longest ago are removed.
+const LAID_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
 /// An external runtime, as the operator configures it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,9 +106,8 @@ struct Inner {
     /// Names of the variables that a process of another program may get.
     allowed_variables: BTreeSet<String>,
     workspace: PathBuf,
-    /// The modules that lie in the workspace as files, written by this process. There are no more
-    /// than functions kept.
-    laid: Mutex<BTreeSet<(FunctionId, Method)>>,
+    /// The modules that lie in the workspace as files, written by this process.
+    laid: Mutex<LruCache<(FunctionId, Method), ()>>,
 }
 
 /// Why a process was not run, or its end not seen.
@@ -172,7 +177,8 @@ impl External {
         }
         fs::create_dir_all(workspace)?;
         let workspace = workspace.canonicalize()?;
-        let (is_own, laid) = (is_this_program(&about), Mutex::default());
+        let is_own = is_this_program(&about);
+        let laid = Mutex::new(LruCache::new(LAID_MAX));
         Ok(Self(Arc::new(Inner {
             program,
             is_own,
@@ -257,11 +263,16 @@ impl Inner {
         let path = folder.join(method.as_str());
         let key = (run.function, method.clone());
         let mut laid = self.laid.lock();
-        if !laid.contains(&key) || !path.is_file() {
+        if laid.get(&key).is_none() || !path.is_file() {
             fs::create_dir_all(&folder)
                 .and_then(|()| write_atomic(&path, &run.content, FileMode::Public))
                 .map_err(unusable(&path))?;
-            laid.insert(key);
+            let evicted = laid.push(key.clone(), ()).filter(|(other, ())| *other != key);
+            if let Some(((function, method), ())) = evicted {
+                let path = self.workspace.join(function.to_string()).join(method.as_str());
+                // It may be gone already.
+                drop(fs::remove_file(path));
+            }
         }
         Ok(path)
     }

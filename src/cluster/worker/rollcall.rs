@@ -19,6 +19,10 @@ use crate::{
 /// function is here.
 const CALLS_MAX: usize = 256;
 
+/// Roll calls handled at once beyond [`CALLS_MAX`] if their authors were named to this node: others
+/// cannot keep these out, however many they are.
+const NAMED_CALLS_MAX: usize = 64;
+
 /// Roll calls of one author handled at once, where it was not named to this node: others find room.
 const CALLS_PER_AUTHOR_MAX: usize = 32;
 
@@ -52,7 +56,8 @@ impl Worker {
         let n_own_max = if is_named { CALLS_MAX } else { CALLS_PER_AUTHOR_MAX };
         // Published again meanwhile, a roll call is not handled twice.
         let (calls, authors) = &self.0.calls;
-        let is_new = |n_same, n_others| n_same == 0 && n_others < CALLS_MAX;
+        let n_max = if is_named { CALLS_MAX + NAMED_CALLS_MAX } else { CALLS_MAX };
+        let is_new = |n_same, n_others| n_same == 0 && n_others < n_max;
         let admitted = authors
             .add(&author, |n_own, _| n_own < n_own_max)
             .zip(calls.add(&(author.clone(), request_id.clone()), is_new));

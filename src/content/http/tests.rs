@@ -1,8 +1,13 @@
-use axum::{Router, response::Redirect, routing::get};
+use axum::{Router, body::Body, response::Redirect, routing::get};
 use task::group::Group;
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::{
+    fetch::FetchTurns,
+    kept::Requester,
+    turns::{Claim, Purpose},
+};
 
 #[track_caller]
 fn check(ip: &str, want: bool) {
@@ -40,8 +45,25 @@ fn addresses_of_one_s_own_network_are_not_public() {
     }
 }
 
-const WANTED: ReadLimits =
-    ReadLimits { accept: "*/*", bytes_max: 10, within: Duration::from_secs(10) };
+const WANTED: ReadLimits = ReadLimits {
+    accept: "*/*",
+    bytes_max: 10,
+    start_within: START_WITHIN,
+    within: Duration::from_secs(10),
+};
+
+/// Reads what is at `url` as `reader` may.
+async fn read(reader: &WebReader, url: &str) -> Result<Bytes, WebError> {
+    let turns = FetchTurns::default();
+    let peer = "12D3KooWpeer".parse().unwrap();
+    let claim = Claim { requester: Requester::Peer(peer), purpose: Purpose::Install };
+    reader.read(&url.parse().unwrap(), WANTED, &mut turns.large(&claim)).await
+}
+
+/// Five bytes, and then nothing.
+fn drips() -> impl futures::Stream<Item = Result<Bytes, std::convert::Infallible>> {
+    futures::stream::iter([Ok(Bytes::from_static(b"01234"))]).chain(futures::stream::pending())
+}
 
 async fn served(group: &Group) -> Url {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -50,6 +72,9 @@ async fn served(group: &Group) -> Url {
     let router = Router::new()
         .route("/short", get(async || "0123456789"))
         .route("/long", get(async || "0123456789a"))
+        .route("/drip", get(async || Body::from_stream(drips())))
+        .route("/metadata", get(async || Redirect::temporary("http://169.254.169.254/latest")))
+        .route("/metadata6", get(async || Redirect::temporary("http://[fe80::1]/latest")))
         .route("/away", get(async move || Redirect::temporary(&away)))
         .route("/round", get(async || Redirect::temporary("/round")))
         .route("/file", get(async || Redirect::temporary("file:///etc/passwd")));
@@ -61,20 +86,51 @@ async fn served(group: &Group) -> Url {
 async fn only_hosts_that_may_be_asked_are_asked_also_after_a_redirect() {
     let group = Group::default();
     let base = served(&group).await;
-    let at = |path: &str| base.join(path).unwrap();
+    let at = |path: &str| base.join(path).unwrap().to_string();
     let public = WebReader::new(Hosts::Public, BTreeSet::new());
-    let refused = public.read(&at("short"), WANTED).await;
+    let refused = read(&public, &at("short")).await;
     assert!(matches!(refused, Err(WebError::Private { .. })), "{refused:?}");
-    let named = at("short").as_str().replace("127.0.0.1", "localhost");
-    let refused = public.read(&named.parse().unwrap(), WANTED).await;
-    assert!(matches!(refused, Err(WebError::Reach { .. })), "{refused:?}");
+    let named = at("short").replace("127.0.0.1", "localhost");
+    let refused = read(&public, &named).await.unwrap_err();
+    assert_eq!(refused.to_string(), "localhost is not a public host");
 
     let trusting = WebReader::new(Hosts::Public, BTreeSet::from(["127.0.0.1".to_owned()]));
-    assert_eq!(trusting.read(&at("short"), WANTED).await.unwrap(), "0123456789");
-    let refused = trusting.read(&at("away"), WANTED).await;
-    assert!(matches!(refused, Err(WebError::Reach { .. })), "{refused:?}");
+    assert_eq!(read(&trusting, &at("short")).await.unwrap(), "0123456789");
+    let refused = read(&trusting, &at("away")).await.unwrap_err();
+    assert_eq!(refused.to_string(), "localhost is not a public host", "the host redirected to");
     let any = WebReader::new(Hosts::Any, BTreeSet::new());
-    assert_eq!(any.read(&at("away"), WANTED).await.unwrap(), "0123456789");
+    assert_eq!(read(&any, &at("away")).await.unwrap(), "0123456789");
+}
+
+#[tokio::test]
+async fn redirect_to_a_metadata_address_is_rejected_unless_its_host_is_allowed() {
+    let group = Group::default();
+    let base = served(&group).await;
+    let any = WebReader::new(Hosts::Any, BTreeSet::new());
+    for (path, host) in [("metadata", "169.254.169.254"), ("metadata6", "[fe80::1]")] {
+        let rejected = read(&any, base.join(path).unwrap().as_str()).await.unwrap_err();
+        let want = format!("{host} is a link-local or metadata address");
+        assert_eq!(rejected.to_string(), want);
+    }
+    let direct = read(&any, "http://100.100.100.200/latest/meta-data").await.unwrap_err();
+    assert!(matches!(direct, WebError::Private { is_metadata: true, .. }), "{direct:?}");
+
+    let trusted = BTreeSet::from(["169.254.169.254".to_owned()]);
+    let allowing = HostRule { hosts: Hosts::Public, trusted: Arc::new(trusted) };
+    allowing.check(&"http://169.254.169.254/x".parse().unwrap()).unwrap();
+    allowing.check(&"http://169.254.169.253/x".parse().unwrap()).unwrap_err();
+}
+
+/// A body that begins and then drips must not keep the turn of its fetch until the time is up.
+#[tokio::test(start_paused = true)]
+async fn a_host_that_drips_is_given_up_at_the_minimum_rate() {
+    let (n_bytes, elapsed) = (5, START_WITHIN + least_pace(5));
+    let group = Group::default();
+    let base = served(&group).await;
+    let any = WebReader::new(Hosts::Any, BTreeSet::new());
+    let slow = read(&any, base.join("drip").unwrap().as_str()).await.unwrap_err();
+    let WebError::Slow { n_bytes: got, elapsed: after, .. } = slow else { panic!("{slow:?}") };
+    assert_eq!((got, after.as_secs()), (n_bytes, elapsed.as_secs()));
 }
 
 #[tokio::test]
@@ -82,7 +138,7 @@ async fn answers_that_are_too_long_or_missing_or_go_round_are_refused() {
     let group = Group::default();
     let base = served(&group).await;
     let any = WebReader::new(Hosts::Any, BTreeSet::new());
-    let read = async |path: &str| any.read(&base.join(path).unwrap(), WANTED).await.unwrap_err();
+    let read = async |path: &str| read(&any, base.join(path).unwrap().as_str()).await.unwrap_err();
     assert!(matches!(read("long").await, WebError::TooLong { bytes_max: 10, .. }));
     let missing = read("missing").await;
     assert!(matches!(missing, WebError::Status { status: StatusCode::NOT_FOUND, .. }));

@@ -59,8 +59,19 @@ async fn reopened(dir: &TempDir) -> Functions {
     store(dir, any_host()).await
 }
 
+/// Fetches a function from the gateways of `store`.
+async fn fetched(store: &Functions, id: ContentId) -> Option<VerifiedFunction> {
+    let claim = Claim { requester: Requester::Operator, purpose: Purpose::Run };
+    store.fetch_from_gateways(id, &mut store.0.turns.large(&claim)).await
+}
+
+/// Returns the ids that `id` was installed under by a manifest.
+fn by_manifest(store: &Functions, id: FunctionId) -> Vec<FunctionId> {
+    store.0.kept.read().ids_by_manifest(id)
+}
+
 fn any_host() -> SourceOptions {
-    SourceOptions { gateways: Vec::new(), hosts: Hosts::Any, requires_cid: false }
+    SourceOptions { gateways: Vec::new(), hosts: Hosts::Any, ..SourceOptions::default() }
 }
 
 fn manifest(address: &str, sum: &str) -> Bytes {
@@ -83,7 +94,10 @@ async fn a_function_is_installed_from_the_address_of_its_manifest() {
     ];
     let address = format!("{}/f/manifest.json", site(&group, files).await);
     let store = store(&dir, any_host()).await;
-    let function = store.install_from(FunctionId::from_address(&address), &address).await.unwrap();
+    let function = store
+        .install_from(FunctionId::from_address(&address), &address, &Requester::Operator)
+        .await
+        .unwrap();
     assert_eq!((function.name.as_str(), function.method.as_str()), ("greeter", "greet.wasm"));
     let id = FunctionId::from_address(&address);
     assert_eq!(store.get(id), Some(function.clone()), "found by the address, as b7s names it");
@@ -94,7 +108,10 @@ async fn a_function_is_installed_from_the_address_of_its_manifest() {
 
     group.shutdown().await;
     assert_eq!(
-        store.install_from(FunctionId::from_address(&address), &address).await.unwrap(),
+        store
+            .install_from(FunctionId::from_address(&address), &address, &Requester::Operator)
+            .await
+            .unwrap(),
         function,
         "kept, so not read again"
     );
@@ -131,6 +148,7 @@ async fn an_archive_that_differs_from_its_checksum_is_refused() {
             .install_from(
                 FunctionId::from_address(&format!("{site}/{path}")),
                 &format!("{site}/{path}"),
+                &Requester::Operator,
             )
             .await
     };
@@ -141,13 +159,20 @@ async fn an_archive_that_differs_from_its_checksum_is_refused() {
     refused(install("html").await, "read the manifest");
     refused(
         store
-            .install_from(FunctionId::from_address("file:///etc/passwd"), "file:///etc/passwd")
+            .install_from(
+                FunctionId::from_address("file:///etc/passwd"),
+                "file:///etc/passwd",
+                &Requester::Operator,
+            )
             .await,
         "as an http or https address",
     );
     assert_eq!(store.list(), []);
     let public = Functions::open(dir.path().join("public")).await.unwrap();
-    refused(public.install_from(FunctionId::from_address(&site), &site).await, "not a public host");
+    refused(
+        public.install_from(FunctionId::from_address(&site), &site, &Requester::Operator).await,
+        "not a public host",
+    );
 }
 
 #[tokio::test]
@@ -164,24 +189,29 @@ async fn a_name_that_is_no_cid_is_installed_by_the_manifest_unless_a_cid_is_requ
     let site = site(&group, files).await;
     let id = FunctionId::parse_any("whatever-cid").unwrap();
     let kept = store(&dir, any_host()).await;
-    let wrong = kept.install_from(id, &format!("{site}/wrong")).await;
+    let wrong = kept.install_from(id, &format!("{site}/wrong"), &Requester::Operator).await;
     refused(wrong, "match the archive with its checksum");
-    let function = kept.install_from(id, &format!("{site}/m")).await.unwrap();
+    let function = kept.install_from(id, &format!("{site}/m"), &Requester::Operator).await.unwrap();
     assert_eq!(kept.get(id), Some(function.clone()));
-    assert_eq!(kept.ids_by_manifest(function.id), [id]);
-    refused(kept.install_from(id, &format!("{site}/other")).await, "another manifest");
+    assert_eq!(by_manifest(&kept, function.id), [id]);
+    refused(
+        kept.install_from(id, &format!("{site}/other"), &Requester::Operator).await,
+        "another manifest",
+    );
     assert_eq!(reopened(&dir).await.get(id), Some(function.clone()), "also after a restart");
 
     // A CID is checked against what the manifest leads to.
     let proved = tempfile::tempdir().unwrap();
     let proved = store(&proved, SourceOptions { requires_cid: true, ..any_host() }).await;
-    refused(proved.install_from(id, &format!("{site}/m")).await, "no CID");
+    refused(proved.install_from(id, &format!("{site}/m"), &Requester::Operator).await, "no CID");
     let other = FunctionId::from_module(b"other");
-    refused(proved.install_from(other, &format!("{site}/m")).await, "match");
-    let same = proved.install_from(function.id, &format!("{site}/m")).await.unwrap();
+    refused(proved.install_from(other, &format!("{site}/m"), &Requester::Operator).await, "match");
+    let same =
+        proved.install_from(function.id, &format!("{site}/m"), &Requester::Operator).await.unwrap();
     let module = FunctionId::from_module(&content(1, 40));
-    assert_eq!((same.id, proved.ids_by_manifest(same.id)), (function.id, Vec::new()));
-    let alone = proved.install_from(module, &format!("{site}/m")).await.unwrap();
+    assert_eq!((same.id, by_manifest(&proved, same.id)), (function.id, Vec::new()));
+    let alone =
+        proved.install_from(module, &format!("{site}/m"), &Requester::Operator).await.unwrap();
     assert_eq!((alone.id, alone.method.as_str()), (module, "greet.wasm"));
 }
 
@@ -199,7 +229,7 @@ async fn gateway(group: &Group, cars: Vec<(String, Bytes)>, n: &Arc<AtomicUsize>
     };
     let router = Router::new().route("/ipfs/{id}", get(found));
     let gateway = serve(group, router).await.parse().unwrap();
-    SourceOptions { gateways: vec![gateway], hosts: Hosts::Public, requires_cid: false }
+    SourceOptions { gateways: vec![gateway], hosts: Hosts::Public, ..SourceOptions::default() }
 }
 
 /// A folder of a module and enough data for several blocks, as any tool may make it.
@@ -228,13 +258,13 @@ async fn a_function_comes_from_the_first_gateway_that_proves_it() {
         sources.gateways.extend(gateway(&group, cars, &n).await.gateways);
     }
     let store = store(&dir, sources).await;
-    let checked = store.fetch_from_gateways(function.id.content().unwrap()).await.unwrap();
-    let kept = store.keep(checked).await.unwrap();
+    let checked = fetched(&store, function.id.content().unwrap()).await.unwrap();
+    let kept = store.keep(checked, Requester::Operator).await.unwrap();
     assert_eq!((kept.id, n.load(Ordering::Relaxed)), (function.id, 4));
     assert!(matches!(&kept.kind, Kind::Folder(methods) if methods.len() == 1));
     assert_eq!(store.content(kept.id).await.unwrap().unwrap(), content(1, 300 * 1024));
     let absent = ContentId::from_block(Codec::Raw, b"absent");
-    assert!(store.fetch_from_gateways(absent).await.is_none());
+    assert!(fetched(&store, absent).await.is_none());
 }
 
 #[tokio::test]
@@ -251,7 +281,8 @@ async fn a_package_on_a_gateway_may_have_its_archive_elsewhere() {
     let sources = gateway(&group, cars, &Arc::default()).await;
     // The archive's host is the gateway's here, so it may be asked.
     let store = store(&dir, sources).await;
-    let function = store.keep(store.fetch_from_gateways(dag.root).await.unwrap()).await.unwrap();
+    let checked = fetched(&store, dag.root).await.unwrap();
+    let function = store.keep(checked, Requester::Operator).await.unwrap();
     assert_eq!((function.id.content().unwrap(), function.name.as_str()), (dag.root, "greeter"));
     assert_eq!(store.content(function.id).await.unwrap().unwrap(), content(1, 40));
     let upload = store.upload(function.id).await.unwrap().unwrap();

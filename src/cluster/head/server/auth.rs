@@ -54,13 +54,27 @@ impl FromStr for RestToken {
     }
 }
 
+/// Mark of a request whose sender is the operator: it bears the token, or comes from a program of the
+/// head's own machine.
+#[derive(Debug, Clone, Copy)]
+struct ByOperator;
+
+/// Returns true if the sender of a request is the operator.
+pub(super) fn is_by_operator(request: &Request) -> bool {
+    request.extensions().get::<ByOperator>().is_some()
+}
+
 /// Lets a request through, if its sender may make it.
 pub(super) fn check(
     options: &RestOptions,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> impl Future<Output = Response> + use<> {
     let permitted = permitted(options, &request);
+    // With a token, whoever may make a request bears it or is trusted as if.
+    if permitted.is_ok() && (options.token.is_some() || options.hosts.is_local(&request)) {
+        request.extensions_mut().insert(ByOperator);
+    }
     async move {
         match permitted {
             Ok(()) => next.run(request).await,

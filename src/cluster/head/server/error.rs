@@ -14,6 +14,7 @@ use web::{extract::BodyError, host_names::UNKNOWN_HOST};
 use wire::error::HeadError;
 
 use super::super::{Unavailable, node_registry::DecideError, nodes::ChangeError};
+use super::BODY_BYTES_MAX;
 use crate::network::PublishError;
 
 /// Why a request was not accepted: the status, and the words for its sender.
@@ -76,6 +77,14 @@ impl Refused {
         Self(status, Cow::Borrowed(message))
     }
 
+    /// The body is longer than `bytes_max`, a number of whole MiB.
+    pub(super) fn too_large(bytes_max: usize) -> Self {
+        // The start is in the words of existing heads.
+        let limit = bytes_max >> 20;
+        let message = format!("Request Entity Too Large: the body exceeds {limit} MiB");
+        Self(StatusCode::PAYLOAD_TOO_LARGE, message.into())
+    }
+
     /// The body is no request, for these reasons, in the words of existing heads.
     pub(super) fn invalid(reasons: &[String]) -> Self {
         let errors = if reasons.len() == 1 { "error" } else { "errors" };
@@ -88,7 +97,7 @@ impl Refused {
 impl From<BodyError> for Refused {
     fn from(error: BodyError) -> Self {
         let message = match &error {
-            BodyError::TooLarge => "Request Entity Too Large".to_owned(),
+            BodyError::TooLarge => return Self::too_large(BODY_BYTES_MAX),
             error => format!("could not unpack request: {error}"),
         };
         Self(error.status(), message.into())

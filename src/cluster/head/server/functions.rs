@@ -17,7 +17,7 @@ use wire::{
 };
 
 use super::{super::Head, answer, bodies::media_type, error::Refused};
-use content::NameHints;
+use content::{CAR_BYTES_MAX, NameHints};
 
 /// How long a function may take to arrive: 260 MiB over a line of 10 Mbit/s.
 const UPLOAD_WITHIN: Duration = Duration::from_mins(4);
@@ -63,7 +63,10 @@ pub(super) async fn upload(
     let kind = media_type(request.headers());
     let _permit = head.upload_permit().ok_or(Refused::TOO_MANY_UPLOADS)?;
     let bytes = timeout(UPLOAD_WITHIN, extract::bytes(request)).await;
-    let bytes = bytes.unwrap_or(Err(BodyError::Broken))?;
+    let bytes = match bytes.unwrap_or(Err(BodyError::Broken)) {
+        Err(BodyError::TooLarge) => return Err(Refused::too_large(CAR_BYTES_MAX)),
+        bytes => bytes?,
+    };
     let added = match (kind.as_str(), method) {
         (CAR, method) => {
             let names = NameHints { name: Some(name), method };

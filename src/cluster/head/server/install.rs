@@ -16,6 +16,7 @@ use wire::{
 use super::{
     super::order::{parsed, subgroup},
     Rest, answer,
+    auth::is_by_operator,
     error::Refused,
 };
 use crate::message::InstallFunction;
@@ -30,8 +31,10 @@ pub(super) async fn install(
     State(rest): State<Rest>,
     request: Request,
 ) -> Result<Response, Refused> {
+    let pinned = is_by_operator(&request);
     let request: InstallRequest = rest.bodies.read(request).await?;
     let (function, subgroup) = checked(&request).map_err(|wrong| Refused::invalid(&wrong))?;
+    let function = InstallFunction { pinned, ..function };
     Ok(answer(&rest.head.install(function, subgroup.as_ref()).await?))
 }
 
@@ -56,7 +59,7 @@ fn checked(request: &InstallRequest) -> Result<(InstallFunction, Option<Subgroup
     } else {
         request.uri.clone()
     };
-    let function = InstallFunction { manifest_url, cid };
+    let function = InstallFunction { manifest_url, cid, pinned: false };
     if wrong.is_empty() { Ok((function, subgroup)) } else { Err(wrong) }
 }
 
@@ -69,13 +72,13 @@ mod tests {
         let cid = FunctionId::from_module(b"module").to_string();
         let request = InstallRequest { cid: cid.clone(), ..InstallRequest::default() };
         let manifest_url = format!("https://{cid}.ipfs.w3s.link/manifest.json");
-        let want = InstallFunction { manifest_url, cid: cid.clone() };
+        let want = InstallFunction { manifest_url, cid: cid.clone(), pinned: false };
         assert_eq!(checked(&request), Ok((want, None)));
         let uri = "https://example.com/manifest.json".to_owned();
         let id = FunctionId::from_address(&uri).to_string();
         let topic = Some("gpu".to_owned());
         let request = InstallRequest { cid, uri: uri.clone(), topic, ..InstallRequest::default() };
-        let want = InstallFunction { manifest_url: uri, cid: id };
+        let want = InstallFunction { manifest_url: uri, cid: id, pinned: false };
         assert_eq!(checked(&request), Ok((want, Some("gpu".parse().unwrap()))));
         let nothing = checked(&InstallRequest::default());
         assert_eq!(nothing, Err(vec!["function CID is required".to_owned()]));

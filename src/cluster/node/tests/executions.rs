@@ -1,7 +1,12 @@
 //! Executions seen from outside: the warm path, spares, signatures, quorums and cancellation.
 
 use super::*;
-use crate::message::{Credit, Message, NodeResult, Offer, WorkOrder, WorkOrderResponse};
+use crate::{
+    function_call::FunctionCall,
+    message::{
+        CallDigest, Credit, Message, NodeResult, Offer, SignedCall, WorkOrder, WorkOrderResponse,
+    },
+};
 
 /// What a peer made of nothing but the network does with work orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,13 +71,18 @@ impl Reaction {
             result,
             ..WorkOrderResponse::default()
         };
-        let other = (request_id.as_str(), "another function");
+        let config = order.config;
+        let call = FunctionCall::new("another.wasm".parse().unwrap(), None, &config);
+        let worker = Identity::random();
+        let call = CallDigest::new(&call, worker.peer_id());
+        let other =
+            SignedCall { request_id: request_id.as_str(), function_id: "another function", call };
         match self {
             Self::Silence => None,
             Self::Refusal => Some(refused),
             Self::FinalRefusal => Some(WorkOrderResponse { is_final: true, ..refused }),
             Self::Unsigned => Some(answered(result)),
-            Self::Forged => Some(answered(result.sign(other, &Identity::random()))),
+            Self::Forged => Some(answered(result.sign(other, &worker))),
         }
     }
 }

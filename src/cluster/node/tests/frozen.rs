@@ -267,7 +267,7 @@ async fn a_function_that_a_frozen_peer_does_not_give_is_fetched_from_the_next_on
     forwarder.freeze_after(0);
     let began = Instant::now();
     let sources = FunctionPeers { network: &worker.network, peers: &peers };
-    worker.functions().obtain(hello.id, &sources).await.unwrap();
+    worker.functions().obtain(hello.id, &Requester::Unknown, &sources).await.unwrap();
     let elapsed = began.elapsed();
     assert!(elapsed < Duration::from_secs(13), "it takes 15 s to give up an answer: {elapsed:?}");
     cluster.group.shutdown().await;

@@ -17,7 +17,7 @@ use crate::{
     message::{InstallFunctionResponse, Message, json as message},
     network::Event,
 };
-use content::{Function, Functions, Hosts, NameHints, Upload};
+use content::{Function, Functions, Hosts, NameHints, Requester, Upload};
 use serde_json::{Value, json};
 use task::wait::until;
 
@@ -155,7 +155,7 @@ async fn an_upload_that_proves_nothing_is_refused_with_the_reason() {
     cluster.group.shutdown().await;
 }
 
-async fn install(cluster: &Cluster, body: Value) -> (u16, Value) {
+pub(super) async fn install(cluster: &Cluster, body: Value) -> (u16, Value) {
     let line = "POST /api/v1/functions/install";
     let address = cluster.head.api_address().unwrap();
     send(address, line, "application/json", &body.to_string()).await
@@ -191,7 +191,10 @@ async fn an_installation_that_fails_everywhere_reports_the_reasons() {
     assert_eq!((status, &answer["code"]), (200, &json!("500")), "{answer}");
     let message = answer["message"].as_str().unwrap();
     assert!(message.contains("the head failed to get the function: find "), "{message}");
-    assert!(message.contains(&format!("{worker} refused: install the function")), "{message}");
+    assert!(
+        message.contains(&format!("{worker} refused: no node or gateway gave the function")),
+        "{message}"
+    );
     cluster.group.shutdown().await;
 }
 
@@ -250,7 +253,7 @@ async fn a_function_is_installed_from_an_address_and_called_by_its_hash() {
         .route("/hello.tar.gz", get(async || archive));
     group.spawn("site", async move { axum::serve(listener, router).await.unwrap() });
 
-    let sources = SourceOptions { gateways: Vec::new(), hosts: Hosts::Any, requires_cid: false };
+    let sources = SourceOptions { hosts: Hosts::Any, ..SourceOptions::default() };
     let options = |name: &str| NodeOptions {
         sources: sources.clone(),
         ..head_options(dir.path().join(name), Identity::random(), 0)
@@ -280,7 +283,11 @@ async fn a_function_is_installed_from_an_address_and_called_by_its_hash() {
     let answer = cluster.execute(request.clone()).await;
     assert_eq!(answer["code"], "408", "{answer}");
     assert!(answer.to_string().contains("`whatever-cid` is no content id (CID)"), "{answer}");
-    cluster.workers[0].functions().install_from(name, &address).await.unwrap();
+    cluster.workers[0]
+        .functions()
+        .install_from(name, &address, &Requester::Operator)
+        .await
+        .unwrap();
     let answer = cluster.execute(request).await;
     assert_eq!(answer["results"][0]["result"]["stdout"], "hello\n", "{answer}");
     cluster.group.shutdown().await;

@@ -105,9 +105,10 @@ async fn a_refusal_is_no_success_to_a_head_of_either_version() {
     let unknown =
         content::Function { id: FunctionId::from_module(b"unknown"), ..cannot_link.clone() };
     let (head, mut events) = cluster.stranger_of(&cluster.workers[0]).await;
-    for (function, code, reason) in
-        [(cannot_link, "500", "blockless_http::http_req"), (unknown, "404", "get the function")]
-    {
+    for (function, code, reason) in [
+        (cannot_link, "500", "blockless_http::http_req"),
+        (unknown, "404", "no node or gateway gave the function"),
+    ] {
         for generation in [WorkProtocol::B7sV2, WorkProtocol::B7sV1] {
             send_order(&head, &worker, &function, generation).await;
             let answer = told(&mut events).await;

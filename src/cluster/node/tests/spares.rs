@@ -143,7 +143,7 @@ async fn spares_that_refuse_are_reported_with_a_reason() {
     assert_eq!(answer["code"], "500", "{answer}");
     let worker = cluster.workers[0].peer_id();
     let want = format!(
-        "0 of 1 node gave a result: {silent} refused (no free slot); no spare: {worker}: get the function"
+        "0 of 1 node gave a result: {silent} refused (no free slot); no spare: {worker}: no node or gateway gave the function"
     );
     assert!(answer["message"].as_str().unwrap().starts_with(&want), "{answer}");
     cluster.group.shutdown().await;
@@ -167,7 +167,7 @@ async fn an_order_refused_as_final_by_two_workers_goes_to_no_other() {
     input["function_id"] = json!(needy.id.to_string());
     input["method"] = json!("needy.wasm");
     for (asked, code, want) in
-        [(misnamed, "404", "not other.wasm"), (input, "500", "blockless_http")]
+        [(misnamed, "404", "no module other.wasm"), (input, "500", "blockless_http")]
     {
         let answer = cluster.execute(asked).await;
         assert_eq!(answer["code"], code, "{answer}");

@@ -17,7 +17,7 @@ use crate::{
     network::Event,
     worker::{CONCURRENCY_DEFAULT, LIMITS_DEFAULT},
 };
-use content::{FUNCTION_PROTOCOL, Function, SourceOptions};
+use content::{FUNCTION_PROTOCOL, Function, Hosts, SourceOptions, StoreLimits};
 
 /// How long anything may take. Generous: the machine may be busy.
 pub(super) const WITHIN: Duration = Duration::from_secs(20);
@@ -92,6 +92,23 @@ impl Cluster {
     /// Starts one more worker, and waits until the head sees it.
     pub(super) async fn add_worker(&mut self, subgroups: &[&str], limits: Limits, slots: u32) {
         self.add_worker_with(subgroups, (limits, slots), WorkOptions::usual()).await;
+    }
+
+    /// Starts one more worker that keeps as many functions as `limits` say, and reads any host. Waits until
+    /// the head sees it.
+    pub(super) async fn add_worker_of_store(&mut self, limits: StoreLimits) {
+        let name = format!("worker-{}", self.workers.len());
+        let options = NodeOptions {
+            role: RoleOptions::Worker,
+            boot_nodes: vec![self.head.addresses()[0].parse().unwrap()],
+            connectivity: Connectivity::for_role(Role::Worker),
+            sources: SourceOptions { limits, hosts: Hosts::Any, ..SourceOptions::default() },
+            ..head_options(self.dir.path().join(name), Identity::random(), 0)
+        };
+        let worker = Node::start(options, &self.group, Clock::system()).await.unwrap();
+        let id = worker.peer_id().clone();
+        self.workers.push(worker);
+        self.sees(&[id]).await;
     }
 
     /// The same, of one that works so.

@@ -59,7 +59,8 @@ async fn a_request_that_times_out_in_the_queue_reports_its_position() {
     let (_, answer) = tokio::join!(filling, waiting);
     assert_eq!(answer["code"], "408", "{answer}");
     let message = answer["message"].as_str().unwrap();
-    let number = message.strip_prefix("no worker was free within 1 s: the request was number ");
+    let number = message
+        .strip_prefix("no worker was free and responding within 1 s: the request was number ");
     assert!(number.is_some_and(|rest| rest.contains("that wait for one")), "{message}");
     cluster.group.shutdown().await;
 }
@@ -73,6 +74,9 @@ async fn when_all_workers_have_refused_the_answer_comes_at_once() {
     asked["config"] = json!({"number_of_nodes": 1, "timeout": 60});
     let answer = timeout(WITHIN, cluster.execute(asked)).await.expect("no wait of a minute");
     assert_eq!(answer["code"], "408", "{answer}");
-    assert!(answer["message"].as_str().unwrap().contains("get the function"), "{answer}");
+    assert!(
+        answer["message"].as_str().unwrap().contains("no node or gateway gave the function"),
+        "{answer}"
+    );
     cluster.group.shutdown().await;
 }

@@ -1,0 +1,120 @@
+//! Refusals: why a worker does not do what a head requests, and how much of that it tells.
+
+use content::{FetchError, Function, FunctionsError, InstallError, Kind};
+use model::{function::Method, node::PeerId, parse::ParseError};
+use task::{causes::chain, file::is_no_space};
+use tracing::warn;
+
+use super::executor::ExecutorError;
+use crate::message::{Code, NodeResult, WorkOrder, WorkOrderResponse};
+
+/// Why a worker does not do what a head asks.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("consensus is not supported")]
+    Consensus,
+    #[error("read the request")]
+    Request(#[from] ParseError),
+    #[error("the node is stopping")]
+    Stopping,
+    #[error("no free slot: all {n_slots} are taken")]
+    Full { n_slots: u16 },
+    #[error("{}", describe_fetch(.0))]
+    Fetch(#[from] FetchError),
+    #[error("{}", describe_install(.0))]
+    Install(#[from] InstallError),
+    #[error("the function is not here")]
+    Missing,
+    #[error("the function has no module {wanted}, only {has}")]
+    Method { has: String, wanted: Method },
+    #[error("run the function")]
+    Run(#[from] ExecutorError),
+}
+
+impl Refusal {
+    pub(super) fn code(&self) -> Code {
+        match self {
+            Self::Missing | Self::Method { .. } | Self::Fetch(_) => Code::NOT_FOUND,
+            Self::Full { .. } => Code::UNAVAILABLE,
+            _ => Code::ERROR,
+        }
+    }
+
+    /// Whether every worker would refuse alike: the request or the function is at fault.
+    fn is_final(&self) -> bool {
+        match self {
+            Self::Request(_) | Self::Method { .. } => true,
+            Self::Run(error) => error.is_final(),
+            _ => false,
+        }
+    }
+
+    /// The answer to an order that is refused.
+    pub(super) fn answer(&self, head: &PeerId, order: &WorkOrder) -> WorkOrderResponse {
+        let (request, reason) = (&order.request_id, self.public_text());
+        warn!(request, peer = %head, reason, "refused a work order");
+        WorkOrderResponse {
+            request_id: request.clone(),
+            code: self.code(),
+            result: NodeResult::not_run(self.code(), &reason),
+            error_message: reason,
+            is_final: self.is_final(),
+        }
+    }
+
+    /// The reason as one text, for the head's user. What peers, gateways and hosts said of a function is
+    /// for this node's log alone: it would tell any peer which hosts this node reaches.
+    pub(super) fn public_text(&self) -> String {
+        match self {
+            Self::Fetch(_) | Self::Install(_) => self.to_string(),
+            _ => chain(self),
+        }
+    }
+}
+
+/// Says why a function was not fetched, without what others said.
+fn describe_fetch(error: &FetchError) -> String {
+    match error {
+        FetchError::Keep(error) => describe_keep(error),
+        FetchError::NotInstalled { .. } => "the function is not installed".to_owned(),
+        FetchError::Unsupported { .. } => "unsupported content id".to_owned(),
+        FetchError::TimedOut { .. } => "the function was not fetched in time".to_owned(),
+        _ => "no node or gateway gave the function".to_owned(),
+    }
+}
+
+/// Says why a function was not installed, without what others said.
+fn describe_install(error: &InstallError) -> String {
+    match error {
+        InstallError::Fetch(error) => describe_fetch(error),
+        InstallError::Keep(error) => describe_keep(error),
+        InstallError::Web(_) => "the function's address was not read".to_owned(),
+        InstallError::Address { .. } => "the id is not that of the manifest's address".to_owned(),
+        InstallError::Taken { .. } => "the id was installed from another address".to_owned(),
+        InstallError::NoCid { .. } => "this node installs only under a CID".to_owned(),
+        _ => "invalid function id".to_owned(),
+    }
+}
+
+/// Says why a function was not kept.
+fn describe_keep(error: &FunctionsError) -> String {
+    match error {
+        FunctionsError::Full => "the function store is full of functions that stay".to_owned(),
+        FunctionsError::Files { source, .. } if is_no_space(source) => {
+            "the worker's disk is full".to_owned()
+        }
+        FunctionsError::Files { .. } => "the worker cannot write its function store".to_owned(),
+        error => format!("the content is not usable: could not {}", chain(error)),
+    }
+}
+
+/// Returns the names of the first modules of a function.
+pub(super) fn list_modules(function: &Function) -> String {
+    /// Modules that are named. A folder may have many.
+    const NAMED_MAX: usize = 8;
+    let Kind::Folder(methods) = &function.kind else { return function.method.to_string() };
+    let named: Vec<&str> = methods.iter().take(NAMED_MAX).map(Method::as_str).collect();
+    let n_more = methods.len().saturating_sub(NAMED_MAX);
+    let more = if n_more > 0 { format!(" and {n_more} more") } else { String::new() };
+    format!("{}{more}", named.join(", "))
+}

@@ -1,0 +1,495 @@
+//! Index of the kept functions: which there are, for whom each is kept, and which is evicted first.
+//!
+//! Any peer can have a worker fetch functions, so a full store evicts instead of rejecting. Functions
+//! are evicted in this order, within each step the least recently used first: those of peers that
+//! the operator did not name and that never ran here, those that did, and those of peers that the
+//! operator named. Functions that the operator added or installed are pinned, which means that only
+//! the operator removes them.
+//!
+//! One unnamed peer has a quota, and evicts its own functions once it is used up. All unnamed peers
+//! together evict functions of named ones only up to a reserve. Every step costs the logarithm of the
+//! number of functions. No I/O here.
+
+use std::collections::{BTreeMap, HashMap, hash_map::Entry};
+
+use model::{function::FunctionId, node::PeerId};
+use tokio::time::{Duration, Instant};
+
+use super::{FUNCTIONS_MAX, Function, FunctionsError, STORE_BYTES_MAX};
+
+/// Share of the store that one unnamed peer may fill, and that all unnamed peers together can claim
+/// from named ones: one in eight, so that a few honest strangers can work next to a hostile one.
+const SHARE: usize = 8;
+
+/// Maximum number of addresses that one function is known by. Each is a file, and costs nothing to
+/// whoever makes them up.
+const ADDRESSES_MAX: usize = 8;
+
+/// Interval at which the time of use of a function is saved, so that the order of eviction survives a
+/// restart without a write at every run.
+const SAVE_EVERY: Duration = Duration::from_hours(1);
+
+/// Limits of a function store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreLimits {
+    /// Maximum number of functions.
+    pub functions: usize,
+    /// Maximum size of all functions together, in bytes.
+    pub bytes: u64,
+}
+
+impl Default for StoreLimits {
+    fn default() -> Self {
+        Self { functions: FUNCTIONS_MAX, bytes: STORE_BYTES_MAX }
+    }
+}
+
+/// Party on whose behalf a function is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Requester {
+    /// The operator of this node. The function is pinned.
+    Operator,
+    /// A peer that the operator named, such as a head that a worker obeys.
+    Named(PeerId),
+    /// Any other peer.
+    Peer(PeerId),
+    /// Nobody in particular: the function was kept by an earlier version of this program.
+    Unknown,
+}
+
+impl Requester {
+    /// True for a party that is not trusted, and is limited by quotas.
+    #[must_use]
+    pub(super) const fn is_unnamed(&self) -> bool {
+        matches!(self, Self::Peer(_) | Self::Unknown)
+    }
+
+    /// Rank among the claims to one function: the function is kept for the highest.
+    const fn claim(&self) -> u8 {
+        match self {
+            Self::Unknown => 0,
+            Self::Peer(_) => 1,
+            Self::Named(_) => 2,
+            Self::Operator => 3,
+        }
+    }
+}
+
+/// Address that a function was installed from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct InstallSource {
+    /// Id that the function is called by: the SHA-256 of the address, or a name that the installer
+    /// chose.
+    pub(super) id: FunctionId,
+    pub(super) address: String,
+    pub(super) function: FunctionId,
+}
+
+/// Properties of a kept function that its record saves next to its description.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Custody {
+    /// Party on whose behalf the function is kept.
+    pub(super) requester: Requester,
+    /// True once the function ran on this node.
+    pub(super) has_run: bool,
+}
+
+/// Steps of eviction, first to last. The last one is never evicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Unused,
+    Used,
+    Named,
+    Pinned,
+}
+
+impl Rank {
+    /// All of them, in order, for tables with a place for each.
+    const ALL: [Self; 4] = [Self::Unused, Self::Used, Self::Named, Self::Pinned];
+
+    const fn of(custody: &Custody) -> Self {
+        match (&custody.requester, custody.has_run) {
+            (Requester::Operator, _) => Self::Pinned,
+            (Requester::Named(_), _) => Self::Named,
+            (_, true) => Self::Used,
+            (_, false) => Self::Unused,
+        }
+    }
+}
+
+/// Number and size of some functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Number of functions.
+    pub functions: usize,
+    /// Size of their files, in bytes.
+    pub bytes: u64,
+}
+
+impl Usage {
+    fn plus(self, other: Self) -> Self {
+        Self { functions: self.functions + other.functions, bytes: self.bytes + other.bytes }
+    }
+
+    const fn minus(self, other: Self) -> Self {
+        Self {
+            functions: self.functions.saturating_sub(other.functions),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
+    }
+
+    const fn fits(self, limits: StoreLimits) -> bool {
+        self.functions <= limits.functions && self.bytes <= limits.bytes
+    }
+}
+
+/// Time of last use, as a number that grows with every use. Unique.
+type Tick = u64;
+
+/// Functions in the order of their eviction.
+type Order = BTreeMap<(Rank, Tick), FunctionId>;
+
+#[derive(Debug)]
+struct Kept {
+    function: Function,
+    custody: Custody,
+    tick: Tick,
+    /// Time at which the custody was saved last.
+    saved_at: Instant,
+    /// Id of its module as one block, if that is another one.
+    whole: Option<FunctionId>,
+    /// Addresses that it was installed from, oldest first.
+    addresses: Vec<InstallSource>,
+}
+
+impl Kept {
+    const fn usage(&self) -> Usage {
+        Usage { functions: 1, bytes: self.function.kept_bytes }
+    }
+}
+
+/// Functions of one unnamed peer.
+#[derive(Debug, Default)]
+struct Quota {
+    usage: Usage,
+    order: Order,
+}
+
+/// The index.
+#[derive(Debug)]
+pub(super) struct Index {
+    limits: StoreLimits,
+    kept: BTreeMap<FunctionId, Kept>,
+    /// Other ids of kept functions: of whole modules, and of the addresses they came from.
+    aliases: HashMap<FunctionId, FunctionId>,
+    order: Order,
+    /// Usage by rank.
+    usage: [Usage; Rank::ALL.len()],
+    quotas: HashMap<PeerId, Quota>,
+    next_tick: Tick,
+}
+
+/// Files to be deleted since their function was removed from the index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Removed {
+    pub(super) id: FunctionId,
+    pub(super) bytes: u64,
+    /// Ids of the addresses that it was installed from.
+    pub(super) addresses: Vec<FunctionId>,
+}
+
+impl Index {
+    pub(super) fn new(limits: StoreLimits) -> Self {
+        Self {
+            limits,
+            kept: BTreeMap::new(),
+            aliases: HashMap::new(),
+            order: Order::new(),
+            usage: Default::default(),
+            quotas: HashMap::new(),
+            next_tick: 0,
+        }
+    }
+
+    /// Returns the id under which a function is kept, of any of its ids.
+    pub(super) fn resolve(&self, id: FunctionId) -> FunctionId {
+        let id = id.normalize();
+        if self.kept.contains_key(&id) {
+            return id;
+        }
+        self.aliases.get(&id).copied().unwrap_or(id)
+    }
+
+    pub(super) fn get(&self, id: FunctionId) -> Option<&Function> {
+        self.kept.get(&self.resolve(id)).map(|kept| &kept.function)
+    }
+
+    /// Returns all functions, by id.
+    pub(super) fn functions(&self) -> impl Iterator<Item = &Function> {
+        self.kept.values().map(|kept| &kept.function)
+    }
+
+    /// Returns the ids of at most `n` functions, those that are evicted last first.
+    pub(super) fn foremost(&self, n: usize) -> Vec<FunctionId> {
+        self.order.values().rev().take(n).copied().collect()
+    }
+
+    /// Returns the address that `id` stands for, if it was installed from one.
+    pub(super) fn address(&self, id: FunctionId) -> Option<&InstallSource> {
+        let kept = self.kept.get(&self.resolve(id))?;
+        kept.addresses.iter().find(|address| address.id == id)
+    }
+
+    /// Returns the ids that function `id` was installed under by a manifest, which do not prove its
+    /// content.
+    pub(super) fn ids_by_manifest(&self, id: FunctionId) -> Vec<FunctionId> {
+        let kept = self.kept.get(&id).into_iter();
+        kept.flat_map(|kept| kept.addresses.iter().map(|address| address.id)).collect()
+    }
+
+    pub(super) fn custody(&self, id: FunctionId) -> Option<&Custody> {
+        self.kept.get(&id).map(|kept| &kept.custody)
+    }
+
+    /// Removes functions until `function` fits, and returns them.
+    ///
+    /// # Errors
+    /// [`FunctionsError::Full`] if it cannot fit next to the functions that `requester` may not evict.
+    /// Nothing is removed then.
+    pub(super) fn make_room(
+        &mut self,
+        function: &Function,
+        requester: &Requester,
+    ) -> Result<Vec<Removed>, FunctionsError> {
+        let before = self.kept.get(&function.id).map(Kept::usage).unwrap_or_default();
+        let new = Usage { functions: 1, bytes: function.kept_bytes }.minus(before);
+        if new == Usage::default() {
+            return Ok(Vec::new());
+        }
+        if !self.lasting(new, requester).plus(new).fits(self.limits) {
+            return Err(FunctionsError::Full);
+        }
+        let mut removed = Vec::new();
+        while let Some(victim) = self.victim(new, requester, function.id) {
+            removed.extend(self.remove(victim));
+        }
+        Ok(removed)
+    }
+
+    /// Removes functions until the others are within the limits, as far as they are not pinned.
+    pub(super) fn trim(&mut self) -> Vec<Removed> {
+        let mut removed = Vec::new();
+        while !self.total().fits(self.limits)
+            && let Some(victim) = self.first(Rank::Unused, Rank::Named)
+        {
+            removed.extend(self.remove(victim));
+        }
+        removed
+    }
+
+    /// Adds a function that fits. One that is kept already takes the new description, and the higher
+    /// of the two claims.
+    pub(super) fn insert(
+        &mut self,
+        function: Function,
+        whole: Option<FunctionId>,
+        custody: Custody,
+    ) {
+        let id = function.id;
+        let custody = self.merged(id, custody);
+        let mut addresses = Vec::new();
+        if let Some(before) = self.kept.remove(&id) {
+            self.unlist(&before);
+            addresses = before.addresses;
+        }
+        let whole = whole.filter(|whole| *whole != id);
+        if let Some(whole) = whole {
+            self.aliases.insert(whole, id);
+        }
+        let (tick, saved_at) = (self.tick(), Instant::now());
+        let kept = Kept { function, custody, tick, saved_at, whole, addresses };
+        self.list(&kept);
+        self.kept.insert(id, kept);
+    }
+
+    /// Returns the custody of function `id` once it is kept with `custody`, too.
+    pub(super) fn merged(&self, id: FunctionId, custody: Custody) -> Custody {
+        let Some(before) = self.custody(id) else { return custody };
+        let has_run = custody.has_run || before.has_run;
+        let is_lower = before.requester.claim() >= custody.requester.claim();
+        let requester = if is_lower { before.requester.clone() } else { custody.requester };
+        Custody { requester, has_run }
+    }
+
+    /// Makes room for one more address of function `id`. Returns the one that has to give way to it.
+    ///
+    /// # Errors
+    /// [`FunctionsError::Full`] if the function has too many, and `requester` may not replace any.
+    pub(super) fn make_room_for_address(
+        &mut self,
+        id: FunctionId,
+        requester: &Requester,
+    ) -> Result<Option<FunctionId>, FunctionsError> {
+        let kept = self.kept.get_mut(&id);
+        let Some(kept) = kept.filter(|kept| kept.addresses.len() >= ADDRESSES_MAX) else {
+            return Ok(None);
+        };
+        if requester.is_unnamed() {
+            return Err(FunctionsError::Full);
+        }
+        let oldest = kept.addresses.remove(0).id;
+        self.aliases.remove(&oldest);
+        Ok(Some(oldest))
+    }
+
+    /// Records the address that a function was installed from. Returns false if that is not kept.
+    pub(super) fn insert_address(&mut self, address: InstallSource) -> bool {
+        let Some(kept) = self.kept.get_mut(&address.function) else { return false };
+        self.aliases.insert(address.id, address.function);
+        kept.addresses.push(address);
+        true
+    }
+
+    /// Removes a function.
+    pub(super) fn remove(&mut self, id: FunctionId) -> Option<Removed> {
+        let kept = self.kept.remove(&id)?;
+        self.unlist(&kept);
+        let addresses: Vec<FunctionId> = kept.addresses.iter().map(|address| address.id).collect();
+        for alias in addresses.iter().chain(&kept.whole) {
+            // A later function may have taken it over.
+            if self.aliases.get(alias) == Some(&id) {
+                self.aliases.remove(alias);
+            }
+        }
+        Some(Removed { id, bytes: kept.function.kept_bytes, addresses })
+    }
+
+    /// Removes all functions that are not pinned.
+    pub(super) fn remove_unpinned(&mut self) -> Vec<Removed> {
+        let mut removed = Vec::new();
+        while let Some(victim) = self.first(Rank::Unused, Rank::Named) {
+            removed.extend(self.remove(victim));
+        }
+        removed
+    }
+
+    /// Returns the usage of all functions.
+    pub(super) fn total(&self) -> Usage {
+        self.usage.iter().fold(Usage::default(), |sum, usage| sum.plus(*usage))
+    }
+
+    /// Records that a function is used for `requester`, as a run or not. Returns what is to be saved,
+    /// if anything is.
+    pub(super) fn note_use(
+        &mut self,
+        id: FunctionId,
+        requester: &Requester,
+        is_run: bool,
+    ) -> Option<(Function, Custody)> {
+        let mut kept = self.kept.remove(&self.resolve(id))?;
+        self.unlist(&kept);
+        let before = kept.custody.clone();
+        kept.custody.has_run |= is_run;
+        if requester.claim() > before.requester.claim() && !requester.is_unnamed() {
+            kept.custody.requester = requester.clone();
+        }
+        kept.tick = self.tick();
+        let is_due = kept.custody != before || kept.saved_at.elapsed() >= SAVE_EVERY;
+        if is_due {
+            kept.saved_at = Instant::now();
+        }
+        let saved = is_due.then(|| (kept.function.clone(), kept.custody.clone()));
+        self.list(&kept);
+        self.kept.insert(kept.function.id, kept);
+        saved
+    }
+
+    /// Returns the usage of the functions that `requester` may not evict for a `new` one.
+    fn lasting(&self, new: Usage, requester: &Requester) -> Usage {
+        let lasting: &[Rank] = if self.reaches_named(new, requester) {
+            &[Rank::Pinned]
+        } else {
+            &[Rank::Named, Rank::Pinned]
+        };
+        lasting.iter().fold(Usage::default(), |sum, rank| sum.plus(self.usage[*rank as usize]))
+    }
+
+    /// True if `requester` may evict functions of named peers.
+    fn reaches_named(&self, new: Usage, requester: &Requester) -> bool {
+        let unnamed = self.usage[Rank::Unused as usize].plus(self.usage[Rank::Used as usize]);
+        !requester.is_unnamed() || unnamed.plus(new).fits(self.share())
+    }
+
+    /// Returns the function to be removed next for a `new` one, other than `id`.
+    fn victim(&self, new: Usage, requester: &Requester, id: FunctionId) -> Option<FunctionId> {
+        if let Requester::Peer(peer) = requester
+            && let Some(own) = self.quotas.get(peer)
+            && !own.usage.plus(new).fits(self.share())
+            && let Some(victim) = own.order.values().copied().find(|other| *other != id)
+        {
+            return Some(victim);
+        }
+        if self.total().plus(new).fits(self.limits) {
+            return None;
+        }
+        // Within the reserve, unnamed peers need not evict one another.
+        let named = || self.first_other(Rank::Named, Rank::Named, id);
+        let reserved = requester.is_unnamed() && self.reaches_named(new, requester);
+        let victim = if reserved { named() } else { None };
+        let last = if self.reaches_named(new, requester) { Rank::Named } else { Rank::Used };
+        victim.or_else(|| self.first_other(Rank::Unused, last, id))
+    }
+
+    fn first(&self, from: Rank, to: Rank) -> Option<FunctionId> {
+        self.order.range((from, 0)..=(to, Tick::MAX)).map(|(_, id)| *id).next()
+    }
+
+    fn first_other(&self, from: Rank, to: Rank, id: FunctionId) -> Option<FunctionId> {
+        let order = self.order.range((from, 0)..=(to, Tick::MAX));
+        order.map(|(_, victim)| *victim).find(|victim| *victim != id)
+    }
+
+    const fn share(&self) -> StoreLimits {
+        // One function always fits.
+        let functions =
+            if self.limits.functions < SHARE { 1 } else { self.limits.functions / SHARE };
+        StoreLimits { functions, bytes: self.limits.bytes / SHARE as u64 }
+    }
+
+    const fn tick(&mut self) -> Tick {
+        self.next_tick += 1;
+        self.next_tick
+    }
+
+    fn list(&mut self, kept: &Kept) {
+        let (key, id, usage) =
+            ((Rank::of(&kept.custody), kept.tick), kept.function.id, kept.usage());
+        self.order.insert(key, id);
+        let of_rank = &mut self.usage[key.0 as usize];
+        *of_rank = of_rank.plus(usage);
+        if let Requester::Peer(peer) = &kept.custody.requester {
+            let quota = self.quotas.entry(peer.clone()).or_default();
+            quota.order.insert(key, id);
+            quota.usage = quota.usage.plus(usage);
+        }
+    }
+
+    fn unlist(&mut self, kept: &Kept) {
+        let (key, usage) = ((Rank::of(&kept.custody), kept.tick), kept.usage());
+        self.order.remove(&key);
+        let of_rank = &mut self.usage[key.0 as usize];
+        *of_rank = of_rank.minus(usage);
+        if let Requester::Peer(peer) = &kept.custody.requester
+            && let Entry::Occupied(mut quota) = self.quotas.entry(peer.clone())
+        {
+            quota.get_mut().order.remove(&key);
+            quota.get_mut().usage = quota.get().usage.minus(usage);
+            if quota.get().order.is_empty() {
+                quota.remove();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

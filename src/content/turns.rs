@@ -1,0 +1,217 @@
+//! Turns: how many fetches take place at once, and whose is next.
+//!
+//! A permit that goes to whoever comes first can be held by one peer for as long as its own server
+//! drips. So each unnamed peer has few turns at a time, all of them together leave some to the peers
+//! that the operator named, and installs leave some to roll calls and work orders, which go first.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::kept::Requester;
+
+/// Maximum number of turns at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TurnLimits {
+    /// Of all requesters.
+    pub(super) total: usize,
+    /// Of all unnamed peers together.
+    pub(super) unnamed: usize,
+    /// Of one unnamed peer.
+    pub(super) per_peer: usize,
+    /// For installs.
+    pub(super) installs: usize,
+}
+
+/// Purpose of a fetch, the more urgent first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Purpose {
+    /// A roll call or a work order: somebody waits for a result.
+    Run,
+    /// An installation before the first call.
+    Install,
+}
+
+/// Claim to a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Claim {
+    pub(super) requester: Requester,
+    pub(super) purpose: Purpose,
+}
+
+/// Turns of one kind. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Turns(Arc<Inner>);
+
+/// A turn that is taken, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Turn {
+    turns: Turns,
+    claim: Claim,
+}
+
+#[derive(Debug)]
+struct Inner {
+    limits: TurnLimits,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    taken: Vec<Claim>,
+    /// Claims that wait, in the order in which they came. Their number is bounded by that of the roll
+    /// calls, work orders and installs that a node handles at once.
+    waiting: Vec<(Claim, oneshot::Sender<Turn>)>,
+}
+
+impl Turns {
+    pub(super) fn new(limits: TurnLimits) -> Self {
+        Self(Arc::new(Inner { limits, state: Mutex::default() }))
+    }
+
+    /// Waits for a turn. Cancel-safe.
+    pub(super) async fn take(&self, claim: Claim) -> Option<Turn> {
+        let (granted, turn) = oneshot::channel();
+        self.0.state.lock().waiting.push((claim, granted));
+        self.grant();
+        // The sender waits with the claim, and is dropped only when the turn is granted.
+        turn.await.ok()
+    }
+
+    /// Gives turns to those who may have one.
+    fn grant(&self) {
+        loop {
+            let next = self.0.state.lock().next(self.0.limits);
+            let Some((claim, granted)) = next else { return };
+            // The turn of one that stopped waiting meanwhile is dropped, and thereby free again.
+            drop(granted.send(Turn { turns: self.clone(), claim }));
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut state = self.turns.0.state.lock();
+        if let Some(idx) = state.taken.iter().position(|taken| *taken == self.claim) {
+            state.taken.swap_remove(idx);
+        }
+        drop(state);
+        self.turns.grant();
+    }
+}
+
+impl State {
+    /// Takes out the claim that is next, if one may have a turn: the more urgent before others, those
+    /// of named peers before others, and then those of whoever has the fewest turns.
+    fn next(&mut self, limits: TurnLimits) -> Option<(Claim, oneshot::Sender<Turn>)> {
+        self.waiting.retain(|(_, granted)| !granted.is_closed());
+        let allowed =
+            self.waiting.iter().enumerate().filter(|(_, (claim, _))| self.allows(claim, limits));
+        let (idx, _) = allowed.min_by_key(|(_, (claim, _))| {
+            (claim.purpose, claim.requester.is_unnamed(), self.n_own(claim))
+        })?;
+        let (claim, granted) = self.waiting.remove(idx);
+        self.taken.push(claim.clone());
+        Some((claim, granted))
+    }
+
+    fn allows(&self, claim: &Claim, limits: TurnLimits) -> bool {
+        let count = |is_counted: fn(&Claim) -> bool| {
+            self.taken.iter().filter(|taken| is_counted(taken)).count()
+        };
+        let is_install = |taken: &Claim| taken.purpose == Purpose::Install;
+        let is_unnamed = |taken: &Claim| taken.requester.is_unnamed();
+        self.taken.len() < limits.total
+            && (!is_install(claim) || count(is_install) < limits.installs)
+            && (!is_unnamed(claim)
+                || count(is_unnamed) < limits.unnamed && self.n_own(claim) < limits.per_peer)
+    }
+
+    fn n_own(&self, claim: &Claim) -> usize {
+        self.taken.iter().filter(|taken| taken.requester == claim.requester).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    const LIMITS: TurnLimits = TurnLimits { total: 4, unnamed: 3, per_peer: 1, installs: 2 };
+
+    fn claim(peer: &str, purpose: Purpose) -> Claim {
+        Claim { requester: Requester::Peer(peer.parse().unwrap()), purpose }
+    }
+
+    fn stranger(n: usize) -> Claim {
+        claim(&format!("12D3KooWstranger{}", n + 1), Purpose::Run)
+    }
+
+    fn named() -> Claim {
+        Claim {
+            requester: Requester::Named("12D3KooWnamed".parse().unwrap()),
+            purpose: Purpose::Run,
+        }
+    }
+
+    fn taken_now(turns: &Turns, claim: Claim) -> Option<Turn> {
+        turns.take(claim).now_or_never().flatten()
+    }
+
+    #[test]
+    fn one_peer_has_one_turn_and_strangers_leave_one_to_named_peers() {
+        let turns = Turns::new(LIMITS);
+        let mut held: Vec<Turn> = (0..3).map(|n| taken_now(&turns, stranger(n)).unwrap()).collect();
+        assert!(taken_now(&turns, stranger(0)).is_none());
+        assert!(taken_now(&turns, stranger(3)).is_none());
+        held.push(taken_now(&turns, named()).unwrap());
+        assert!(taken_now(&turns, named()).is_none(), "all are taken");
+        drop(held.remove(0));
+        assert!(taken_now(&turns, stranger(1)).is_none(), "it has one");
+        assert!(taken_now(&turns, stranger(3)).is_some());
+    }
+
+    #[test]
+    fn installs_leave_turns_to_runs() {
+        let turns = Turns::new(LIMITS);
+        let install = |n: usize| claim(&format!("12D3KooWstranger{}", n + 1), Purpose::Install);
+        let held: Vec<Turn> = (0..2).map(|n| taken_now(&turns, install(n)).unwrap()).collect();
+        assert!(taken_now(&turns, install(2)).is_none());
+        assert!(taken_now(&turns, stranger(2)).is_some());
+        drop(held);
+        assert!(taken_now(&turns, install(2)).is_some());
+    }
+
+    #[tokio::test]
+    async fn the_most_urgent_and_then_the_least_served_claim_is_next() {
+        let turns = Turns::new(TurnLimits { total: 2, unnamed: 2, per_peer: 2, installs: 2 });
+        let (first, second) =
+            (turns.take(stranger(0)).await.unwrap(), turns.take(stranger(0)).await.unwrap());
+        let mut install = Box::pin(turns.take(claim("12D3KooWa", Purpose::Install)));
+        let mut again = Box::pin(turns.take(stranger(0)));
+        let mut other = Box::pin(turns.take(stranger(1)));
+        assert!((&mut install).now_or_never().is_none());
+        assert!((&mut again).now_or_never().is_none() && (&mut other).now_or_never().is_none());
+        drop(first);
+        let other = other.now_or_never().flatten().expect("it has none yet");
+        drop(second);
+        let again = again.now_or_never().flatten().expect("runs go before installs");
+        assert!((&mut install).now_or_never().is_none());
+        drop((other, again));
+        assert!(install.now_or_never().flatten().is_some());
+    }
+
+    #[test]
+    fn claims_that_stop_waiting_hold_no_turn() {
+        let turns = Turns::new(LIMITS);
+        let held = taken_now(&turns, stranger(0));
+        for _ in 0..10 {
+            assert!(taken_now(&turns, stranger(0)).is_none());
+        }
+        drop(held);
+        assert_eq!(turns.0.state.lock().waiting.len(), 0);
+        assert!(taken_now(&turns, stranger(0)).is_some());
+    }
+}

@@ -1,0 +1,37 @@
+//! `POST /api/v1/functions/evict` through its command: at the workers of a head, and in a store of this
+//! machine.
+
+use crate::support::{
+    cluster::Node,
+    command::{Home, demo},
+};
+
+#[tokio::test]
+async fn functions_are_evicted_from_workers_and_fetched_again() {
+    let head = Node::head(&[]);
+    let _worker = Node::worker(&head, &[]);
+    head.has_workers(1).await;
+    let home = Home::new().with("TRIPTYCH_HEAD", &head.rest_api());
+    let id = home.done(&["function", "add", &demo("hello.wasm")]);
+    let run = ["function", "run", id.trim(), "--raw"];
+    assert_eq!(home.done(&run), "Hello from WebAssembly\n");
+    let evicted = home.done(&["function", "evict", "--all"]);
+    assert!(evicted.contains("evicted 1, ") && evicted.contains(", 0 left"), "{evicted}");
+    assert_eq!(home.done(&run), "Hello from WebAssembly\n");
+    let evicted = home.done(&["function", "evict", id.trim()]);
+    assert!(evicted.contains("evicted 1, "), "{evicted}");
+    assert!(home.done(&["function", "list"]).contains(id.trim()), "the head keeps it");
+    assert_eq!(home.run(&["function", "evict"]).code, 2);
+    assert_eq!(home.run(&["function", "evict", id.trim(), "--all"]).code, 2);
+}
+
+#[tokio::test]
+async fn functions_of_a_store_of_this_machine_are_evicted_by_id() {
+    let home = Home::new();
+    let id = home.done(&["function", "add", &demo("hello.wasm"), "--local"]);
+    let evicted = home.done(&["function", "evict", "--all", "--local"]);
+    assert!(evicted.contains("evicted 0, 0 bytes, 1 left"), "it was added: {evicted}");
+    let evicted = home.done(&["function", "evict", id.trim(), "--local"]);
+    assert!(evicted.contains("evicted 1, ") && evicted.contains(", 0 left"), "{evicted}");
+    home.fails(&["function", "evict", id.trim(), "--local"]);
+}
