@@ -214,7 +214,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             block_on_one_thread(node::run(command))
         }
         Some(Command::Node(command)) => block_on(node::run(command)),
-        Some(Command::Nodes(command)) => block_on(nodes::run(command)),
+        Some(Command::Nodes(command)) => return block_on(nodes::run(command)),
         Some(Command::Function(command)) => return block_on(function::run(command)),
         Some(Command::Runtime(command)) => return Ok(runtime::run(command)),
         Some(Command::Datasets(command)) => block_on(datasets::run(command)),

@@ -1,12 +1,13 @@
 //! `triptych nodes`: the nodes of a cluster, as the head knows them, and what its operator decides of
 //! them.
 
-use std::time::Duration;
+use std::{process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use client::functions::Functions as Head;
 use model::{
+    escape::escape_line,
     node::{PeerId, Role},
     selector::Selector,
 };
@@ -19,9 +20,10 @@ use wire::{
 };
 
 use crate::cli::{
-    function::{HeadFlags, advice::advised, progress::with_progress},
+    function::{HeadFlags, NOT_FOUND, advice::advised, progress::with_progress},
     node::allowed_peers::whole_id,
-    output, stop,
+    output::{self, tell},
+    stop,
 };
 
 /// Names of the columns: texts, then numbers from `SLOTS` to `FUNCTIONS`.
@@ -44,8 +46,19 @@ const COLUMNS: [&str; 13] = [
 /// Shown for an unknown value.
 const NONE: &str = "-";
 
-/// The longest wait of one request: the maximum that a head accepts.
-const WAIT_MAX: Duration = Duration::from_mins(1);
+/// Longest wait of one request for a node to be idle, after which it is looked at whether the drain was
+/// undone.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Time in which runs that were canceled end.
+const CANCELED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Exit code of a drain that was undone: a node was uncordoned meanwhile, or lost.
+const UNDONE: u8 = 4;
+
+/// Longest list of groups that is shown, in characters: anybody can join groups with long names, and
+/// the column is as wide as its longest cell.
+const GROUPS_CHARS_MAX: usize = 32;
 
 /// The flags and arguments of `nodes`.
 #[derive(Debug, Args)]
@@ -72,6 +85,9 @@ enum Action {
         /// How long to wait. What runs then is not ended, and the command fails
         #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(..=86_400))]
         timeout: u64,
+        /// How long to wait before the executions that still run there are canceled, also on other nodes
+        #[arg(long, value_name = "SECONDS", conflicts_with = "timeout", value_parser = clap::value_parser!(u64).range(..=86_400))]
+        deadline: Option<u64>,
         #[command(flatten)]
         chosen: ChosenNodes,
     },
@@ -135,21 +151,22 @@ struct ChangeFlags {
 /// # Errors
 /// If the head does not answer or refuses, or standard output fails; of `drain`, also if a node still
 /// runs something.
-pub(crate) async fn run(command: NodesCommand) -> anyhow::Result<()> {
+pub(crate) async fn run(command: NodesCommand) -> anyhow::Result<ExitCode> {
     let done = match command.action {
+        Some(Action::Drain { timeout, deadline, chosen }) => {
+            let within = Duration::from_secs(deadline.unwrap_or(timeout));
+            return drain(chosen, within, deadline.is_some()).await.map_err(advised);
+        }
         None => list(command.list).await,
         Some(Action::List(flags)) => list(flags).await,
         Some(Action::Cordon(chosen)) => change_chosen(chosen, CORDON).await,
         Some(Action::Uncordon(chosen)) => {
             change_chosen(chosen, NodePatch { cordoned: Some(false), ..CORDON }).await
         }
-        Some(Action::Drain { timeout, chosen }) => {
-            drain(chosen, Duration::from_secs(timeout)).await
-        }
         Some(Action::Approve(named)) => decide(named, NodeApproval::Approved).await,
         Some(Action::Refuse(named)) => decide(named, NodeApproval::Refused).await,
     };
-    done.map_err(advised)
+    done.map(|()| ExitCode::SUCCESS).map_err(advised)
 }
 
 /// What cordons a node.
@@ -224,36 +241,81 @@ async fn change(head: &Head, ids: &[String], patch: NodePatch) -> anyhow::Result
     Ok(changed)
 }
 
-async fn drain(chosen: ChosenNodes, within: Duration) -> anyhow::Result<()> {
+/// Drains nodes, and cancels what runs there after `within` if it `cancels`.
+async fn drain(chosen: ChosenNodes, within: Duration, cancels: bool) -> anyhow::Result<ExitCode> {
     let head = chosen.change.head.connect()?;
     let ids = choose(&head, chosen.nodes, chosen.selector).await?;
     let deadline = Instant::now() + within;
     // All at once, so that none is given the work of another.
-    change(&head, &ids, CORDON).await?;
-    let waiting = format!("waiting for what {} nodes run", ids.len());
-    let drained = with_progress(&waiting, async {
-        let mut drained = Vec::new();
-        for id in &ids {
-            drained.push(wait_idle(&head, id, deadline).await?);
-        }
-        anyhow::Ok(drained)
-    });
-    let drained = drained.await?;
+    let cordoned = change(&head, &ids, CORDON).await?;
+    let waiting = match ids.as_slice() {
+        [_] => "waiting for what the node runs".to_owned(),
+        ids => format!("waiting for what {} nodes run", ids.len()),
+    };
+    let mut drained = with_progress(&waiting, wait_all_idle(&head, &ids, deadline)).await?;
+    if cancels && cancel_running(&head, &drained).await? {
+        let deadline = Instant::now() + CANCELED_WITHIN;
+        drained = with_progress(&waiting, wait_all_idle(&head, &ids, deadline)).await?;
+    }
     print_changed(&drained, chosen.change.json)?;
+    let undone: Vec<String> =
+        cordoned.iter().zip(&drained).filter_map(|(before, now)| undone_by(before, now)).collect();
+    if !undone.is_empty() {
+        tell(&format!("the drain was undone: {}", undone.join("; ")));
+        return Ok(ExitCode::from(UNDONE));
+    }
     let busy = drained.iter().filter(|detail| detail.node.running > 0);
     let busy: Vec<String> = busy.map(still_running).collect();
     if !busy.is_empty() {
         bail!(
-            "drain within {} s: {}; they stay cordoned: drain again to wait on, or cancel a request \
-             with triptych function cancel",
+            "drain within {} s: {}; they stay cordoned: drain again to wait on, or with --deadline to \
+             cancel them",
             within.as_secs(),
             busy.join("; ")
         );
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
-/// Waits until a node runs nothing for the head, at most until `deadline`.
+/// Returns why a node is not drained although it runs nothing, or is not to be waited for.
+fn undone_by(before: &NodeDetail, now: &NodeDetail) -> Option<String> {
+    let id = &now.node.peer_id;
+    if !now.node.cordoned {
+        return Some(format!("{id} was uncordoned"));
+    }
+    let is_lost = before.node.connected && before.node.running > 0 && !now.node.connected;
+    is_lost.then(|| format!("{id} was lost with what it ran"))
+}
+
+/// Cancels the executions that nodes still run. Returns true if there were any.
+async fn cancel_running(head: &Head, drained: &[NodeDetail]) -> anyhow::Result<bool> {
+    let running = drained.iter().filter(|detail| detail.node.cordoned);
+    let orders: Vec<&str> =
+        running.flat_map(|detail| &detail.orders).map(|order| &*order.request_id).collect();
+    for id in &orders {
+        match head.cancel(id).await {
+            Ok(_) => tell(&format!("canceled execution {id}")),
+            // It may have ended meanwhile.
+            Err(error) if error.status() == Some(NOT_FOUND) => {}
+            Err(error) => return Err(error).with_context(|| format!("cancel execution {id}")),
+        }
+    }
+    Ok(!orders.is_empty())
+}
+
+async fn wait_all_idle(
+    head: &Head,
+    ids: &[String],
+    deadline: Instant,
+) -> anyhow::Result<Vec<NodeDetail>> {
+    let mut drained = Vec::new();
+    for id in ids {
+        drained.push(wait_idle(head, id, deadline).await?);
+    }
+    Ok(drained)
+}
+
+/// Waits until a node runs nothing for the head or is no longer cordoned, at most until `deadline`.
 async fn wait_idle(head: &Head, id: &str, deadline: Instant) -> anyhow::Result<NodeDetail> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -261,7 +323,7 @@ async fn wait_idle(head: &Head, id: &str, deadline: Instant) -> anyhow::Result<N
         let left = Duration::from_secs(left.as_millis().div_ceil(1000).try_into()?);
         let node = head.change_node(id, NodePatch::default(), left.min(WAIT_MAX)).await;
         let node = node.with_context(|| format!("wait for node {id}"))?;
-        if node.node.running == 0 || left <= WAIT_MAX {
+        if node.node.running == 0 || !node.node.cordoned || left <= WAIT_MAX {
             return Ok(node);
         }
     }
@@ -296,9 +358,19 @@ fn text(nodes: &[NodeBody]) -> String {
     output::table(&COLUMNS, &rows, &[5, 6, 7, 8, 9, 10])
 }
 
+/// Returns the names of groups, cut at [`GROUPS_CHARS_MAX`].
+fn groups(names: &[String]) -> String {
+    let names = names.join("+");
+    let names = escape_line(&names);
+    if names.chars().count() <= GROUPS_CHARS_MAX {
+        return names.into_owned();
+    }
+    names.chars().take(GROUPS_CHARS_MAX - 1).chain(['…']).collect()
+}
+
 fn row(node: &NodeBody) -> [String; 13] {
     let none = || NONE.to_owned();
-    let groups = if node.subgroups.is_empty() { "*".to_owned() } else { node.subgroups.join("+") };
+    let groups = if node.subgroups.is_empty() { "*".to_owned() } else { groups(&node.subgroups) };
     let slots = match (node.slots, node.slots_free) {
         (None, _) => none(),
         (Some(n_slots), None) => n_slots.to_string(),
@@ -366,5 +438,30 @@ PEER          ROLE    GROUPS  LINK  STATUS    SLOTS  RUNS  AGREE   PING  FUNCTIO
         let text = text(&[NodeBody { subgroups, ..NodeBody::default() }]);
         assert_eq!(text.lines().count(), 2, "{text}");
         assert!(text.contains(r"gpu\nfake\u{1b}[2J\u{202e}"), "{text}");
+    }
+
+    #[test]
+    fn long_names_of_groups_do_not_widen_the_table() {
+        let check = |subgroups: &[&str], want: &str| {
+            let subgroups: Vec<String> = subgroups.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(groups(&subgroups), want);
+        };
+        check(&["gpu", "eu"], "gpu+eu");
+        check(&[&"x".repeat(128)], &format!("{}…", "x".repeat(31)));
+        check(&[&"\u{202e}".repeat(128)], r"\u{202e}\u{202e}\u{202e}\u{202e…");
+    }
+
+    #[test]
+    fn drain_is_undone_by_an_uncordon_and_by_the_loss_of_a_busy_node() {
+        let detail = |cordoned: bool, connected: bool, running: usize| NodeDetail {
+            node: NodeBody { cordoned, connected, running, ..NodeBody::default() },
+            orders: Vec::new(),
+        };
+        let before = detail(true, true, 1);
+        assert_eq!(undone_by(&before, &detail(true, true, 0)), None);
+        assert!(undone_by(&before, &detail(false, true, 0)).unwrap().contains("uncordoned"));
+        assert!(undone_by(&before, &detail(true, false, 0)).unwrap().contains("lost"));
+        let idle = detail(true, true, 0);
+        assert_eq!(undone_by(&idle, &detail(true, false, 0)), None, "it ran nothing");
     }
 }

@@ -74,3 +74,41 @@ async fn draining_says_what_still_runs_and_waits_for_it() {
     let drained = home.done(&["nodes", "drain", &id]);
     assert!(drained.contains("cordoned"), "{drained}");
 }
+
+#[tokio::test]
+async fn drain_cancels_after_its_deadline_and_says_that_it_was_undone() {
+    let head = Node::head(&[]);
+    let worker = Node::worker(&head, &["--run-limit", "3600"]);
+    head.has_workers(1).await;
+    let home = Home::new().with("TRIPTYCH_HEAD", &head.rest_api());
+    let id = worker.id();
+    let module = home.write("endless.wasm", &wat::parse_str(ENDLESS).unwrap());
+    let node = || json(&home.done(&["nodes", "--json", "--selector", "!none"]))["nodes"][0].clone();
+    let runs = async || {
+        let request = home.done(&["function", "run", &module, "--async"]);
+        wait::until(WITHIN, || async {
+            let node = node();
+            if node["running"] == 1 { Ok(()) } else { Err(node) }
+        })
+        .await
+        .unwrap();
+        request.trim().to_owned()
+    };
+    let request = runs().await;
+    let drained = home.run(&["nodes", "drain", &id, "--deadline", "0"]);
+    assert_eq!(drained.code, 0, "{drained:?}");
+    assert!(drained.err.contains(&format!("canceled execution {request}")), "{drained:?}");
+    home.done(&["nodes", "uncordon", &id]);
+
+    let request = runs().await;
+    let mut draining = home.start(&["nodes", "drain", &id, "--timeout", "600"]);
+    wait::until(WITHIN, || async {
+        let node = node();
+        if node["cordoned"] == true { Ok(()) } else { Err(node) }
+    })
+    .await
+    .unwrap();
+    home.done(&["nodes", "uncordon", &id]);
+    assert_eq!(draining.ended(), Some(4));
+    home.done(&["function", "cancel", &request]);
+}
