@@ -9,7 +9,7 @@ use futures::{StreamExt as _, stream};
 use model::{dataset::DatasetId, topic::BlockHeight};
 use task::{causes::chain, group::Group, traces};
 use tokio::time::{sleep, timeout};
-use tracing::{Instrument as _, Span, debug, info_span, warn};
+use tracing::{Instrument as _, Span, debug, info, info_span, warn};
 use wire::inference::network::PredictorModelSettings;
 
 use crate::{
@@ -53,6 +53,8 @@ pub struct Runner {
     rows: Arc<dyn Rows>,
     /// The newest epoch whose workers answered.
     asked: Option<BlockHeight>,
+    /// The first epoch whose workers could not be asked.
+    first: Option<BlockHeight>,
 }
 
 /// Why a step of an epoch failed: what was to be done, and what went wrong.
@@ -82,7 +84,7 @@ impl Runner {
         runs: Arc<dyn Runs>,
         rows: Arc<dyn Rows>,
     ) -> Self {
-        Self { inference, topic, runs, rows, asked: None }
+        Self { inference, topic, runs, rows, asked: None, first: None }
     }
 
     /// Starts a task in `group` for each topic of `inference`, and for each that is created later.
@@ -478,6 +480,11 @@ impl Runner {
             Ok(()) => {
                 self.asked = Some(nonce);
                 self.inference.works(id, Failing::Inferring);
+            }
+            // The dataset and the workers may still be starting while the first epoch is open. Should
+            // they not be there for the next one either, that is a failure.
+            Err(error) if self.asked.is_none() && *self.first.get_or_insert(nonce) == nonce => {
+                info!(topic.id = %id, cause = chain(&error), "topic {id} waits for what it predicts from");
             }
             Err(error) => self.inference.fails(id, Failing::Inferring, chain(&error)),
         }
