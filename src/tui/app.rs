@@ -15,7 +15,10 @@ use crate::{
     overlay::{self, Overlay, profiles},
     screens::{
         Screen,
-        cluster::update::{local, nodes, operator},
+        cluster::{
+            self,
+            update::{local, nodes, operator},
+        },
         data,
         execute::{
             self,
@@ -285,9 +288,12 @@ fn click(state: &mut State, target: Target) {
 
 /// Handles a click on the current screen.
 fn point(state: &mut State, target: Target) {
+    if cluster::update::start::click(state, target) {
+        return;
+    }
     let State { nodes, stack, runs, cluster, execute, .. } = state;
     let page = 1;
-    let known = crate::screens::cluster::state::ClusterContext { nodes, stack, runs, page };
+    let known = cluster::state::ClusterContext { nodes, stack, runs, page };
     match state.screen {
         Screen::Cluster => cluster.click(target, known),
         Screen::Execute => execute.click(target),

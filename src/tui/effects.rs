@@ -245,6 +245,7 @@ fn failure(what: &str, error: &ClientError) -> Failure {
         next: error.next_step().to_owned(),
         status: error.status(),
         retry_after: error.retry_after(),
+        is_timeout: matches!(error, ClientError::TimedOut { .. }),
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub(crate) mod columns;
 pub(crate) mod field;
+pub(crate) mod latency;
 pub(crate) mod layout;
 pub(crate) mod loadable;
 pub(crate) mod navigation;
@@ -303,13 +304,16 @@ impl State {
     /// The header names the time of the frame, which its ages refer to. So they need
     /// not be redrawn each second: an idle screen is redrawn after a
     /// minute, then after twice as long each time. Its ages are right to a half.
-    /// Countdowns are redrawn each second.
+    /// Countdowns are redrawn each second, and so is the age of a service that went away, as long as it
+    /// reads in seconds.
     pub(crate) fn redraw_after(&self) -> Option<Duration> {
+        let away = self.services.away_ages_in(self.now);
         if self.is_counting() {
             let left = 1_000_000 - self.now.micros().rem_euclid(1_000_000);
             return Some(Duration::from_micros(u64::try_from(left).unwrap_or(1_000_000)));
         }
         let rest = self.now.since(self.changed_at).clamp(REST_MIN, REST_MAX);
+        let rest = away.map_or(rest, |away| away.min(rest));
         self.services.is_any_known().then_some(rest)
     }
 
@@ -371,6 +375,12 @@ impl State {
         self.log_and_show(&[], Level::Warn, text, detail);
     }
 
+    /// Reports trouble that comes by itself: a notice and a log line.
+    pub(crate) fn notify_trouble(&mut self, text: String, detail: String) {
+        self.logs.log(Level::Warn, self.now, format!("{text}: {detail}"));
+        self.show_notice(&[], Level::Error, text, detail);
+    }
+
     /// Reports a success: a notice and a log line.
     pub(crate) fn notify(&mut self, text: String, detail: String) {
         self.notify_unless_on(&[], text, detail);
@@ -379,7 +389,18 @@ impl State {
     /// As [`Self::notify`], but shows no notice where the screen in view is one of `screens`: a pane
     /// of these says the same.
     pub(crate) fn notify_unless_on(&mut self, screens: &[Screen], text: String, detail: String) {
-        self.log_and_show(screens, Level::Info, text, detail);
+        self.report(screens, Level::Info, text, detail);
+    }
+
+    /// Reports an outcome: a log line, and a notice unless the screen in view is one of `screens`.
+    pub(crate) fn report(
+        &mut self,
+        screens: &[Screen],
+        level: Level,
+        text: String,
+        detail: String,
+    ) {
+        self.log_and_show(screens, level, text, detail);
     }
 
     fn log_and_show(&mut self, screens: &[Screen], level: Level, text: String, detail: String) {

@@ -29,7 +29,11 @@ use ratatui::{
 use crate::{
     action::Action,
     keymap::Layer,
-    state::{State, loadable::Loadable},
+    state::{
+        State,
+        loadable::Loadable,
+        services::{Health, Service},
+    },
     theme::Theme,
     widget::{format, note, paint, pane::Focus},
 };
@@ -65,6 +69,27 @@ impl Frame<'_> {
     /// The key of `action` in `layer`, as hints name it.
     pub(crate) fn key(&self, layer: Layer, action: Action) -> String {
         self.state.keys.key_text(layer, action)
+    }
+
+    /// How long `service` has been away, if it is, in the color of trouble.
+    pub(crate) fn away(&self, service: Service) -> Option<Span<'static>> {
+        header::away(service, self.state).map(|text| Span::styled(text, self.theme.down))
+    }
+
+    /// As [`Self::away`], else what a stream says of itself: it tells how a lost one reconnects.
+    pub(crate) fn silent_or(&self, service: Service, stream: String) -> Span<'static> {
+        let is_silent = *self.state.services.health(service) == Health::Silent;
+        let away = if is_silent { self.away(service) } else { None };
+        away.unwrap_or_else(|| stream.into())
+    }
+
+    /// As [`Self::away`], else `usual`: what a pane says of the freshness of its content.
+    pub(crate) fn away_or(
+        &self,
+        service: Service,
+        usual: impl Into<Span<'static>>,
+    ) -> Span<'static> {
+        self.away(service).unwrap_or_else(|| usual.into())
     }
 
     /// `keys  what they do`, the keys right-aligned in `width` columns.

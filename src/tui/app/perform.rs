@@ -17,10 +17,12 @@ use crate::{
             state::FormField,
             update::{output, runs},
         },
+        inference::state::Feed,
         overview,
         update::{load_nodes, send_copy, show},
     },
     state::{State, runs::RunId},
+    widget::format,
 };
 
 pub(crate) fn perform(state: &mut State, action: Action) {
@@ -126,6 +128,9 @@ fn in_view(state: &mut State, action: Action) {
     if output::act(state, action) {
         return;
     }
+    if cluster::update::start::act(state, action) {
+        return;
+    }
     let State { nodes, stack, runs, cluster, execute, .. } = state;
     let known = ClusterContext { nodes, stack, runs, page };
     match state.screen {
@@ -138,7 +143,19 @@ fn in_view(state: &mut State, action: Action) {
         }
         Screen::Execute => execute.act(action, known),
         Screen::Data => state.data.act(action, now),
-        Screen::Inference => state.inference.act(action, now),
+        Screen::Inference if action == Action::Resistant && state.inference.labels().len() > 1 => {
+            let text = "this topic has no values without outliers".to_owned();
+            state.notify_refused(text, "only topics with a single label have them".to_owned());
+        }
+        Screen::Inference => {
+            state.inference.act(action, now);
+            if matches!(action, Action::AskLess | Action::AskMore) {
+                let every = format::coarse_spaced(state.inference.poll_interval());
+                let detail = "new epochs come by their stream in any case".to_owned();
+                let detail = if state.inference.feed == Feed::Up { detail } else { String::new() };
+                state.notify(format!("topics are read every {every}"), detail);
+            }
+        }
         Screen::Logs => state.logs.act(action, page),
         Screen::Overview => overview::update::act(state, action),
     }

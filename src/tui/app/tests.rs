@@ -304,7 +304,7 @@ fn a_service_that_goes_down_is_reported_once_and_keeps_its_data() {
     screen.take(Event::Nodes(screen.head(), Err(failure()), Duration::ZERO));
     let shown = screen.text();
     assert!(shown.contains("failed to list the nodes"), "{shown}");
-    assert!(shown.contains("stale 2m") && shown.contains("12D3KooWRv"), "{shown}");
+    assert!(shown.contains("down 2 m") && shown.contains("12D3KooWRv"), "{shown}");
     let n_lines = screen.state.logs.lines.len();
     screen.take(Event::Nodes(screen.head(), Err(failure()), Duration::ZERO));
     assert_eq!(screen.state.logs.lines.len(), n_lines, "one line for each change");
@@ -423,7 +423,7 @@ fn the_header_says_live_only_while_a_stream_is_open() {
 fn an_idle_screen_redraws_ages_rarely_and_countdowns_each_second() {
     let minutes = |n| Some(Duration::from_mins(n));
     let mut nowhere = Harness::ready(160, 45);
-    nowhere.state.services.connect(&Addresses::default());
+    nowhere.state.services.connect(&Addresses::default(), nowhere.state.now);
     assert_eq!(nowhere.state.redraw_after(), None, "without services the screen is still");
     let mut screen = Harness::ready(160, 45);
     screen.state.changed_at = screen.state.now;

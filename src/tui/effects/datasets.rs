@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use client::{
-    datasets::{Datasets, DatasetsQuery, NamedRow, RowsPage, RowsQuery},
+    datasets::{Datasets, DatasetsPage, DatasetsQuery, NamedRow, RowsPage, RowsQuery},
+    error::ClientError,
     stream::{
         StreamEvent,
         resume::{self, Repeats, ResumeFrom, RowEvent},
@@ -25,8 +26,11 @@ use crate::{
     state::loadable::Failure,
 };
 
-/// The most datasets in the list; others are found by search.
-const DATASETS_MAX: usize = 250;
+/// Datasets in a page of the list.
+const DATASETS_PAGE: usize = 250;
+
+/// Maximum number of datasets in the list: 40 requests. Others are found by search.
+const DATASETS_MAX: usize = 10_000;
 
 /// The least time between two batches of rows: a burst wakes the loop 20 times a second, not a
 /// thousand times.
@@ -81,16 +85,36 @@ async fn pinned(service: Option<Datasets>, dataset: DatasetId) -> Event {
 async fn list(service: Option<Datasets>, search: DatasetSearch) -> Event {
     let wanted = search.clone();
     let list = |service: Datasets| async move {
-        match wanted {
-            DatasetSearch::Text(search) => {
-                let query = DatasetsQuery { search, limit: Some(DATASETS_MAX), offset: 0 };
-                service.list(&query).await
+        let mut all = list_page(&service, &wanted, 0).await?;
+        while all.has_more && all.datasets.len() < DATASETS_MAX {
+            let page = list_page(&service, &wanted, all.datasets.len()).await?;
+            if page.datasets.is_empty() {
+                break;
             }
-            DatasetSearch::Metadata(field, value) => service.search(&field, &value, 0).await,
+            all.has_more = page.has_more;
+            all.n_datasets = page.n_datasets.or(all.n_datasets);
+            all.datasets.extend(page.datasets);
         }
+        Ok(all)
     };
     let result = ask(service, "list the datasets", list).await;
     Event::Data(DataEvent::Datasets { search, result })
+}
+
+/// Lists datasets past the first `offset`.
+async fn list_page(
+    service: &Datasets,
+    wanted: &DatasetSearch,
+    offset: usize,
+) -> Result<DatasetsPage, ClientError> {
+    match wanted {
+        DatasetSearch::Text(search) => {
+            let search = search.clone();
+            let query = DatasetsQuery { search, limit: Some(DATASETS_PAGE), offset };
+            service.list(&query).await
+        }
+        DatasetSearch::Metadata(field, value) => service.search(field, value, offset).await,
+    }
 }
 
 async fn columns(service: Option<Datasets>, dataset: DatasetId) -> Event {

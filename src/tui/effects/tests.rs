@@ -155,6 +155,42 @@ async fn a_head_that_stalls_delays_no_other() {
 }
 
 #[tokio::test]
+async fn datasets_are_listed_to_their_end() {
+    let mut rig = rig(None);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let datasets = Some(format!("http://{}/api", listener.local_addr().unwrap()));
+    rig.runner.perform(Effect::Connect(Addresses { datasets, ..Addresses::default() }));
+    rig.runner.perform(Effect::LoadDatasets(crate::event::DatasetSearch::ALL));
+    let dataset = |id: u32| {
+        serde_json::json!({"id": id, "name": format!("ds_{id}"), "description": "", "metadata": {},
+            "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"})
+    };
+    let pages = [("", dataset(1), Some("next")), ("offset=1", dataset(2), None)];
+    for (offset, dataset, next) in pages {
+        let (mut stream, _) = timeout(SOON, listener.accept()).await.unwrap().unwrap();
+        let (reader, mut writer) = stream.split();
+        let mut lines = BufReader::new(reader).lines();
+        let first = lines.next_line().await.unwrap().unwrap();
+        assert!(first.contains(offset), "{first}");
+        while lines.next_line().await.unwrap().is_some_and(|line| !line.is_empty()) {}
+        let body =
+            serde_json::json!({"count": 2, "next": next, "previous": null, "results": [dataset]});
+        let body = body.to_string();
+        let length = body.len();
+        let reply = format!(
+            "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+        );
+        writer.write_all(reply.as_bytes()).await.unwrap();
+    }
+    let Event::Data(crate::event::DataEvent::Datasets { result, .. }) = rig.next().await else {
+        panic!("datasets")
+    };
+    let page = result.unwrap();
+    assert_eq!((page.datasets.len(), page.has_more), (2, false));
+    rig.runner.shutdown().await;
+}
+
+#[tokio::test]
 async fn content_that_the_head_holds_is_not_uploaded_again() {
     let mut rig = rig(Some(Arc::new(Broken)));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

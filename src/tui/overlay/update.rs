@@ -16,7 +16,7 @@ use crate::{
     event::{Effect, Target},
     keymap::Chord,
     screens::{
-        Screen, cluster, data,
+        Screen, cluster,
         execute::update::runs,
         inference,
         update::{send_copy, show},
@@ -218,10 +218,7 @@ pub(crate) fn reach(state: &mut State, goal: Goal) {
         Goal::Theme(theme) => state.theme = theme,
         Goal::Dataset(dataset) => {
             show(state, Screen::Data);
-            if let Some(row) = state.data.list().iter().position(|listed| listed.id == dataset) {
-                let pane = data::state::Pane::List.number();
-                state.data.click(Target::Row { pane, row }, state.now);
-            }
+            state.data.find_dataset(dataset, state.now);
         }
         Goal::Topic(topic) => {
             show(state, Screen::Inference);

@@ -71,7 +71,7 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
     if before.is_some() && before != addresses.datasets {
         state.data.clear_pins();
     }
-    state.services.connect(addresses);
+    state.services.connect(addresses, now);
     state.effects.push(Effect::Connect(addresses.clone()));
     // The calls of before are dropped, and never answered.
     let run = state.keys.key_text(Layer::Form, Action::Run);

@@ -17,6 +17,8 @@ pub(crate) struct Failure {
     pub(crate) status: Option<u16>,
     /// How long the service asked to wait.
     pub(crate) retry_after: Option<Duration>,
+    /// True if the service did not respond in time.
+    pub(crate) is_timeout: bool,
 }
 
 impl Failure {
@@ -101,6 +103,14 @@ impl<T> Loadable<T> {
     pub(crate) const fn value_mut(&mut self) -> Option<&mut T> {
         match self {
             Self::Ready { value, .. } | Self::Stale { value, .. } => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The value, fresh or not, and when it was loaded.
+    pub(crate) const fn settled(&self) -> Option<(&T, Timestamp)> {
+        match self {
+            Self::Ready { value, at } | Self::Stale { value, at, .. } => Some((value, *at)),
             _ => None,
         }
     }

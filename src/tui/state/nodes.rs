@@ -15,8 +15,9 @@ use wire::{
 use self::activity::Activity;
 pub(crate) use self::activity::PERIOD;
 use super::{
+    latency::Latency,
     loadable::{Failure, Loadable},
-    services::{HeadId, is_about},
+    services::HeadId,
     stack::{Exit, Stack},
 };
 
@@ -121,6 +122,10 @@ pub(crate) struct HeadNodes {
     pub(crate) listed: Loadable<Vec<NodeBody>>,
     /// What each listed node answered lately, of this head's executions.
     activity: BTreeMap<String, Activity>,
+    /// The round trips of each listed node.
+    latencies: BTreeMap<String, Latency>,
+    /// True if it does not respond, so that its last list is out of date.
+    is_away: bool,
     /// Whether a list is under way.
     pub(crate) is_asked: bool,
     /// Times in a row that it did not list them.
@@ -197,7 +202,7 @@ impl HeadNodes {
     fn settle(&mut self, mut result: Result<Vec<NodeBody>, Failure>, now: Timestamp) {
         self.is_asked = false;
         if let Ok(bodies) = &mut result {
-            self.keep_latencies(bodies);
+            self.keep_latencies(bodies, now);
             // Nodes that are gone leave; the list itself is bounded by its reply's size.
             let mut before = std::mem::take(&mut self.activity);
             for body in bodies.iter() {
@@ -210,17 +215,20 @@ impl HeadNodes {
         self.listed.settle(result, now);
     }
 
-    /// Has nodes whose round trips take about as long as before tell the time of before.
-    fn keep_latencies(&self, bodies: &mut [NodeBody]) {
-        let before = self.listed.value().map_or(&[][..], Vec::as_slice);
+    /// Replaces each node's last round trip by its steady one.
+    fn keep_latencies(&mut self, bodies: &mut [NodeBody], now: Timestamp) {
+        let mut before = std::mem::take(&mut self.latencies);
         for body in bodies {
-            let same = before.iter().find(|before| before.peer_id == body.peer_id);
-            if let (Some(new), Some(old)) = (body.latency_ms, same.and_then(|same| same.latency_ms))
-                && is_about(new, old)
-            {
-                body.latency_ms = Some(old);
-            }
+            let Some(sample_ms) = body.latency_ms else { continue };
+            let mut latency = before.remove(&body.peer_id).unwrap_or_default();
+            body.latency_ms = Some(latency.add(sample_ms, now));
+            self.latencies.insert(body.peer_id.clone(), latency);
         }
+    }
+
+    /// True if the last list is not true of now: a later one failed, or the head went away.
+    fn is_stale(&self) -> bool {
+        self.is_away || self.listed.failure().is_some()
     }
 }
 
@@ -234,7 +242,7 @@ impl Nodes {
                 let same = before.iter().position(|head| head.address == *address);
                 let mut head = same.map(|idx| before.swap_remove(idx)).unwrap_or_default();
                 head.listed.clear_error();
-                HeadNodes { id, address: address.clone(), is_asked: false, ..head }
+                HeadNodes { id, address: address.clone(), is_asked: false, is_away: false, ..head }
             })
             .collect();
     }
@@ -247,6 +255,13 @@ impl Nodes {
     /// As [`Self::head`], to be changed.
     pub(crate) fn head_mut(&mut self, head: HeadId) -> Option<&mut HeadNodes> {
         self.heads.get_mut(head.idx).filter(|it| it.id == head)
+    }
+
+    /// Records whether `head` went away.
+    pub(crate) fn set_away(&mut self, head: HeadId, is_away: bool) {
+        if let Some(head) = self.head_mut(head) {
+            head.is_away = is_away;
+        }
     }
 
     /// The list that says how fresh the nodes are: a fresh one, if any head has one.

@@ -99,6 +99,21 @@ impl Run {
         groups.first().filter(|_| is_bad).map(|group| group.result.exit_code)
     }
 
+    /// What it came to.
+    pub(crate) fn verdict(&self) -> Verdict {
+        match (&self.phase, self.bad_exit()) {
+            (Phase::Waiting, _) => Verdict::Waiting,
+            (Phase::Failed(_), _) => Verdict::Failed,
+            (Phase::Cancelled, _) => Verdict::Cancelled,
+            (Phase::Done(response), Some(code)) => Verdict::BadExit(response.results.len(), code),
+            (Phase::Done(response), None) => match response.results.len() {
+                0 => Verdict::NoResult,
+                1 => Verdict::Agreed,
+                n => Verdict::Split(n),
+            },
+        }
+    }
+
     /// How long it took, or takes so far.
     pub(crate) fn elapsed(&self, now: Timestamp) -> Duration {
         self.took.unwrap_or_else(|| now.since(self.sent_at))
@@ -107,6 +122,38 @@ impl Run {
     /// Whether its answer is still awaited.
     pub(crate) const fn is_waiting(&self) -> bool {
         matches!(self.phase, Phase::Waiting)
+    }
+}
+
+/// The outcome of a run, the same wherever it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Waiting,
+    /// All results are equal, and good.
+    Agreed,
+    /// This many distinct results, some of them good.
+    Split(usize),
+    /// This many distinct results, none of them good: the exit code of the largest group.
+    BadExit(usize, i32),
+    /// The head responded without a result.
+    NoResult,
+    Failed,
+    Cancelled,
+}
+
+impl Verdict {
+    /// The words for it; those of a run that waits or failed are more than this.
+    pub(crate) fn words(self) -> String {
+        match self {
+            Self::Waiting => "running".to_owned(),
+            Self::Agreed => "all agree".to_owned(),
+            Self::Split(n) => format!("{n} results"),
+            Self::BadExit(1, code) => format!("all agree on exit {code}"),
+            Self::BadExit(n, code) => format!("{n} results, exit {code}"),
+            Self::NoResult => "no result".to_owned(),
+            Self::Failed => "failed".to_owned(),
+            Self::Cancelled => "cancelled".to_owned(),
+        }
     }
 }
 
@@ -288,6 +335,7 @@ fn refused(response: &ExecuteResponse) -> Failure {
         next: next.to_owned(),
         status: code.parse().ok(),
         retry_after: None,
+        is_timeout: false,
     }
 }
 

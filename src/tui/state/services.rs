@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use model::timestamp::Timestamp;
 
-use super::loadable::Failure;
-use crate::local::Addresses;
+use super::{latency::Latency, loadable::Failure};
+use crate::{local::Addresses, widget::format};
 
 /// A head: its place among the addresses, and which connection that was. An answer to an earlier one
 /// is of a head that the screen no longer uses.
@@ -32,7 +32,7 @@ pub(crate) enum Health {
     /// No address is known.
     #[default]
     Absent,
-    /// An address is known, and no answer came: not yet, or not within [`PROBE_WITHIN`].
+    /// An address is known, and no response has come yet.
     Unknown,
     /// It answers, and no stream of it is open.
     Idle {
@@ -52,6 +52,8 @@ pub(crate) enum Health {
     },
     /// It cannot be reached, or fails.
     Down { why: Failure },
+    /// It does not respond within [`PROBE_WITHIN`], although it can be connected to.
+    Silent,
 }
 
 /// How often each service is probed. With [`PROBE_WITHIN`] it bounds how long the header can be
@@ -68,10 +70,47 @@ pub(crate) struct Services {
     pub(crate) addresses: Addresses,
     /// How often the screen has connected.
     generation: u32,
-    /// The health of each head.
-    heads: Vec<Health>,
-    datasets: Health,
-    inference: Health,
+    heads: Vec<Link>,
+    datasets: Link,
+    inference: Link,
+}
+
+/// The screen's view of one service.
+#[derive(Debug, Clone, Default)]
+struct Link {
+    health: Health,
+    /// Time of the last response or stream event.
+    heard_at: Option<Timestamp>,
+    /// Time at which the screen connected.
+    connected_at: Timestamp,
+    /// True if a stream of it is open.
+    has_stream: bool,
+    latency: Latency,
+}
+
+impl Link {
+    /// As [`Services::away_for`].
+    fn away_for(&self, now: Timestamp) -> Option<Duration> {
+        let since = match self.health {
+            Health::Down { .. } => self.heard_at?,
+            Health::Silent => self.heard_at.unwrap_or(self.connected_at),
+            _ => return None,
+        };
+        Some(now.since(since))
+    }
+
+    fn new(health: Health, connected_at: Timestamp) -> Self {
+        Self { health, connected_at, ..Self::default() }
+    }
+
+    /// The health of a service that responds.
+    fn up(&self) -> Health {
+        if self.has_stream {
+            return Health::Live;
+        }
+        let latency = self.latency.shown_ms().map(|ms| Duration::from_secs_f64(ms / 1e3));
+        Health::Idle { latency }
+    }
 }
 
 /// How many heads serve, of several.
@@ -85,6 +124,16 @@ impl Health {
     /// Whether the service answers.
     pub(crate) const fn is_up(&self) -> bool {
         matches!(self, Self::Idle { .. } | Self::Live)
+    }
+
+    /// True if only a service that responds can have this health.
+    const fn is_response(&self) -> bool {
+        !matches!(self, Self::Absent | Self::Unknown | Self::Down { .. } | Self::Silent)
+    }
+
+    /// True if what the screen shows of the service is no longer true of now.
+    pub(crate) const fn is_away(&self) -> bool {
+        matches!(self, Self::Down { .. } | Self::Silent)
     }
 }
 
@@ -121,25 +170,16 @@ impl Service {
 /// waits for most.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Whether two times of an answer, in milliseconds, tell the same: no two are equal, and the least
-/// difference would be worth a frame every other second.
-pub(crate) fn is_about(one_ms: f64, other_ms: f64) -> bool {
-    /// Below this it is the machine that takes its time, not the line.
-    const QUICK_MS: f64 = 5.0;
-    let (least, most) = (one_ms.min(other_ms), one_ms.max(other_ms));
-    most < QUICK_MS || most < least * 2.0
-}
-
 impl Services {
     /// Sets the addresses and resets the health.
-    pub(crate) fn connect(&mut self, addresses: &Addresses) {
+    pub(crate) fn connect(&mut self, addresses: &Addresses, now: Timestamp) {
         let asked = |address: &Option<String>| match address {
-            Some(_) => Health::Unknown,
-            None => Health::Absent,
+            Some(_) => Link::new(Health::Unknown, now),
+            None => Link::default(),
         };
         let Addresses { heads, datasets, inference, .. } = addresses;
         self.generation += 1;
-        self.heads = vec![Health::Unknown; heads.len()];
+        self.heads = vec![Link::new(Health::Unknown, now); heads.len()];
         (self.datasets, self.inference) = (asked(datasets), asked(inference));
         self.addresses = addresses.clone();
     }
@@ -170,7 +210,7 @@ impl Services {
 
     /// How many heads serve, where there are several.
     pub(crate) fn head_count(&self) -> Option<HeadCount> {
-        let n_live = self.heads.iter().filter(|health| health.is_up()).count();
+        let n_live = self.heads.iter().filter(|head| head.health.is_up()).count();
         let n_heads = self.heads.len();
         (n_heads > 1).then_some(HeadCount { n_live, n_heads })
     }
@@ -217,10 +257,22 @@ impl Services {
     }
 
     fn all_health(&self) -> impl Iterator<Item = &Health> {
+        self.links().map(|link| &link.health)
+    }
+
+    fn links(&self) -> impl Iterator<Item = &Link> {
         self.heads.iter().chain([&self.datasets, &self.inference])
     }
 
-    fn health_mut(&mut self, service: Service) -> Option<&mut Health> {
+    fn link(&self, service: Service) -> Option<&Link> {
+        match service {
+            Service::Head(head) => self.heads.get(head.idx),
+            Service::Data => Some(&self.datasets),
+            Service::Inference => Some(&self.inference),
+        }
+    }
+
+    fn link_mut(&mut self, service: Service) -> Option<&mut Link> {
         match service {
             Service::Head(head) => self.heads.get_mut(head.idx),
             Service::Data => Some(&mut self.datasets),
@@ -239,56 +291,72 @@ impl Services {
 
     /// The health of `service`.
     pub(crate) fn health(&self, service: Service) -> &Health {
-        match service {
-            Service::Head(head) => self.heads.get(head.idx).unwrap_or(&Health::Absent),
-            Service::Data => &self.datasets,
-            Service::Inference => &self.inference,
-        }
+        self.link(service).map_or(&Health::Absent, |link| &link.health)
     }
 
-    /// `service` is doing like this at `now`; returns whether that is news.
+    /// Time since `service` was last heard, if it is away now; `None` if it was never reached, unless
+    /// it takes connections without a response.
+    pub(crate) fn away_for(&self, service: Service, now: Timestamp) -> Option<Duration> {
+        self.link(service)?.away_for(now)
+    }
+
+    /// Time until the age of a service that is away reads differently; `None` if none is away.
+    pub(crate) fn away_ages_in(&self, now: Timestamp) -> Option<Duration> {
+        let ages = self.links().filter_map(|link| link.away_for(now));
+        ages.map(format::coarse_changes_in).min()
+    }
+
+    /// Records that `service` is doing like this at `now`; returns true if that is another state.
     pub(crate) fn note(&mut self, service: Service, health: Health, now: Timestamp) -> bool {
-        let Some(place) = self.health_mut(service) else { return false };
-        // A single answer says nothing about a stream that is up.
-        if *place == Health::Live && matches!(health, Health::Idle { .. }) {
-            return false;
+        let Some(link) = self.link_mut(service) else { return false };
+        if health.is_response() {
+            link.heard_at = Some(now);
         }
-        // Nor does a stream that is open say that a limit is over.
-        if matches!(*place, Health::Limited { until, .. } if now < until) && health == Health::Live
+        link.has_stream |= health == Health::Live;
+        // A stream that is open does not say that a limit is over.
+        if matches!(link.health, Health::Limited { until, .. } if now < until)
+            && health == Health::Live
         {
             return false;
         }
-        // Nor does an answer to a request from before the refusal say that the limit is over.
-        if let (&Health::Limited { since, until }, Health::Idle { latency }) = (&*place, &health)
+        // Nor does a response to a request from before the refusal.
+        if let (&Health::Limited { since, until }, Health::Idle { latency }) =
+            (&link.health, &health)
             && now < until
             && now.since(since) <= latency.unwrap_or(ANSWERED_WITHIN)
         {
             return false;
         }
-        let was = std::mem::discriminant(place);
-        // An answer that was not timed leaves the last one that was, and so does one that took about
-        // as long.
-        let is_known = match (&health, &*place) {
-            (Health::Idle { latency: None }, Health::Idle { .. }) => true,
-            (Health::Idle { latency: Some(new) }, Health::Idle { latency: Some(old) }) => {
-                is_about(new.as_secs_f64() * 1e3, old.as_secs_f64() * 1e3)
+        let health = match health {
+            Health::Idle { latency } => {
+                if let Some(latency) = latency {
+                    link.latency.add(latency.as_secs_f64() * 1e3, now);
+                }
+                link.up()
             }
-            _ => false,
+            other => other,
         };
-        if !is_known {
-            *place = health;
-        }
-        was != std::mem::discriminant(place)
+        let was = std::mem::replace(&mut link.health, health);
+        std::mem::discriminant(&was) != std::mem::discriminant(&link.health)
+    }
+
+    /// True if `service` responded to anything within the last `within`.
+    pub(crate) fn is_heard(&self, service: Service, within: Duration, now: Timestamp) -> bool {
+        let heard_at = self.link(service).and_then(|link| link.heard_at);
+        heard_at.is_some_and(|at| now.since(at) < within)
     }
 
     /// No stream of `service` is open any more.
     pub(crate) fn stream_closed(&mut self, service: Service) {
-        if let Some(place @ Health::Live) = self.health_mut(service) {
-            *place = Health::Idle { latency: None };
+        let Some(link) = self.link_mut(service) else { return };
+        link.has_stream = false;
+        if link.health == Health::Live {
+            link.health = link.up();
         }
     }
 
     /// What a probe says of `service`, whose answer needs no key; none without an answer in time.
+    /// A service that responds to other requests meanwhile is busy, and keeps its health.
     ///
     /// That it serves lifts neither a refused key nor a limit that still holds.
     pub(crate) fn health_by_probe(
@@ -298,7 +366,10 @@ impl Services {
         latency: Duration,
         now: Timestamp,
     ) -> Health {
-        let Some(result) = answer else { return Health::Unknown };
+        let Some(result) = answer else {
+            let is_busy = self.is_heard(service, latency, now);
+            return if is_busy { self.health(service).clone() } else { Health::Silent };
+        };
         match (result, self.health(service)) {
             (Ok(()), kept @ Health::Refused { .. }) => kept.clone(),
             (Ok(()), kept @ Health::Limited { until, .. }) if *until > now => kept.clone(),
@@ -320,6 +391,7 @@ impl Services {
                 (None, Some(401 | 403)) => Health::Refused { why: why.clone() },
                 // A service that refuses one request serves others.
                 (None, Some(400 | 404 | 409)) => Health::Idle { latency },
+                (None, None) if why.is_timeout => Health::Silent,
                 _ => Health::Down { why: why.clone() },
             },
         }
@@ -369,20 +441,23 @@ mod tests {
         let down = Health::Down { why: Failure::default() };
         assert_eq!(is_after(&down, Some(&Ok(()))), idle);
         assert_eq!(is_after(&refused, Some(&Err(Failure::default()))), down);
-        assert_eq!(is_after(&Health::Live, None), Health::Unknown);
+        assert_eq!(is_after(&Health::Unknown, None), Health::Silent);
     }
 
     #[test]
     fn only_a_change_of_kind_notifies() {
         let mut services = Services::default();
-        services.connect(&Addresses { heads: vec![String::new()], ..Addresses::default() });
+        let now = Timestamp::from_seconds(100);
+        let heads = vec![String::new()];
+        services.connect(&Addresses { heads, ..Addresses::default() }, now);
         let head = services.all().next().unwrap();
         let up = |ms| Health::Idle { latency: Some(Duration::from_millis(ms)) };
-        let now = Timestamp::from_seconds(100);
         assert!(services.note(head, up(3), now));
         assert!(!services.note(head, up(4), now));
-        assert_eq!(services.health(head), &up(3), "about as long");
-        assert!(!services.note(head, up(40), now));
+        assert_eq!(services.health(head), &up(3), "noise");
+        for _ in 0..3 {
+            assert!(!services.note(head, up(40), now));
+        }
         assert_eq!(services.health(head), &up(40));
         assert_eq!(services.health(Service::Data), &Health::Absent);
     }

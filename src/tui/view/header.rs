@@ -26,7 +26,9 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let Frame { state, theme, tier } = frame;
     buf.set_style(area, theme.bar);
     let is_narrow = tier < Tier::Large;
-    let is_tiny = tier < Tier::Medium;
+    // What is wrong with a service needs the room of the screens' names.
+    let is_troubled = state.services.all().any(|it| is_trouble(state.services.health(it)));
+    let is_tiny = tier < Tier::Medium || (is_narrow && is_troubled);
     let bold = theme.text.add_modifier(Modifier::BOLD);
     paint::text(buf, area, (1, 0), "◆", theme.focus);
     let name = if is_narrow { "" } else { "TRIPTYCH" };
@@ -50,29 +52,42 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     // In full where that fits, else with a short time, without a time, in short.
     let time = |is_short| frame_time(state, is_short);
     let zoned = |is_short| time(is_short).map(|time| format!("{time} {}", format::zone(state.now)));
-    let rights = [
-        (is_narrow, zoned(is_narrow)),
-        (is_narrow, time(is_narrow)),
-        (is_narrow, zoned(true)),
-        (is_narrow, None),
-        (true, time(true)),
-    ];
-    let rights = rights.map(|(is_short, time)| {
-        let mut right = Line::from(health(state, theme, is_short));
+    let full = [zoned(false), time(false), zoned(true), None].map(|time| (Form::Full, time));
+    let short = [Form::Words, Form::Brief]
+        .into_iter()
+        .flat_map(|form| [(form, zoned(true)), (form, time(true)), (form, None)]);
+    let forms = full.into_iter().filter(|_| !is_narrow).chain(short);
+    let mut rights = forms.map(|(form, time)| {
+        let mut right = Line::from(health(state, theme, form));
         if let Some(time) = time {
             right.push_span(Span::styled(format!("  {time} "), theme.muted));
         }
         right
     });
     let room = usize::from(area.width.saturating_sub(x));
-    if let Some(right) = rights.iter().find(|right| room > right.width()) {
-        paint::line_right(buf, area, 0, right);
+    if let Some(right) = rights.find(|right| room > right.width()) {
+        paint::line_right(buf, area, 0, &right);
     }
 }
 
+/// The length of the header's health, chosen by the room there is. The usual notes have one width, so
+/// that a latency that comes or goes does not change the form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Names, and how each service is doing.
+    Full,
+    /// Short names, and words for those in trouble.
+    Words,
+    /// Short names, and how long those in trouble are away.
+    Brief,
+}
+
+/// Columns of a usual note, such as `up 999 ms`.
+const NOTE_WIDTH: usize = 9;
+
 /// Draws the health of the services alone, for a terminal too small for more.
 pub(crate) fn draw_health(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) {
-    paint::line(buf, area, (0, 0), &Line::from(health(state, theme, true)));
+    paint::line(buf, area, (0, 0), &Line::from(health(state, theme, Form::Brief)));
 }
 
 /// The time that ages in view refer to. It is not a clock: on an idle screen it
@@ -88,12 +103,13 @@ fn frame_time(state: &State, is_narrow: bool) -> Option<String> {
     })
 }
 
-fn health(state: &State, theme: &Theme, is_narrow: bool) -> Vec<Span<'static>> {
+fn health(state: &State, theme: &Theme, form: Form) -> Vec<Span<'static>> {
+    let is_short = form != Form::Full;
     if let Some(step) = state.stack.step() {
         let picture = spinner::picture(state.now);
         let step = if step.is_empty() { "the local stack" } else { step };
-        let step = format::fit(step, if is_narrow { 20 } else { 40 }).into_owned();
-        let words = if is_narrow { "" } else { "starting " };
+        let step = format::fit(step, if is_short { 20 } else { 40 }).into_owned();
+        let words = if is_short { "" } else { "starting " };
         return vec![
             Span::styled(format!("{picture} "), theme.info),
             Span::styled(format!("{words}{step}"), theme.muted),
@@ -104,30 +120,38 @@ fn health(state: &State, theme: &Theme, is_narrow: bool) -> Vec<Span<'static>> {
         .services
         .all()
         .filter(|service| count.is_none() || !matches!(service, Service::Head(_)));
-    let heads = count.map_or_else(Vec::new, |count| head_count(count, theme, is_narrow));
+    let heads = count.map_or_else(Vec::new, |count| head_count(count, theme, is_short));
     let spans = spans.flat_map(|service| {
         let health = state.services.health(service);
         let (glyph, style) = mark(health, theme);
-        let note = note(service, state);
-        if is_narrow {
-            let name = service.short_name();
-            return vec![Span::styled(format!(" {glyph}"), style), Span::styled(name, theme.muted)];
+        let note_style = if is_trouble(health) { style } else { theme.muted };
+        if form == Form::Full {
+            let note = note(service, state);
+            return vec![
+                Span::styled(format!("  {} ", service.name()), theme.muted),
+                Span::styled(format!("{glyph}"), style),
+                Span::styled(format!(" {note:<NOTE_WIDTH$}"), note_style),
+            ];
         }
+        let words = match form {
+            Form::Words if is_trouble(health) => format!(" {}", note(service, state)),
+            _ => state
+                .services
+                .away_for(service, state.now)
+                .map_or_else(String::new, |age| format!(" {}", format::coarse(age))),
+        };
         vec![
-            Span::styled(format!("  {} ", service.name()), theme.muted),
-            Span::styled(format!("{glyph}"), style),
-            Span::styled(
-                if note.is_empty() { note } else { format!(" {note}") },
-                match health {
-                    Health::Limited { .. } => theme.warn,
-                    Health::Refused { .. } | Health::Down { .. } => theme.down,
-                    _ => theme.muted,
-                },
-            ),
-            Span::raw(" "),
+            Span::styled(format!(" {glyph}"), style),
+            Span::styled(service.short_name(), theme.muted),
+            Span::styled(words, note_style),
         ]
     });
     heads.into_iter().chain(spans).collect()
+}
+
+/// True if the user should know why the service does not serve.
+const fn is_trouble(health: &Health) -> bool {
+    health.is_away() || matches!(health, Health::Refused { .. } | Health::Limited { .. })
 }
 
 /// How many of several heads serve, in place of the health of one.
@@ -161,6 +185,7 @@ pub(crate) const fn mark(health: &Health, theme: &Theme) -> (char, Style) {
         Health::Refused { .. } => ('⊘', theme.down),
         Health::Limited { .. } => ('◐', theme.warn),
         Health::Down { .. } => ('✗', theme.down),
+        Health::Silent => ('!', theme.down),
     }
 }
 
@@ -170,9 +195,9 @@ pub(crate) fn note(service: Service, state: &State) -> String {
         Health::Absent => "none".to_owned(),
         Health::Unknown => "unknown".to_owned(),
         Health::Idle { latency: Some(latency) } => {
-            format!("idle {} ms", latency.as_millis().max(1))
+            format!("up {} ms", latency.as_millis().max(1))
         }
-        Health::Idle { latency: None } => "idle".to_owned(),
+        Health::Idle { latency: None } => "up".to_owned(),
         Health::Refused { .. } if matches!(service, Service::Head(_)) => "refused".to_owned(),
         Health::Refused { .. } => {
             let key = state.keys.key_text(Layer::Global, Action::Profiles);
@@ -182,6 +207,17 @@ pub(crate) fn note(service: Service, state: &State) -> String {
         Health::Limited { until, .. } => {
             format!("429 · retry {}", format::age(until.since(state.now)))
         }
-        Health::Down { .. } => "down".to_owned(),
+        Health::Down { .. } | Health::Silent => away(service, state).unwrap_or_default(),
+    }
+}
+
+/// How long `service` has been away, if it is: `not responding, 12 s`, `down 3 m`.
+pub(crate) fn away(service: Service, state: &State) -> Option<String> {
+    let age = state.services.away_for(service, state.now).map(format::coarse_spaced);
+    match (state.services.health(service), age) {
+        (Health::Silent, age) => Some(format!("not responding, {}", age.unwrap_or_default())),
+        (Health::Down { .. }, Some(age)) => Some(format!("down {age}")),
+        (Health::Down { .. }, None) => Some("down".to_owned()),
+        _ => None,
     }
 }

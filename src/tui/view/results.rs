@@ -14,7 +14,7 @@ use super::{
     Frame,
     hits::Hits,
     output::{self, printable},
-    split_rows, strip, text_cut,
+    spinner, split_rows, strip, text_cut,
     wrap::wrapped,
 };
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
         loadable::Failure,
         navigation::Steps as _,
         results::{self, DIFF_LINES_MAX, text::Position},
-        runs::{Phase, Run, workers_text},
+        runs::{Phase, Run, Verdict, workers_text},
         services::host_of,
     },
     theme::Theme,
@@ -49,6 +49,29 @@ pub(crate) fn title_with_workers(title: String, run: Option<&Run>) -> String {
         Some(workers) => format!("{title} · {}", format::fit(&workers, WORKERS_WIDTH_MAX)),
         None => title,
     }
+}
+
+/// The glyph and the color of what `run` came to, the same wherever it is listed.
+pub(crate) fn mark(run: &Run, frame: Frame<'_>) -> (char, Style) {
+    let theme = frame.theme;
+    match run.verdict() {
+        Verdict::Waiting => (spinner::picture(frame.state.now), theme.info),
+        Verdict::Agreed => ('✓', theme.up),
+        Verdict::Split(_) | Verdict::NoResult => ('!', theme.warn),
+        Verdict::BadExit(..) | Verdict::Failed => ('✗', theme.down),
+        Verdict::Cancelled => ('–', theme.muted),
+    }
+}
+
+/// The rows that the results of `run` fill: a line for each group, and the text of the first.
+pub(crate) fn height(run: &Run) -> u16 {
+    let Some(response) = run.response() else { return 0 };
+    let n_lines = |group: &ResultGroupBody| {
+        group.result.stdout.lines().count() + group.result.stderr.lines().count()
+    };
+    let n_text = response.results.iter().map(n_lines).max().unwrap_or_default();
+    let n_rows = response.results.len() * 2 + n_text + 4;
+    u16::try_from(n_rows).unwrap_or(u16::MAX)
 }
 
 /// ` · at 10.0.0.5:8080`, the head of `run`, where there are several.

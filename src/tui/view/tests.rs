@@ -1,3 +1,4 @@
+mod away;
 mod first;
 pub(crate) mod harness;
 mod heads;

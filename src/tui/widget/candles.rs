@@ -164,7 +164,9 @@ impl Widget for Candles<'_> {
                 paint::put(buf, layout.axis, (column, 0), '━', theme.info);
             }
         }
-        if let Some(last) = self.bars.iter().rev().find(|candle| is_finite(candle)) {
+        if let Some(last) =
+            self.bars.iter().rev().skip(self.n_newer).find(|candle| is_finite(candle))
+        {
             let text = format::grouped(last.close, self.decimals);
             plot::tag(buf, &layout, scale, &text, last.close, theme.tag(style_of(last, theme)));
         }

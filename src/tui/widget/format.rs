@@ -16,6 +16,13 @@ pub(crate) const NONE: &str = "—";
 /// The most decimals any number is shown with.
 pub(crate) const DECIMALS_MAX: usize = 10;
 
+/// In place of a number of decimals, for numbers of which the largest is below [`TINY`]: they are
+/// written as powers of ten.
+pub(crate) const POWERS: usize = usize::MAX;
+
+/// Numbers below this have no digit that counts within six decimals.
+const TINY: f64 = 1e-6;
+
 /// Characters to a column at most, when a text is cut: a letter and a few accents.
 const MARKS_MAX: usize = 8;
 
@@ -39,6 +46,8 @@ pub(crate) fn fixed(value: f64, decimals: usize) -> String {
         if value > 0.0 { "∞" } else { "-∞" }.to_owned()
     } else if value.abs() >= POWER_FROM {
         format!("{value:.3e}")
+    } else if decimals == POWERS {
+        if value == 0.0 { "0".to_owned() } else { format!("{value:.2e}") }
     } else {
         let text = format!("{value:.*}", decimals.min(DECIMALS_MAX));
         // A negative number that rounds to zero has no sign.
@@ -61,14 +70,16 @@ pub(crate) fn percent(value: f64) -> String {
     signed(value, places.unwrap_or(2))
 }
 
-/// How many places show a number of this size to about seven digits: 2 for 67 431, 4 for 1.08.
+/// How many places show a number of this size to about seven digits: 2 for 67 431, 4 for 1.08,
+/// [`POWERS`] for 6.9e-9.
 pub(crate) fn decimals_of(value: f64) -> usize {
     match value.abs() {
         size if !size.is_finite() || size >= 1_000.0 => 2,
         size if size >= 10.0 => 3,
         size if size >= 0.1 || size == 0.0 => 4,
         size if size >= 0.001 => 6,
-        _ => DECIMALS_MAX,
+        size if size >= TINY => DECIMALS_MAX,
+        _ => POWERS,
     }
 }
 
@@ -81,6 +92,9 @@ pub(crate) fn decimals_for(values: impl IntoIterator<Item = f64>) -> usize {
         (lowest, highest) = (lowest.min(value), highest.max(value));
         size = size.max(value.abs());
         decimals = decimals.max(places(value));
+    }
+    if decimals_of(size) == POWERS {
+        return POWERS;
     }
     let decimals = decimals.min(decimals_of(size));
     if highest > lowest && fixed(lowest, decimals) == fixed(highest, decimals) {
@@ -101,24 +115,29 @@ fn places(value: f64) -> usize {
 }
 
 /// What `write` makes of `value`, such as [`grouped`] or [`signed`]; a number that is not zero, and
-/// would read as zero, is written as a power of ten: `-6e-8`.
+/// would read as zero, is written as a power of ten: `-6.0e-8`.
 pub(crate) fn telling(value: f64, decimals: usize, write: impl Fn(f64, usize) -> String) -> String {
     let text = write(value, decimals);
     let is_zero = !text.bytes().any(|byte| matches!(byte, b'1'..=b'9')) && value.is_finite();
     if is_zero && value != 0.0 {
         let sign = if write(1.0, 0).starts_with('+') && value > 0.0 { "+" } else { "" };
-        return format!("{sign}{value:.0e}");
+        return format!("{sign}{value:.1e}");
     }
     text
 }
 
-/// Returns `value` to four digits with a letter for thousands: `412.8`, `31.07`, `4.812M`.
+/// Returns `value` to four digits with a letter for thousands: `412.8`, `31.07`, `4.812M`, `6.9e-9`.
 pub(crate) fn compact(value: f64) -> String {
     /// What a letter stands for, greatest first.
     const LETTERS: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")];
+    /// Below this, three decimals show less than two digits.
+    const COMPACT_MIN: f64 = 0.01;
     let size = value.abs();
     if !size.is_finite() || size >= POWER_FROM {
         return fixed(value, 0);
+    }
+    if size > 0.0 && size < COMPACT_MIN {
+        return format!("{value:.1e}");
     }
     let (unit, letter) = LETTERS.into_iter().find(|(unit, _)| size >= *unit).unwrap_or((1.0, ""));
     let unit = if letter == "k" { 1e3 } else { unit };
@@ -146,6 +165,16 @@ pub(crate) fn short_by(
 ) -> String {
     let full = telling(value, decimals, write);
     if full.chars().count() <= width { full } else { compact(value) }
+}
+
+/// As [`short`], in full only if all of `column` fits in full, so that its numbers have one form.
+pub(crate) fn short_in(value: f64, column: &[f64], decimals: usize, width: usize) -> String {
+    let ends = |pick: fn(f64, f64) -> f64| column.iter().copied().reduce(pick);
+    let is_long = |end: f64| telling(end, decimals, grouped).chars().count() > width;
+    if [ends(f64::min), ends(f64::max)].into_iter().flatten().any(is_long) {
+        return compact(value);
+    }
+    short(value, decimals, width)
 }
 
 /// What `write` makes of a value, if there is one.
@@ -205,14 +234,33 @@ pub(crate) fn bytes(size: u64) -> String {
     format!("{scaled:.decimals$} {}", UNITS.get(unit).copied().unwrap_or_default())
 }
 
+/// The unit that [`coarse`] writes a length of time in, in seconds, and its letter.
+const fn coarse_unit(length: Duration) -> (u64, char) {
+    match length.as_secs() {
+        0..60 => (1, 's'),
+        60..3_600 => (60, 'm'),
+        3_600..172_800 => (3_600, 'h'),
+        _ => (86_400, 'd'),
+    }
+}
+
 /// Returns a length of time in one unit, rounded down: `0s`, `41s`, `6m`, `3h`, `5d`.
 pub(crate) fn coarse(length: Duration) -> String {
-    match length.as_secs() {
-        seconds @ 0..60 => format!("{seconds}s"),
-        seconds @ 60..3_600 => format!("{}m", seconds / 60),
-        seconds @ 3_600..172_800 => format!("{}h", seconds / 3_600),
-        seconds => format!("{}d", seconds / 86_400),
-    }
+    let (seconds, letter) = coarse_unit(length);
+    format!("{}{letter}", length.as_secs() / seconds)
+}
+
+/// As [`coarse`], for sentences: `0 s`, `41 s`, `6 m`.
+pub(crate) fn coarse_spaced(length: Duration) -> String {
+    let (seconds, letter) = coarse_unit(length);
+    format!("{} {letter}", length.as_secs() / seconds)
+}
+
+/// Returns how long [`coarse`] writes an age that grows from `age` on the same way.
+pub(crate) fn coarse_changes_in(age: Duration) -> Duration {
+    let unit_ms = u128::from(coarse_unit(age).0) * 1_000;
+    let left_ms = unit_ms - age.as_millis() % unit_ms;
+    Duration::from_millis(u64::try_from(left_ms).unwrap_or(u64::MAX))
 }
 
 /// As [`coarse`], of something that was this long ago: `now`, `2s`, `6m`.

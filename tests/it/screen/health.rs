@@ -9,8 +9,10 @@ use std::{
 use super::{PAINT_WITHIN, READY_WITHIN, SHOWN_WITHIN, wait_gone};
 use crate::support::{
     TUI,
+    cluster::Node,
     command::Home,
     datasets::Service,
+    process::Signal,
     pty::{Place, Session},
 };
 
@@ -28,16 +30,40 @@ fn a_killed_service_is_seen_on_every_screen() {
     let place = Place { environment: &environment, ..Place::default() };
     let session = Session::start_in(&place, TUI, &["--datasets", &address]);
     session.wait_text("1 Cluster", PAINT_WITHIN);
-    session.wait_text("data ◉ idle", SHOWN_WITHIN);
+    session.wait_text("data ◉ up", SHOWN_WITHIN);
     for key in SCREENS {
         session.press(key);
         service.kill();
         session.wait_text("data ✗ down", SEEN_WITHIN);
         service.start_again();
-        session.wait_text("data ◉ idle", SHOWN_WITHIN);
+        session.wait_text("data ◉ up", SHOWN_WITHIN);
     }
     session.press("q");
     session.wait_exit(SHOWN_WITHIN);
+}
+
+#[test]
+fn halted_services_are_seen_on_every_screen_with_a_growing_age() {
+    let service = Service::start();
+    let head = Node::head(&[]);
+    let (api, address) = (head.rest_api(), service.address());
+    let environment = [("TRIPTYCH_API_KEY", service.key())];
+    let place = Place { environment: &environment, ..Place::default() };
+    let session = Session::start_in(&place, TUI, &["--head", &api, "--datasets", &address]);
+    session.wait_text("head ● live", SHOWN_WITHIN);
+    session.wait_text("data ◉ up", SHOWN_WITHIN);
+    for key in SCREENS {
+        session.press(key);
+        service.signal(Signal::Halt);
+        session.wait_text("data ! not responding, ", SHOWN_WITHIN);
+        service.signal(Signal::Continue);
+        session.wait_text("data ◉ up", SHOWN_WITHIN);
+        head.signal(Signal::Halt);
+        session.wait_text("head ! not responding, ", SHOWN_WITHIN);
+        session.wait_text("not responding, 11 s", SHOWN_WITHIN);
+        head.signal(Signal::Continue);
+        session.wait_text("head ● live", SHOWN_WITHIN);
+    }
 }
 
 #[test]

@@ -139,7 +139,8 @@ fn a_head_that_dies_during_a_run_is_restarted_and_the_screen_says_so() {
         row(screen, &["● head", " running"])
     });
     session.wait_for("four nodes are listed anew", STARTS_WITHIN, |screen| {
-        let is_fresh = !text(screen).contains("· stale");
+        let is_fresh =
+            !["· stale", "· down", "not responding"].iter().any(|it| text(screen).contains(it));
         (is_fresh && nodes(screen).len() == 4).then_some(())
     });
     session.press("q");

@@ -5,7 +5,12 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{command::Home, http::Http, started::Started};
+use crate::support::{
+    command::Home,
+    http::Http,
+    process::{self, Signal},
+    started::Started,
+};
 
 /// How long a service may take to listen where other tests and a compiler share two processors.
 const LISTENS_WITHIN: Duration = Duration::from_mins(1);
@@ -39,6 +44,11 @@ impl Service {
     /// Kills it.
     pub(crate) fn kill(&mut self) {
         self.started.take().unwrap().kill();
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        process::signal(self.started.as_ref().unwrap().pid(), signal);
     }
 
     /// Stops it.

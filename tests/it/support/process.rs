@@ -22,6 +22,10 @@ pub(crate) enum Signal {
     Interrupt,
     /// Asks it to stop until it is continued.
     Stop,
+    /// Halts it, as a hang would.
+    Halt,
+    /// Has it go on.
+    Continue,
     /// Says that its terminal is gone.
     HangUp,
     /// Ends it without asking.
@@ -34,6 +38,8 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
         Signal::Terminate => "TERM",
         Signal::Interrupt => "INT",
         Signal::Stop => "TSTP",
+        Signal::Halt => "STOP",
+        Signal::Continue => "CONT",
         Signal::HangUp => "HUP",
         Signal::Kill => "KILL",
     };

@@ -1,14 +1,18 @@
 //! The help: every key that would do something on the screen beneath, by the table of keys.
 
-use ratatui::{style::Modifier, text::Line};
+use ratatui::{
+    style::{Modifier, Style},
+    text::{Line, Span},
+};
 
 use super::state::Help;
 use crate::{
     action::Action,
     keymap::Layer,
     overlay::view::{Surface, raise},
+    screens::Screen,
     view::{Frame, centered, field::draw_search, split_rows},
-    widget::{paint, pane::Pane},
+    widget::{format, paint, pane::Pane},
 };
 
 /// The widest the help is.
@@ -101,9 +105,66 @@ fn lines(frame: Frame<'_>, help: &Help) -> Vec<Line<'static>> {
         let keys: Vec<String> = same.map(|other| other.keys_text()).collect();
         lines.push(frame.key_line(&keys.join("  "), KEYS_WIDTH, action));
     }
+    if help.filter.value().is_empty() {
+        lines.extend(legend(frame));
+    }
     if !layers.contains(&Layer::Global) && help.filter.value().is_empty() {
         lines.push(Line::default());
         lines.push(Line::styled("Everything else you type is text.", theme.muted));
+    }
+    lines
+}
+
+/// The symbols of the header and of the screen beneath, and what each stands for.
+fn legend(frame: Frame<'_>) -> Vec<Line<'static>> {
+    let theme = frame.theme;
+    let mut lines = Vec::new();
+    let mut section = |title: &'static str, parts: &[(char, Style, &'static str)]| {
+        lines.extend([
+            Line::default(),
+            Line::styled(title, theme.focus.add_modifier(Modifier::BOLD)),
+        ]);
+        lines.extend(parts.iter().map(|(symbol, style, words)| {
+            let symbol = format::right(&symbol.to_string(), KEYS_WIDTH);
+            let words = Span::styled(format!("  {words}"), theme.text);
+            Line::from(vec![Span::styled(symbol, *style), words])
+        }));
+    };
+    section(
+        "Services",
+        &[
+            ('●', theme.up, "live: a stream of it is open"),
+            ('◉', theme.up, "up: it responds"),
+            ('◌', theme.muted, "no response yet"),
+            ('!', theme.down, "not responding"),
+            ('✗', theme.down, "down: connections fail"),
+            ('⊘', theme.down, "it refuses the key"),
+            ('◐', theme.warn, "it limits the rate, or some of several are down"),
+            ('○', theme.faint, "no address"),
+        ],
+    );
+    match frame.state.screen {
+        Screen::Cluster => section(
+            "Nodes",
+            &[
+                ('●', theme.up, "connected"),
+                ('○', theme.warn, "gets no work"),
+                ('○', theme.muted, "not connected"),
+                ('◌', theme.warn, "as its head last knew, which is away"),
+                ('✗', theme.down, "its process ended"),
+            ],
+        ),
+        Screen::Data => section(
+            "Datasets",
+            &[
+                ('●', theme.up, "followed by its stream"),
+                ('○', theme.up, "has new rows"),
+                ('·', theme.faint, "has no new rows"),
+                ('◌', theme.warn, "the service is away"),
+                ('★', theme.key, "pinned"),
+            ],
+        ),
+        _ => {}
     }
     lines
 }

@@ -100,6 +100,8 @@ pub(crate) struct State {
     pub(crate) folds: Folds,
     /// The title of the selected group; none while a node is selected.
     pub(crate) group: Option<String>,
+    /// The selected name of Start here, counted over its lists.
+    pub(crate) start_row: usize,
     /// The name of the selected local process; the first one if that is gone.
     pub(crate) process: Option<String>,
     /// The form that starts a node.

@@ -4,6 +4,7 @@ pub(crate) mod local;
 pub(crate) mod nodes;
 pub(crate) mod operator;
 pub(crate) mod processes;
+pub(crate) mod start;
 
 use super::state::{
     ClusterContext, NodeOrder, Pane, State,

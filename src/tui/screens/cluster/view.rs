@@ -37,6 +37,19 @@ use crate::{
 /// Draws the Cluster screen into `area`.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let focus = frame.state.cluster.focus;
+    if !frame.state.is_zoomed
+        && frame.tier == Tier::Small
+        && focus == Pane::Nodes
+        && is_fresh(frame)
+    {
+        // First steps are worth the rows that the nodes do not need: their border, head and detail.
+        let n_nodes = frame.state.cluster.nodes(frame.state.cluster_context()).len();
+        let needed = u16::try_from(n_nodes).unwrap_or(u16::MAX).saturating_add(4);
+        let [top, bottom] = split_rows(area, needed.clamp(area.height / 2, area.height * 2 / 3));
+        draw_pane(Pane::Nodes, top, buf, frame, hits);
+        draw_pane(Pane::Groups, bottom, buf, frame, hits);
+        return;
+    }
     if frame.state.is_zoomed || frame.tier == Tier::Small {
         draw_pane(focus, area, buf, frame, hits);
         return;
@@ -55,7 +68,12 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let [top_left, bottom_left] = if frame.tier == Tier::Huge {
         draw_activity(left, buf, frame)
     } else {
-        split_rows(left, nudge.left_row(left.height * 62 / 100, left.height))
+        let top = if is_remote(frame) {
+            left.height.saturating_sub(EMPTY_HEIGHT)
+        } else {
+            left.height * 62 / 100
+        };
+        split_rows(left, nudge.left_row(top, left.height))
     };
     let [top_right, bottom_right] =
         split_rows(right, nudge.right_row(right.height * 36 / 100, right.height));
@@ -96,12 +114,28 @@ fn draw_activity(left: Rect, buf: &mut Buffer, frame: Frame<'_>) -> [Rect; 2] {
     let state = frame.state;
     let nodes = state.cluster.nodes(state.cluster_context());
     let n_workers = nodes.iter().filter(|node| activity::is_worker(node)).count();
-    let nodes_height = nodes::height(nodes.len()).min(left.height / 2);
+    let nodes_max = if is_remote(frame) { left.height * 2 / 3 } else { left.height / 2 };
+    let nodes_height = nodes::height(nodes.len()).min(nodes_max);
     let nodes_height = state.nudge().left_row(nodes_height, left.height);
     let [top, rest] = split_rows(left, nodes_height);
-    let [middle, bottom] = split_rows(rest, activity::height(n_workers).min(rest.height / 2));
+    // An empty pane of processes needs no more than its words.
+    let bottom_height = if is_remote(frame) { EMPTY_HEIGHT } else { rest.height / 2 };
+    let room = rest.height.saturating_sub(bottom_height);
+    let [middle, bottom] = if is_remote(frame) {
+        split_rows(rest, room)
+    } else {
+        split_rows(rest, activity::height(n_workers).min(room))
+    };
     activity::draw(middle, buf, frame, &nodes);
     [top, bottom]
+}
+
+/// The rows of a pane of processes that has none: its border and what to do.
+const EMPTY_HEIGHT: u16 = 5;
+
+/// True if the services run elsewhere, so that there are no local processes.
+fn is_remote(frame: Frame<'_>) -> bool {
+    frame.state.stack.phase == stack::Phase::Absent && !frame.state.stack.has_processes()
 }
 
 /// Whether no run yet.

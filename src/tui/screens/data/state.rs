@@ -85,9 +85,10 @@ pub(crate) enum ListOrder {
 }
 
 impl ListOrder {
-    /// Returns the order by the column with this title; `None` if there is none.
+    /// Returns the order by the column whose title begins with its name; `None` if there is none.
     pub(crate) fn of_column(title: &str) -> Option<Self> {
-        Self::VARIANTS.iter().copied().find(|order| order.into_str() == title)
+        let name = title.split(' ').next()?;
+        Self::VARIANTS.iter().copied().find(|order| order.into_str() == name)
     }
 }
 
@@ -105,6 +106,10 @@ pub(crate) struct State {
     pub(crate) is_reversed: bool,
     /// Rows that the list is scrolled down, from where the selected dataset is in view.
     pub(crate) n_list_scrolled: isize,
+    /// Every dataset that the key may see, as last listed without a search: number, name, description.
+    pub(crate) all: Vec<(DatasetId, String, String)>,
+    /// A dataset to be selected once it is listed.
+    pub(crate) wanted: Option<DatasetId>,
     /// The search field over names and descriptions.
     pub(crate) search: Field,
     /// Whether the screen is in view.
@@ -116,6 +121,9 @@ pub(crate) struct State {
     /// The dataset that is charted.
     pub(crate) selected: Option<DatasetId>,
     pub(crate) columns: Loadable<Vec<Column>>,
+    /// The columns of datasets that were asked for them, so that one column is shown of each
+    /// everywhere.
+    pub(crate) known_columns: BTreeMap<DatasetId, Vec<Column>>,
     /// Columns seen in rows that were not listed, each requested once.
     pub(crate) new_columns: BTreeSet<String>,
     /// The charted column of each dataset, where the user chose one.

@@ -47,8 +47,11 @@ const ROWS_EVERY: Duration = Duration::from_secs(10);
 /// little for a service, also for a remote one.
 const ROWS_APART: Duration = Duration::from_millis(500);
 
-/// How often the list of datasets is read again: new ones are rare.
+/// How often a list of up to [`DATASETS_OFTEN`] datasets is read again: new ones are rare.
 pub(crate) const DATASETS_EVERY: Duration = Duration::from_secs(30);
+
+/// A list of this many datasets is two pages. Longer ones are read again less often.
+const DATASETS_OFTEN: usize = 500;
 
 /// The wait between the first reads, which fill the list.
 const ROWS_FIRST: Duration = Duration::from_millis(150);
@@ -119,9 +122,7 @@ impl State {
             DataEvent::Datasets { search, result } if search == self.dataset_search() => {
                 self.on_datasets(result, now);
             }
-            DataEvent::Columns { dataset, result } if Some(dataset) == self.selected => {
-                self.on_columns(result, now);
-            }
+            DataEvent::Columns { dataset, result } => self.on_columns(dataset, result, now),
             DataEvent::Pinned { dataset, result } => {
                 self.on_pin_details(dataset, result.map(|told| *told), now);
             }
@@ -134,8 +135,11 @@ impl State {
                 }
                 if Some(query.dataset) == self.selected && !self.is_sparkline_query(query) {
                     self.on_rows(query, result, now);
-                } else if let Ok(page) = result {
-                    self.add_sparkline_rows(query.dataset, &page.rows, now);
+                } else {
+                    match result {
+                        Ok(page) => self.add_sparkline_rows(query.dataset, &page.rows, now),
+                        Err(_) => self.skip_sparkline(query.dataset, now),
+                    }
                 }
             }
             DataEvent::Table { query, result } => self.on_table(query, result, now),
@@ -152,7 +156,7 @@ impl State {
                 }
             }
             DataEvent::Export(news) => self.export.take(&news),
-            DataEvent::Datasets { .. } | DataEvent::Columns { .. } | DataEvent::Tags { .. } => {}
+            DataEvent::Datasets { .. } | DataEvent::Tags { .. } => {}
         }
     }
 
@@ -168,7 +172,7 @@ impl State {
         match timer {
             Timer::Datasets => {
                 self.load_datasets(now);
-                self.effects.push(Effect::SetTimer(Timer::Datasets, DATASETS_EVERY));
+                self.effects.push(Effect::SetTimer(Timer::Datasets, self.datasets_every()));
             }
             Timer::Rows => {
                 self.load_failed(now);
@@ -181,6 +185,12 @@ impl State {
             }
             _ => {}
         }
+    }
+
+    /// Time from one read of the list to the next.
+    fn datasets_every(&self) -> Duration {
+        let n = self.list().len().div_ceil(DATASETS_OFTEN).max(1);
+        DATASETS_EVERY.saturating_mul(u32::try_from(n).unwrap_or(u32::MAX))
     }
 
     /// Handles an action.

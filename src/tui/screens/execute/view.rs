@@ -117,8 +117,9 @@ fn draw_peers(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) -> Rect
         [_, rest] = split_rows(rest, 2);
     }
     let height = peers::height(run);
-    // Results have the better part of the room.
-    let room = if run.is_waiting() { rest.height } else { rest.height * 2 / 5 };
+    // Results have the better part of the room, as far as they need it.
+    let results_height = results::height(run).min(rest.height * 3 / 5);
+    let room = rest.height.saturating_sub(results_height);
     if height == 0 || room < 5 {
         return rest;
     }

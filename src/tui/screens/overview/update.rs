@@ -15,6 +15,9 @@ use crate::{
 /// How often the topics are listed again while the Overview is in view: new ones are rare.
 const TOPICS_LISTED_EVERY: Duration = Duration::from_mins(1);
 
+/// How often topics are asked for as long as one of them has no value.
+const FIRST_VALUE_EVERY: Duration = Duration::from_secs(3);
+
 /// Epochs of each topic that are loaded: more than its line has columns.
 const EPOCHS_LOADED: usize = 120;
 
@@ -62,7 +65,13 @@ pub(crate) fn load_bundles(state: &mut Whole) {
     if !state.overview.is_shown {
         return;
     }
-    state.effects.push(Effect::SetTimer(Timer::Overview, TOPICS_EVERY));
+    // The first value of a topic is waited for.
+    let is_missing = |topic: &TopicId| {
+        state.overview.topics.get(topic).is_some_and(|newest| newest.value().is_none())
+    };
+    let is_any_missing = state.topic_ids().iter().take(TOPICS_MAX).any(is_missing);
+    let wait = if is_any_missing { FIRST_VALUE_EVERY } else { TOPICS_EVERY };
+    state.effects.push(Effect::SetTimer(Timer::Overview, wait));
     for topic in state.topic_ids().into_iter().take(TOPICS_MAX) {
         if !state.overview.topics.contains_key(&topic) {
             state.effects.push(Effect::LoadHistory { topic, limit: EPOCHS_LOADED });
@@ -76,7 +85,11 @@ pub(crate) fn load_bundles(state: &mut Whole) {
 pub(crate) fn load_topics(state: &mut Whole) {
     let now = state.now;
     load_bundles(state);
-    let is_old = state.inference.topics.age(now).is_none_or(|age| age >= TOPICS_LISTED_EVERY);
+    let list = state.inference.topics.value();
+    let is_first_open =
+        list.is_some_and(|list| list.topics.iter().any(|it| it.last_nonce.is_none()));
+    let is_old = is_first_open
+        || state.inference.topics.age(now).is_none_or(|age| age >= TOPICS_LISTED_EVERY);
     if state.overview.is_shown && (is_old || state.topic_ids().is_empty()) {
         state.inference.reload_list(now);
     }

@@ -39,8 +39,8 @@ use crate::{
         stack,
     },
     view::{
-        Frame, Tier, draw_empty, focus_if, header, hits::Hits, notices, spinner, split_columns,
-        split_rows, text_cut,
+        Frame, Tier, draw_empty, focus_if, header, hits::Hits, notices, results, spinner,
+        split_columns, split_rows, text_cut,
     },
     widget::{
         format, note, paint,
@@ -61,7 +61,7 @@ const DATA: usize = 1;
 /// The pane of topics, after that of datasets.
 const TOPICS: usize = 2;
 
-/// Notices shown above the local processes.
+/// Notices shown between the runs and the local processes.
 const NOTICES_MAX: usize = 5;
 
 /// Columns of a topic's line.
@@ -97,7 +97,12 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     }
     let [left, right] = split_columns(area, nudge.column(area.width * 46 / 100, area.width));
     let [cluster, rest] = split_rows(left, cluster_height(frame).min(left.height / 2));
-    let [runs, notices] = split_rows(rest, nudge.left_row(n_runs + 2, rest.height));
+    let n_notices = frame.state.notices.past().len().clamp(1, NOTICES_MAX);
+    let notices_height = u16::try_from(n_notices + 2).unwrap_or(u16::MAX);
+    let has_processes = !frame.state.stack.processes().is_empty();
+    // Without processes, the runs get what the notices do not need.
+    let at = if has_processes { n_runs + 2 } else { rest.height.saturating_sub(notices_height) };
+    let [runs, notices] = split_rows(rest, nudge.left_row(at, rest.height));
     let topics_height = (n_topics * 3 + 2).min(right.height / 2);
     let at = nudge.right_row(right.height.saturating_sub(topics_height), right.height);
     let [pins, topics] = split_rows(right, at);
@@ -106,15 +111,13 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     hits.add_row_divider(Divider::RightRows, pins);
     draw_cluster(cluster, buf, frame);
     draw_runs(runs, buf, frame, hits);
-    if frame.state.stack.processes().is_empty() {
-        draw_notices(notices, buf, frame);
-    } else {
-        let n_notices = frame.state.notices.past().len().clamp(1, NOTICES_MAX);
-        let height = u16::try_from(n_notices + 2).unwrap_or(u16::MAX);
-        let [notices, processes] = split_rows(notices, height.min(notices.height / 2));
+    if has_processes {
+        let [notices, processes] = split_rows(notices, notices_height.min(notices.height / 2));
         draw_notices(notices, buf, frame);
         // What is there is selected on the Cluster screen.
         cluster::view::processes::draw(processes, buf, frame, &mut Hits::default());
+    } else {
+        draw_notices(notices, buf, frame);
     }
     draw_pins(pins, buf, frame, hits);
     draw_topics(topics, buf, frame, hits);
@@ -165,7 +168,9 @@ fn draw_absent<T>(
 fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let listed = state.nodes.best_list();
-    let info = listed.note(state.now);
+    let head = state.nodes.run_head.map(Service::Head);
+    let info =
+        head.and_then(|head| frame.away(head)).unwrap_or_else(|| listed.note(state.now).into());
     let inside = Pane::new("Cluster").info(info).draw(area, buf, theme);
     let nodes = state.nodes.all(&state.stack);
     if nodes.is_empty() {
@@ -239,7 +244,10 @@ fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
             Health::Down { why } if matches!(service, Service::Head(_)) && has_several => {
                 why_at(at, &why.why).to_owned()
             }
-            Health::Down { why } => why.why.clone(),
+            Health::Down { why } => match header::away(service, state) {
+                Some(away) if away != "down" => format!("{away}: {}", why.why),
+                _ => why.why.clone(),
+            },
             _ => header::note(service, state),
         };
         paint::put(buf, inside, (0, y), glyph, style);
@@ -280,17 +288,10 @@ fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     }
     for (row, run) in state.runs.iter().take(RUNS_MAX.min(inside.height.into())).enumerate() {
         let y = u16::try_from(row).unwrap_or(u16::MAX);
-        let (glyph, style, words) = match &run.phase {
-            Phase::Waiting => ('◌', theme.info, "running".to_owned()),
-            Phase::Done(response) => match (response.results.len(), run.bad_exit()) {
-                (0, _) => ('!', theme.warn, "no result".to_owned()),
-                (1, Some(code)) => ('✗', theme.down, format!("all agree on exit {code}")),
-                (1, None) => ('✓', theme.up, "all agree".to_owned()),
-                (n, Some(code)) => ('✗', theme.down, format!("{n} results, exit {code}")),
-                (n, None) => ('!', theme.warn, format!("{n} results")),
-            },
-            Phase::Failed(failure) => ('✗', theme.down, failure.why.clone()),
-            Phase::Cancelled => ('·', theme.muted, "cancelled".to_owned()),
+        let (glyph, style) = results::mark(run, frame);
+        let words = match &run.phase {
+            Phase::Failed(failure) => failure.why.clone(),
+            _ => run.verdict().words(),
         };
         paint::put(buf, inside, (0, y), glyph, style);
         paint::text(buf, inside, (2, y), &format::clock(run.sent_at), theme.muted);
@@ -335,19 +336,38 @@ fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
         (0, true) => {
             format!("{} on the Data screen pins one", frame.key(Layer::Data, Action::Pin))
         }
-        (n, true) => format!("{n} pinned · {}", format::counted(watched.len(), "dataset")),
+        (n, true) => format!("{n} pinned"),
     };
     hits.add(area, Target::Pane(DATA));
-    let of = Pane::new("Data").info(info).focus(focus_if(focused(frame) == DATA));
+    let of = Pane::new("Data").focus(focus_if(focused(frame) == DATA));
     let inside = of.draw(area, buf, theme);
     if watched.is_empty() {
+        of.info(frame.away_or(Service::Data, info)).draw(area, buf, theme);
         let words = ["no dataset service is configured", "no datasets yet"];
         draw_absent(inside, buf, frame, &state.data.datasets, DATASETS_EVERY, words);
         return;
     }
     let first = state.runs.iter().len().min(RUNS_MAX);
-    for (idx, place) in data::view::pins::draw_cards(inside, buf, &watched, state.now, theme) {
+    let places = data::view::pins::draw_cards(inside, buf, &watched, frame);
+    let info = [info, counts(places.len(), frame)].into_iter().filter(|text| !text.is_empty());
+    let info = info.collect::<Vec<_>>().join(" · ");
+    of.info(frame.away_or(Service::Data, info)).draw(area, buf, theme);
+    for (idx, place) in places {
         mark(place, buf, frame, first + idx, hits);
+    }
+}
+
+/// How many datasets there are, and how many of them have no tile: `1 008 datasets, 998 hidden`.
+fn counts(n_shown: usize, frame: Frame<'_>) -> String {
+    let data = &frame.state.data;
+    let n_listed = u64::try_from(data.list().len()).unwrap_or(u64::MAX);
+    let n_all = u64::try_from(data.all.len()).unwrap_or(u64::MAX);
+    let n_told = data.datasets.value().and_then(|page| page.n_datasets).unwrap_or_default();
+    let n_all = n_all.max(n_listed).max(n_told);
+    let text = format::counted(n_all, "dataset");
+    match n_all.saturating_sub(u64::try_from(n_shown).unwrap_or(u64::MAX)) {
+        0 => text,
+        n => format!("{text}, {} hidden", format::count(n)),
     }
 }
 
@@ -360,6 +380,7 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
         _ => state.inference.topics.note(state.now),
     };
     hits.add(area, Target::Pane(TOPICS));
+    let info = frame.away_or(Service::Inference, info);
     let of = Pane::new("Topics").info(info).focus(focus_if(focused(frame) == TOPICS));
     let inside = of.draw(area, buf, theme);
     let topics = list.map_or(&[][..], |list| &list.topics);
@@ -391,7 +412,7 @@ fn topic_note(newest: &Loadable<LatestBundle>, frame: Frame<'_>) -> String {
     let Some(latest) = newest.value() else { return came };
     let nonce = latest.bundle.nonce;
     let shown = format!("nonce {}", format::count(nonce));
-    if newest.failure().is_some() {
+    if newest.failure().is_some() || is_away(frame) {
         return format!("{shown} · {came}");
     }
     let block_time_ms = state.inference.topics.value().map(|list| list.block_time_ms);
@@ -407,16 +428,36 @@ fn topic_note(newest: &Loadable<LatestBundle>, frame: Frame<'_>) -> String {
     }
 }
 
+/// True if the inference service is away, so that the chain's clock is unknown.
+fn is_away(frame: Frame<'_>) -> bool {
+    frame.state.services.health(Service::Inference).is_away()
+}
+
+/// True if the topic has no value because no epoch of it has closed.
+fn is_first_epoch_open(newest: &Loadable<LatestBundle>, topic: &TopicSummary) -> bool {
+    let is_missing = newest.failure().is_some_and(|why| why.status == Some(404));
+    is_missing && newest.value().is_none() && topic.last_nonce.is_none()
+}
+
 fn draw_topic(area: Rect, buf: &mut Buffer, frame: Frame<'_>, topic: &TopicSummary) {
     let Frame { state, theme, .. } = frame;
     let id = TopicId::new(topic.topic_id);
     let newest = id.and_then(|id| state.overview.topics.get(&id));
-    let note = newest.map_or_else(String::new, |newest| topic_note(newest, frame));
+    let note = match newest {
+        Some(newest) if !is_first_epoch_open(newest, topic) => topic_note(newest, frame),
+        _ => String::new(),
+    };
     let room = usize::from(area.width).saturating_sub(note.chars().count() + 2);
     let title = format!("Topic {} · {}", topic.topic_id, topic.name);
     paint::text(buf, area, (0, 0), &format::fit(&title, room), theme.text.bold());
     let Some(newest) = newest else { return };
-    let style = if newest.failure().is_some() { theme.warn } else { theme.muted };
+    if is_first_epoch_open(newest, topic) {
+        let words = "no epoch has closed yet; values come when the first one closes";
+        text_cut(buf, area, (2, 1), words, theme.muted);
+        return;
+    }
+    let is_old = newest.failure().is_some() || is_away(frame);
+    let style = if is_old { theme.warn } else { theme.muted };
     paint::text_before(buf, area, (area.width, 0), &note, style);
     let Some(latest) = newest.value() else {
         let why = newest.failure().map_or("", |failure| failure.why.as_str());

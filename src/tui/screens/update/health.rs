@@ -13,6 +13,7 @@ use crate::{
         loadable::Failure,
         services::{Health, PROBE_EVERY, Service, Services},
     },
+    widget::format,
 };
 
 /// Probes every service whose address is known, and again after [`PROBE_EVERY`].
@@ -37,7 +38,7 @@ pub(crate) fn on_probe(
         return;
     }
     state.mark_dirty(Dirty::Data);
-    if matches!(before, Health::Down { .. }) && matches!(answer, Some(Ok(()))) {
+    if before.is_away() && matches!(answer, Some(Ok(()))) {
         load_again(state, service);
     }
 }
@@ -67,13 +68,18 @@ pub(crate) fn note<T>(
     note_health(state, service, health);
 }
 
-/// Records the state of a stream of `service`: open, or lost with an error.
+/// Records the state of a stream of `service`: open, or lost with an error. A stream that was closed
+/// for its silence says less than the probes, which are more frequent.
 pub(crate) fn note_stream(state: &mut State, service: Service, lost: Option<&Failure>) {
-    let health = match lost {
-        Some(why) => Services::health_by(&Err::<(), _>(why.clone()), None, state.now),
-        None => Health::Live,
-    };
-    note_health(state, service, health);
+    match lost {
+        None => note_health(state, service, Health::Live),
+        Some(why) => {
+            state.services.stream_closed(service);
+            if !why.is_timeout {
+                note(state, service, &Err::<(), _>(why.clone()), None);
+            }
+        }
+    }
 }
 
 /// The screens with a pane that says why `service` fails: those whose list of it is empty.
@@ -92,7 +98,8 @@ fn screens_that_say(state: &State, service: Service) -> &'static [Screen] {
 }
 
 fn note_health(state: &mut State, service: Service, health: Health) {
-    let is_bad = |health: &Health| matches!(health, Health::Down { .. } | Health::Refused { .. });
+    let is_bad = |health: &Health| health.is_away() || matches!(health, Health::Refused { .. });
+    let is_silent = health == Health::Silent;
     let was_bad = is_bad(state.services.health(service));
     let failure = match &health {
         Health::Refused { why } => {
@@ -107,10 +114,21 @@ fn note_health(state: &mut State, service: Service, health: Health) {
         _ => None,
     };
     let is_up = health.is_up();
-    if !state.services.note(service, health, state.now) {
+    let is_news = state.services.note(service, health, state.now);
+    if let Service::Head(head) = service {
+        let is_away = state.services.health(service).is_away();
+        state.nodes.set_away(head, is_away);
+    }
+    if !is_news {
         return;
     }
     match failure {
+        None if is_silent => {
+            let away_for = state.services.away_for(service, state.now).unwrap_or_default();
+            let text = format!("{} is not responding", state.services.title(service));
+            let heard_at = format::clock(state.now - away_for);
+            state.notify_trouble(text, format!("last heard at {heard_at}; older values stay"));
+        }
         Some(failure) => {
             let failure = match service {
                 Service::Head(head) => state.services.named(head, failure),

@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 
+use model::timestamp::Timestamp;
 use wire::functions::NodeBody;
 
 use super::{HeadNodes, Node, Origin, Report, Stack};
-use crate::state::services::HeadId;
+use crate::{local::LocalNode, state::services::HeadId};
 
 /// What one head lists of a peer.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +17,8 @@ struct Listing<'a> {
     head: HeadId,
     /// Whether the head did not list its nodes at the last try.
     is_stale: bool,
+    /// Time of the list.
+    at: Timestamp,
     body: &'a NodeBody,
 }
 
@@ -23,12 +26,22 @@ struct Listing<'a> {
 /// several heads, the heads come first.
 pub(super) fn nodes(heads: &[HeadNodes], stack: &Stack) -> Vec<Node> {
     let lists = heads.iter().map(|head| {
-        let is_stale = head.listed.failure().is_some();
-        let bodies = head.listed.value().map(Vec::as_slice).unwrap_or_default();
-        bodies.iter().map(move |body| Listing { head: head.id, is_stale, body })
+        let is_stale = head.is_stale();
+        let (bodies, at) = match head.listed.settled() {
+            Some((bodies, at)) => (bodies.as_slice(), at),
+            None => (&[][..], Timestamp::MIN),
+        };
+        bodies.iter().map(move |body| Listing { head: head.id, is_stale, at, body })
     });
+    // A head lists its peers as they connected, local ones in any order.
+    let place = |node: &Node| {
+        let is_it = |local: &LocalNode| local.peer_id == node.peer_id;
+        stack.ready.nodes.iter().position(is_it).unwrap_or(usize::MAX)
+    };
     if heads.len() < 2 {
-        return lists.flatten().map(|listing| node(&[listing], stack)).collect();
+        let mut nodes: Vec<Node> = lists.flatten().map(|it| node(&[it], stack)).collect();
+        nodes.sort_by_cached_key(place);
+        return nodes;
     }
     let mut peers: Vec<Vec<Listing<'_>>> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
@@ -40,11 +53,7 @@ pub(super) fn nodes(heads: &[HeadNodes], stack: &Stack) -> Vec<Node> {
         }
     }
     let mut nodes: Vec<Node> = peers.iter().map(|peer| node(peer, stack)).collect();
-    // Of a head that does not answer nobody knows what it is connected to.
-    for node in nodes.iter_mut().filter(|node| node.n_seen_by() == 0) {
-        node.is_connected = None;
-    }
-    nodes.sort_by_key(|node| !node.is_head());
+    nodes.sort_by_cached_key(|node| (!node.is_head(), place(node)));
     nodes
 }
 
@@ -77,9 +86,14 @@ fn node(listings: &[Listing<'_>], stack: &Stack) -> Node {
         },
         subgroups: Some(main.subgroups.clone()),
         addresses: main.addresses.clone(),
-        is_connected: Some(current().any(|body| body.connected)),
+        // The connections of a head that does not respond are unknown.
+        is_connected: is_any_fresh.then(|| current().any(|body| body.connected)),
         latency_ms: current().find_map(|body| body.latency_ms),
-        last_seen: current().filter_map(|body| body.last_seen.as_deref()?.parse().ok()).max(),
+        // A head does not say when it heard itself: a stale one was last heard when it sent its list.
+        last_seen: current()
+            .filter_map(|body| body.last_seen.as_deref()?.parse().ok())
+            .max()
+            .or_else(|| listings.iter().filter(|_| !is_any_fresh).map(|it| it.at).max()),
         n_runs: listings.iter().map(|listing| listing.body.runs).sum(),
         n_agreed: listings.iter().map(|listing| listing.body.agreed).sum(),
         slots: current().find_map(|body| body.slots).map(|n_slots| (n_slots, free)),

@@ -4,7 +4,10 @@
 use ratatui::layout::Position;
 
 use super::*;
-use crate::screens::execute::state::Pane;
+use crate::{
+    event::{Effect, InferenceEvent, Timer},
+    screens::execute::state::{FormField, Pane},
+};
 
 /// The share of rows that say nothing in the part of the screen between header and footer.
 fn empty_share(screen: &Harness) -> f64 {
@@ -22,7 +25,7 @@ fn the_first_screen_says_what_to_do_and_is_not_half_empty() {
         let starting = Harness::starting(width, height);
         let mut ready = Harness::ready(width, height);
         ready.state.notices.clear();
-        for screen in [starting, ready] {
+        for screen in [Box::new(starting), Box::new(ready)] {
             let shown = screen.text();
             for wanted in ["Start here", "e then ^R", "run ", "the keys of the current screen"] {
                 assert!(shown.contains(wanted), "`{wanted}` is in:\n{shown}");
@@ -36,6 +39,118 @@ fn the_first_screen_says_what_to_do_and_is_not_half_empty() {
     screen.run_split();
     screen.press("1");
     assert!(!screen.text().contains("Start here"), "after a run its results stand there");
+}
+
+#[test]
+fn names_of_start_here_are_opened_by_keys_and_clicks() {
+    let mut screen = Harness::ready(160, 45);
+    screen.state.notices.clear();
+    screen.press("tab down enter");
+    assert_eq!(screen.state.screen, Screen::Execute);
+    assert_eq!(screen.state.execute.form.text(FormField::Method), "hello.wasm");
+    let mut screen = Harness::ready(160, 45);
+    screen.state.notices.clear();
+    let shown = screen.text();
+    let y = shown.lines().position(|line| line.contains("  mean  ")).expect("a function");
+    let target = screen.hits().target_at(84, u16::try_from(y).unwrap());
+    screen.take(Event::Click(target.expect("something to click")));
+    assert_eq!(screen.state.execute.form.text(FormField::Method), "mean.wasm");
+}
+
+#[test]
+fn smallest_screens_have_first_steps() {
+    for (width, height) in [(60, 20), (60, 16)] {
+        let mut screen = Harness::ready(width, height);
+        screen.state.notices.clear();
+        let shown = screen.text();
+        assert!(shown.contains("Start here") && shown.contains("e then ^R"), "{shown}");
+        assert!(shown.contains("worker-1"), "{shown}");
+    }
+}
+
+#[test]
+fn first_epoch_that_is_open_is_no_failure() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("0");
+    let list = |last_nonce: Option<u64>| {
+        let list = serde_json::json!({"block_height": 1, "block_time_ms": 1_000, "topics": [{
+            "topic_id": 1, "name": "load", "topic_type": "TOPIC_TYPE_REGRESSION", "labels": ["y"],
+            "dataset": "cpu", "column": "load", "subgroup": null, "is_paused": false,
+            "epoch_length": 10, "worker_submission_window": 4, "ground_truth_lag": 10,
+            "next_epoch_height": 110, "close_height": null, "last_nonce": last_nonce,
+            "n_learned": 0, "actors": [],
+        }]});
+        Event::Inference(InferenceEvent::Topics(Ok(serde_json::from_value(list).unwrap())))
+    };
+    screen.take(list(None));
+    screen.effects.clear();
+    let why = Failure { why: "not available".to_owned(), status: Some(404), ..Failure::default() };
+    let topic = model::topic::TopicId::new(1).unwrap();
+    let latest = |why: &Failure| InferenceEvent::Latest {
+        topic,
+        is_resistant: false,
+        result: Err(why.clone()),
+    };
+    screen.take(Event::Inference(latest(&why)));
+    let shown = screen.text();
+    assert!(shown.contains("no epoch has closed yet"), "{shown}");
+    assert!(!shown.contains("failed") && !shown.contains("not available"), "{shown}");
+    // The first value is soon asked for again.
+    screen.take(Event::TimerDue(Timer::Overview));
+    let wait = screen.effects.iter().find_map(|effect| match effect {
+        Effect::SetTimer(Timer::Overview, wait) => Some(*wait),
+        _ => None,
+    });
+    assert!(wait.unwrap() <= Duration::from_secs(3), "{wait:?}");
+    screen.take(list(Some(90)));
+    screen.take(Event::Inference(latest(&why)));
+    assert!(screen.text().contains("not available"), "{}", screen.text());
+}
+
+#[test]
+fn one_run_has_one_verdict() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e ctrl-r 3");
+    let id = screen.state.runs.newest().unwrap().id;
+    screen.press("esc 3");
+    screen.take(Event::Executed(id, Ok(Box::new(harness::split_response()))));
+    let notice = screen.state.notices.past().next().unwrap();
+    assert_eq!((notice.level, notice.detail.as_str()), (Level::Warn, "3 peers, 2 results"));
+    for key in ["0", "1"] {
+        screen.press(key);
+        let shown = screen.text();
+        let row = shown.lines().find(|line| line.contains("! 14:02:3")).unwrap_or_default();
+        assert!(row.contains("hello"), "{shown}");
+    }
+}
+
+#[test]
+fn method_that_the_head_does_not_list_is_doubtful() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("e tab tab ctrl-u");
+    screen.type_text("nope.wasm");
+    screen.press("tab");
+    let shown = screen.text();
+    assert!(shown.contains("└ the head lists divide.wasm, hello.wasm,"), "{shown}");
+}
+
+#[test]
+fn poll_interval_is_told_when_it_changes() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press("4 +");
+    let notice = screen.state.notices.past().next().unwrap();
+    assert!(notice.text.starts_with("topics are read every "), "{}", notice.text);
+}
+
+#[test]
+fn help_explains_the_symbols() {
+    let mut screen = Harness::ready(160, 60);
+    screen.press("1 ?");
+    let shown = screen.text();
+    for words in ["● live: a stream", "◉ up", "! not responding", "◌ as its head last knew"] {
+        let words = words.replacen(' ', "  ", 1);
+        assert!(shown.contains(&words), "{words} in {shown}");
+    }
 }
 
 #[test]

@@ -35,6 +35,30 @@ fn nan_and_infinity_have_a_symbol() {
 }
 
 #[test]
+fn tiny_numbers_are_written_as_powers_of_ten() {
+    let column = [6.9e-9, 1e-9, 0.0];
+    let decimals = decimals_for(column);
+    assert_eq!(column.map(|value| grouped(value, decimals)), ["6.90e-9", "1.00e-9", "0"]);
+    check(signed(5.9e-9, decimals), "+5.90e-9");
+    check(short(6.9e-9, decimals, 9), "6.90e-9");
+    check(compact(6.9e-9), "6.9e-9");
+    // Among larger numbers, too.
+    let decimals = decimals_for([5.25, 6.9e-9]);
+    check(telling(6.9e-9, decimals, grouped), "6.9e-9");
+    check(telling(5.25, decimals, grouped), "5.2500");
+    // A difference that is noise of the arithmetic stays nothing.
+    check(signed(0.1 + 0.2 - 0.3, 2), "0.00");
+}
+
+#[test]
+fn numbers_of_a_column_have_one_form() {
+    let column = [9_837_452.0, 10_180_000.0];
+    check(short_in(column[0], &column, 0, 9), "9.837M");
+    check(short_in(column[1], &column, 0, 9), "10.18M");
+    check(short_in(column[0], &column[..1], 0, 9), "9 837 452");
+}
+
+#[test]
 fn zero_has_no_sign() {
     check(signed(281.4, 2), "+281.40");
     check(signed(-281.4, 2), "-281.40");
@@ -125,7 +149,7 @@ proptest! {
         for text in [grouped(value, decimals), signed(value, decimals), compact(value)] {
             prop_assert!((1..40).contains(&text.width()), "{}", text);
         }
-        prop_assert!(decimals_of(value) <= DECIMALS_MAX);
+        prop_assert!(decimals_of(value) <= DECIMALS_MAX || value.abs() < TINY);
     }
 }
 
@@ -137,7 +161,7 @@ fn decimals_are_just_enough_to_tell_values_apart() {
     }
     check(&[42.0; 5], 0);
     check(&[52_499.7, 52_520.01], 2);
-    check(&[-0.000_000_06], 8);
+    check(&[-0.000_000_06], POWERS);
     check(&[100.377_622_377_6, 99.928], 3);
     check(&[100.000_000_1, 100.000_000_3], 8);
     check(&[f64::NAN], 0);
@@ -146,8 +170,8 @@ fn decimals_are_just_enough_to_tell_values_apart() {
 
 #[test]
 fn a_value_that_is_not_zero_does_not_read_as_zero() {
-    check(telling(-6e-8, 3, grouped), "-6e-8");
-    check(telling(6e-8, 3, signed), "+6e-8");
+    check(telling(-6e-8, 3, grouped), "-6.0e-8");
+    check(telling(6e-8, 3, signed), "+6.0e-8");
     check(telling(0.0, 3, signed), "0.000");
     check(percent(0.514), "+0.51");
     check(percent(-0.000_4), "-0.0004");

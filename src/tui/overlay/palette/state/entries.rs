@@ -77,9 +77,8 @@ fn capitalized(text: &str) -> String {
 }
 
 fn datasets(state: &State) -> impl Iterator<Item = Entry> + '_ {
-    state.data.list().iter().map(|dataset| {
-        let (text, detail) = (dataset.name.clone(), dataset.description.clone());
-        Entry::new(Kind::Dataset, text, detail, Goal::Dataset(dataset.id))
+    state.data.all.iter().map(|(id, name, description)| {
+        Entry::new(Kind::Dataset, name.clone(), description.clone(), Goal::Dataset(*id))
     })
 }
 

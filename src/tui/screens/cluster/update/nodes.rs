@@ -11,7 +11,7 @@ use crate::{
     state::{
         State,
         loadable::Failure,
-        services::{HeadId, Health, Service},
+        services::{HeadId, Service},
     },
 };
 
@@ -29,7 +29,7 @@ pub(crate) fn on(
     latency: Duration,
 ) {
     let service = Service::Head(head);
-    let was_down = matches!(state.services.health(service), Health::Down { .. });
+    let was_down = state.services.health(service).is_away();
     note(state, service, &result, Some(latency));
     let is_listed = result.is_ok();
     state.nodes.settle(head, result, state.now);

@@ -26,12 +26,16 @@ pub(super) fn draw_failures(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> R
         let health = state.services.health(service);
         let (glyph, style) = header::mark(health, theme);
         let why = match health {
-            Health::Down { why } | Health::Refused { why } => why.why.clone(),
+            Health::Refused { why } => why.why.clone(),
+            Health::Down { why } => match header::away(service, state) {
+                Some(away) if away != "down" => format!("{}, {away}", why_at(address, &why.why)),
+                _ => why.why.clone(),
+            },
             Health::Idle { .. } | Health::Live => {
                 state.nodes.head(head)?.listed.failure()?.why.clone()
             }
             Health::Unknown | Health::Absent => return None,
-            Health::Limited { .. } => header::note(service, state),
+            Health::Limited { .. } | Health::Silent => header::note(service, state),
         };
         Some((format!("{glyph} {address}  {}", why_at(address, &why)), style))
     });
@@ -68,6 +72,7 @@ pub(super) fn facts(node: &Node, frame: Frame<'_>) -> Option<(&'static str, Stri
         let word = match (state.services.health(service), report) {
             (Health::Refused { .. }, _) => "refuses the screen",
             (Health::Limited { .. }, _) => "limits the screen",
+            (Health::Silent, _) => "does not respond",
             _ if is_failing => "does not answer",
             (_, None) => "does not see it",
             (_, Some(report)) => report.withheld_by.unwrap_or("sees it"),

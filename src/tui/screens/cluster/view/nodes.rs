@@ -22,6 +22,7 @@ use crate::{
         columns::TableName,
         navigation::Steps as _,
         nodes::{Node, Origin},
+        services::Service,
         stack,
     },
     view::{
@@ -221,21 +222,29 @@ fn columns(width: u16, nodes: &[Node], frame: Frame<'_>) -> ([Column; COLUMNS.le
     (columns, peer_width.into())
 }
 
-fn info(nodes: &[Node], frame: Frame<'_>) -> String {
+fn info(nodes: &[Node], frame: Frame<'_>) -> Line<'static> {
     let cluster = &frame.state.cluster;
     let n_local = nodes.iter().filter(|node| node.origin == Origin::Local).count();
     let arrow = if cluster.is_reversed { '▴' } else { '▾' };
     let listed = frame.state.nodes.best_list();
+    let away = frame.state.nodes.run_head.and_then(|head| frame.away(Service::Head(head)));
     let age = match listed.failure() {
-        Some(_) => format!(" · {}", listed.note(frame.state.now)),
-        None => String::new(),
+        _ if frame.state.services.has_several_heads() => None,
+        _ if away.is_some() => away,
+        Some(_) => Some(Span::styled(listed.note(frame.state.now), frame.theme.warn)),
+        None => None,
     };
     let n_withheld = nodes.iter().filter(|node| node.withheld_by.is_some()).count();
     let withheld = if n_withheld > 0 { format!(" · {n_withheld} out") } else { String::new() };
     let grouped = cluster.grouped_by.as_ref().map(|name| format!(" · by {name}"));
     let (n_nodes, order) = (nodes.len(), cluster.order.into_str());
     let grouped = grouped.unwrap_or_default();
-    format!("{n_nodes} · {n_local} local{withheld}{grouped} · {order} {arrow}{age}")
+    let facts = format!("{n_nodes} · {n_local} local{withheld}{grouped} · {order} {arrow}");
+    let mut line = Line::from(facts);
+    if let Some(age) = age {
+        line.extend([Span::raw(" · "), age]);
+    }
+    line
 }
 
 fn draw_filter(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
@@ -249,6 +258,7 @@ fn status(node: &Node, frame: Frame<'_>) -> (char, Style) {
         (Some(_), _) => ('✗', theme.down),
         (None, Some(true)) if node.withheld_by.is_some() => ('○', theme.warn),
         (None, Some(true)) => ('●', theme.up),
+        (None, None) if !node.reports.is_empty() => ('◌', theme.warn),
         (None, None) if node.origin == Origin::Local => ('◌', theme.info),
         (None, Some(false) | None) => ('○', theme.muted),
     }
@@ -329,7 +339,7 @@ fn slots(node: &Node, frame: Frame<'_>) -> Cell {
     }
 }
 
-/// The last round trip: `0.4 ms`, from a tenth of a second on without a fraction.
+/// The recent round trip: `0.4 ms`, from a tenth of a second on without a fraction.
 fn ping(node: &Node) -> String {
     match node.latency_ms {
         None => NONE.to_owned(),
@@ -338,17 +348,17 @@ fn ping(node: &Node) -> String {
     }
 }
 
-/// How long a node that is connected may be silent, and is still called there now: heads hear of
-/// their peers several times in a minute, and each time would be worth a frame.
+/// Ages of connected nodes below this are not told apart: heads hear of their peers several times in a
+/// minute, and each time would be worth a frame.
 const SILENT_MAX: Duration = Duration::from_mins(1);
 
-/// When a node was last seen: its exit code, `now`, or an age.
+/// When a node was last seen: its exit code, `now` for the head that sent the list, or an age.
 fn last(node: &Node, now: model::timestamp::Timestamp) -> String {
     if let Some(exit) = node.exited {
         return exit.code.map_or_else(|| "signal".to_owned(), |code| format!("exit {code}"));
     }
     match (node.is_connected, node.last_seen) {
-        (Some(true), Some(at)) if now.since(at) < SILENT_MAX => "now".to_owned(),
+        (Some(true), Some(at)) if now.since(at) < SILENT_MAX => "< 1m".to_owned(),
         (_, Some(at)) => format::age(now.since(at)),
         (Some(true), None) => "now".to_owned(),
         _ => NONE.to_owned(),

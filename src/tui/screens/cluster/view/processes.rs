@@ -12,7 +12,12 @@ use crate::{
     event::Target,
     keymap::Layer,
     screens::{Screen, cluster::state::Pane, logs},
-    state::{columns::TableName, navigation::Steps as _, stack::Process},
+    state::{
+        columns::TableName,
+        navigation::Steps as _,
+        services::{Health, Service},
+        stack::Process,
+    },
     view::{
         Frame, draw_empty, focus_if,
         hits::Hits,
@@ -102,17 +107,32 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     hits.add(below, Target::Pane(Pane::Processes.number()));
 }
 
+/// The service of the header that a process of the local stack is.
+fn service_of(process: &Process, frame: Frame<'_>) -> Option<Service> {
+    match (process.name.as_str(), &process.node) {
+        ("datasets", None) => Some(Service::Data),
+        ("inference", None) => Some(Service::Inference),
+        (_, Some(node)) if node.role == "head" && !node.is_added => {
+            frame.state.nodes.run_head.map(Service::Head)
+        }
+        _ => None,
+    }
+}
+
 fn cells(process: &Process, frame: Frame<'_>) -> Vec<Cell> {
     let Frame { state, theme, .. } = frame;
     let picture = spinner::picture(state.now);
     let status = process.status;
     let is_kept = process.node.as_ref().is_some_and(|node| node.is_kept);
+    let is_silent = service_of(process, frame)
+        .is_some_and(|service| *state.services.health(service) == Health::Silent);
     let (glyph, word, style) = match (status.exited.map(|exit| exit.code), status.is_stopping) {
         (Some(_), _) if status.is_restarting => (picture, "restarting".to_owned(), theme.warn),
         (Some(Some(0)), _) => ('–', "stopped".to_owned(), theme.muted),
         (Some(Some(code)), _) => ('✗', format!("exit {code}"), theme.down),
         (Some(None), _) => ('✗', "by a signal".to_owned(), theme.down),
         (None, true) => (picture, "stopping".to_owned(), theme.warn),
+        (None, false) if is_silent => ('!', "no response".to_owned(), theme.down),
         (None, false) if is_kept => ('●', "kept".to_owned(), theme.up),
         (None, false) => ('●', "running".to_owned(), theme.up),
     };

@@ -13,7 +13,7 @@ use crate::{
     view::{
         Frame, focus_if,
         hits::Hits,
-        results, spinner,
+        results,
         table::{self, Cell, Column, Side, Table},
     },
     widget::{
@@ -80,16 +80,8 @@ fn frequency(percent: f64) -> String {
 
 fn cells(run: &Run, frame: Frame<'_>) -> Vec<Cell> {
     let Frame { state, theme, .. } = frame;
-    let picture = spinner::picture(state.now);
     let bad_exit = run.bad_exit();
-    let (glyph, glyph_style) = match &run.phase {
-        Phase::Waiting => (picture, theme.info),
-        Phase::Done(_) if bad_exit.is_some() => ('✗', theme.down),
-        Phase::Done(response) if response.results.is_empty() => ('!', theme.warn),
-        Phase::Done(_) => ('✓', theme.up),
-        Phase::Failed(_) => ('✗', theme.down),
-        Phase::Cancelled => ('–', theme.muted),
-    };
+    let (glyph, glyph_style) = results::mark(run, frame);
     let response = run.response();
     // Why a run failed takes the room of what it came to.
     let absent = match run.phase {

@@ -12,7 +12,10 @@ use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
-    screens::{Screen, cluster::state::Pane},
+    screens::{
+        Screen,
+        cluster::{state::Pane, update::start::NAMES_MAX},
+    },
     state::{navigation::Steps as _, services::Service, stack},
     view::{Frame, focus_if, hits::Hits, split_rows, text_cut},
     widget::{
@@ -34,6 +37,9 @@ const LIST_HEIGHT_MIN: u16 = 3;
 
 /// The rows left for lists where the steps stand apart.
 const LISTS_HEIGHT: u16 = 16;
+
+/// Draws a list of names; returns the rows that took, and how many names are shown.
+type List = fn(Rect, &mut Buffer, Frame<'_>) -> (u16, usize);
 
 /// What the keys of a step are.
 struct Step {
@@ -75,8 +81,19 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     if is_nothing_listed(frame) {
         draw_services(rest, buf, frame);
     }
-    for draw in [draw_functions, draw_datasets, draw_topics] {
-        let height = draw(rest, buf, frame);
+    let counts = frame.state.start_goals().map(|goals| goals.len());
+    let mut first = 0;
+    let lists: [List; 3] = [draw_functions, draw_datasets, draw_topics];
+    for (draw, n_goals) in lists.into_iter().zip(counts) {
+        let (height, n_shown) = draw(rest, buf, frame);
+        for (row, place) in (first..first + n_goals.min(n_shown)).zip(split_rows(rest, 1)[1].rows())
+        {
+            if is_here && frame.state.cluster.start_row == row {
+                paint::row_style(buf, place, 0, theme.sel);
+            }
+            hits.add(place, Target::Row { pane: Pane::Groups.number(), row });
+        }
+        first += n_goals;
         rest = split_rows(rest, height)[1];
     }
 }
@@ -153,8 +170,9 @@ fn steps(frame: Frame<'_>) -> Vec<Step> {
     steps
 }
 
-/// Lists the functions of the head, as many as there is room for; returns the rows that took.
-pub(crate) fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> u16 {
+/// Lists the functions of the head, as many as there is room for; returns the rows that took, and how
+/// many functions are shown.
+pub(crate) fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> (u16, usize) {
     let row = |function: &FunctionBody| {
         let id = format::short_cid(&function.function_id).into_owned();
         let size =
@@ -167,7 +185,7 @@ pub(crate) fn draw_functions(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> 
 }
 
 /// Lists the datasets as [`draw_functions`] lists functions.
-fn draw_datasets(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> u16 {
+fn draw_datasets(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> (u16, usize) {
     let list = frame.state.data.list();
     let fact = |dataset: &Dataset, name: &str| dataset.metadata.get(name).cloned();
     let row = |dataset: &Dataset| {
@@ -180,7 +198,7 @@ fn draw_datasets(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> u16 {
 }
 
 /// Lists the topics as [`draw_functions`] lists functions.
-fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> u16 {
+fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> (u16, usize) {
     let topics = frame.state.inference.topics.value().map_or(&[][..], |list| &list.topics);
     let row = |topic: &TopicSummary| {
         let of = format!("of {}", topic.dataset);
@@ -191,23 +209,24 @@ fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> u16 {
 }
 
 /// Draws a title and rows of a name and two facts, an empty row after them; nothing where there is
-/// nothing to list or too little room. Returns the rows that took.
+/// nothing to list or too little room. Returns the rows that took, and how many of `rows` are shown.
 fn draw_list(
     area: Rect,
     buf: &mut Buffer,
     frame: Frame<'_>,
     title: &str,
     rows: Vec<[String; 3]>,
-) -> u16 {
+) -> (u16, usize) {
     let theme = frame.theme;
     if rows.is_empty() || area.height < LIST_HEIGHT_MIN {
-        return 0;
+        return (0, 0);
     }
     let n_rows = rows.len();
     paint::text(buf, area, (0, 0), title, theme.text.add_modifier(Modifier::BOLD));
     // A last row that is not enough for the rest says how many they are.
     let n_fit = usize::from(area.height - 1);
-    let n_shown = if n_rows > n_fit { n_fit - 1 } else { n_rows };
+    let n_most = n_fit.min(NAMES_MAX + 1);
+    let n_shown = if n_rows > n_most { n_most - 1 } else { n_rows };
     let width = usize::from(area.width);
     for (y, [name, kind, amount]) in (1..area.height).zip(rows.into_iter().take(n_shown)) {
         let room = if kind.is_empty() { width.saturating_sub(30) } else { NAME_WIDTH };
@@ -220,7 +239,7 @@ fn draw_list(
     if n_rows > n_shown {
         let more = format!("{} more", n_rows - n_shown);
         paint::text(buf, area, (2, n_drawn + 1), &more, theme.muted);
-        return area.height;
+        return ((n_drawn + 3).min(area.height), n_shown);
     }
-    n_drawn + 2
+    (n_drawn + 2, n_shown)
 }

@@ -46,11 +46,13 @@ impl Pin {
 }
 
 /// A dataset that is pinned or looked at.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct WatchedDataset<'a> {
     pub(crate) dataset: DatasetId,
     /// The display name.
     pub(crate) name: &'a str,
+    /// The column that they are of, if there are several.
+    pub(crate) column: Option<String>,
     /// Its newest values, as soon as they are there.
     pub(crate) spark: Option<&'a RecentValues>,
     /// The unit of its values; may be empty.
@@ -90,6 +92,7 @@ impl State {
         let others = others.take(OTHERS_MAX).map(|dataset| WatchedDataset {
             dataset: dataset.id,
             name: &dataset.name,
+            column: self.shown_column(dataset.id, &dataset.metadata),
             spark: self.sparklines.get(&dataset.id),
             unit: unit(&dataset.metadata),
             pin: None,
@@ -97,6 +100,7 @@ impl State {
         let pinned = self.pins.iter().map(|pin| WatchedDataset {
             dataset: pin.dataset,
             name: &pin.name,
+            column: self.shown_column(pin.dataset, &pin.metadata),
             spark: Some(&pin.spark),
             unit: unit(&pin.metadata),
             pin: Some(pin),

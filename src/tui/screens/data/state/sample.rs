@@ -33,19 +33,26 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// The shape of a dataset with these facts and columns.
+    /// The shape of a dataset with these facts and columns: of several numbers the first float, else
+    /// the first integer.
     pub(crate) fn from_columns(metadata: &BTreeMap<String, String>, columns: &[Column]) -> Self {
-        let is_number = |column: &&Column| matches!(column.dtype, Dtype::Float | Dtype::Integer);
-        let has = |name: &str| columns.iter().filter(is_number).any(|column| column.name == name);
-        let first = columns.iter().find(|column| column.dtype == Dtype::Float);
-        Self::choose(metadata, has, first.map(|column| &column.name))
+        let first = first_of(columns, Dtype::Float).or_else(|| first_of(columns, Dtype::Integer));
+        Self::choose(metadata, has_number(columns), first.map(|column| &column.name))
+    }
+
+    /// True if a service keeps buckets of a dataset with these facts and columns. It does so by the same
+    /// rule, except that it never chooses a column of integers by itself.
+    pub(crate) fn has_buckets(metadata: &BTreeMap<String, String>, columns: &[Column]) -> bool {
+        let first = first_of(columns, Dtype::Float).map(|column| &column.name);
+        Self::choose(metadata, has_number(columns), first) != Self::Nothing
     }
 
     /// The shape that a row of a dataset with these facts suggests, as long as its columns are not
     /// known: without them the first is not, so it is the first by name.
     pub(crate) fn guess(metadata: &BTreeMap<String, String>, row: &NamedRow) -> Self {
         let has = |name: &str| number(row, name).is_some();
-        let first = row.values.iter().find(|(_, value)| matches!(value, Value::Float(_)));
+        // A float that is a whole number reads as an integer.
+        let first = row.values.iter().find(|(_, value)| value.as_f64().is_some());
         Self::choose(metadata, has, first.map(|(name, _)| name))
     }
 
@@ -95,6 +102,17 @@ impl Shape {
             Self::Nothing => None,
         }
     }
+}
+
+/// The first column of this type that was not deleted.
+fn first_of(columns: &[Column], dtype: Dtype) -> Option<&Column> {
+    columns.iter().find(|column| column.dtype == dtype && !column.name.is_empty())
+}
+
+/// Returns a test for names of columns of numbers.
+fn has_number(columns: &[Column]) -> impl Fn(&str) -> bool {
+    let is_number = |column: &&Column| matches!(column.dtype, Dtype::Float | Dtype::Integer);
+    move |name| columns.iter().filter(is_number).any(|column| column.name == name)
 }
 
 /// The number in column `name`, if there is one.

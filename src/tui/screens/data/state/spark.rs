@@ -5,9 +5,13 @@ use std::{
     time::Duration,
 };
 
-use model::{dataset::DatasetId, row::Bucket, timestamp::Timestamp};
+use model::{
+    dataset::DatasetId,
+    row::{Bucket, Value},
+    timestamp::Timestamp,
+};
 
-use super::State;
+use super::{State, sample::Shape};
 use crate::event::NamedRow;
 
 /// Values kept of each dataset: a few more than a sparkline has columns.
@@ -17,6 +21,10 @@ pub(crate) const SPARK_VALUES: usize = 64;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RecentValues {
     values: BTreeMap<Timestamp, f64>,
+    /// The column that they are of; `None` if the dataset has none of numbers, or no rows yet.
+    column: Option<String>,
+    /// The newest row, if its dataset has no column of numbers: its timestamp, and its first value.
+    text: Option<(Timestamp, String)>,
     /// When they were read.
     pub(crate) at: Timestamp,
     /// When the newest value arrived; its own timestamp if it was loaded.
@@ -28,7 +36,18 @@ pub(crate) struct RecentValues {
 impl RecentValues {
     /// Returns no values, of which `n_max` will be kept.
     pub(crate) const fn new(n_max: usize, now: Timestamp) -> Self {
-        Self { values: BTreeMap::new(), at: now, came_at: Timestamp::MIN, n_max }
+        let came_at = Timestamp::MIN;
+        Self { values: BTreeMap::new(), column: None, text: None, at: now, came_at, n_max }
+    }
+
+    /// The column that the values are of.
+    pub(crate) fn column(&self) -> Option<&str> {
+        self.column.as_deref()
+    }
+
+    /// The newest row of a dataset without a column of numbers: its timestamp, and its first value.
+    pub(crate) fn text(&self) -> Option<(Timestamp, &str)> {
+        self.text.as_ref().map(|(time, text)| (*time, text.as_str()))
     }
 
     /// The values, oldest first.
@@ -52,8 +71,40 @@ impl RecentValues {
         now.since(self.came_at)
     }
 
-    /// Adds values; each replaces an older one with the same timestamp.
-    pub(crate) fn take(&mut self, samples: impl IntoIterator<Item = Bucket>, now: Timestamp) {
+    /// Adds rows of a dataset of this shape, in any order.
+    pub(crate) fn take_rows<'a>(
+        &mut self,
+        shape: Option<&Shape>,
+        rows: impl IntoIterator<Item = &'a NamedRow>,
+        now: Timestamp,
+    ) {
+        if shape == Some(&Shape::Nothing) {
+            let newest = rows.into_iter().max_by_key(|row| row.timestamp);
+            let newest = newest.and_then(|row| {
+                let text = row.values.values().next().map(value_text)?;
+                Some((row.timestamp, text))
+            });
+            self.text = newest.max(self.text.take());
+            self.at = now;
+            return;
+        }
+        let column = shape.and_then(Shape::value_column);
+        let samples = rows.into_iter().filter_map(|row| shape?.sample(row));
+        self.take(column, samples.collect::<Vec<_>>(), now);
+    }
+
+    /// Adds values of `column`; each replaces an older one with the same timestamp.
+    pub(crate) fn take(
+        &mut self,
+        column: Option<&str>,
+        samples: impl IntoIterator<Item = Bucket>,
+        now: Timestamp,
+    ) {
+        if self.column.as_deref() != column {
+            self.column = column.map(str::to_owned);
+            self.values.clear();
+        }
+        self.text = None;
         let newest_before = self.newest().map(|(time, _)| time);
         for sample in samples {
             self.values.insert(sample.timestamp, sample.close);
@@ -76,6 +127,15 @@ impl State {
         let pinned = self.pins.iter().filter(|pin| pin.dataset == dataset).map(|pin| &pin.spark);
         let read = self.sparklines.get(&dataset);
         read.into_iter().chain(pinned).max_by_key(|spark| spark.newest().map(|(time, _)| time))
+    }
+}
+
+fn value_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Boolean(truth) => truth.to_string(),
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
     }
 }
 

@@ -52,6 +52,8 @@ pub(crate) struct LiveStream {
     heard_at: Option<Timestamp>,
     /// When the last rows arrived.
     pub(crate) rows_at: Option<Timestamp>,
+    /// When rows last arrived that the stream did not begin with.
+    new_rows_at: Option<Timestamp>,
     /// When it was last opened.
     opened_at: Option<Timestamp>,
     /// The timestamp of the newest row.
@@ -98,7 +100,16 @@ impl LiveStream {
         matches!(self.status, Status::Lost(_)) && self.n_tries <= TRIES_COUNTED
     }
 
-    /// How it stands, in a few words: `live · 2s ago`, `replay 60× · 2025-11-03`,
+    /// When the newest row was added, as far as the stream tells: at its timestamp, or when it arrived
+    /// if it is of the past. Rows that the stream began with may have been there for long.
+    pub(crate) fn updated_at(&self, now: Timestamp) -> Option<Timestamp> {
+        match self.newest_row {
+            Some(row) if !is_past(row, now) => Some(row.min(now)),
+            _ => self.new_rows_at,
+        }
+    }
+
+    /// How it stands, in a few words, with the age of its newest row: `live · 2s ago`, `replay 60× · 2025-11-03`,
     /// `paused · 118 new`, `stale 46s · reconnecting in 2s (3)`.
     pub(crate) fn note(&self, now: Timestamp) -> String {
         if let Some(held) = &self.held {
@@ -114,9 +125,10 @@ impl LiveStream {
         match self.status {
             Status::Closed => "not followed".to_owned(),
             Status::Opening => "connecting".to_owned(),
-            Status::Up => match self.newest_row.filter(|row| is_past(*row, now)) {
-                Some(row) => self.past(row),
-                None => format!("live · {}", format::ago(heard.unwrap_or_default())),
+            Status::Up => match self.newest_row {
+                None => "live".to_owned(),
+                Some(row) if is_past(row, now) => self.past(row, now),
+                Some(row) => format!("live · {}", format::ago(now.since(row))),
             },
             Status::Lost(retry_at) => {
                 let left = retry_at.since(now).as_secs();
@@ -134,15 +146,19 @@ impl LiveStream {
     }
 
     /// Rows of the past that come now: how fast, if that was measured, and of which day.
-    fn past(&self, newest_row: Timestamp) -> String {
+    fn past(&self, newest_row: Timestamp, now: Timestamp) -> String {
         let date = format::date(newest_row);
+        let still = || match self.new_rows_at {
+            Some(at) => format!("rows of {date} · came {}", format::ago(now.since(at))),
+            None => format!("rows of {date}"),
+        };
         let (Some((at, row)), Some(rows_at)) = (self.pace_from, self.rows_at) else {
-            return format!("rows of {date}");
+            return still();
         };
         let took = rows_at.since(at);
         let pace = newest_row.since(row).as_secs_f64() / took.as_secs_f64();
-        if took < PACE_FROM || pace < REPLAY_PACE_MIN {
-            return format!("rows of {date}");
+        if took < PACE_FROM || pace < REPLAY_PACE_MIN || !self.is_flowing(now) {
+            return still();
         }
         format!("replay {}× · {date}", format::grouped(pace.round(), 0))
     }
@@ -161,6 +177,7 @@ impl LiveStream {
         if is_repeated {
             return;
         }
+        self.new_rows_at = Some(now);
         match self.pace_next {
             None => {
                 self.pace_from = Some((now, newest));

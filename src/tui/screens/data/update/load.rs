@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::{
-    dataset::{Column, DatasetId},
+    dataset::{Column, Dataset, DatasetId},
     resolution::Resolution,
     timestamp::Timestamp,
 };
@@ -11,7 +11,7 @@ use model::{
 use super::{BUCKETS, RAW_ROWS, TAPE_ROWS};
 use crate::{
     event::{DatasetSearch, DatasetsPage, Effect, Rows, RowsPage, RowsQuery},
-    screens::data::state::{LiveStream, State, chart::Chart, past::OlderRows},
+    screens::data::state::{LiveStream, Pane, State, chart::Chart, past::OlderRows},
     state::loadable::{Failure, Loadable},
 };
 
@@ -47,7 +47,14 @@ impl State {
         self.datasets.settle(result, now);
         self.sort_list();
         let list = self.datasets.value().map_or(&[][..], |page| &page.datasets);
+        if self.dataset_search() == DatasetSearch::ALL {
+            let entry = |it: &Dataset| (it.id, it.name.clone(), it.description.clone());
+            self.all = list.iter().map(entry).collect();
+        }
         self.filter.add_values(list);
+        if let Some(wanted) = self.wanted.take_if(|id| list.iter().any(|it| it.id == *id)) {
+            self.select(wanted, now);
+        }
         let is_listed = self.datasets.failure().is_none();
         self.keep_selection(now);
         if is_listed {
@@ -79,17 +86,37 @@ impl State {
         }
     }
 
+    /// Charts a dataset, in the list of which it may be missing as long as that is searched.
+    pub(crate) fn find_dataset(&mut self, dataset: DatasetId, now: Timestamp) {
+        self.pane = Pane::List;
+        if Some(dataset) == self.selected && self.dataset().is_some() {
+            return;
+        }
+        if self.list().iter().any(|listed| listed.id == dataset) {
+            return self.select(dataset, now);
+        }
+        self.wanted = Some(dataset);
+        self.search.clear();
+        self.filter.clear();
+        self.load_datasets(now);
+    }
+
     pub(crate) fn select(&mut self, dataset: DatasetId, now: Timestamp) {
         self.close_stream();
         self.selected = Some(dataset);
-        self.chart = Chart::new(self.zoom.resolution);
         self.crosshair = None;
         self.tape.clear();
         self.tape_top = None;
         self.n_list_scrolled = 0;
-        self.columns = Loadable::Idle;
+        self.columns = match self.known_columns.get(&dataset) {
+            Some(columns) => Loadable::Ready { value: columns.clone(), at: now },
+            None => Loadable::Loading { since: now },
+        };
+        if !self.resolutions().contains(&self.zoom.resolution) {
+            self.zoom.resolution = Resolution::Raw;
+        }
+        self.chart = Chart::new(self.zoom.resolution);
         self.new_columns.clear();
-        self.columns.begin(now);
         self.rows = Loadable::Idle;
         self.tags = Loadable::Idle;
         self.effects.extend([Effect::LoadColumns { dataset }, Effect::LoadTags { dataset }]);
@@ -102,11 +129,27 @@ impl State {
         self.load_table();
     }
 
-    /// Takes the columns, and reads rows again if they were taken by another column than these say.
-    pub(crate) fn on_columns(&mut self, result: Result<Vec<Column>, Failure>, now: Timestamp) {
+    /// Takes the columns of a dataset, and reads its rows again if they were taken by another column
+    /// than these say.
+    pub(crate) fn on_columns(
+        &mut self,
+        dataset: DatasetId,
+        result: Result<Vec<Column>, Failure>,
+        now: Timestamp,
+    ) {
         let guess = self.shape();
+        if let Ok(columns) = &result {
+            self.know_columns(dataset, columns.clone());
+        }
+        if Some(dataset) != self.selected {
+            return;
+        }
         self.columns.settle(result, now);
-        if guess.is_none() || guess == self.shape() {
+        let is_unserved = !self.resolutions().contains(&self.zoom.resolution);
+        if is_unserved {
+            self.zoom.resolution = Resolution::Raw;
+        }
+        if !is_unserved && (guess.is_none() || guess == self.shape()) {
             return;
         }
         self.chart = Chart::new(self.zoom.resolution);
@@ -205,7 +248,7 @@ impl State {
                 let samples = rows.iter().rev().filter_map(|row| shape.as_ref()?.sample(row));
                 let samples: Vec<_> = samples.collect();
                 if query.end.is_none() {
-                    self.update_own_sparkline(&samples, now);
+                    self.update_own_sparkline(&rows, now);
                 }
                 self.chart.add_service_candles(samples);
                 if self.tape.is_empty() {

@@ -99,6 +99,9 @@ impl State {
         if !is_charted {
             self.effects.push(Effect::OpenStream { dataset: dataset.id });
         }
+        if !self.known_columns.contains_key(&dataset.id) {
+            self.effects.push(Effect::LoadColumns { dataset: dataset.id });
+        }
     }
 
     /// Pins or unpins the charted dataset.
@@ -126,7 +129,8 @@ impl State {
         pin.metadata = dataset.metadata;
         let newest = self.chart.candles().iter().rev().take(PIN_VALUES).rev().copied();
         if self.chart.resolution().bucket().is_none() {
-            pin.spark.take(newest, now);
+            let shape = self.shape();
+            pin.spark.take(shape.as_ref().and_then(Shape::value_column), newest, now);
         }
         self.pins.push(pin);
         if !is_charted {
@@ -139,9 +143,12 @@ impl State {
         let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) else { return };
         pin.live.on_event(news, now);
         if let StreamEvent::Item(rows) = news {
-            let shape = rows.first().map(|row| Shape::guess(&pin.metadata, row));
-            let samples = rows.iter().filter_map(|row| shape.as_ref()?.sample(row));
-            pin.spark.take(samples.collect::<Vec<_>>(), now);
+            let metadata = std::mem::take(&mut pin.metadata);
+            let shape = self.shape_for(dataset, &metadata, rows.first());
+            if let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) {
+                pin.metadata = metadata;
+                pin.spark.take_rows(shape.as_ref(), rows, now);
+            }
         }
     }
 }

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use model::{
-    dataset::DatasetId, page::Limit, resolution::Resolution, row::Bucket, timestamp::Timestamp,
-};
+use model::{dataset::DatasetId, page::Limit, resolution::Resolution, timestamp::Timestamp};
 
 use super::{ROWS_APART, ROWS_EVERY, ROWS_FIRST, SPARKS_MAX};
 use crate::{
-    event::{Rows, RowsQuery},
+    event::{Effect, NamedRow, Rows, RowsQuery},
     screens::data::state::{
         State,
         pins::OTHERS_MAX,
@@ -34,7 +32,13 @@ impl State {
         // On another screen the pinned ones are shown by what their streams bring.
         let is_streamed = |id: DatasetId| !self.is_shown && self.is_pinned(id);
         let n_max = if self.is_shown { SPARKS_MAX } else { OTHERS_MAX };
-        let listed = self.list().iter().map(|dataset| dataset.id);
+        let list = self.list();
+        // Of a long list those around the selected one are in view.
+        let selected = list.iter().position(|dataset| Some(dataset.id) == self.selected);
+        let first = selected
+            .filter(|_| self.is_shown)
+            .map_or(0, |idx| idx.saturating_sub(n_max / 2).min(list.len().saturating_sub(n_max)));
+        let listed = list.iter().skip(first).map(|dataset| dataset.id);
         listed.filter(move |id| !self.is_charted(*id) && !is_streamed(*id)).take(n_max)
     }
 
@@ -68,27 +72,50 @@ impl State {
             return;
         };
         let Rows::Raw(rows) = rows else { return };
-        let shape = rows.first().map(|row| Shape::guess(&metadata, row));
-        let samples = rows.iter().filter_map(|row| shape.as_ref()?.sample(row)).collect();
-        self.store_sparkline(dataset, samples, now);
+        let shape = self.shape_for(dataset, &metadata, rows.first());
+        let n_numbers =
+            |row: &NamedRow| row.values.values().filter(|value| value.as_f64().is_some()).count();
+        // A single number needs no list of columns to be found.
+        let is_ambiguous = rows.first().is_some_and(|row| n_numbers(row) > 1);
+        if is_ambiguous && !self.known_columns.contains_key(&dataset) {
+            self.effects.push(Effect::LoadColumns { dataset });
+        }
+        self.store_sparkline(dataset, shape.as_ref(), rows, now);
     }
 
-    /// Takes rows of the dataset that is charted.
-    pub(crate) fn update_own_sparkline(&mut self, samples: &[Bucket], now: Timestamp) {
+    /// Records that the newest rows of a dataset could not be read, so that the next one's are.
+    pub(crate) fn skip_sparkline(&mut self, dataset: DatasetId, now: Timestamp) {
+        let spark = self.sparklines.entry(dataset);
+        spark.or_insert_with(|| RecentValues::new(SPARK_VALUES, now)).at = now;
+    }
+
+    /// Takes rows of the dataset that is charted, newest first or last.
+    pub(crate) fn update_own_sparkline<'a>(
+        &mut self,
+        rows: impl IntoIterator<Item = &'a NamedRow>,
+        now: Timestamp,
+    ) {
         if let Some(dataset) = self.selected {
-            let newest = samples.iter().skip(samples.len().saturating_sub(SPARK_VALUES));
-            self.store_sparkline(dataset, newest.copied().collect(), now);
+            let mut rows = rows.into_iter().peekable();
+            let shape = self.shape_of(rows.peek().copied());
+            self.store_sparkline(dataset, shape.as_ref(), rows, now);
         }
     }
 
-    fn store_sparkline(&mut self, dataset: DatasetId, samples: Vec<Bucket>, now: Timestamp) {
+    fn store_sparkline<'a>(
+        &mut self,
+        dataset: DatasetId,
+        shape: Option<&Shape>,
+        rows: impl IntoIterator<Item = &'a NamedRow>,
+        now: Timestamp,
+    ) {
         if self.sparklines.len() >= SPARKS_MAX && !self.sparklines.contains_key(&dataset) {
             let oldest =
                 self.sparklines.iter().min_by_key(|(_, spark)| spark.at).map(|(id, _)| *id);
             self.sparklines.retain(|id, _| Some(*id) != oldest);
         }
         let spark = self.sparklines.entry(dataset);
-        spark.or_insert_with(|| RecentValues::new(SPARK_VALUES, now)).take(samples, now);
+        spark.or_insert_with(|| RecentValues::new(SPARK_VALUES, now)).take_rows(shape, rows, now);
     }
 }
 

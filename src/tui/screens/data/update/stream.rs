@@ -72,6 +72,7 @@ impl State {
         let samples = rows.iter().filter_map(|row| shape.as_ref()?.sample(row));
         let samples: Vec<Bucket> = samples.collect();
         let has_new_column = self.has_new_column(&rows);
+        self.update_own_sparkline(&rows, now);
         if self.chart.resolution() == Resolution::Raw {
             self.table.add_live_rows(&rows);
         }
@@ -80,7 +81,6 @@ impl State {
         }
         self.tape.truncate(TAPE_ROWS);
         let newest_before = self.chart.nth_newest(0).map(|candle| candle.timestamp);
-        self.update_own_sparkline(&samples, now);
         self.chart.add_live_rows(samples);
         let newest = self.chart.nth_newest(0).map(|candle| candle.timestamp);
         let is_over = newest_before.is_some() && newest > newest_before;

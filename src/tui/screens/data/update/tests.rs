@@ -205,7 +205,7 @@ fn a_lost_stream_shows_its_age_and_attempts_and_reconnects() {
         [],
         "the stream brings what was missed"
     );
-    assert_eq!(state.live.note(at(49)), "live · 2s ago");
+    assert_eq!(state.live.note(at(49)), "live", "no row tells how old the data is");
     let asked = take(&mut state, news(StreamEvent::Reset), 50);
     assert!(matches!(asked[..], [Effect::LoadRows(_)]), "what it cannot bring is read");
 }
@@ -218,10 +218,10 @@ fn replayed_old_rows_are_not_live() {
         state.live.note(at(second))
     };
     let year = 365 * 86_400;
-    assert_eq!(hear(StreamEvent::Connected, year), "live · now");
+    assert_eq!(hear(StreamEvent::Connected, year), "live");
     let rows = |second| StreamEvent::Item(vec![row(second, 1.0)]);
     assert_eq!(hear(rows(0), year), "rows of 2023-11-14", "what was there before");
-    assert_eq!(hear(rows(600), year + 3), "rows of 2023-11-14", "the pace is not known yet");
+    assert_eq!(hear(rows(600), year + 3), "rows of 2023-11-14 · came now", "no pace yet");
     assert_eq!(hear(rows(900), year + 8), "replay 60× · 2023-11-14");
     assert_eq!(hear(rows(year + 9), year + 9), "live · now");
 }
@@ -441,6 +441,123 @@ fn columns_that_contradict_the_guess_reload_the_rows() {
     let asked = take(&mut state, DataEvent::Columns { dataset: id(1), result }, 0);
     answered(&mut state, &asked, Rows::Raw(rows));
     assert_eq!(closes(&state), [2.0]);
+}
+
+/// Columns of these types, in the order of the service.
+fn columns(dataset: DatasetId, columns: &[(&str, Dtype)]) -> Vec<Column> {
+    let column = |(number, (name, dtype)): (i64, &(&str, Dtype))| Column {
+        id: number,
+        dataset_id: dataset,
+        name: (*name).to_owned(),
+        dtype: *dtype,
+        created_at: at(0),
+    };
+    (1..).zip(columns).map(column).collect()
+}
+
+/// A row with these values.
+fn row_of(second: i64, values: &[(&str, Value)]) -> NamedRow {
+    let values = values.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    NamedRow { timestamp: at(second), values: values.collect() }
+}
+
+#[test]
+fn list_shows_the_column_that_the_chart_would_show() {
+    let (mut state, effects) = opened();
+    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let two = || row_of(2, &[("a", Value::Integer(7)), ("b", Value::Float(2.5))]);
+    let asked = effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(2)));
+    let asked = answered(&mut state, &asked, Rows::Raw(vec![two()]));
+    assert!(asked.contains(&Effect::LoadColumns { dataset: id(2) }), "{asked:?}");
+    let result = Ok(columns(id(2), &[("b", Dtype::Float), ("a", Dtype::Float)]));
+    state.on(DataEvent::Columns { dataset: id(2), result }, at(2));
+    assert!(state.sparkline(id(2)).is_none(), "values of another column");
+    let asked = effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(3)));
+    answered(&mut state, &asked, Rows::Raw(vec![two()]));
+    let last = |state: &State| state.sparkline(id(2)).and_then(RecentValues::newest).unwrap().1;
+    assert_eq!((state.sparkline(id(2)).unwrap().column(), last(&state)), (Some("b"), 2.5));
+    let asked = act(&mut state, Action::Down, 4);
+    answered(&mut state, &asked, Rows::Raw(vec![two()]));
+    assert_eq!(closes(&state), [2.5]);
+    let asked = act(&mut state, Action::NextColumn, 5);
+    answered(&mut state, &asked, Rows::Raw(vec![two()]));
+    assert_eq!((closes(&state), last(&state)), (vec![7.0], 7.0), "the user's choice, everywhere");
+}
+
+#[test]
+fn whole_numbers_of_a_float_column_have_a_last_value() {
+    let (mut state, effects) = opened();
+    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let asked = effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(2)));
+    let fives = |second| row_of(second, &[("x", Value::Integer(5))]);
+    answered(&mut state, &asked, Rows::Raw(vec![fives(2), fives(1)]));
+    assert_eq!(state.sparkline(id(2)).unwrap().values().collect::<Vec<_>>(), [5.0, 5.0]);
+}
+
+#[test]
+fn integers_are_charted_without_buckets() {
+    let (mut state, effects) = opened();
+    state.zoom.resolution = Resolution::Hour;
+    state.chart.change_resolution(Resolution::Hour);
+    let result = Ok(columns(id(1), &[("ok", Dtype::Boolean), ("n", Dtype::Integer)]));
+    let asked = take(&mut state, DataEvent::Columns { dataset: id(1), result }, 1);
+    assert_eq!(rows_query(&asked).resolution, Resolution::Raw, "{effects:?}");
+    let row = row_of(1, &[("n", Value::Integer(3)), ("ok", Value::Boolean(true))]);
+    answered(&mut state, &asked, Rows::Raw(vec![row]));
+    assert_eq!(closes(&state), [3.0]);
+    assert_eq!(state.resolutions(), [Resolution::Raw]);
+}
+
+#[test]
+fn ages_belong_to_the_newest_row() {
+    let (mut state, _) = opened();
+    let news = |news| DataEvent::Stream { dataset: id(1), news };
+    state.on(news(StreamEvent::Connected), at(100));
+    state.on(news(StreamEvent::Item(vec![row(5, 1.0)])), at(100));
+    assert_eq!(state.live.note(at(100)), "live · 1m ago", "the stream begins with older rows");
+    assert_eq!(state.live.updated_at(at(100)), Some(at(5)));
+    state.on(news(StreamEvent::Heartbeat), at(130));
+    assert_eq!(state.live.note(at(130)), "live · 2m ago");
+    state.on(news(StreamEvent::Item(vec![row(131, 1.0)])), at(131));
+    assert_eq!(state.live.note(at(134)), "live · 3s ago");
+}
+
+#[test]
+fn unread_dataset_does_not_keep_others_from_their_turn() {
+    let (mut state, effects) = opened();
+    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    found(&mut state, &[dataset(1, "cpu"), dataset(2, "broken"), dataset(3, "next")]);
+    let asked = effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(2)));
+    let query = rows_query(&asked);
+    assert_eq!(query.dataset, id(2));
+    state.on(DataEvent::Rows { query, result: Err(Failure::default()) }, at(2));
+    let asked = effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(3)));
+    assert_eq!(rows_query(&asked).dataset, id(3));
+}
+
+#[test]
+fn dataset_beyond_a_search_is_found_by_its_number() {
+    let (mut state, _) = opened();
+    state.search.set("mar");
+    found(&mut state, &[dataset(2, "market")]);
+    assert_eq!(state.all.len(), 2, "the palette offers all of them");
+    let asked = effects_of(&mut state, |state| state.find_dataset(id(1), at(1)));
+    assert!(asked.contains(&Effect::LoadDatasets(DatasetSearch::ALL)), "{asked:?}");
+    found(&mut state, &[dataset(1, "cpu"), dataset(2, "market")]);
+    assert_eq!(state.selected, Some(id(1)));
+}
+
+#[test]
+fn rows_around_the_selected_one_are_read_of_a_long_list() {
+    let (mut state, effects) = opened();
+    answered(&mut state, &effects, Rows::Raw(vec![row(1, 1.0)]));
+    let listed: Vec<_> = (1..=1_008).map(|n| dataset(n, "one")).collect();
+    found(&mut state, &listed);
+    let asked = act(&mut state, Action::Last, 2);
+    assert_eq!(state.selected, Some(id(1_008)));
+    answered(&mut state, &asked, Rows::Raw(vec![row(1, 1.0)]));
+    let asked = effects_of(&mut state, |state| state.on_timer(Timer::Rows, at(3)));
+    assert!(rows_query(&asked).dataset > id(970), "{asked:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::{resolution::Resolution, row::Bucket};
+use model::{resolution::Resolution, row::Bucket, timestamp::Timestamp};
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
@@ -22,8 +22,9 @@ use crate::{
         chart::heikin,
         export::{Export, Range},
         pins::PERCENT,
+        sample::Shape,
     },
-    state::loadable::Loadable,
+    state::{loadable::Loadable, services::Service},
     theme::Theme,
     view::{Frame, field::draw_field, focus_if, hits::Hits, join_facts, split_rows, strip},
     widget::{
@@ -34,6 +35,9 @@ use crate::{
         note, paint, pane, stats,
     },
 };
+
+/// Columns of the charted column's name, before its value.
+const NAME_WIDTH: usize = 20;
 
 /// The lengths of the plain averages.
 const AVERAGES: [usize; 2] = [20, 50];
@@ -74,12 +78,20 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         note::centered(buf, inside, &[("nothing selected", theme.muted)]);
         return;
     };
+    // A long name leaves half of the border to the facts.
+    let title = format::fit(&dataset.name, usize::from(area.width / 2)).into_owned();
     // The corners, the spaces and a little of the border beside both.
-    let room = usize::from(area.width).saturating_sub(dataset.name.width() + 10);
-    let mut body = pane::Pane::new(dataset.name.as_str())
-        .info(info(frame, room))
-        .focus(focus_if(frame.state.data.pane == Pane::Chart))
-        .draw(area, buf, theme);
+    let room = usize::from(area.width).saturating_sub(title.width() + 10);
+    let of = pane::Pane::new(title).focus(focus_if(frame.state.data.pane == Pane::Chart));
+    let body = of.draw(area, buf, theme);
+    let history = draw_body(body, buf, frame, hits);
+    of.info(info(frame, room, history)).draw(area, buf, theme);
+}
+
+/// Draws what is inside the pane; returns the last candle in view, if newer ones are out of view.
+fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) -> Option<Bucket> {
+    let (state, theme) = (&frame.state.data, frame.theme);
+    let mut body = area;
     if state.export.path.is_edited() {
         let form;
         [form, body] = split_rows(body, EXPORT_HEIGHT);
@@ -87,11 +99,18 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     }
     if state.is_table {
         table::draw(body, buf, frame);
-        return;
+        return None;
+    }
+    if state.shape() == Some(Shape::Nothing) && !state.tape.is_empty() {
+        let key = frame.key(Layer::Data, Action::RowsTable);
+        let words = format!("{key} shows the rows as a table");
+        let lines = [("no column of numbers to chart", theme.text), (&*words, theme.muted)];
+        note::centered(buf, body, &lines);
+        return None;
     }
     if state.chart.candles().is_empty() {
         frame.draw_absent(body, buf, &state.rows, ["", "no rows yet"]);
-        return;
+        return None;
     }
     let head_height = if body.height >= 14 { HEAD_HEIGHT } else { u16::from(body.height > 6) };
     let chart = Rect { y: body.y + head_height, height: body.height - head_height, ..body };
@@ -107,6 +126,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         draw_choices(body, buf, frame, hits);
         draw_readout(body, buf, frame);
     }
+    let newest = state.chart.nth_newest(0)?.timestamp;
+    seen.last().copied().filter(|last| last.timestamp < newest)
 }
 
 /// Draws where rows are to be written, and which.
@@ -145,11 +166,13 @@ fn export_note(export: &Export) -> Option<String> {
 }
 
 /// What the border says: the resolution, the bucket that is open, how live it is.
-fn info(frame: Frame<'_>, room: usize) -> Line<'static> {
+fn info(frame: Frame<'_>, room: usize, history: Option<Bucket>) -> Line<'static> {
     let state = &frame.state.data;
     let resolution = state.chart.resolution();
     let mut parts = vec![resolution.to_string()];
-    if let Some(start) = open_bucket(frame) {
+    if let Some(last) = history {
+        parts.push(format!("history to {}", candle_time(last.timestamp, resolution, frame)));
+    } else if let Some(start) = open_bucket(frame) {
         let label = match resolution {
             Resolution::Day => format::bucket_date(start),
             _ => format::hour_minute(start),
@@ -163,12 +186,17 @@ fn info(frame: Frame<'_>, room: usize) -> Line<'static> {
     if let Some(until) = state.limited_until.filter(|until| *until > frame.state.now) {
         parts.push(format!("429 · retry {}s", until.since(frame.state.now).as_secs()));
     }
-    parts.push(state.live.note(frame.state.now));
-    join_facts(parts.into_iter().map(Span::raw).collect(), room)
+    let mut parts: Vec<Span<'static>> = parts.into_iter().map(Span::raw).collect();
+    if history.is_some() {
+        parts.extend(frame.away(Service::Data));
+    } else {
+        parts.push(frame.silent_or(Service::Data, state.live.note(frame.state.now)));
+    }
+    join_facts(parts, room)
 }
 
 /// The start of the newest bucket, if it is not over: by the clock, or because rows of it come.
-fn open_bucket(frame: Frame<'_>) -> Option<model::timestamp::Timestamp> {
+fn open_bucket(frame: Frame<'_>) -> Option<Timestamp> {
     let chart = &frame.state.data.chart;
     let length = chart.resolution().bucket()?;
     let newest = chart.nth_newest(0)?.timestamp;
@@ -282,7 +310,6 @@ fn indicators(
 /// Draws a line through the closes; returns the candles in view.
 fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>, hits: &mut Hits) -> &'a [Bucket] {
     let (state, theme) = (&frame.state.data, frame.theme);
-    let all = state.chart.candles();
     let n_shown = state.zoom.density.n_points(area.width.saturating_sub(11)).max(2);
     let Window { n_free, seen, led, n_newer } = Window::new(state, n_shown);
     let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return seen };
@@ -305,8 +332,7 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>, hits: &mut Hits
         .collect();
     lines.push(line::Line { is_filled: true, ..line::Line::new(&points, theme.series(0)) });
     let apart = apart(seen, state.chart.resolution());
-    let newest = all.last().unwrap_or(last);
-    let change = newest.close - first.close;
+    let change = last.close - first.close;
     let tag = if change < 0.0 { theme.down } else { theme.up };
     let decimals = format::decimals_for(seen.iter().map(|candle| candle.close));
     let chart = Lines {
@@ -315,7 +341,7 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>, hits: &mut Hits
         gap: apart.saturating_mul(MISSING),
         volumes: &volumes,
         crosshair: state.crosshair,
-        tag: Some((newest.close, tag)),
+        tag: Some((last.close, tag)),
         scale: share_scale(frame, seen),
         ..Lines::new(&lines, frame.state.now, decimals, theme)
     };
@@ -333,11 +359,11 @@ fn apart(candles: &[Bucket], resolution: Resolution) -> Duration {
     resolution.bucket().unwrap_or_else(|| stats::usual_distance(times))
 }
 
-/// Draws the newest value, and what it did over what is in view.
+/// Draws the newest value in view, and what it did over what is in view.
 fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: Frame<'_>) {
     let theme = frame.theme;
-    let newest = frame.state.data.chart.nth_newest(0);
-    let (Some(first), Some(newest)) = (seen.first(), newest) else { return };
+    // In the past the newest value is out of view, and has no place beside what is in view.
+    let (Some(first), Some(newest)) = (seen.first(), seen.last()) else { return };
     let decimals = format::decimals_for(seen.iter().map(|candle| candle.close));
     let change = newest.close - first.open;
     let percent = change / first.open.abs() * 100.0;
@@ -347,12 +373,11 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: Frame<'_>)
     let style = theme.signed(change);
     let unit = frame.state.data.unit();
     let column = frame.state.data.shape().and_then(|shape| shape.value_column().map(str::to_owned));
+    let column = column.map(|column| format::fit(&column, NAME_WIDTH).into_owned() + " ");
+    let number = |value| format::telling(value, decimals, format::grouped);
     let mut spans = vec![
-        Span::styled(column.map_or_else(String::new, |column| format!("{column} ")), theme.muted),
-        Span::styled(
-            format::grouped(newest.close, decimals),
-            theme.text.add_modifier(Modifier::BOLD),
-        ),
+        Span::styled(column.unwrap_or_default(), theme.muted),
+        Span::styled(number(newest.close), theme.text.add_modifier(Modifier::BOLD)),
         Span::styled(if unit.is_empty() { String::new() } else { format!(" {unit}") }, theme.muted),
         Span::styled(
             format!(" {} {}", tape::arrow(change), format::signed(change, decimals)),
@@ -365,7 +390,7 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: Frame<'_>)
     } else if percent.is_finite() {
         spans.push(Span::styled(format!(" {}%", format::percent(percent)), style));
     }
-    let price = |(label, value)| labeled(label, format::grouped(value, decimals), theme);
+    let price = |(label, value)| labeled(label, number(value), theme);
     let prices = [("   O ", first.open), ("  H ", high), ("  L ", low)].map(price);
     let volume = (volume > 0.0).then(|| labeled("  V ", format::compact(volume), theme));
     // Where there is not room for all, none is cut.
@@ -473,25 +498,29 @@ fn resolutions(state: &State, has_caps: bool, pick: impl Fn(bool) -> Style) -> V
     choices
 }
 
+/// The time of a candle, as precise as its resolution.
+fn candle_time(time: Timestamp, resolution: Resolution, frame: Frame<'_>) -> String {
+    match resolution {
+        Resolution::Raw => format::clock_as_of(time, frame.state.now),
+        Resolution::Day => format::bucket_date(time),
+        _ => format!("{} {}", format::date(time), format::hour_minute(time)),
+    }
+}
+
 /// Draws the numbers of the candle under the crosshair.
 fn draw_readout(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (state, theme) = (&frame.state.data, frame.theme);
     let Some(candle) = state.crosshair.and_then(|time| state.candle_at(time)) else { return };
     let decimals = format::decimals_for([candle.open, candle.high, candle.low, candle.close]);
-    let time = match state.chart.resolution() {
-        Resolution::Raw => format::clock_as_of(candle.timestamp, frame.state.now),
-        Resolution::Day => format::bucket_date(candle.timestamp),
-        _ => {
-            format!("{} {}", format::date(candle.timestamp), format::hour_minute(candle.timestamp))
-        }
-    };
+    let time = candle_time(candle.timestamp, state.chart.resolution(), frame);
     let Bucket { open, high, low, close, volume, .. } = *candle;
     let prices = [("  O ", open), (" H ", high), (" L ", low), (" C ", close)];
     let prices = if state.is_line() { &[("  ", close)][..] } else { &prices };
     let mut spans =
         vec![Span::raw(" "), Span::styled(time, theme.focus.add_modifier(Modifier::BOLD))];
     for (label, value) in prices {
-        spans.extend(labeled(label, format::grouped(*value, decimals), theme));
+        let number = format::telling(*value, decimals, format::grouped);
+        spans.extend(labeled(label, number, theme));
     }
     if volume > 0.0 {
         spans.extend(labeled(" V ", format::compact(volume), theme));

@@ -9,8 +9,11 @@ use unicode_width::UnicodeWidthStr;
 use crate::{
     action::Action,
     keymap::Layer,
-    screens::data::state::{ListOrder, Pane, SPARK_VALUES, fresh_for},
-    state::{columns::TableName, field::Field, loadable::Loadable, navigation::Steps as _},
+    screens::data::state::{ListOrder, Pane, RecentValues, SPARK_VALUES, fresh_for, sample::Shape},
+    state::{
+        columns::TableName, field::Field, loadable::Loadable, navigation::Steps as _,
+        services::Service,
+    },
     view::{
         Frame,
         field::draw_field,
@@ -31,6 +34,9 @@ pub(crate) const FACTS_HEIGHT: u16 = 11;
 
 /// The columns of a newest value.
 const LAST_WIDTH: usize = 9;
+
+/// The title of the newest values, which are read in turn: those not followed are up to this old.
+const LAST: &str = "LAST ≤10s";
 
 /// In this time each dataset of a short list has been read once.
 const READ_WITHIN: Duration = Duration::from_secs(30);
@@ -60,7 +66,7 @@ pub(crate) fn columns(width: u16, longest_name: usize) -> [Column; 6] {
         left("SOURCE", source),
         left("FREQ", frequency),
         left("TREND", spark + free),
-        Column { title: "LAST", width: last, side: Side::Right },
+        Column { title: LAST, width: last, side: Side::Right },
     ]
 }
 
@@ -91,6 +97,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         order => format!(" · {} {arrow}", order.into_str()),
     };
     let info = format!("{}{info}{order}", filter.unwrap_or_default());
+    let info = frame.away_or(Service::Data, info);
     let body = pane::Pane::new("Datasets").info(info).focus(focus).draw(area, buf, theme);
     let facts_height = if body.height >= FACTS_HEIGHT + 7 { FACTS_HEIGHT } else { 0 };
     let top = draw_search(body, buf, frame);
@@ -192,21 +199,35 @@ fn cells(dataset: &Dataset, frame: Frame<'_>) -> Vec<Cell> {
     // A dataset that is not followed is read only now and then.
     let fresh_for = fresh_for(frequency).max(READ_WITHIN);
     let is_fresh = spark.is_some_and(|spark| spark.age(now) <= fresh_for);
+    let is_away = frame.state.services.health(Service::Data).is_away();
     let (dot, dot_style) = match () {
+        () if is_away => ("◌", theme.warn),
         () if is_selected && state.live.is_up() => ("●", theme.up),
         () if is_fresh => ("○", theme.up),
         () => ("·", theme.faint),
     };
+    let name = match state.shown_column(dataset.id, &dataset.metadata) {
+        Some(column) if column != "close" => format!("{} · {column}", dataset.name),
+        _ => dataset.name.clone(),
+    };
     let bold = if is_selected { Modifier::BOLD } else { Modifier::empty() };
     let mut newest = spark.iter().flat_map(|spark| spark.values().rev());
     let last = newest.next().map(|value| {
-        let decimals = format::decimals_for(spark.iter().flat_map(|spark| spark.values()));
+        let values = || spark.iter().flat_map(|spark| spark.values());
+        let decimals = format::decimals_for(values());
         let change = value - newest.next().unwrap_or(value);
-        (format::short(value, decimals, LAST_WIDTH), theme.signed(change))
+        let column: Vec<f64> = values().collect();
+        let text = format::short_in(value, &column, decimals, LAST_WIDTH);
+        (text, theme.signed(change))
+    });
+    // Without a column of numbers, the first value of the newest row stands for it.
+    let text = spark.and_then(RecentValues::text);
+    let last = last.or_else(|| {
+        text.map(|(_, text)| (format::fit(text, LAST_WIDTH).into_owned(), theme.muted))
     });
     vec![
         (dot.to_owned(), dot_style),
-        (dataset.name.clone(), theme.text.add_modifier(bold)),
+        (name, theme.text.add_modifier(bold)),
         (metadata("source").or(metadata("provider")).unwrap_or_default().to_owned(), theme.accent2),
         (frequency.unwrap_or(format::NONE).to_owned(), theme.muted),
         Cell::default(),
@@ -229,11 +250,19 @@ fn draw_dataset(area: Rect, buf: &mut Buffer, dataset: &Dataset, frame: Frame<'_
         tags => tags.map_or_else(String::new, |tags| tags.join(" ")),
     };
     // The stream knows of newer rows than the list.
-    let rows_at = state.live.rows_at;
-    let updated_at = rows_at.map_or(dataset.updated_at, |rows_at| rows_at.max(dataset.updated_at));
+    let updated_at = state.live.updated_at(now).max(Some(dataset.updated_at));
+    let updated_at = updated_at.unwrap_or(dataset.updated_at);
+    let charted = state.shape();
+    let charted = match charted.as_ref() {
+        Some(Shape::Bars) => "open, high, low, close".to_owned(),
+        Some(Shape::Value(column)) => column.clone(),
+        Some(Shape::Nothing) => "no column of numbers".to_owned(),
+        None => String::new(),
+    };
     let mut facts = vec![
         ("id", dataset.id.to_string()),
         ("columns", columns),
+        ("charted", charted),
         ("tags", tags),
         ("created", format::date(dataset.created_at)),
         ("updated", format::ago(now.since(updated_at))),
@@ -241,7 +270,7 @@ fn draw_dataset(area: Rect, buf: &mut Buffer, dataset: &Dataset, frame: Frame<'_
     let known = ["source", "provider", "ticker", "frequency"];
     for name in known {
         if let Some(value) = dataset.metadata.get(name) {
-            facts.insert(facts.len() - 4, (name, value.clone()));
+            facts.insert(facts.len() - 5, (name, value.clone()));
         }
     }
     let others = dataset.metadata.iter().filter(|(name, _)| !known.contains(&name.as_str()));

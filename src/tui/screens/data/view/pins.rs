@@ -17,6 +17,7 @@ use crate::{
         RecentValues, SPARK_VALUES, is_past,
         pins::{PERCENT, PIN_VALUES, WatchedDataset},
     },
+    state::services::{Health, Service},
     theme::Theme,
     view::Frame,
     widget::{
@@ -52,7 +53,7 @@ fn across(n_pins: usize, width: u16) -> u16 {
 
 /// Draws the pane.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
-    let (pins, now, theme) = (&frame.state.data.pins, frame.state.now, frame.theme);
+    let (pins, theme) = (&frame.state.data.pins, frame.theme);
     if area.is_empty() {
         return;
     }
@@ -60,7 +61,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let inside = pane::Pane::new("Pinned").info(info).draw(area, buf, theme);
     let mut watched = frame.state.data.watched();
     watched.truncate(pins.len());
-    draw_cards(inside, buf, &watched, now, theme);
+    draw_cards(inside, buf, &watched, frame);
 }
 
 /// Draws a card for each of `watched` into `area`, as tall as there is room for; returns the places
@@ -69,8 +70,7 @@ pub(crate) fn draw_cards(
     area: Rect,
     buf: &mut Buffer,
     watched: &[WatchedDataset<'_>],
-    now: Timestamp,
-    theme: &Theme,
+    frame: Frame<'_>,
 ) -> Vec<(usize, Rect)> {
     let n_across = across(watched.len(), area.width.saturating_add(4));
     let n_rows = u16::try_from(watched.len().div_ceil(n_across.into())).unwrap_or(u16::MAX).max(1);
@@ -91,28 +91,36 @@ pub(crate) fn draw_cards(
             width: pitch.saturating_sub(u16::from(column + 1 < n_across) * 3),
             height: height.min(area.height - top),
         };
-        draw_card(place, buf, *one, now, theme);
+        draw_card(place, buf, one, frame);
         places.push((idx, place));
     }
     places
 }
 
-fn draw_card(area: Rect, buf: &mut Buffer, one: WatchedDataset<'_>, now: Timestamp, theme: &Theme) {
+fn draw_card(area: Rect, buf: &mut Buffer, one: &WatchedDataset<'_>, frame: Frame<'_>) {
     if area.is_empty() {
         return;
     }
+    let (now, theme) = (frame.state.now, frame.theme);
+    // The stream of a pinned one tells how it reconnects.
+    let is_silent = *frame.state.services.health(Service::Data) == Health::Silent;
+    let away = frame.away(Service::Data).filter(|_| is_silent || one.pin.is_none());
     let values: Vec<f64> = one.spark.map(|spark| spark.values().collect()).unwrap_or_default();
     let decimals = format::decimals_for(values.iter().copied());
     let live = one.pin.map(|pin| &pin.live);
     let (dot, dot_style) = match live {
+        _ if away.is_some() => ('!', theme.down),
         Some(live) if live.is_up() => ('●', theme.up),
         Some(_) => ('○', theme.warn),
         None => ('·', theme.muted),
     };
     paint::put(buf, area, (0, 0), dot, dot_style);
-    let note = note(one, now);
+    let is_away = away.is_some();
+    let note = away.map_or_else(|| note(one, now), |away| away.content.into_owned());
     let bold = theme.text.add_modifier(Modifier::BOLD);
-    let number = values.last().map_or_else(String::new, |it| format::grouped(*it, decimals));
+    let number = values
+        .last()
+        .map_or_else(String::new, |it| format::telling(*it, decimals, format::grouped));
     let unit = Some(one.unit).filter(|unit| !unit.is_empty() && !number.is_empty());
     let unit = unit.map_or_else(String::new, |unit| format!(" {unit}"));
     let line = Line::from(vec![
@@ -121,7 +129,11 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: WatchedDataset<'_>, now: Timesta
     ]);
     paint::line_right(buf, area, 0, &line);
     let room = usize::from(area.width).saturating_sub(line.width() + 4);
-    paint::text(buf, area, (2, 0), &format::fit(one.name, room), bold);
+    let x = paint::text(buf, area, (2, 0), &format::fit(one.name, room), bold);
+    if let Some(column) = &one.column {
+        let room = (room + 1).saturating_sub(x.into());
+        paint::text(buf, area, (x + 1, 0), &format::fit(column, room), theme.muted);
+    }
     let plot = Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area };
     // All that is kept of a dataset spans its card, as soon as that many have come.
     let n_kept = if one.pin.is_some() { PIN_VALUES } else { SPARK_VALUES };
@@ -130,13 +142,33 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: WatchedDataset<'_>, now: Timesta
         let trace = Trace { values: &values, n_kept, unit: one.unit, scale };
         draw_spark(plot, buf, &trace, theme);
     }
-    let y = area.height.saturating_sub(1);
-    if y == 0 {
-        return;
-    }
     let is_lost = live.is_some_and(|live| !live.is_up());
-    let style = if is_lost { theme.warn } else { theme.muted };
-    paint::text(buf, area, (0, y), &format::fit(&note, area.width.into()), style);
+    let style = if is_away {
+        theme.down
+    } else if is_lost {
+        theme.warn
+    } else {
+        theme.muted
+    };
+    if area.height > 1 {
+        let bottom = Rect { y: area.bottom() - 1, height: 1, ..area };
+        let end = paint::text(buf, bottom, (0, 0), &format::fit(&note, area.width.into()), style);
+        let room = area.width.saturating_sub(end + 2);
+        draw_move(bottom, buf, one, &values, room.into(), theme);
+    }
+}
+
+/// Draws how far the values of a card moved at the right of a row, if that needs no more than `room`
+/// columns.
+fn draw_move(
+    row: Rect,
+    buf: &mut Buffer,
+    one: &WatchedDataset<'_>,
+    values: &[f64],
+    room: usize,
+    theme: &Theme,
+) {
+    let decimals = format::decimals_for(values.iter().copied());
     let (Some(first), Some(last)) = (values.first(), values.last()) else { return };
     let change = last - first;
     let percent = change / first.abs() * 100.0;
@@ -155,26 +187,30 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: WatchedDataset<'_>, now: Timesta
     // Over how long is left out where there is no room.
     let length = one.spark.map(RecentValues::length).unwrap_or_default();
     let over = format!(" over {}", format::span(length));
-    let room = usize::from(area.width).saturating_sub(note.width() + 2);
     let mut line = Line::from(Span::styled(moved, style));
     if line.width() + over.width() <= room {
         line.push_span(Span::styled(over, theme.muted));
     }
     if line.width() <= room {
-        paint::line_right(buf, area, y, &line);
+        paint::line_right(buf, row, 0, &line);
     }
 }
 
 /// How live a dataset is, in a few words.
-fn note(one: WatchedDataset<'_>, now: Timestamp) -> String {
+fn note(one: &WatchedDataset<'_>, now: Timestamp) -> String {
+    let text = one.spark.and_then(RecentValues::text);
     match (one.pin, one.spark.map(|spark| (spark.newest(), spark.age(now)))) {
         (Some(pin), _) if pin.details.value().is_none() => match pin.details.failure() {
             Some(why) => format!("waiting · {}", why.why),
             None => "waiting for the service".to_owned(),
         },
+        (Some(pin), _) if text.is_some() => format!("no numbers · {}", pin.live.note(now)),
         (Some(pin), _) => pin.live.note(now),
         (None, None) => "not read yet".to_owned(),
-        (None, Some((None, _))) => "no rows yet".to_owned(),
+        (None, Some((None, _))) => match text {
+            Some((time, _)) => format!("no numbers · newest {}", format::ago(now.since(time))),
+            None => "no rows yet".to_owned(),
+        },
         (None, Some((Some((time, _)), _))) if is_past(time, now) => {
             format!("newest of {}", format::date(time))
         }

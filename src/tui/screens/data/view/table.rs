@@ -86,7 +86,20 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     for name in names.into_iter().skip(n_hidden) {
         let cells = || shown.iter().map(|row| row.values.get(name));
         let decimals = format::decimals_for(cells().flatten().filter_map(Value::as_f64));
-        let texts = cells().map(|value| cell_text(value, decimals)).collect();
+        // A float that is a whole number reads as an integer.
+        let has_floats = cells().flatten().any(|value| matches!(value, Value::Float(_)));
+        let texts = cells().map(|value| match value {
+            Some(Value::Integer(number)) if has_floats => {
+                #[expect(
+                    clippy::cast_precision_loss,
+                    reason = "it is a float that was written whole"
+                )]
+                let number = *number as f64;
+                format::grouped(number, decimals)
+            }
+            value => cell_text(value, decimals),
+        });
+        let texts = texts.collect();
         let column = TextColumn::new(name, TEXT_MAX, texts);
         end = end.saturating_add(column.width).saturating_add(GAP);
         if end > body.width {
@@ -125,7 +138,7 @@ fn beyond(table: &Table, chosen: usize) -> String {
     format!("{here} · {older}{newest}")
 }
 
-fn cell_text(value: Option<&Value>, decimals: usize) -> String {
+pub(super) fn cell_text(value: Option<&Value>, decimals: usize) -> String {
     match value {
         None => format::NONE.to_owned(),
         Some(Value::String(text)) => format::fit(text, TEXT_MAX).into_owned(),

@@ -8,12 +8,14 @@ use ratatui::{
     widgets::Widget as _,
 };
 
-use super::table::{GAP, TextColumn, into_table};
+use super::table::{GAP, TextColumn, cell_text, into_table};
 use crate::{
     action::Action,
     event::NamedRow,
     keymap::Layer,
     screens::data::state::{Pane, sample::Shape},
+    state::services::Service,
+    theme::Theme,
     view::{Frame, focus_if},
     widget::{format, note, paint, pane},
 };
@@ -44,23 +46,19 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
     let (state, now, theme) = (&frame.state.data, frame.state.now, frame.theme);
     let body = pane::Pane::new("Live tape")
-        .info(tape_info(frame))
+        .info(frame.silent_or(Service::Data, tape_info(frame)))
         .focus(focus_if(frame.state.data.pane == Pane::Tape))
         .draw(area, buf, theme);
-    let shape = state.shape();
-    let column = shape.as_ref().and_then(Shape::value_column);
-    let Some(column) = column.filter(|_| !state.tape.is_empty()) else {
+    if state.tape.is_empty() {
         let text = if state.selected.is_some() { "no rows yet" } else { "" };
         note::centered(buf, body, &[(text, theme.muted)]);
         return;
-    };
+    }
+    let shape = state.shape();
+    let column = shape.as_ref().and_then(Shape::value_column);
     let shown = state.tape.iter().skip(state.n_tape_above());
     let shown: Vec<&NamedRow> = shown.take(usize::from(body.height) + 1).collect();
-    let numbers = |name: &str| -> Vec<Option<f64>> {
-        shown.iter().map(|row| row.values.get(name).and_then(Value::as_f64)).collect()
-    };
-    let values = numbers(column);
-    let mut main = text_column(column, &values);
+    let main = column.map(|column| main_column(column, &numbers(&shown, column), theme));
     let is_today = shown.iter().all(|row| format::is_same_day(row.timestamp, now));
     let has_dates = !is_today && body.width >= DATED_FROM;
     let title = match shown.first() {
@@ -74,21 +72,17 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         Line::raw(date + &format::clock(row.timestamp))
     };
     let times = shown.iter().map(time).collect();
-    main.width += ARROW_WIDTH;
-    main.title.push_span("  ");
-    let value = |y: usize| values.get(y).copied().flatten();
-    for (y, cell) in main.cells.iter_mut().enumerate() {
-        // By how much it is above the one before it in time.
-        let change = value(y).zip(value(y + 1)).map_or(0.0, |(value, before)| value - before);
-        let arrow = value(y).map_or(' ', |_| arrow(change));
-        cell.push_span(format!(" {arrow}"));
-        cell.style = theme.signed(change);
-    }
-    let mut room = body.width.saturating_sub(time_width + GAP + main.width);
+    let main_width = main.as_ref().map_or(0, |main| main.width);
+    let mut room = body.width.saturating_sub(time_width + GAP + main_width);
     let mut columns = vec![TextColumn { title: title.into(), cells: times, width: time_width }];
-    columns.push(main);
-    for name in other_columns(column, state.tape.front()) {
-        let other = text_column(name, &numbers(name));
+    columns.extend(main);
+    for (name, is_number) in other_columns(column, state.tape.front()) {
+        let other = if is_number {
+            text_column(name, &numbers(&shown, name))
+        } else {
+            let texts = shown.iter().map(|row| cell_text(row.values.get(name), 0)).collect();
+            TextColumn::new(name, TITLE_MAX, texts)
+        };
         let Some(left) = room.checked_sub(other.width + GAP) else { continue };
         room = left;
         columns.push(other);
@@ -112,6 +106,26 @@ fn tape_info(frame: Frame<'_>) -> String {
     }
 }
 
+/// The numbers of column `name`.
+fn numbers(rows: &[&NamedRow], name: &str) -> Vec<Option<f64>> {
+    rows.iter().map(|row| row.values.get(name).and_then(Value::as_f64)).collect()
+}
+
+/// The column that is charted: each value, and whether it is above the one before it in time.
+fn main_column(name: &str, values: &[Option<f64>], theme: &Theme) -> TextColumn {
+    let mut main = text_column(name, values);
+    main.width += ARROW_WIDTH;
+    main.title.push_span("  ");
+    let value = |y: usize| values.get(y).copied().flatten();
+    for (y, cell) in main.cells.iter_mut().enumerate() {
+        let change = value(y).zip(value(y + 1)).map_or(0.0, |(value, before)| value - before);
+        let arrow = value(y).map_or(' ', |_| arrow(change));
+        cell.push_span(format!(" {arrow}"));
+        cell.style = theme.signed(change);
+    }
+    main
+}
+
 /// A column of numbers to their common decimals, or to four digits where that would be long.
 fn text_column(name: &str, values: &[Option<f64>]) -> TextColumn {
     let decimals = format::decimals_for(values.iter().copied().flatten());
@@ -131,12 +145,14 @@ pub(crate) fn arrow(change: f64) -> char {
     }
 }
 
-/// The other numbers of a row, the volume before the rest by name.
-fn other_columns<'a>(column: &'a str, row: Option<&'a NamedRow>) -> impl Iterator<Item = &'a str> {
-    let numbers = row.into_iter().flat_map(|row| &row.values);
-    let numbers = numbers.filter(|(_, value)| value.as_f64().is_some());
-    let mut names: Vec<_> =
-        numbers.map(|(name, _)| name.as_str()).filter(|name| *name != column).collect();
-    names.sort_by_key(|name| (*name != "volume", *name));
-    names.into_iter()
+/// The other columns of a row, and whether each is of numbers: the volume, other numbers by name, then
+/// the rest by name.
+fn other_columns<'a>(column: Option<&str>, row: Option<&'a NamedRow>) -> Vec<(&'a str, bool)> {
+    let values = row.into_iter().flat_map(|row| &row.values);
+    let mut names: Vec<_> = values
+        .map(|(name, value)| (name.as_str(), value.as_f64().is_some()))
+        .filter(|(name, _)| Some(*name) != column)
+        .collect();
+    names.sort_by_key(|(name, is_number)| (!is_number, *name != "volume", *name));
+    names
 }

@@ -249,6 +249,82 @@ fn candles_at_three_sizes() {
 }
 
 #[test]
+fn history_shows_no_value_of_now() {
+    let mut state = with_buckets(opened("synthetic-btc"));
+    state.data.act(Action::NextPane, now());
+    let newest = state.data.chart.nth_newest(0).unwrap().close;
+    let newest = crate::widget::format::grouped(newest, 2);
+    // The chart alone: the list goes on showing the newest values.
+    let text = |state: &state::State| {
+        let shown = shot::text(&drawn(state, 120, 30, theme::Name::Dark));
+        shown
+            .lines()
+            .map(|line| line.chars().skip(40).collect::<String>() + "\n")
+            .collect::<String>()
+    };
+    assert!(text(&state).contains(&newest) && text(&state).contains("bucket open"));
+    for _ in 0..120 {
+        state.data.act(Action::Earlier, now());
+    }
+    let shown = text(&state);
+    assert!(shown.contains("history to 2026-11-20 0"), "{shown}");
+    assert!(!shown.contains("bucket open") && !shown.contains(&newest), "{shown}");
+    check("data_history_120x30", &state, 120, 30);
+}
+
+/// The screen with one dataset of these columns, and its rows, newest first.
+fn of_columns(columns: &[(&str, Dtype)], rows: Vec<NamedRow>) -> state::State {
+    let mut state = state::State { screen: Screen::Data, now: now(), ..state::State::default() };
+    state.data.show(now());
+    state.data.connected(now());
+    let datasets = vec![dataset(1, "states", "imported", "1m")];
+    let page = DatasetsPage { n_datasets: Some(1), datasets, has_more: false };
+    let found = DataEvent::Datasets { search: DatasetSearch::ALL, result: Ok(page) };
+    let effects = effects_of(&mut state, |state| state.data.on(found, now()));
+    let column = |(name, dtype): &(&str, Dtype)| Column {
+        id: 1,
+        dataset_id: id(1),
+        name: (*name).to_owned(),
+        dtype: *dtype,
+        created_at: now(),
+    };
+    let result = Ok(columns.iter().map(column).collect());
+    state.data.on(DataEvent::Columns { dataset: id(1), result }, now());
+    give(&mut state, &effects, newest_first(rows));
+    state
+}
+
+#[test]
+fn dataset_of_texts_has_rows_in_list_chart_and_tape() {
+    let rows = ["up", "down", "up"].into_iter().zip(0_u32..).map(|(text, idx)| NamedRow {
+        timestamp: now() - Duration::from_mins(1) * (5 - idx),
+        values: BTreeMap::from([
+            ("ok".to_owned(), Value::Boolean(text == "up")),
+            ("state".to_owned(), Value::String(text.to_owned())),
+        ]),
+    });
+    let columns = [("state", Dtype::String), ("ok", Dtype::Boolean)];
+    let state = of_columns(&columns, rows.collect());
+    let shown = shot::text(&drawn(&state, 120, 30, theme::Name::Dark));
+    assert!(!shown.contains("no rows yet"), "{shown}");
+    assert!(shown.contains("no column of numbers to chart"), "{shown}");
+    check("data_texts_120x30", &state, 120, 30);
+}
+
+#[test]
+fn long_column_name_leaves_room_for_its_values() {
+    let name = "x".repeat(200);
+    let rows = (0..3_u32).map(|idx| NamedRow {
+        timestamp: now() - Duration::from_mins(1) * (5 - idx),
+        values: BTreeMap::from([(name.clone(), Value::Float(1.25 + f64::from(idx)))]),
+    });
+    let state = of_columns(&[(&name, Dtype::Float)], rows.collect());
+    let shown = shot::text(&drawn(&state, 120, 30, theme::Name::Dark));
+    let head = shown.lines().find(|line| line.contains("xxx… 3.25")).unwrap_or_default();
+    assert!(head.contains("▲ +2.00") && head.contains("O 1.25"), "{shown}");
+}
+
+#[test]
 fn one_value_is_a_line() {
     check("data_line_120x30", &opened("cpu"), 120, 30);
 }

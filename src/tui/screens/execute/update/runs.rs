@@ -27,7 +27,7 @@ use crate::{
         Dirty, State,
         field::Field,
         loadable::Failure,
-        runs::{Input, Phase, RunHead, RunId, workers_text},
+        runs::{Input, Phase, RunHead, RunId, Verdict, workers_text},
         services::{HeadId, Service},
         stack,
     },
@@ -348,11 +348,16 @@ pub(crate) fn on_executed(
     let head = run.head.id;
     match run.phase.clone() {
         Phase::Done(response) => {
-            let n_groups = response.results.len();
-            let n_peers = response.cluster.peers.len();
+            let verdict = run.verdict();
+            let level = match verdict {
+                Verdict::Agreed => Level::Info,
+                Verdict::BadExit(..) => Level::Error,
+                _ => Level::Warn,
+            };
+            let peers = counted(response.cluster.peers.len(), "peer");
             let text = format!("run {} done in {took}", id.0);
-            let (peers, groups) = (counted(n_peers, "peer"), counted(n_groups, "distinct result"));
-            state.notify_unless_on(RUN_SCREENS, text, format!("{peers}, {groups}"));
+            let detail = format!("{peers}, {}", verdict.words());
+            state.report(RUN_SCREENS, level, text, detail);
         }
         Phase::Failed(failure) => state.notify_failure_unless_on(RUN_SCREENS, &failure),
         Phase::Waiting | Phase::Cancelled => {}

@@ -6,6 +6,7 @@ use ratatui::{
     style::{Modifier, Style},
 };
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr as _;
 use wire::functions::ExecuteRequest;
 
 use crate::{
@@ -346,6 +347,10 @@ fn draw_buttons(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
     for (words, action, style) in buttons {
         let key = frame.state.keys.key_of(Layer::Form, action);
         let text = key.map_or_else(|| format!(" {words} "), |key| format!(" {key} {words} "));
+        // One that does not fit is left out: its key is in the help.
+        if usize::from(x) + text.width() > area.width.into() {
+            break;
+        }
         let end = paint::text(buf, area, (x, 0), &text, style);
         hits.add(strip(area, (x, 0), end.saturating_sub(x)), Target::Action(action));
         x = end + 2;

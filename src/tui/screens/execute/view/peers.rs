@@ -64,7 +64,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
         note.push_str(" · no events from the head: may be outdated");
     }
     paint::text(buf, area, (x, 0), &note, theme.muted);
-    let n_fit = usize::from(area.height.saturating_sub(3));
+    // The title and the head; the gap below is given up for a last peer.
+    let n_fit = usize::from(area.height.saturating_sub(2));
     if parts.len() > n_fit {
         let more = format!("{} more", parts.len() - n_fit);
         paint::text_before(buf, area, (area.width, 0), &more, theme.muted);
@@ -79,7 +80,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
         shown.sort_by_key(|part| part.stage.is_over());
     }
     let table = Table { columns: &columns, n_rows: shown.len().min(n_fit), ..Table::default() };
-    let place = Rect { y: area.y.saturating_add(1), height: area.height.saturating_sub(2), ..area };
+    let place = Rect { y: area.y.saturating_add(1), height: area.height.saturating_sub(1), ..area };
     table.draw(place.intersection(area), buf, theme, &mut Hits::default(), |row| {
         shown.get(row).map(|part| cells(part, run, frame)).unwrap_or_default()
     });

@@ -187,7 +187,8 @@ fn details(actor: &Actor<'_>, detail: Detail, decimals: usize) -> [String; 2] {
             [loss, weight]
         }
         Detail::Influence => {
-            let signed = |it| format::short_by(it, decimals + 1, width, format::signed);
+            let signed =
+                |it| format::short_by(it, decimals.saturating_add(1), width, format::signed);
             [or_none(actor.influence, signed), weight]
         }
         Detail::LeaveOuts => [value(actor.without), value(actor.alone)],

@@ -76,8 +76,17 @@ fn draw_means(row: Rect, buf: &mut Buffer, sums: [f64; 3], n_epochs: usize, scen
             continue;
         }
         let style = if percent < 0.0 { theme.up } else { theme.down };
-        spans.push(Span::styled(format::signed(percent, 1), style));
-        spans.push(Span::styled(format!(" % vs {name}  "), theme.muted));
+        let part = [
+            Span::styled(format::signed(percent, 1), style),
+            Span::styled(format!(" % vs {name}"), theme.muted),
+        ];
+        // Where there is not room for all, none is cut.
+        let width = spans.iter().chain(&part).map(Span::width).sum::<usize>();
+        if width > row.width.into() {
+            break;
+        }
+        spans.extend(part);
+        spans.push(Span::raw("  "));
     }
     paint::line(buf, row, (0, 0), &Line::from(spans));
 }

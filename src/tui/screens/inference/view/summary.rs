@@ -18,7 +18,7 @@ use crate::{
         confidence::widest_interval,
         past::{Epoch, label_value},
     },
-    state::loadable::Loadable,
+    state::{loadable::Loadable, services::Service},
     view::{hits::Hits, join_facts, strip},
     widget::{
         format::{self, or_none},
@@ -30,6 +30,9 @@ use crate::{
 
 /// Labels that are shown as bars; a topic with more shows the first ones.
 const LABELS_SHOWN: usize = 6;
+
+/// Columns between two figures.
+const FIGURE_GAP: u16 = 2;
 
 /// A number with a name above it and a remark below.
 struct Figure {
@@ -94,7 +97,8 @@ fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
     if let Some(latest) = state.latest.value() {
         parts.push(format!("nonce {}", format::count(latest.bundle.nonce)).into());
     }
-    if let Some(height) = state.height(now) {
+    let away = scene.frame.away(Service::Inference);
+    if let Some(height) = state.height(now).filter(|_| away.is_none()) {
         parts.push(format!("height {}", format::count(height)).into());
         let close_height = state.topic().and_then(|topic| topic.close_height);
         if close_height.is_some_and(|close| close <= height) {
@@ -114,14 +118,15 @@ fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
         other if other.value().is_some() => parts.push(other.note(now).into()),
         _ => {}
     }
-    match state.limited_until {
+    match (away, state.limited_until) {
+        (Some(away), _) => parts.push(away),
         _ if state.is_paused => parts.push(Span::styled("paused", theme.warn)),
-        Some(until) => {
+        (None, Some(until)) => {
             let text = format!("429 · retry in {}", format::until(until.since(now)));
             parts.push(Span::styled(text, theme.warn));
         }
         _ if state.feed == Feed::Up => parts.push("stream".into()),
-        None => parts.push(format!("polls every {}", format::age(state.poll_interval())).into()),
+        _ => parts.push(format!("polls every {}", format::age(state.poll_interval())).into()),
     }
     join_facts(parts, room)
 }
@@ -179,9 +184,9 @@ fn figures(scene: Scene<'_>) -> Vec<Figure> {
             name: "▲ forecasters",
             value: of_role(Role::Forecaster).count().to_string(),
             style: theme.series(3),
-            remark: reach
-                .filter(|_| forecasters.len() > 1)
-                .map_or_else(String::new, |reach| format!("±{}", format::grouped(reach, decimals))),
+            remark: reach.filter(|_| forecasters.len() > 1).map_or_else(String::new, |reach| {
+                format!("±{}", format::telling(reach, decimals, format::grouped))
+            }),
         },
     ];
     figures.extend(interval(scene, decimals));
@@ -231,16 +236,41 @@ fn moved(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
 }
 
 fn draw_figures(area: Rect, buf: &mut Buffer, figures: &[Figure], scene: Scene<'_>) {
-    let n = u16::try_from(figures.len()).unwrap_or(1).max(1);
-    let pitch = area.width / n;
-    for (idx, figure) in (0..n).zip(figures) {
-        let place = Rect { x: area.x + idx * pitch, width: pitch, ..area };
+    let mut x = 0;
+    for (figure, width) in figures.iter().zip(figure_widths(figures, area.width)) {
+        let place = Rect { x: area.x + x, width, ..area };
         paint::text(buf, place, (0, 0), figure.name, scene.theme.muted);
         let bold = figure.style.add_modifier(Modifier::BOLD);
         paint::text(buf, place, (0, 1), &figure.value, bold);
-        let remark = format::fit(&figure.remark, usize::from(pitch.saturating_sub(1)));
+        let remark = format::fit(&figure.remark, usize::from(width.saturating_sub(FIGURE_GAP)));
         paint::text(buf, place, (0, 2), &remark, scene.theme.muted);
+        x += width;
     }
+}
+
+/// The columns of each figure in `room`, with the gap after it: names and values in full, remarks as
+/// far as there is room. The last figures are left out where there is too little.
+fn figure_widths(figures: &[Figure], room: u16) -> Vec<u16> {
+    let columns = |text: &str| u16::try_from(text.width()).unwrap_or(u16::MAX);
+    let least = |it: &Figure| columns(it.name).max(columns(&it.value)).saturating_add(FIGURE_GAP);
+    let mut widths: Vec<u16> = figures.iter().map(least).collect();
+    let sum = |widths: &[u16]| widths.iter().copied().fold(0, u16::saturating_add);
+    while sum(&widths) > room && widths.len() > 1 {
+        widths.pop();
+    }
+    let mut left = room.saturating_sub(sum(&widths));
+    for (width, figure) in widths.iter_mut().zip(figures) {
+        let wanted = columns(&figure.remark).saturating_add(FIGURE_GAP).saturating_sub(*width);
+        let more = wanted.min(left);
+        *width += more;
+        left -= more;
+    }
+    // What is left stands between all of them.
+    let n = u16::try_from(widths.len()).unwrap_or(1).max(1);
+    for width in &mut widths {
+        *width += left / n;
+    }
+    widths
 }
 
 /// The figures in one row, as many as fit.

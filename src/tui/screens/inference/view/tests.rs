@@ -248,6 +248,7 @@ fn each_state() {
         next: "is it running?".to_owned(),
         status,
         retry_after: status.map(|_| Duration::from_secs(8)),
+        is_timeout: false,
     };
     let mut loading =
         state::State { screen: Screen::Inference, now: now(), ..state::State::default() };

@@ -11,7 +11,7 @@ use wire::inference::TopicSummary;
 use super::Scene;
 use crate::{
     screens::inference::state::Pane,
-    state::{columns::TableName, navigation::Steps as _},
+    state::{columns::TableName, navigation::Steps as _, services::Service},
     view::{
         hits::Hits,
         table::{self, Cell, Column, Side, Table},
@@ -42,7 +42,8 @@ pub(crate) fn columns(width: u16) -> [Column; 5] {
 /// Draws the pane.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) {
     let (state, theme) = (scene.state, scene.theme);
-    let body = scene.draw_pane(area, buf, Pane::Topics, "Topics", state.topics.note(scene.now));
+    let info = scene.frame.away_or(Service::Inference, state.topics.note(scene.now));
+    let body = scene.draw_pane(area, buf, Pane::Topics, "Topics", info);
     let topics = state.topics.value().map_or(&[][..], |list| &list.topics);
     if topics.is_empty() {
         scene.draw_nothing(body, buf);

@@ -19,7 +19,7 @@ fn worker(runs: u64, n_free: usize) -> NodeBody {
 }
 
 fn head_of(idx: usize, bodies: Vec<NodeBody>) -> HeadNodes {
-    let listed = Loadable::Ready { value: bodies, at: model::timestamp::Timestamp::default() };
+    let listed = Loadable::Ready { value: bodies, at: Timestamp::default() };
     HeadNodes { id: HeadId { idx, generation: 0 }, listed, ..HeadNodes::default() }
 }
 
@@ -59,7 +59,7 @@ fn the_strictest_decision_is_told_with_how_many_heads_made_it() {
 #[test]
 fn what_a_head_said_before_it_failed_counts_where_no_other_sees_the_peer() {
     let mut lost = head_of(1, vec![NodeBody { cordoned: true, ..worker(2, 0) }]);
-    lost.listed.settle(Err(Failure::default()), model::timestamp::Timestamp::default());
+    lost.listed.settle(Err(Failure::default()), Timestamp::default());
     let node = only(std::slice::from_ref(&lost));
     assert_eq!(node.withheld_text().as_deref(), Some("cordoned"));
     let heads = [head_of(0, vec![worker(40, 7)]), lost];

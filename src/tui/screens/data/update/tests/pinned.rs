@@ -11,7 +11,7 @@ fn a_pinned_dataset_is_followed_while_others_are_charted() {
     let news = StreamEvent::Item(vec![row(1, 5.0), row(2, 6.0)]);
     state.on(DataEvent::Stream { dataset: id(1), news }, at(3));
     assert_eq!(state.pins[0].spark.values().collect::<Vec<_>>(), [5.0, 6.0]);
-    assert_eq!(state.pins[0].live.note(at(5)), "live · 2s ago");
+    assert_eq!(state.pins[0].live.note(at(5)), "live · 3s ago");
     let known = state.sparkline(id(1)).and_then(RecentValues::newest);
     assert_eq!(known.map(|(_, value)| value), Some(6.0), "the list tells what the card does");
     let effects = effects_of(&mut state, State::hide);
@@ -122,7 +122,8 @@ fn restored_pins_are_followed_once_each() {
     let n_follows = |n| effects.iter().filter(|effect| **effect == follow(n)).count();
     assert_eq!([1, 2, 99].map(n_follows), [1, 1, 0]);
     assert_eq!(pins(&state), [("cpu", true), ("market", true), ("pin 99", false)]);
-    assert_eq!(take(&mut state, details_of("far", 99), 0), [follow(99)]);
+    let columns = Effect::LoadColumns { dataset: id(99) };
+    assert_eq!(take(&mut state, details_of("far", 99), 0), [follow(99), columns]);
     assert_eq!(take(&mut state, details_of("far", 99), 0), []);
     let effects = found(&mut state, &[dataset(1, "cpu"), dataset(2, "market")]);
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::LoadPinned { .. })));

@@ -30,7 +30,7 @@ impl Form {
                 Ok(method) if method.as_str().strip_suffix(".wasm").is_none() => {
                     Check::Doubtful("does not end in .wasm".to_owned())
                 }
-                Ok(_) => Check::Fit("the file inside the function to run".to_owned()),
+                Ok(method) => self.check_method(method.as_str()),
             },
             FormField::Nodes => self.check_nodes(known),
             FormField::Subgroup => check_subgroup(text, known),
@@ -48,6 +48,17 @@ impl Form {
             FormField::Timeout => check_seconds(text, "how long the head waits for workers"),
             FormField::RunLimit => check_seconds(text, "up to each node's own limit"),
         }
+    }
+
+    /// A function may hold more modules than the head lists.
+    fn check_method(&self, method: &str) -> Check {
+        let id = self.text(FormField::FunctionId).trim();
+        let same = self.functions.iter().filter(|function| function.function_id == id);
+        let listed: Vec<&str> = same.map(|function| function.method.as_str()).collect();
+        if listed.is_empty() || listed.contains(&method) {
+            return Check::Fit("the file inside the function to run".to_owned());
+        }
+        Check::Doubtful(format!("the head lists {} for this function", listed.join(", ")))
     }
 
     fn is_held_by_manifest(&self, id: &str) -> bool {
