@@ -101,10 +101,45 @@ impl FromStr for Timestamp {
             return Ok(Self::from_seconds(seconds));
         }
         let wanted = "an RFC 3339 timestamp such as 2026-07-30T21:57:00Z";
+        if has_leap_second(text) || has_wide_offset(text) {
+            return Err(ParseError::new(text, wanted));
+        }
         text.parse::<jiff::Timestamp>()
             .map(|timestamp| Self::from_micros(timestamp.as_microsecond()))
             .map_err(|_| ParseError::new(text, wanted))
     }
+}
+
+/// Splits a timestamp into its digits and colons of the time of day, and what follows the seconds.
+fn time_of_day(text: &str) -> Option<(&str, &str)> {
+    let (_, time) = text.split_once(['T', 't', ' '])?;
+    let end = time.find(|letter: char| !letter.is_ascii_digit() && letter != ':');
+    Some(time.split_at(end.unwrap_or(time.len())))
+}
+
+/// Returns true if the second of a timestamp is 60. No timestamp stands for a leap second: read as the
+/// second before it, it would replace that.
+fn has_leap_second(text: &str) -> bool {
+    let Some((time, _)) = time_of_day(text) else { return false };
+    let n_digits = time.bytes().filter(u8::is_ascii_digit).count();
+    n_digits == 6 && time.ends_with("60")
+}
+
+/// Returns true if the offset of a timestamp is of a day or more, which RFC 3339 does not have.
+fn has_wide_offset(text: &str) -> bool {
+    let Some((_, rest)) = time_of_day(text) else { return false };
+    let Some((_, offset)) = rest.split_once(['+', '-']) else { return false };
+    offset.get(..2).and_then(|hours| hours.parse::<u8>().ok()).is_some_and(|hours| hours > 23)
+}
+
+/// Returns true if the fraction of the second of a timestamp is finer than microseconds, which are
+/// stored.
+#[must_use]
+pub fn is_finer_than_stored(text: &str) -> bool {
+    let Some((_, rest)) = time_of_day(text) else { return false };
+    let Some(fraction) = rest.strip_prefix(['.', ',']) else { return false };
+    let digits = fraction.bytes().take_while(u8::is_ascii_digit);
+    digits.skip(6).any(|digit| digit != b'0')
 }
 
 /// The seconds since 1970 of a text such as `2026-07-30T21:57:00Z`, the form that nearly all

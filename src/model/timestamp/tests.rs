@@ -54,3 +54,32 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn leap_seconds_and_offsets_of_a_day_are_rejected() {
+    for text in [
+        "2016-12-31T23:59:60Z",
+        "2016-12-31T23:59:60.5Z",
+        "2017-01-01T00:59:60+01:00",
+        "2024-01-01T00:00:00+25:00",
+        "2024-01-01T00:00:00.5-24:00",
+    ] {
+        assert!(text.parse::<Timestamp>().is_err(), "{text}");
+    }
+    for text in ["2024-01-01T00:00:00+23:59", "2024-01-01T00:60:00Z", "2024-01-01T23:59:59-12:00"] {
+        assert_eq!(text.parse::<Timestamp>().is_ok(), !text.contains(":60"), "{text}");
+    }
+}
+
+#[test]
+fn fractions_finer_than_microseconds_are_told() {
+    for (text, want) in [
+        ("2024-01-03T00:00:00.000000001Z", true),
+        ("2024-01-03T00:00:00.123456100+01:00", true),
+        ("2024-01-03T00:00:00.123456000Z", false),
+        ("2024-01-03T00:00:00.5Z", false),
+        ("2024-01-03T00:00:00Z", false),
+    ] {
+        assert_eq!(is_finer_than_stored(text), want, "{text}");
+    }
+}
