@@ -134,6 +134,20 @@ pub fn read_at_most(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
     if bytes.len() > bytes_max { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
 }
 
+/// Returns the permissions of a file or directory as `chmod` has them, such as `0o755`; `None` if it
+/// cannot be looked at, or the system has no such permissions.
+#[must_use]
+#[cfg_attr(not(unix), expect(unused_variables, reason = "there are none"))]
+pub fn permissions(path: &Path) -> Option<u32> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        Some(fs::metadata(path).ok()?.permissions().mode() & 0o777)
+    }
+    #[cfg(not(unix))]
+    None
+}
+
 /// Whether a file could not be written because of the disk, a quota or a limit of the file's size.
 #[must_use]
 pub fn is_no_space(error: &io::Error) -> bool {

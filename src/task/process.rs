@@ -1,9 +1,7 @@
 //! What the system says about processes. Linux says it in the files of `/proc`, which are read here
 //! and nowhere else; other systems say less.
 
-#[cfg(target_os = "linux")]
-use std::fs;
-use std::{env, io, path::PathBuf, time::Duration};
+use std::{env, fs, io, path::PathBuf, time::Duration};
 
 /// The time that the threads of a process spent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,6 +25,12 @@ pub fn own_program() -> io::Result<PathBuf> {
 #[must_use]
 pub fn ignores_hangup() -> bool {
     ignored_signals().is_some_and(|mask| mask & 1 == 1)
+}
+
+/// Returns true if this process has a controlling terminal. One that was closed is none.
+#[must_use]
+pub fn has_terminal() -> bool {
+    fs::File::open("/dev/tty").is_ok()
 }
 
 /// The signals that this process ignores, a bit each, that of signal 1 first.
