@@ -1,11 +1,27 @@
 //! Reads bodies and queries; each room words its own refusals.
 
+use std::{error::Error, iter::successors, time::Duration};
+
 use axum::{
-    body::Bytes,
-    extract::{FromRequest as _, Query, Request},
+    RequestExt as _,
+    body::{Bytes, HttpBody as _},
+    extract::{Query, Request},
     http::{StatusCode, Uri},
 };
+use futures::StreamExt as _;
+use http_body_util::LengthLimitError;
 use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout_at};
+
+/// Time in which a short body must arrive: some round trips over the slowest of lines. A caller that
+/// sends one byte of it holds a connection for no longer.
+pub const BODY_WITHIN: Duration = Duration::from_secs(10);
+
+/// Bytes of a body that give it one more second: a line of half a megabit is fast enough.
+const BYTES_PER_SECOND_MIN: u32 = 64 * 1024;
+
+/// Memory that is allocated at most for a body before it arrives.
+const FIRST_BYTES_MAX: usize = 1024 * 1024;
 
 /// Why a body or a query could not be read. The text may be shown to the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +45,26 @@ pub enum BodyError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The query has a parameter that the endpoint does not have.
+    #[error("unknown parameter {name}; {hint}")]
+    UnknownParameter {
+        /// The name of the parameter.
+        name: String,
+        /// The names that there are, or the one that was probably meant.
+        hint: String,
+    },
+    /// The query has a parameter twice.
+    #[error("parameter {name} is given more than once")]
+    RepeatedParameter {
+        /// The name of the parameter.
+        name: String,
+    },
+    /// The body did not arrive in time.
+    #[error("the body did not arrive within {} s", within.as_secs())]
+    Slow {
+        /// The time that it had.
+        within: Duration,
+    },
 }
 
 impl BodyError {
@@ -37,20 +73,49 @@ impl BodyError {
     pub const fn status(&self) -> StatusCode {
         match self {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Broken | Self::Json { .. } | Self::Query { .. } => StatusCode::BAD_REQUEST,
+            Self::Slow { .. } => StatusCode::REQUEST_TIMEOUT,
+            Self::Broken
+            | Self::Json { .. }
+            | Self::Query { .. }
+            | Self::UnknownParameter { .. }
+            | Self::RepeatedParameter { .. } => StatusCode::BAD_REQUEST,
         }
     }
 }
 
 /// Reads a request's whole body, at most as long as [`add_layers`](crate::middleware::add_layers) allows.
 ///
+/// It must arrive within [`BODY_WITHIN`], and a second more for each 64 KiB of it.
+///
 /// # Errors
-/// [`BodyError::TooLarge`] past that length, [`BodyError::Broken`] if it does not arrive whole.
+/// [`BodyError::TooLarge`] past that length, [`BodyError::Slow`] past that time,
+/// [`BodyError::Broken`] if it is truncated.
 pub async fn bytes(request: Request) -> Result<Bytes, BodyError> {
-    Bytes::from_request(request, &()).await.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => BodyError::TooLarge,
-        _ => BodyError::Broken,
-    })
+    let body = request.into_limited_body();
+    let length_min = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    let mut parts = body.into_data_stream();
+    let mut bytes = Vec::new();
+    let (began, mut within) = (Instant::now(), BODY_WITHIN);
+    while let Some(part) =
+        timeout_at(began + within, parts.next()).await.map_err(|_| BodyError::Slow { within })?
+    {
+        let part = part.map_err(|error| {
+            let mut causes = successors(error.source(), |cause| (*cause).source());
+            let is_long = causes.any(<dyn Error>::is::<LengthLimitError>);
+            if is_long { BodyError::TooLarge } else { BodyError::Broken }
+        })?;
+        // Most bodies arrive in one part.
+        if bytes.is_empty() && part.len() == length_min {
+            return Ok(part);
+        }
+        if bytes.is_empty() {
+            bytes.reserve(length_min.min(FIRST_BYTES_MAX).max(part.len()));
+        }
+        bytes.extend_from_slice(&part);
+        let n_bytes = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        within = BODY_WITHIN + Duration::from_secs(1) * (n_bytes / BYTES_PER_SECOND_MIN);
+    }
+    Ok(bytes.into())
 }
 
 /// Reads a request's body as a JSON object, whatever its content type says.
@@ -94,7 +159,11 @@ pub fn pairs(uri: &Uri) -> Result<Vec<(String, String)>, BodyError> {
 
 #[cfg(test)]
 mod tests {
+    use std::{convert::Infallible, iter::repeat_n};
+
     use axum::body::Body;
+    use futures::stream;
+    use tokio::time::sleep;
     use wire::datasets::TagName;
 
     use super::*;
@@ -116,6 +185,23 @@ mod tests {
         let error = json::<TagName>(request("{}")).await.unwrap_err();
         assert!(error.to_string().contains("missing field `tag_name`"), "{error}");
         assert_eq!(error.status(), StatusCode::BAD_REQUEST);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_body_is_cut_off_and_a_long_one_has_more_time() {
+        static PART: [u8; 32 * 1024] = [b'x'; 32 * 1024];
+        let drip = |part: &'static [u8], every: Duration| {
+            let parts = stream::iter(repeat_n(part, 40)).then(move |part| async move {
+                sleep(every).await;
+                Ok::<_, Infallible>(Bytes::from_static(part))
+            });
+            Request::new(Body::from_stream(parts))
+        };
+        let slow = bytes(drip(b"x", Duration::from_secs(1))).await;
+        assert_eq!(slow, Err(BodyError::Slow { within: BODY_WITHIN }));
+        assert_eq!(slow.unwrap_err().status(), StatusCode::REQUEST_TIMEOUT);
+        let fast = bytes(drip(&PART, Duration::from_millis(600))).await;
+        assert_eq!(fast.unwrap().len(), 40 * PART.len());
     }
 
     #[tokio::test]

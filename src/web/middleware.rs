@@ -9,8 +9,8 @@ use axum::{
     Router,
     extract::{DefaultBodyLimit, MatchedPath, Request},
     http::{
-        HeaderValue, StatusCode,
-        header::{CONNECTION, X_CONTENT_TYPE_OPTIONS},
+        HeaderName, HeaderValue, StatusCode,
+        header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, VARY, X_CONTENT_TYPE_OPTIONS},
     },
     response::Response,
     routing::Route,
@@ -20,6 +20,15 @@ use task::traces::{self, Carrier, TRACEPARENT, TRACESTATE};
 use tokio::time::{Instant, timeout};
 use tower::{ServiceExt as _, layer::layer_fn, service_fn};
 use tracing::{Instrument as _, Span, debug, error, field, info, info_span};
+
+/// Content type of server-sent events.
+const EVENTS: &[u8] = b"text/event-stream";
+
+/// Header by which nginx is told not to buffer a response.
+const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// Headers with the key, which most responses depend on.
+const PRIVATE_VARY: HeaderValue = HeaderValue::from_static("X-API-Key, Authorization");
 
 /// How requests of a service are bounded.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +41,11 @@ pub struct RequestOptions {
     /// Words the refusals made here: 500 after a panic, 504 where the time is up.
     pub refuse: fn(StatusCode, &'static str) -> Response,
 }
+
+/// Extension of a request that has no room among the connections, with the reason. The middleware
+/// rejects it in the words of the service.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Overloaded(pub(crate) &'static str);
 
 /// What is inside of a middleware of [`wrap`]. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -71,6 +85,9 @@ pub fn add_layers(router: Router, options: RequestOptions) -> Router {
 
 /// Has `next` answer within the limits.
 async fn answer(mut request: Request, next: Next, options: RequestOptions) -> Response {
+    if let Some(Overloaded(reason)) = request.extensions().get() {
+        return (options.refuse)(StatusCode::SERVICE_UNAVAILABLE, reason);
+    }
     DefaultBodyLimit::max(options.body_bytes_max).apply(&mut request);
     let answer = AssertUnwindSafe(timeout(options.answer_within, next.run(request)));
     match answer.catch_unwind().await {
@@ -91,14 +108,27 @@ fn panic_message(cause: Box<dyn Any + Send>) -> String {
     }
 }
 
-/// Keeps browsers from guessing what an answer is, and lets go of a connection whose request found
-/// no room: its place is free for another one.
+/// Sets the headers of all responses.
+///
+/// Browsers do not guess content types. A connection whose request found no room is closed, since its
+/// place is free for another one then. Caches that several callers share store nothing, unless the
+/// handler decided otherwise: most responses depend on the caller's key. Proxies do not buffer events.
 fn set_headers(response: &mut Response) {
     let is_full = response.status() == StatusCode::SERVICE_UNAVAILABLE;
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if is_full {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    let is_stream =
+        headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(EVENTS));
+    if is_stream {
+        headers.insert(BUFFERING, HeaderValue::from_static("no"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.append(VARY, PRIVATE_VARY);
+    } else if !headers.contains_key(CACHE_CONTROL) {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+        headers.append(VARY, PRIVATE_VARY);
     }
 }
 

@@ -2,12 +2,12 @@
 
 mod connection;
 mod connection_limit;
+mod control_frames;
 mod per_network_limit;
 mod tls_listener;
 
 use std::{
     io::{self, ErrorKind},
-    net::SocketAddr,
     time::Duration,
 };
 
@@ -17,13 +17,12 @@ use tokio::{net::TcpListener, select, task::JoinSet, time::sleep};
 use tracing::warn;
 
 use self::{
-    connection_limit::LimitedListener, per_network_limit::NetworkLimit, tls_listener::TlsListener,
+    connection::ConnectionApp,
+    connection_limit::{LimitedListener, Peer},
+    per_network_limit::NetworkLimit,
+    tls_listener::TlsListener,
 };
-use crate::{
-    address::{AddressSource, Caller},
-    open_files::connections_max,
-    tls::Tls,
-};
+use crate::{address::AddressSource, open_files::connections_max, tls::Tls};
 
 /// How long open requests may go on once the group stops. Long enough for any answer under way,
 /// short enough that stopping the program does not look like a hang.
@@ -100,43 +99,51 @@ pub fn serve(listener: TcpListener, router: Router, group: &Group) {
 }
 
 /// The same where `addresses` says who the callers are: behind a proxy all connections may be its
-/// own.
+/// own. Then a network has no more requests at a time than it may have connections otherwise.
 pub fn serve_by(addresses: AddressSource, listener: TcpListener, router: Router, group: &Group) {
+    let forwarded = match addresses {
+        AddressSource::Connection => None,
+        AddressSource::Proxy => Some(NetworkLimit::of_forwarded(network_places())),
+    };
     let listener = limit_connections(listener, addresses);
-    group.spawn_to_end("http", serve_connections(listener, router, group.clone()));
+    let app = ConnectionApp { router, forwarded, group: group.clone() };
+    group.spawn_to_end("http", serve_connections(listener, app));
 }
 
 /// As [`serve`], over TLS.
 pub fn serve_tls(listener: TcpListener, tls: Tls, router: Router, group: &Group) {
     let listener =
         TlsListener::start(limit_connections(listener, AddressSource::Connection), tls, group);
-    group.spawn_to_end("http", serve_connections(listener, router, group.clone()));
+    let app = ConnectionApp { router, forwarded: None, group: group.clone() };
+    group.spawn_to_end("http", serve_connections(listener, app));
 }
 
 fn limit_connections(listener: TcpListener, addresses: AddressSource) -> LimitedListener {
-    let n_places = connections_max();
-    let networks = NetworkLimit::for_source(addresses, (n_places / NETWORK_PART).max(1));
-    LimitedListener::new(listener, n_places, networks)
+    let networks = NetworkLimit::for_source(addresses, network_places());
+    LimitedListener::new(listener, connections_max(), networks)
 }
 
-/// Serves the connections of `listener` until `group` stops, and then until they end or
+/// Returns how many connections one network may have.
+fn network_places() -> usize {
+    (connections_max() / NETWORK_PART).max(1)
+}
+
+/// Serves the connections of `listener` until the group of `app` stops, and then until they end or
 /// [`DRAIN_MAX`] is over.
-async fn serve_connections<L>(mut listener: L, router: Router, group: Group)
+async fn serve_connections<L>(mut listener: L, app: ConnectionApp)
 where
-    L: Listener<Addr = SocketAddr>,
+    L: Listener<Addr = Peer>,
     L::Io: 'static,
 {
     let mut connections = JoinSet::new();
     loop {
         select! {
-            (stream, address) = listener.accept() => {
-                let caller = Caller::new(address);
-                let work = connection::serve(stream, caller, router.clone(), group.clone());
-                connections.spawn(work);
+            (stream, peer) = listener.accept() => {
+                connections.spawn(connection::serve(stream, peer, app.clone()));
             }
             // Takes the ended ones out of the set; it has no part in this while it is empty.
             Some(_) = connections.join_next() => {}
-            () = group.stopped() => break,
+            () = app.group.stopped() => break,
         }
     }
     drop(listener);

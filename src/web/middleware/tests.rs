@@ -20,6 +20,8 @@ fn router() -> Router {
     let router = Router::new()
         .route("/panic/", get(|| async { panic!("on purpose") as &'static str }))
         .route("/slow/", get(std::future::pending::<&'static str>))
+        .route("/public/", get(|| async { ([(CACHE_CONTROL, "public, max-age=1")], "here") }))
+        .route("/events/", get(|| async { ([(CONTENT_TYPE, "text/event-stream")], "") }))
         .route(
             "/length/",
             post(|request: Request| async {
@@ -90,4 +92,32 @@ async fn a_body_past_the_limit_answers_413() {
 #[tokio::test]
 async fn more_layers_clone_what_is_inside_no_more_often() {
     assert_eq!(count_clones(4).await, count_clones(1).await);
+}
+
+#[tokio::test]
+async fn shared_caches_store_only_responses_whose_handler_allows_it() {
+    let headers_of = async |path: &str| {
+        let request = Request::builder().uri(path).body(Body::empty()).unwrap();
+        let response = router().oneshot(request).await.unwrap();
+        let text = |name: &str| {
+            let value = response.headers().get(name)?.to_str().ok()?;
+            Some(value.to_owned())
+        };
+        [text("cache-control"), text("vary"), text("x-accel-buffering")]
+            .map(Option::unwrap_or_default)
+    };
+    let vary = "X-API-Key, Authorization";
+    assert_eq!(headers_of("/nothing/").await, ["private, no-cache", vary, ""]);
+    assert_eq!(headers_of("/panic/").await, ["private, no-cache", vary, ""]);
+    assert_eq!(headers_of("/public/").await, ["public, max-age=1", "", ""]);
+    assert_eq!(headers_of("/events/").await, ["no-cache", vary, "no"]);
+}
+
+#[tokio::test]
+async fn a_request_without_room_is_a_503_that_closes_the_connection() {
+    let mut request = Request::builder().uri("/length/").body(Body::empty()).unwrap();
+    request.extensions_mut().insert(Overloaded("too many connections"));
+    let response = router().oneshot(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(response.headers()[CONNECTION], "close");
 }

@@ -18,43 +18,104 @@ use tokio::{
 };
 use tower::ServiceExt as _;
 use tracing::debug;
+use wire::paths;
 
-use crate::address::Caller;
+use super::{
+    connection_limit::Peer,
+    control_frames::ControlFrameLimit,
+    per_network_limit::{Full, NetworkLimit, NetworkPermit},
+};
+use crate::{
+    address::{Caller, forwarded},
+    middleware::Overloaded,
+};
 
 /// How long the head of each request may take, and so how long a connection may be idle before it,
 /// also one of HTTP/2 that answers pings: some round trips over the slowest of lines.
 pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(30);
 
+/// The same for a connection with a reserved place, which others need.
+const RESERVED_HEAD_WITHIN: Duration = Duration::from_secs(5);
+
 /// How often an HTTP/2 connection is asked for a sign of life, and how long the answer may take.
 const PING_EVERY: Duration = Duration::from_secs(30);
 
-/// Serves the requests of `stream` until its caller has no more, a time limit is over, or `group`
-/// stops and the request under way is answered.
-pub(super) async fn serve<S>(stream: S, caller: Caller, router: Router, group: Group)
+/// The application that the connections of a listener serve. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct ConnectionApp {
+    pub(super) router: Router,
+    /// Limit of requests at a time of the networks that a proxy forwards for; `None` if callers
+    /// connect themselves.
+    pub(super) forwarded: Option<NetworkLimit>,
+    /// Stopped, it ends the connections.
+    pub(super) group: Group,
+}
+
+impl ConnectionApp {
+    /// Counts a request of the network that it was forwarded for, and returns what to hold until the
+    /// response has been sent.
+    ///
+    /// # Errors
+    /// [`Overloaded`] if there is no room for it.
+    pub(super) fn admit<B>(
+        &self,
+        request: &Request<B>,
+        is_reserved: bool,
+    ) -> Result<Option<NetworkPermit>, Overloaded> {
+        let path = request.uri().path();
+        if path == paths::METRICS || path.ends_with(paths::HEALTH) {
+            return Ok(None);
+        }
+        if is_reserved {
+            return Err(Overloaded("too many connections are open"));
+        }
+        let Some(networks) = &self.forwarded else { return Ok(None) };
+        let Some(address) = forwarded(request.headers()) else { return Ok(None) };
+        let full = |Full| Overloaded("too many requests of this network are in progress");
+        networks.take(address).map_err(full)
+    }
+}
+
+/// Serves the requests of `stream` until its caller has no more, a time limit is over, or the group
+/// of `app` stops and the request under way is answered.
+pub(super) async fn serve<S>(stream: S, peer: Peer, app: ConnectionApp)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let Peer { address, is_reserved } = peer;
+    let caller = Caller::new(address);
     let activity = Activity::default();
-    let noted = activity.clone();
+    let (noted, group) = (activity.clone(), app.group.clone());
     let service = service_fn(move |request: Request<Incoming>| {
         let under_way = noted.begin(request.version());
+        let admitted = app.admit(&request, is_reserved);
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(ConnectInfo(caller));
-        let answer = router.clone().oneshot(request);
+        if let Err(overloaded) = &admitted {
+            request.extensions_mut().insert(*overloaded);
+        }
+        let answer = app.router.clone().oneshot(request);
         async move {
             let response = answer.await?;
-            Ok::<_, Infallible>(response.map(|body| hold(body, under_way)))
+            Ok::<_, Infallible>(response.map(|body| hold(body, (under_way, admitted.ok()))))
         }
     });
+    let head_within = if is_reserved { RESERVED_HEAD_WITHIN } else { HEAD_WITHIN };
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(head_within)
+        .keep_alive(!is_reserved);
     builder
         .http2()
         .timer(TokioTimer::new())
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_EVERY);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let mut idle_check = pin!(sleep(HEAD_WITHIN));
+    let builder = if is_reserved { builder.http1_only() } else { builder };
+    let stream = TokioIo::new(ControlFrameLimit::new(stream));
+    let mut connection = pin!(builder.serve_connection(stream, service));
+    let mut idle_check = pin!(sleep(head_within));
     let (mut is_checked, mut is_stopping) = (true, false);
     loop {
         select! {

@@ -1,4 +1,6 @@
 //! Global connection limit: a listener that accepts a bounded number, and drops silent ones.
+//!
+//! Some places are reserved: when all others are taken, connections still get a health check answered.
 
 use std::{
     io,
@@ -13,6 +15,7 @@ use axum::serve::Listener;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
+    select,
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, Sleep, sleep},
 };
@@ -24,13 +27,26 @@ use super::per_network_limit::{NetworkLimit, NetworkPermit};
 /// stream is silent; without it, clients that send nothing would hold every place for good.
 pub(super) const SILENT_MAX: Duration = Duration::from_mins(5);
 
+/// Reserved places: a balancer and a scraper of metrics need one at a time, and each is free again
+/// after one response.
+const RESERVED_MAX: usize = 32;
+
 /// Takes connections while there are places. One more waits in the system's queue, unaccepted. One
 /// of a network that has its permit is closed.
 #[derive(Debug)]
 pub(crate) struct LimitedListener {
     listener: TcpListener,
     places: Arc<Semaphore>,
+    reserved: Arc<Semaphore>,
     networks: NetworkLimit,
+}
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    /// True if the connection has a reserved place, for one request for the service's health.
+    pub(crate) is_reserved: bool,
 }
 
 /// A connection and its place, which is free again when the connection is gone.
@@ -51,13 +67,23 @@ impl Connection {
 
 impl LimitedListener {
     pub(super) fn new(listener: TcpListener, n_places: usize, networks: NetworkLimit) -> Self {
-        Self { listener, places: Arc::new(Semaphore::new(n_places)), networks }
+        let n_reserved = RESERVED_MAX.min(n_places / 8);
+        Self {
+            listener,
+            places: Arc::new(Semaphore::new(n_places - n_reserved)),
+            reserved: Arc::new(Semaphore::new(n_reserved)),
+            networks,
+        }
     }
 
-    /// The next connection.
-    pub(crate) async fn take(&mut self) -> (Connection, SocketAddr) {
-        // The semaphore is never closed, so that there is always a place in the end.
-        let place = Arc::clone(&self.places).acquire_owned().await.ok();
+    /// Returns the next connection.
+    pub(crate) async fn take(&mut self) -> (Connection, Peer) {
+        // The semaphores are never closed, so that there is always a place in the end.
+        let (place, is_reserved) = select! {
+            biased;
+            place = Arc::clone(&self.places).acquire_owned() => (place.ok(), false),
+            place = Arc::clone(&self.reserved).acquire_owned() => (place.ok(), true),
+        };
         loop {
             let (stream, address) = Listener::accept(&mut self.listener).await;
             let Ok(permit) = self.networks.take(address.ip()) else {
@@ -69,21 +95,23 @@ impl LimitedListener {
                 debug!(%error, "a connection stays without TCP_NODELAY");
             }
             let silence = Box::pin(sleep(SILENT_MAX));
-            return (Connection { stream, silence, _place: place, _network: permit }, address);
+            let connection = Connection { stream, silence, _place: place, _network: permit };
+            return (connection, Peer { address, is_reserved });
         }
     }
 }
 
 impl Listener for LimitedListener {
     type Io = Connection;
-    type Addr = SocketAddr;
+    type Addr = Peer;
 
-    async fn accept(&mut self) -> (Self::Io, SocketAddr) {
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         self.take().await
     }
 
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    fn local_addr(&self) -> io::Result<Peer> {
+        let address = self.listener.local_addr()?;
+        Ok(Peer { address, is_reserved: false })
     }
 }
 

@@ -36,6 +36,12 @@ impl NetworkLimit {
         )
     }
 
+    /// A limit of the requests that a proxy forwards, each of which has a connection from it: of all
+    /// networks.
+    pub(super) fn of_forwarded(n_max: usize) -> Self {
+        Self::new(n_max, |_| false)
+    }
+
     /// Counts a connection from `address`; none to hold where it is exempt.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! A server on a real port, asked over a plain connection.
 
-use axum::{extract::ConnectInfo, routing::get};
+use axum::{extract::ConnectInfo, response::IntoResponse as _, routing::get};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -8,6 +8,10 @@ use tokio::{
 };
 
 use super::*;
+use crate::{
+    address::Caller,
+    middleware::{RequestOptions, add_layers},
+};
 
 async fn ask(stream: &mut TcpStream, path: &str) {
     let request = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
@@ -84,6 +88,74 @@ async fn a_connection_past_the_global_limit_waits() {
     assert!(second.is_err(), "there is no place");
     drop(first);
     listener.accept().await;
+}
+
+#[tokio::test]
+async fn reserved_connections_answer_health_checks_when_all_others_are_taken() {
+    let listener = bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let group = Group::default();
+    let options = RequestOptions {
+        body_bytes_max: 10,
+        answer_within: Duration::from_mins(1),
+        refuse: |status, reason| (status, reason).into_response(),
+    };
+    let router = Router::new()
+        .route("/", get(|| async { "here" }))
+        .route("/health", get(|| async { "healthy" }));
+    let limited = LimitedListener::new(listener, 8, NetworkLimit::new(1, |_| true));
+    let app = ConnectionApp {
+        router: add_layers(router, options),
+        forwarded: None,
+        group: group.clone(),
+    };
+    group.spawn_to_end("http", serve_connections(limited, app));
+    let mut held = Vec::new();
+    for _ in 0..7 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n").await.unwrap();
+        stream.read_exact(&mut [0; 15]).await.unwrap();
+        held.push(stream);
+    }
+    let whole_answer = async |path: &str| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        ask(&mut stream, path).await;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    };
+    let rejected = whole_answer("/").await;
+    assert!(rejected.starts_with("HTTP/1.1 503 "), "{rejected}");
+    let healthy = whole_answer("/health").await;
+    assert!(healthy.ends_with("healthy"), "{healthy}");
+    held.pop();
+    let free = async || match whole_answer("/").await {
+        answer if answer.ends_with("here") => Ok(()),
+        answer => Err(answer),
+    };
+    task::wait::until(Duration::from_secs(20), free).await.unwrap();
+    group.shutdown().await;
+}
+
+#[tokio::test]
+async fn requests_forwarded_for_one_network_are_limited() {
+    let group = Group::default();
+    let app = |n_max| ConnectionApp {
+        router: Router::new(),
+        forwarded: Some(NetworkLimit::of_forwarded(n_max)),
+        group: group.clone(),
+    };
+    let app = app(2);
+    let admit = |path: &str, address: &str| {
+        let request = hyper::Request::builder().uri(path).header("x-forwarded-for", address);
+        app.admit(&request.body(()).unwrap(), false)
+    };
+    let _two = [admit("/a", "192.0.2.7").unwrap(), admit("/a", "192.0.2.8").unwrap()];
+    assert!(admit("/a", "192.0.2.9").is_err());
+    assert!(admit("/health", "192.0.2.9").is_ok() && admit("/metrics", "192.0.2.9").is_ok());
+    assert!(admit("/a", "198.51.100.1").is_ok());
+    let own = hyper::Request::builder().uri("/a").body(()).unwrap();
+    assert!(app.admit(&own, false).is_ok(), "the proxy itself");
 }
 
 #[tokio::test]

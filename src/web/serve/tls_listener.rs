@@ -1,6 +1,6 @@
 //! Handshakes of TLS, beside the accept loop.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use axum::serve::Listener;
 use task::group::Group;
@@ -11,7 +11,7 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tracing::debug;
 
-use super::connection_limit::{Connection, LimitedListener};
+use super::connection_limit::{Connection, LimitedListener, Peer};
 use crate::tls::Tls;
 
 /// How long a handshake may take: two round trips over the slowest of lines.
@@ -26,15 +26,15 @@ const READY_CAPACITY: usize = 64;
 /// Connections whose handshake is done.
 #[derive(Debug)]
 pub(crate) struct TlsListener {
-    ready: mpsc::Receiver<(TlsStream<Connection>, SocketAddr)>,
-    address: io::Result<SocketAddr>,
+    ready: mpsc::Receiver<(TlsStream<Connection>, Peer)>,
+    address: io::Result<Peer>,
 }
 
 impl TlsListener {
     /// Accepts connections on `listener` in tasks of `group`.
     pub(crate) fn start(listener: LimitedListener, tls: Tls, group: &Group) -> Self {
         let (done, ready) = mpsc::channel(READY_CAPACITY);
-        let address = listener.local_addr();
+        let address = Listener::local_addr(&listener);
         group.spawn("accept", accept_all(listener, tls, done, group.clone()));
         Self { ready, address }
     }
@@ -42,7 +42,7 @@ impl TlsListener {
 
 impl Listener for TlsListener {
     type Io = TlsStream<Connection>;
-    type Addr = SocketAddr;
+    type Addr = Peer;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         match self.ready.recv().await {
@@ -60,7 +60,7 @@ impl Listener for TlsListener {
 async fn accept_all(
     mut listener: LimitedListener,
     tls: Tls,
-    done: mpsc::Sender<(TlsStream<Connection>, SocketAddr)>,
+    done: mpsc::Sender<(TlsStream<Connection>, Peer)>,
     group: Group,
 ) {
     let acceptor = TlsAcceptor::from(tls.0);
@@ -73,8 +73,8 @@ async fn accept_all(
             match timeout(HANDSHAKE_WITHIN, acceptor.accept(stream)).await {
                 // The server may be gone.
                 Ok(Ok(stream)) => drop(done.send((stream, peer)).await),
-                Ok(Err(error)) => debug!(%peer, %error, "a handshake failed"),
-                Err(_) => debug!(%peer, "a handshake took too long"),
+                Ok(Err(error)) => debug!(peer = %peer.address, %error, "a handshake failed"),
+                Err(_) => debug!(peer = %peer.address, "a handshake took too long"),
             }
             drop(permit);
         });

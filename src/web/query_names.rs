@@ -1,0 +1,170 @@
+//! Rejects query parameters that an endpoint does not have.
+//!
+//! A misspelt bound must not be ignored, and of a parameter that is given twice nobody knows which
+//! value is meant. The names come from the description of the API, so that no handler lists them
+//! again, and endpoints without parameters are covered, too.
+
+use std::collections::{HashMap, HashSet};
+
+use axum::{
+    Router,
+    extract::MatchedPath,
+    http::{Method, Uri},
+    response::Response,
+};
+use utoipa::openapi::{
+    OpenApi, RefOr,
+    path::{Operation, ParameterIn, PathItem},
+};
+
+use crate::{
+    extract::{BodyError, pairs},
+    middleware::wrap,
+};
+
+/// The least similarity, from 0 to 1, of a name that is suggested for a misspelt one: `strat` and
+/// `start` have 0.95, `from` and `offset` 0.47.
+const LIKE_MIN: f64 = 0.75;
+
+/// Names of the query parameters of each operation.
+#[derive(Debug)]
+struct QueryNames {
+    /// By path and method.
+    operations: HashMap<String, Vec<(Method, Vec<String>)>>,
+}
+
+/// Rejects requests to `router` with a query parameter that is given twice, or that `api`, its
+/// description, does not have. At the paths of `any_name` every name is allowed.
+///
+/// Names that begin with an underscore are ignored: scripts add them to bypass caches.
+pub fn check_query_names<S: Clone + Send + Sync + 'static>(
+    router: Router<S>,
+    api: &OpenApi,
+    any_name: &'static [&'static str],
+    reject: fn(BodyError) -> Response,
+) -> Router<S> {
+    let names = QueryNames::from_api(api);
+    wrap(router, move |request, next| {
+        let path = request.extensions().get().map(MatchedPath::as_str);
+        let checked = path.map_or(Ok(()), |path| {
+            let known = names.find(path, request.method());
+            check(request.uri(), known.filter(|_| !any_name.contains(&path)))
+        });
+        async move {
+            match checked {
+                Ok(()) => next.run(request).await,
+                Err(error) => reject(error),
+            }
+        }
+    })
+}
+
+impl QueryNames {
+    fn from_api(api: &OpenApi) -> Self {
+        let operations = api.paths.paths.iter().map(|(path, item)| {
+            let methods = methods_of(item).into_iter();
+            let named = methods.filter_map(|(method, operation)| {
+                operation.as_ref().map(|operation| (method, names_of(operation)))
+            });
+            (path.clone(), named.collect())
+        });
+        Self { operations: operations.collect() }
+    }
+
+    /// Returns the names of an operation; `None` if the path does not have the method.
+    fn find(&self, path: &str, method: &Method) -> Option<&[String]> {
+        let method = if *method == Method::HEAD { &Method::GET } else { method };
+        let mut methods = self.operations.get(path)?.iter();
+        methods.find(|(other, _)| other == method).map(|(_, names)| names.as_slice())
+    }
+}
+
+fn methods_of(item: &PathItem) -> [(Method, &Option<Operation>); 5] {
+    [
+        (Method::GET, &item.get),
+        (Method::PUT, &item.put),
+        (Method::POST, &item.post),
+        (Method::DELETE, &item.delete),
+        (Method::PATCH, &item.patch),
+    ]
+}
+
+fn names_of(operation: &Operation) -> Vec<String> {
+    let parameters = operation.parameters.iter().flatten();
+    let names = parameters.filter_map(|parameter| match parameter {
+        RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Query => {
+            Some(parameter.name.clone())
+        }
+        _ => None,
+    });
+    names.collect()
+}
+
+/// Checks the query of `uri`, whose names must be among `known`, unless that is `None`.
+fn check(uri: &Uri, known: Option<&[String]>) -> Result<(), BodyError> {
+    if uri.query().is_none_or(str::is_empty) {
+        return Ok(());
+    }
+    let pairs = pairs(uri)?;
+    let mut seen = HashSet::new();
+    for (name, _) in pairs.iter().filter(|(name, _)| !is_ignored(name)) {
+        if !seen.insert(name) {
+            return Err(BodyError::RepeatedParameter { name: name.clone() });
+        }
+        if let Some(known) = known
+            && !known.contains(name)
+        {
+            return Err(BodyError::UnknownParameter {
+                name: name.clone(),
+                hint: hint(name, known),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn is_ignored(name: &str) -> bool {
+    name.is_empty() || name.starts_with('_')
+}
+
+/// Returns what may have been meant by `name`.
+fn hint(name: &str, known: &[String]) -> String {
+    let like = |known: &str| strsim::jaro_winkler(&name.to_lowercase(), known);
+    let nearest = known.iter().max_by(|a, b| like(a).total_cmp(&like(b)));
+    match nearest.filter(|nearest| like(nearest) >= LIKE_MIN) {
+        Some(nearest) => format!("did you mean {nearest}?"),
+        None if known.is_empty() => "there are none here".to_owned(),
+        None => format!("known are {}", known.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_text(query: &str, known: &[&str], want: Result<(), &str>) {
+        let uri = format!("/rows?{query}").parse().unwrap();
+        let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+        let got = check(&uri, Some(&known)).map_err(|error| error.to_string());
+        assert_eq!(got, want.map_err(str::to_owned), "{query}");
+    }
+
+    #[test]
+    fn unknown_and_repeated_names_are_rejected() {
+        let known = ["start", "end", "offset"];
+        check_text("start=1&end=2", &known, Ok(()));
+        check_text("", &known, Ok(()));
+        check_text("_=17&_=18", &known, Ok(()));
+        check_text("strat=1", &known, Err("unknown parameter strat; did you mean start?"));
+        check_text("x=1", &known, Err("unknown parameter x; known are start, end, offset"));
+        check_text("x=1", &[], Err("unknown parameter x; there are none here"));
+        check_text("end=1&end=1", &known, Err("parameter end is given more than once"));
+    }
+
+    #[test]
+    fn many_names_cost_no_more_than_the_first_fault() {
+        let query: Vec<String> = (0..5000).map(|idx| format!("x{idx}=")).collect();
+        check_text(&query.join("&"), &["start"], Err("unknown parameter x0; known are start"));
+    }
+}
