@@ -19,7 +19,7 @@ use tokio::{runtime::Handle, select, task::spawn_blocking};
 
 use crate::cli::{
     output::{can_redraw, print, redraw, tell},
-    stop::{self, Parent},
+    stop::{self, StopEvents},
     store_place::{StorePlace, resolve_places},
 };
 
@@ -50,7 +50,7 @@ pub(crate) async fn run(
         spawn_blocking(move || runtime.block_on(copy_all(&tables, from, to, &must_stop)));
     select! {
         done = &mut work => return done?,
-        stopped = stop::wait_for_stop(Parent::None) => stopped?,
+        stopped = stop::wait_for_stop(StopEvents::Hangup) => stopped?,
     }
     is_stopped.store(true, Ordering::Relaxed);
     work.await?

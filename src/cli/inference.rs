@@ -255,7 +255,7 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     InferenceService::start(options, runs, rows, &group, clock)
         .await
         .context("start the inference service")?;
-    let stopped = stop::wait_for_stop(command.process.parent()).await;
+    let stopped = stop::wait_for_stop(command.process.stop_events()).await;
     group.shutdown().await;
     stopped
 }

@@ -333,7 +333,7 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let router = command.portal.router(accounts, addresses, hosts)?;
     let options = ServerOptions { listen: command.listen, addresses };
     server::start(options, router, &group).await.context("start serving accounts")?;
-    let stopped = stop::wait_for_stop(command.process.parent()).await;
+    let stopped = stop::wait_for_stop(command.process.stop_events()).await;
     group.shutdown().await;
     stopped
 }

@@ -33,7 +33,7 @@ use self::{
 };
 use crate::cli::{
     config,
-    stop::{self, Parent},
+    stop::{self, StopEvents},
 };
 
 /// The program in the folder of `--runtime-path` where `--runtime-cli` does not name it.
@@ -59,7 +59,7 @@ pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
         warn!("this node does not do what is asked with {unused}");
     }
     let state = State::choose(command.state, command.private_key.is_some(), identity.peer_id())?;
-    let parent = command.process.parent();
+    let stop_events = command.process.stop_events();
     let websocket = &command.network.websocket;
     let ports = [command.network.port, websocket.websocket_port];
     let ports = ports.into_iter().take(if websocket.websocket { 2 } else { 1 });
@@ -90,12 +90,12 @@ pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
     let group = Group::default();
     let node = Node::start(options, &group, Clock::system()).await.context("start the node")?;
     tokio::select! {
-        stopped = stop::wait_for_stop(parent) => stopped?,
+        stopped = stop::wait_for_stop(stop_events) => stopped?,
         () = allowed_peers::follow(&node, heed, heeded) => {}
     }
     tokio::select! {
         () = node.shutdown() => {}
-        again = stop::wait_for_stop(Parent::None) => {
+        again = stop::wait_for_stop(StopEvents::LostTerminal) => {
             again?;
             bail!("wait for the functions that run: received a second signal");
         }

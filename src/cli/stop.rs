@@ -35,36 +35,40 @@ impl ProcessFlags {
     /// Sets up what the service that does `role` logs and traces.
     ///
     /// # Errors
-    /// As [`log::of_service`].
+    /// As [`log::of_service`], and if signals cannot be listened to.
     pub(crate) fn log(&self, role: &str, instance: Option<String>) -> anyhow::Result<ServiceLog> {
+        keep_hangup_from_ending_the_start()?;
         let name = ServiceName { role: role.to_owned(), instance };
         log::of_service(self.log_level, self.otlp.as_ref(), name)
     }
 
-    /// What beside signals stops the process.
-    pub(crate) fn parent(&self) -> Parent {
-        if self.stop_with_stdin { Parent::HoldsStdin } else { Parent::None }
+    /// Events that stop the service.
+    pub(crate) fn stop_events(&self) -> StopEvents {
+        if self.stop_with_stdin { StopEvents::LostParent } else { StopEvents::LostTerminal }
     }
 }
 
-/// What a process started by another listens to, beside signals.
+/// Events that stop a process, next to SIGINT and SIGTERM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Parent {
-    /// Nobody: signals alone stop it.
-    None,
-    /// The process holding the other end of standard input. When that ends, however it ends, the
-    /// pipe closes, unless it wrote [`STAY`] before.
-    HoldsStdin,
+pub(crate) enum StopEvents {
+    /// SIGHUP: a command that is of use only to its terminal.
+    Hangup,
+    /// The loss of the terminal that a service was started in. SIGHUP alone does not stop a service:
+    /// tools for logs and configurations send it to have something read again.
+    LostTerminal,
+    /// The same, and the end of the process holding the other end of standard input. When that ends,
+    /// however it ends, the pipe closes, unless it wrote [`STAY`] before.
+    LostParent,
 }
 
 /// Waits until the process is asked to stop, and logs why.
 ///
 /// # Errors
 /// If signals cannot be listened to.
-pub(crate) async fn wait_for_stop(parent: Parent) -> anyhow::Result<()> {
+pub(crate) async fn wait_for_stop(events: StopEvents) -> anyhow::Result<()> {
     let reason = tokio::select! {
-        reason = signal() => reason?,
-        () = parent_gone(parent) => "the process that started it ended",
+        reason = signal(events) => reason?,
+        () = parent_gone(events) => "the process that started it ended",
     };
     info!(reason, "stopping");
     Ok(())
@@ -80,43 +84,60 @@ pub(crate) async fn run_until_stopped(
 ) -> anyhow::Result<()> {
     let done = tokio::select! {
         done = work => done,
-        stopped = wait_for_stop(Parent::None) => stopped,
+        stopped = wait_for_stop(StopEvents::Hangup) => stopped,
     };
     group.shutdown().await;
     done
 }
 
+/// Has SIGHUP, which ends a process by default, do nothing until [`wait_for_stop`] listens to it.
+fn keep_hangup_from_ending_the_start() -> anyhow::Result<()> {
+    #[cfg(unix)]
+    if !task::process::ignores_hangup() {
+        use tokio::signal::unix::{SignalKind, signal};
+        drop(signal(SignalKind::hangup()).context("listen to signals")?);
+    }
+    Ok(())
+}
+
 #[cfg(unix)]
-async fn signal() -> anyhow::Result<&'static str> {
-    use task::process::ignores_hangup;
+async fn signal(events: StopEvents) -> anyhow::Result<&'static str> {
+    use task::process::{has_terminal, ignores_hangup};
     use tokio::signal::unix::{SignalKind, signal};
 
+    let had_terminal = has_terminal();
     let listen = |kind| signal(kind).context("listen to signals");
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;
     // Under nohup a service outlives its terminal. Listening would end that.
     let mut hangup = if ignores_hangup() { None } else { Some(listen(SignalKind::hangup())?) };
     let hung_up = async {
-        match &mut hangup {
-            Some(hangup) => hangup.recv().await,
-            None => std::future::pending().await,
+        while let Some(hangup) = &mut hangup {
+            if hangup.recv().await.is_none() {
+                break;
+            }
+            if events == StopEvents::Hangup || had_terminal && !has_terminal() {
+                return;
+            }
+            info!("ignored SIGHUP: options and files are read at the start");
         }
+        std::future::pending::<()>().await;
     };
     Ok(tokio::select! {
         _ = interrupt.recv() => "SIGINT",
         _ = terminate.recv() => "SIGTERM",
-        _ = hung_up => "SIGHUP",
+        () = hung_up => "SIGHUP",
     })
 }
 
 #[cfg(not(unix))]
-async fn signal() -> anyhow::Result<&'static str> {
+async fn signal(_: StopEvents) -> anyhow::Result<&'static str> {
     tokio::signal::ctrl_c().await.context("listen to signals")?;
     Ok("interrupt")
 }
 
-async fn parent_gone(parent: Parent) {
-    if parent == Parent::None {
+async fn parent_gone(events: StopEvents) {
+    if events != StopEvents::LostParent {
         return std::future::pending().await;
     }
     let (gone, is_gone) = oneshot::channel::<()>();

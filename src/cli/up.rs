@@ -93,7 +93,7 @@ async fn serve(
     announced: oneshot::Sender<()>,
     command: &UpCommand,
 ) -> anyhow::Result<()> {
-    let stopped = stop::wait_for_stop(command.process.parent());
+    let stopped = stop::wait_for_stop(command.process.stop_events());
     tokio::pin!(stopped);
     let started = tokio::select! {
         started = start(options, &OwnFiles, group, lines.clone(), say_delay) => started?,

@@ -27,7 +27,7 @@ fn a_proxy_of_the_environment_does_not_stand_before_this_machine() {
 }
 
 #[tokio::test]
-async fn a_service_started_by_nohup_outlives_its_terminal() {
+async fn sighup_does_not_stop_a_service() {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().display().to_string();
     let arguments = ["datasets", "serve", "--listen", "127.0.0.1:0", "--data-dir", &data_dir];
@@ -36,14 +36,26 @@ async fn a_service_started_by_nohup_outlives_its_terminal() {
         let mut service = start(&arguments);
         let address = service.logged("dataset service listening", "address", WITHIN);
         process::signal(service.pid(), Signal::HangUp);
-        if is_nohup {
-            let http = Http::new(&format!("http://{address}"), None);
-            assert_eq!(http.get("/health").await.0, 200);
-        } else {
-            assert_eq!(service.line("stopping", WITHIN)["reason"], "SIGHUP");
+        if !is_nohup {
+            service.line("ignored SIGHUP: options and files are read at the start", WITHIN);
         }
+        let http = Http::new(&format!("http://{address}"), None);
+        assert_eq!(http.get("/health").await.0, 200);
         assert!(service.stop());
     }
+}
+
+#[test]
+fn sighup_does_not_stop_a_node() {
+    let folder = TempDir::new().unwrap();
+    let data_dir = folder.path().display().to_string();
+    let arguments = ["node", "--role", "head", "--rest-api", "127.0.0.1:0", "--port", "0"];
+    let arguments = [&arguments[..], &["--data-dir", &data_dir]].concat();
+    let mut node = Started::with_hangup(&arguments);
+    node.line("created host", WITHIN);
+    process::signal(node.pid(), Signal::HangUp);
+    node.line("ignored SIGHUP: options and files are read at the start", WITHIN);
+    assert!(node.stop());
 }
 
 #[test]

@@ -34,7 +34,7 @@ use tsdb::{
 use super::progress::Drawn;
 use crate::cli::{
     output::{print, tell},
-    stop::{self, Parent},
+    stop::{self, StopEvents},
     store_place::{StorePlace, resolve_places},
 };
 
@@ -79,7 +79,7 @@ pub(super) async fn run(command: CopyCommand) -> anyhow::Result<()> {
     let mut work = spawn_blocking(move || copy_all(&from, &to, &selection, &must_stop));
     select! {
         done = &mut work => return done?,
-        stopped = stop::wait_for_stop(Parent::None) => stopped?,
+        stopped = stop::wait_for_stop(StopEvents::Hangup) => stopped?,
     }
     is_stopped.store(true, Ordering::Relaxed);
     work.await?

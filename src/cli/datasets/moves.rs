@@ -19,7 +19,7 @@ use tsdb::{
 use super::{progress::Drawn, stores::CatalogFlags};
 use crate::cli::{
     output::{print, tell},
-    stop::{self, Parent},
+    stop::{self, StopEvents},
 };
 
 /// The flags of `datasets move`.
@@ -47,7 +47,7 @@ pub(super) async fn run(command: MoveCommand) -> anyhow::Result<()> {
     let plan = spawn_blocking(move || Plan::open(&command)).await??;
     select! {
         done = plan.run() => done,
-        stopped = stop::wait_for_stop(Parent::None) => {
+        stopped = stop::wait_for_stop(StopEvents::Hangup) => {
             tell("stopped; the same command goes on, as does a service of the store in a minute");
             stopped
         }

@@ -131,7 +131,7 @@ pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
         reader_sites: command.cors,
     };
     DatasetsService::start(options, &group, clock).await.context("start the dataset service")?;
-    let stopped = stop::wait_for_stop(command.process.parent()).await;
+    let stopped = stop::wait_for_stop(command.process.stop_events()).await;
     group.shutdown().await;
     stopped
 }
