@@ -1,6 +1,6 @@
 //! Accounts, passwords and sessions as values: which names are valid, and which texts are secret.
 
-use std::{str::FromStr, time::Duration};
+use std::{collections::HashSet, str::FromStr, time::Duration};
 
 use data_encoding::HEXLOWER;
 use model::{text::is_unprintable, timestamp::Timestamp};
@@ -47,10 +47,23 @@ pub struct AccountNameError;
 #[debug("Password(…)")]
 pub struct Password(String);
 
-/// A text is no password. It does not say which text.
+/// A text is no password, or none for a new account. It does not say which text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("take the password: {PASSWORD_CHARS_MIN} to {PASSWORD_CHARS_MAX} characters")]
-pub struct PasswordError;
+#[non_exhaustive]
+pub enum PasswordError {
+    /// It is too short or too long.
+    #[error("password must have {PASSWORD_CHARS_MIN} to {PASSWORD_CHARS_MAX} characters")]
+    Length,
+    /// It is among those that guessers try first.
+    #[error("password is among the first that guessers try; choose another one")]
+    Common,
+}
+
+/// Passwords that guessers try first, in lower case, one in each line.
+const COMMON_PASSWORDS: &str = include_str!("../../assets/common-passwords.txt");
+
+/// Different characters that a password has at least: `abababab` is not one.
+const DIFFERENT_CHARS_MIN: usize = 4;
 
 /// The record of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,8 +190,24 @@ impl FromStr for Password {
         if (PASSWORD_CHARS_MIN..=PASSWORD_CHARS_MAX).contains(&n_chars) {
             Ok(Self(text.to_owned()))
         } else {
-            Err(PasswordError)
+            Err(PasswordError::Length)
         }
+    }
+}
+
+impl Password {
+    /// Checks a new password for the account called `name`.
+    ///
+    /// # Errors
+    /// [`PasswordError`]
+    pub fn choose(name: &AccountName, text: &str) -> Result<Self, PasswordError> {
+        let password: Self = text.parse()?;
+        let lower = text.trim().to_lowercase();
+        let different: HashSet<char> = lower.chars().collect();
+        let is_common = COMMON_PASSWORDS.lines().any(|common| common == lower)
+            || different.len() < DIFFERENT_CHARS_MIN
+            || lower == name.to_lowercase();
+        if is_common { Err(PasswordError::Common) } else { Ok(password) }
     }
 }
 
@@ -240,6 +269,16 @@ mod tests {
         let password: Password = "correct horse".parse().unwrap();
         assert_eq!(format!("{password:?}"), "Password(…)");
         assert_eq!(format!("{:?}", SessionToken::random()), "SessionToken(…)");
+        let name: AccountName = "ada.lovelace".parse().unwrap();
+        let choose = |text: &str| Password::choose(&name, text).map(drop);
+        for text in ["password", "Password123", " 12345678 ", "abababab", "Ada.Lovelace"] {
+            assert_eq!(choose(text), Err(PasswordError::Common), "{text}");
+        }
+        assert_eq!(
+            (choose("short"), choose("correct horse")),
+            (Err(PasswordError::Length), Ok(()))
+        );
+        assert!("password".parse::<Password>().is_ok(), "an older account may have it");
         assert!("short".parse::<Password>().is_err());
         assert!("é".repeat(256).parse::<Password>().is_ok());
         assert!("é".repeat(257).parse::<Password>().is_err());

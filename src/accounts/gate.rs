@@ -28,7 +28,11 @@ use axum::{
 use lru::LruCache;
 use model::key::{ApiKey, KeyId};
 use parking_lot::Mutex;
-use task::{clock::Clock, group::Group};
+use task::{
+    clock::Clock,
+    group::Group,
+    tally::{Counted, Tally},
+};
 use tokio::{
     sync::Semaphore,
     time::{Instant, sleep, timeout},
@@ -115,6 +119,38 @@ pub struct GateMessages {
     pub refuse: fn(Refusal) -> Response,
     /// Where the key may be in the query: paths, each with its parameter.
     pub key_in_query: &'static [(&'static str, &'static str)],
+}
+
+/// The part of all endless responses that one account may have open: no three shut others out.
+const STREAMS_PART: usize = 4;
+
+/// Limit of the endless responses of each account, or of a key that is counted alone. Cheap to clone:
+/// all clones count together.
+#[derive(Debug, Clone)]
+pub struct StreamLimit {
+    n_max: usize,
+    open: Tally<Consumer>,
+}
+
+/// An endless response that counts until this is dropped.
+#[derive(Debug)]
+pub struct StreamPermit {
+    _counted: Counted<Consumer>,
+}
+
+impl StreamLimit {
+    /// Lets each account have a quarter of `n_all`.
+    #[must_use]
+    pub fn new(n_all: usize) -> Self {
+        Self { n_max: (n_all / STREAMS_PART).max(1), open: Tally::default() }
+    }
+
+    /// Counts one response more for `key`; `None` if that has all it may have.
+    #[must_use]
+    pub fn take(&self, key: &Verified) -> Option<StreamPermit> {
+        let counted = self.open.add(&Consumer::from_key(key), |n_own, _| n_own < self.n_max)?;
+        Some(StreamPermit { _counted: counted })
+    }
 }
 
 /// Why a request is refused.

@@ -114,8 +114,9 @@ pub enum AccountsError {
 }
 
 impl AccountsError {
-    /// Whether another process held the file, so that a retry may help.
-    fn is_busy(&self) -> bool {
+    /// True if another process held the file, so that a retry may help.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
         match self {
             Self::Open(error) => error.is_busy(),
             Self::Statement(cause) => cause.downcast_ref().is_some_and(DatabaseFault::is_busy),

@@ -3,7 +3,7 @@
 
 use std::io::{self, IsTerminal as _, Read as _};
 
-use accounts::Password;
+use accounts::{AccountName, Password};
 use anyhow::{Context as _, bail};
 
 /// The most that is read from a pipe: more than the longest password.
@@ -12,13 +12,13 @@ const PIPED_BYTES_MAX: u64 = 4096;
 /// Asks for a new password, on a terminal twice.
 ///
 /// # Errors
-/// If it is too short, the two differ, or there is none.
-pub(crate) fn ask_new() -> anyhow::Result<Password> {
+/// If it is too short or too common, the two differ, or there is none.
+pub(crate) fn ask_new(name: &AccountName) -> anyhow::Result<Password> {
     if !io::stdin().is_terminal() {
-        return Ok(piped(io::stdin())?.parse()?);
+        return Ok(Password::choose(name, &piped(io::stdin())?)?);
     }
     let first = typed("New password: ")?;
-    let password = first.parse()?;
+    let password = Password::choose(name, &first)?;
     if typed("The same again: ")? != first {
         bail!("take the password: the two differ");
     }

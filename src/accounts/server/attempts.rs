@@ -2,10 +2,12 @@
 
 use std::{hash::Hash, time::Duration};
 
+use lru::LruCache;
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use web::{
     address::Network,
-    rate_limit::{Rate, RateLimiter},
+    rate_limit::{CALLERS_MAX, Rate, RateLimiter},
 };
 
 use super::error::ApiError;
@@ -15,6 +17,10 @@ use crate::{AccountId, AccountName};
 /// person who has forgotten theirs gets that far, a guesser gets some three thousand a day. Counted
 /// by name alone, anybody could lock an owner out.
 const OF_NAME: Rate = Rate { every: Duration::from_secs(30), burst: 10 };
+
+/// Passwords tried for one account name from all networks together that it was never logged in from:
+/// a guesser with many networks gets some four thousand a day. Its owner is let in where it was before.
+const OF_NAME_EVERYWHERE: Rate = Rate { every: Duration::from_secs(20), burst: 50 };
 
 /// Passwords tried from one network.
 const OF_NETWORK: Rate = Rate { every: Duration::from_secs(5), burst: 30 };
@@ -32,6 +38,9 @@ type Target = ([u8; 32], Option<Network>);
 #[derive(Debug)]
 pub(super) struct Attempts {
     names: RateLimiter<Target>,
+    names_everywhere: RateLimiter<[u8; 32]>,
+    /// Networks from which accounts were logged in to.
+    known: Mutex<LruCache<Target, ()>>,
     networks: RateLimiter<Network>,
     sign_ups: RateLimiter<Network>,
     changes: RateLimiter<AccountId>,
@@ -41,6 +50,8 @@ impl Default for Attempts {
     fn default() -> Self {
         Self {
             names: RateLimiter::new(OF_NAME),
+            names_everywhere: RateLimiter::new(OF_NAME_EVERYWHERE),
+            known: Mutex::new(LruCache::new(CALLERS_MAX)),
             networks: RateLimiter::new(OF_NETWORK),
             sign_ups: RateLimiter::new(SIGN_UPS),
             changes: RateLimiter::new(CHANGES),
@@ -55,13 +66,18 @@ impl Attempts {
         name: &AccountName,
         network: Option<Network>,
     ) -> Result<(), ApiError> {
+        let name = hash(name);
         count(&self.networks, network)?;
-        count(&self.names, Some((hash(name), network)))
+        count(&self.names, Some((name, network)))?;
+        let is_known = self.known.lock().contains(&(name, network));
+        count(&self.names_everywhere, (!is_known).then_some(name))
     }
 
     /// Forgets the passwords tried for `name` from `network`: the right one was among them.
     pub(super) fn clear_password(&self, name: &AccountName, network: Option<Network>) {
-        self.names.reset(&(hash(name), network));
+        let target = (hash(name), network);
+        self.names.reset(&target);
+        self.known.lock().put(target, ());
     }
 
     /// Counts an account that is made.

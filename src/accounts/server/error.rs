@@ -80,6 +80,7 @@ impl ApiError {
             Self::Accounts(
                 AccountsError::Busy | AccountsError::Replaced | AccountsError::Unreachable(_),
             ) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Accounts(error) if error.is_busy() => StatusCode::SERVICE_UNAVAILABLE,
             Self::Accounts(AccountsError::Full) => StatusCode::INSUFFICIENT_STORAGE,
             Self::Accounts(_) => return None,
         })
@@ -89,6 +90,7 @@ impl ApiError {
         match self {
             Self::TooOften { wait } => Some(retry_seconds(*wait)),
             Self::Accounts(AccountsError::Busy) => Some(BUSY_RETRY_SECONDS),
+            Self::Accounts(error) if error.is_busy() => Some(BUSY_RETRY_SECONDS),
             Self::Accounts(AccountsError::Unreachable(_)) => Some(AWAY_RETRY_SECONDS),
             _ => None,
         }

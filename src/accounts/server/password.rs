@@ -10,7 +10,7 @@ use wire::{
 };
 
 use super::{App, CallerNetwork, SignedIn, error::ApiError};
-use crate::AccountsError;
+use crate::{AccountName, AccountsError, Password};
 
 /// Changes the password, and ends every other session.
 #[utoipa::path(post, path = paths::ACCOUNTS_PASSWORD, operation_id = "change_password",
@@ -23,9 +23,9 @@ pub(super) async fn post(
     request: Request,
 ) -> Result<Json<DoneBody>, ApiError> {
     let body: PasswordChange = web::extract::json(request).await?;
-    let new = body.new.0.parse()?;
+    let name: AccountName = who.account.name.parse()?;
+    let new = Password::choose(&name, &body.new.0)?;
     let current = body.current.0.parse().map_err(|_| ApiError::CurrentPassword)?;
-    let name = who.account.name.parse()?;
     app.attempts.try_password(&name, network)?;
     let changed = app.accounts.change_password(who.account.id, current, new, who.session).await;
     let n_ended = changed.map_err(|error| match error {

@@ -12,7 +12,7 @@ use wire::{
 };
 
 use super::{App, CallerNetwork, error::ApiError};
-use crate::{AccountsError, SignUp};
+use crate::{AccountName, AccountsError, Password, SignUp};
 
 /// Makes an account, and logs it in.
 #[utoipa::path(post, path = paths::ACCOUNTS_SIGN_UP, operation_id = "sign_up", tag = "accounts",
@@ -28,9 +28,11 @@ pub(super) async fn post(
     }
     let headers = request.headers().clone();
     let body: Credentials = web::extract::json(request).await?;
-    let (name, password) = (body.name.parse()?, body.password.0.parse()?);
+    let name: AccountName = body.name.parse()?;
+    let password = Password::choose(&name, &body.password.0)?;
     app.attempts.try_sign_up(network)?;
-    let authenticated = app.accounts.register(name, password).await?;
+    let authenticated = app.accounts.register(name.clone(), password).await?;
+    app.attempts.clear_password(&name, network);
     let (begun, cookie) = app.log_in(authenticated, &headers).await?;
     let mut response = Created(begun.account.body()).into_response();
     response.headers_mut().extend(cookie.map(|cookie| (SET_COOKIE, cookie)));

@@ -198,7 +198,9 @@ async fn unfit_names_passwords_and_bodies_are_refused() {
     let mut browser = service.signed_up("ada").await;
     let taken = browser.post("sign_up", &credentials("ADA", "correct horse")).await;
     assert_eq!(taken, (409, refusal("use that name: it is taken")));
-    for (name, password) in [("a b", "correct horse"), ("bob", "short"), ("bob", "")] {
+    for (name, password) in
+        [("a b", "correct horse"), ("bob", "short"), ("bob", ""), ("bob", "Password123")]
+    {
         assert_eq!(browser.post("sign_up", &credentials(name, password)).await.0, 400, "{name}");
     }
     assert_eq!(browser.post("sign_up", &json!({"name": "bob"})).await.0, 400);
@@ -365,6 +367,31 @@ async fn password_attempts_are_limited() {
     assert_eq!((limited.0, limited.1.is_some()), (429, true));
     tokio::time::advance(Duration::from_secs(30)).await;
     assert_eq!(log_in(FAR, "ada", "correct horse").await.0, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn guesses_from_many_networks_are_slowed_down_and_the_owner_is_let_in() {
+    let service = Service::start().await;
+    let log_in = async |from: String, name: &str, password: &str| {
+        let mut browser = Browser { from: from.leak(), ..service.browser() };
+        browser.post("log_in", &credentials(name, password)).await.0
+    };
+    let (name, password) = ("ada".parse().unwrap(), "correct horse".parse().unwrap());
+    service.accounts.register(name, password).await.unwrap();
+    assert_eq!(log_in(FAR.to_owned(), "ada", "correct horse").await, 200);
+    let guess = async |n: usize| {
+        log_in(format!("198.{}.{}.1:1", n / 256, n % 256), "ada", "correct house").await
+    };
+    let mut statuses = Vec::new();
+    for n in 0..60 {
+        statuses.push(guess(n).await);
+    }
+    assert_eq!(statuses.iter().filter(|status| **status == 401).count(), 49, "{statuses:?}");
+    assert_eq!(statuses.last(), Some(&429));
+    assert_eq!(log_in("198.51.100.9:1".to_owned(), "bob", "correct house").await, 401);
+    assert_eq!(log_in(FAR.to_owned(), "ada", "correct horse").await, 200, "it was here before");
+    tokio::time::advance(Duration::from_secs(20)).await;
+    assert_eq!((guess(100).await, guess(101).await), (401, 429));
 }
 
 #[tokio::test(start_paused = true)]

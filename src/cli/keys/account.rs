@@ -60,7 +60,7 @@ pub(super) async fn run(command: AccountCommand) -> anyhow::Result<()> {
     match command {
         AccountCommand::Add { name, file, form } => {
             let accounts = file.open_or_create().await?;
-            let password = password::ask_new()?;
+            let password = password::ask_new(&name)?;
             let account =
                 accounts.register(name, password).await.context("make the account")?.account;
             if form.json {
@@ -72,7 +72,7 @@ pub(super) async fn run(command: AccountCommand) -> anyhow::Result<()> {
         AccountCommand::Password { name, file } => {
             let accounts = file.open().await?;
             id(&accounts, name.clone()).await?;
-            let changed = accounts.set_password(name.clone(), password::ask_new()?).await;
+            let changed = accounts.set_password(name.clone(), password::ask_new(&name)?).await;
             let changed = changed.context("change the password")?;
             let changed = changed.ok_or_else(|| none(&name))?;
             print(&format!("changed; {} ended", counted(changed, "session")))
