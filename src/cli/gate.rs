@@ -1,6 +1,6 @@
 //! The flags of services that ask for API keys: how often a caller may ask, and who knows the keys.
 
-use std::error::Error;
+use std::{error::Error, path::Path};
 
 use accounts::{
     Accounts, KeyHash, KeyLookup, Keys, RemoteKeys, SignUp, Verified,
@@ -15,7 +15,7 @@ use client::transport::{Token, Transport};
 use db::postgres::DatabaseUrl;
 use model::key::KeyId;
 use stack::data_dir::DataDir;
-use task::{clock::Clock, group::Group};
+use task::{clock::Clock, file::permissions, group::Group};
 use tracing::warn;
 use web::{
     address::AddressSource,
@@ -29,6 +29,17 @@ use crate::cli::{
 
 /// The environment variable that holds the token with which services ask about keys.
 pub(crate) const TOKEN_VARIABLE: &str = "TRIPTYCH_ACCOUNTS_TOKEN";
+
+/// Warns of a data directory that other users of the machine can look into.
+pub(crate) fn warn_of_open_folder(folder: &Path) {
+    if let Some(mode) = permissions(folder).filter(|mode| mode & 0o007 != 0) {
+        let folder = folder.display();
+        warn!(
+            "other users of this machine can look into the data directory {folder}, whose mode is \
+             {mode:04o}: chmod 700 {folder}"
+        );
+    }
+}
 
 /// The flags of the gate in front of a service.
 #[derive(Debug, Clone, Args)]
@@ -78,6 +89,7 @@ impl GateFlags {
         clock: &Clock,
         group: &Group,
     ) -> anyhow::Result<(Gate, Option<Accounts>)> {
+        warn_of_open_folder(data_dir.folder());
         let (keys, accounts) = match &self.accounts {
             None => {
                 let accounts = match store {

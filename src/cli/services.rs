@@ -10,10 +10,11 @@ use clap::Args;
 use client::{datasets::Datasets, inference::Inference, transport::Transport};
 use model::key::ApiKey;
 use stack::{local::Addresses, running::find_running};
+use task::file::permissions;
 
 use crate::cli::{
     config::{self, AddressFlags, Profile},
-    secret,
+    output, secret,
 };
 
 /// Where `datasets serve` serves by default.
@@ -87,6 +88,11 @@ impl Services {
 /// If there is none. What is there is not repeated.
 pub(crate) fn key_of(path: &Path) -> anyhow::Result<ApiKey> {
     let shown = path.display();
+    if permissions(path).is_some_and(|mode| mode & 0o077 != 0) {
+        output::tell(&format!(
+            "other users of this machine can read the API key in {shown}: chmod 600 {shown}"
+        ));
+    }
     let text = fs::read_to_string(path).with_context(|| format!("read the API key in {shown}"))?;
     text.trim().parse().with_context(|| format!("use the API key in {shown}"))
 }

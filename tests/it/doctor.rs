@@ -102,7 +102,7 @@ fn a_bucket_that_is_not_there_is_wrong_and_credentials_stay_out_of_its_address()
 fn a_database_that_is_not_there_is_wrong_and_its_password_is_not_shown() {
     let url = "postgres://me:secret@127.0.0.1:1/rows";
     let said = Home::new().run(&["doctor", "--store", url, "--standby", url]);
-    check(&said, 1, "wrong", &["store at postgres://127.0.0.1:1/rows", "refused", "~/.pgpass"]);
+    check(&said, 1, "wrong", &["store at postgres://127.0.0.1:1/rows", "refused", "host and port"]);
     check(&said, 1, "wrong", &["standby at postgres://127.0.0.1:1/rows"]);
     assert!(!format!("{said:?}").contains("secret"), "{said:?}");
 }
@@ -127,10 +127,27 @@ fn serve_nats() -> SocketAddr {
     address
 }
 
-#[test]
-fn every_address_that_services_connect_to_is_checked() {
+/// Accepts any spans as a collector does.
+fn serve_collector() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let lines = BufReader::new(connection.try_clone().unwrap()).lines();
+            // One that only connects sends nothing.
+            let n_read = lines.map_while(Result::ok).take_while(|line| !line.is_empty()).count();
+            if n_read > 0 {
+                drop(write!(connection, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"));
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn every_address_that_services_connect_to_is_checked() {
+    let address = serve_collector();
     let home = || Home::new().with("TRIPTYCH_ACCOUNTS_TOKEN", &"0123456789abcdef".repeat(4));
     let run = |variable: &str, value: &str| home().with(variable, value).run(&["doctor"]);
     let nats = serve_nats();
@@ -141,7 +158,7 @@ fn every_address_that_services_connect_to_is_checked() {
     check(&refused, 1, "wrong", &["NATS server", "authorization violation", "login"]);
     check(&said, 1, "wrong", &["NATS server 127.0.0.1:1", "refused", "TRIPTYCH_FANOUT"]);
     let collector = format!("http://{address}?token=secret");
-    check(&run("TRIPTYCH_OTLP", &collector), 0, "ok", &["collector", "accepts connections"]);
+    check(&run("TRIPTYCH_OTLP", &collector), 0, "ok", &["collector", "accepts spans"]);
     check(&run("TRIPTYCH_OTLP", NOBODY), 1, "wrong", &["collector", "refused", "TRIPTYCH_OTLP"]);
     let said = run("TRIPTYCH_ACCOUNTS", NOBODY);
     check(&said, 1, "wrong", &["accounts at", NOBODY, "TRIPTYCH_ACCOUNTS_TOKEN"]);
@@ -189,4 +206,38 @@ fn each_check_is_a_line_of_json() {
     let lines: Vec<serde_json::Value> =
         out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.len() >= 3 && lines.iter().all(|line| line["state"] == "ok"), "{out}");
+}
+
+#[cfg(unix)]
+#[test]
+fn data_directory_and_key_file_open_to_others_are_warned_of() {
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
+    let home = Home::new();
+    let folder = home.path("data");
+    let key = home.done(&["keys", "create", "me", "--data-dir", &folder]);
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    let said = home.run(&["doctor", "--data-dir", &folder]);
+    check(&said, 0, "warning", &["data folder", "mode is 0755", "chmod 700"]);
+    home.write("key", key.as_bytes());
+    fs::set_permissions(home.path("key"), fs::Permissions::from_mode(0o644)).unwrap();
+    let said = home.run(&["doctor", "--key-file", &home.path("key")]);
+    assert!(said.err.contains("other users of this machine can read the API key in"), "{said:?}");
+}
+
+#[test]
+fn a_datasets_address_without_api_is_told() {
+    let up = Up::shared();
+    let home = Home::new().with("TRIPTYCH_API_KEY", up.text("api_key"));
+    let address = up.text("datasets").trim_end_matches("/api").to_owned();
+    let said = home.run(&["doctor", "--datasets", &address]);
+    check(&said, 1, "wrong", &["datasets of this command", "without /api", "/api"]);
+}
+
+#[test]
+fn another_program_at_the_collectors_address_is_told() {
+    let up = Up::shared();
+    let address = up.text("datasets").trim_end_matches("/api").to_owned();
+    let said = Home::new().run(&["doctor", "--otlp", &address]);
+    check(&said, 1, "wrong", &["collector", "another program", "4318"]);
 }

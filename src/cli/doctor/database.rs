@@ -1,11 +1,14 @@
 //! The servers that datasets, accounts and networks are kept in, and their standbys.
 
-use db::postgres::{DatabaseUrl, connections::LOOKS_MAX, fault::next_step};
+use db::postgres::{DatabaseUrl, connections::LOOKS_MAX, fault::diagnose};
 use model::count::counted;
 use task::causes::chain;
-use tsdb::store::postgres::{
-    CONNECTIONS_MAX,
-    look::{ConnectionLimit, LimitedBy, LookedAt, ServerSeen, look},
+use tsdb::store::{
+    StoreError,
+    postgres::{
+        CONNECTIONS_MAX,
+        look::{ConnectionLimit, LimitedBy, LookedAt, ServerSeen, UserRights, look},
+    },
 };
 
 use super::Finding;
@@ -18,6 +21,9 @@ pub(super) enum Role {
     /// It follows one that does.
     Standby,
 }
+
+/// Encoding of a database that holds every text.
+const ENCODING: &str = "UTF8";
 
 /// Dataset services that a server is to have connections for: two, so that one can be lost, and one that
 /// is started in the place of another.
@@ -54,16 +60,26 @@ fn finding(LookedAt { name, url, seen }: LookedAt, role: Role, demand: Demand) -
     let seen = match seen {
         Ok(seen) => seen,
         Err(error) => {
-            let usual = "check that it runs, its host and port, and PGPASSWORD or ~/.pgpass";
-            let next = next_step(&error).unwrap_or(usual);
-            return Finding::wrong(what, format!("cannot {}", chain(&error)), next);
+            return unusable(what, &error);
         }
     };
-    let ServerSeen { version, is_too_old, is_standby, format, limit, can_create } = seen;
+    let ServerSeen { version, is_too_old, is_standby, format, limit, rights, encoding } = seen;
     let version = format!("PostgreSQL {version}");
     let wrong = |seen: &str, next: &str| Finding::wrong(&what, format!("{version}, {seen}"), next);
     if is_too_old {
         return wrong("which is too old", "upgrade it to PostgreSQL 15 or later");
+    }
+    if encoding != ENCODING {
+        return wrong(
+            &format!("a database in {encoding}, which cannot hold all texts"),
+            "make another one: createdb --encoding UTF8 --template template0 NAME",
+        );
+    }
+    if rights == UserRights::NoUsage {
+        return wrong(
+            "a schema datasets that the user may not use",
+            "let its owner GRANT USAGE ON SCHEMA datasets, accounts, inference TO user, and its tables",
+        );
     }
     match (role, is_standby) {
         (Role::Store, true) => wrong(
@@ -85,7 +101,7 @@ fn finding(LookedAt { name, url, seen }: LookedAt, role: Role, demand: Demand) -
                         "use the program that made them; see UPGRADE in `triptych man operate`",
                     );
                 }
-                None if !can_create => {
+                None if rights == UserRights::NoCreate => {
                     return wrong(
                         "no tables, and the user may not create them",
                         "let its owner GRANT CREATE ON DATABASE name TO user",
@@ -101,6 +117,14 @@ fn finding(LookedAt { name, url, seen }: LookedAt, role: Role, demand: Demand) -
             )
         }
     }
+}
+
+/// The finding for a server that cannot be looked at.
+fn unusable(what: String, error: &StoreError) -> Finding {
+    let usual = "check that it runs, its host and port, and PGPASSWORD or ~/.pgpass";
+    let problem = || (format!("cannot {}", chain(error)), usual);
+    let (seen, next) = diagnose(error).map_or_else(problem, |found| (found.text, found.next));
+    Finding::wrong(what, seen, next)
 }
 
 /// How many services fit, and what to do where those are too few.
@@ -140,7 +164,8 @@ mod tests {
             is_standby: false,
             format: Some(ServerSeen::FORMAT),
             limit,
-            can_create: true,
+            rights: UserRights::Enough,
+            encoding: ENCODING.to_owned(),
         };
         let looked_at =
             LookedAt { name: None, url: "postgres://db/rows".to_owned(), seen: Ok(seen) };

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use ::datasets::{NatsCheck, NatsServers};
 use clap::Args;
+use client::transport::install_crypto;
 use model::address::redact_address;
 use task::causes::chain;
 use tokio::{net::TcpStream, time::timeout};
 
-use super::Finding;
+use super::{Finding, State};
 use crate::cli::{gate::ask_for_accounts, log::Collector, stop::OTLP_VARIABLE};
 
 /// The addresses, as services take them.
@@ -28,6 +29,9 @@ pub(super) struct EndpointFlags {
     )]
     otlp: Option<Collector>,
 }
+
+/// Content type of spans. A request without any is empty.
+const OTLP_TYPE: &str = "application/x-protobuf";
 
 /// How long it may take to accept a connection: a round trip to the other side of the world, and a packet
 /// lost.
@@ -57,11 +61,36 @@ pub(super) async fn check(flags: &EndpointFlags) -> Vec<Finding> {
     findings
 }
 
-/// Checks the collector of spans.
+/// Checks the collector of spans: that it accepts connections, and a request without spans.
 pub(super) async fn check_collector(collector: &Collector) -> Finding {
     let what = format!("collector {}", collector.redacted());
     let (host, port) = collector.host_and_port();
-    check_port(what, host, port, "check that it runs, and --otlp or TRIPTYCH_OTLP").await
+    let next = "check that it runs, and --otlp or TRIPTYCH_OTLP";
+    let reached = check_port(what.clone(), host, port, next).await;
+    if reached.state != State::Ok {
+        return reached;
+    }
+    install_crypto();
+    let sent = async {
+        let client = reqwest::Client::builder().timeout(CONNECT_WITHIN).build()?;
+        let request = client.post(collector.as_str()).header("content-type", OTLP_TYPE);
+        request.body(Vec::new()).send().await
+    };
+    match sent.await.map(|response| response.status().as_u16()) {
+        Ok(200..300) => Finding::ok(what, "accepts spans"),
+        // It wants headers that OTEL_EXPORTER_OTLP_HEADERS may hold.
+        Ok(status @ (401 | 403)) => {
+            Finding::warning(what, format!("responds {status}"), "check OTEL_EXPORTER_OTLP_HEADERS")
+        }
+        Ok(status) => {
+            let seen = format!("responds {status} to OTLP over HTTP: another program is there");
+            Finding::wrong(what, seen, "name the port and path of OTLP over HTTP: 4318, /v1/traces")
+        }
+        Err(error) => {
+            let seen = format!("does not speak HTTP: {}", chain(&error.without_url()));
+            Finding::wrong(what, seen, "name the port of OTLP over HTTP, which is 4318 as a rule")
+        }
+    }
 }
 
 /// Checks each of `servers`.

@@ -7,7 +7,7 @@ use std::{
 
 use accounts::Accounts;
 use stack::data_dir::{DataDir, services_folder};
-use task::{causes::chain, clock::Clock};
+use task::{causes::chain, clock::Clock, file::permissions};
 use tokio::task::spawn_blocking;
 use tsdb::store::sqlite::SqliteStore;
 
@@ -75,6 +75,10 @@ const fn other_owner(_folder: &fs::Metadata) -> Option<u32> {
 fn check_folder(what: String, folder: &Path, metadata: &fs::Metadata) -> Finding {
     if metadata.permissions().readonly() {
         return Finding::wrong(what, "nobody may write to it", "let its owner write: chmod u+w");
+    }
+    if let Some(mode) = permissions(folder).filter(|mode| mode & 0o007 != 0) {
+        let seen = format!("other users of this machine can look into it: its mode is {mode:04o}");
+        return Finding::warning(what, seen, format!("chmod 700 {}", folder.display()));
     }
     match free_mib(folder) {
         Some(mib @ ..FREE_MIB_MIN) => {
@@ -150,6 +154,15 @@ fn of_file(path: &Path, opened: Opened) -> Finding {
     let what = format!("file {}", path.display());
     match opened {
         Ok(seen) => Finding::ok(what, seen),
+        // What belongs to somebody else is whole, and restoring it would not help.
+        Err(_) if let Some(owner) = fs::metadata(path).ok().as_ref().and_then(other_owner) => {
+            let next = format!(
+                "give it to the owner of the folder, as root: chown --reference {} {}",
+                path.parent().unwrap_or(path).display(),
+                path.display()
+            );
+            Finding::wrong(what, format!("belongs to user {owner}, and cannot be opened"), next)
+        }
         Err(why) => Finding::wrong(what, format!("cannot {why}"), RESTORE),
     }
 }

@@ -139,6 +139,56 @@ pub fn next_step(error: &(dyn StdError + 'static)) -> Option<&'static str> {
     None
 }
 
+/// What keeps a server from being used, and what an operator can do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnosis {
+    /// The problem, in the words of the server or the system.
+    pub text: String,
+    /// The advice.
+    pub next: &'static str,
+}
+
+/// Advice for a server that no connection reaches.
+const CHECK_PLACE: &str = "check that it runs, and its host and port";
+
+/// Advice for a connection that fails as TLS begins.
+const CHECK_TLS: &str =
+    "check PGSSLMODE, the authority in PGSSLROOTCERT, and the server's certificate and its name";
+
+/// Returns the problem behind `error`; `None` if no database is among its causes.
+#[must_use]
+pub fn diagnose(error: &(dyn StdError + 'static)) -> Option<Diagnosis> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let refused = error.downcast_ref().map(|Refused(error)| error);
+        if let Some(found) = refused.or_else(|| error.downcast_ref()) {
+            return Some(diagnose_database(found));
+        }
+        cause = error.source();
+    }
+    None
+}
+
+fn diagnose_database(error: &sqlx::Error) -> Diagnosis {
+    let text = describe(error);
+    match error {
+        sqlx::Error::Database(fault) => {
+            let next = fault.code().as_deref().and_then(next_step_after);
+            Diagnosis { text, next: next.unwrap_or("look at the server's own log") }
+        }
+        sqlx::Error::Tls(_) => Diagnosis { text: format!("TLS failed: {text}"), next: CHECK_TLS },
+        sqlx::Error::Io(cause) => match cause.get_ref().and_then(|cause| cause.downcast_ref()) {
+            Some(NoConnection(error)) => diagnose_database(error),
+            None if cause.kind() == io::ErrorKind::InvalidData => {
+                Diagnosis { text: format!("TLS failed: {text}"), next: CHECK_TLS }
+            }
+            None => Diagnosis { text: format!("cannot connect to it: {text}"), next: CHECK_PLACE },
+        },
+        sqlx::Error::Configuration(_) => Diagnosis { text, next: "correct its address" },
+        _ => Diagnosis { text, next: CHECK_PLACE },
+    }
+}
+
 /// What to do about an error of the code `code`.
 fn next_step_after(code: &str) -> Option<&'static str> {
     Some(match code {

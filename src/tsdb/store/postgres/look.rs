@@ -11,7 +11,12 @@ const MAJOR_MIN: i32 = 15;
 /// What a server says of itself, but for its further servers.
 const LOOK: &str = "SELECT split_part(current_setting('server_version'), ' ', 1),
      current_setting('server_version_num')::integer / 10000, pg_is_in_recovery(),
-     to_regclass('datasets.format') IS NOT NULL, to_regclass('datasets.stores') IS NOT NULL";
+     to_regclass('datasets.format') IS NOT NULL, to_regclass('datasets.stores') IS NOT NULL,
+     current_setting('server_encoding'),
+     (SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = 'datasets')";
+
+/// The first row of [`LOOK`].
+type Look = (String, i32, bool, bool, bool, String, Option<bool>);
 
 /// How many connections the server takes of roles without privileges, and how many of this role and to this
 /// database; less than 0 for any number.
@@ -47,8 +52,21 @@ pub struct ServerSeen {
     pub format: Option<i32>,
     /// How many connections all services may have together.
     pub limit: ConnectionLimit,
-    /// Whether the user may create tables where there are none.
-    pub can_create: bool,
+    /// What the user may do.
+    pub rights: UserRights,
+    /// Encoding of the database, such as `UTF8`.
+    pub encoding: String,
+}
+
+/// Rights of the user in the schema of datasets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UserRights {
+    /// It may use the schema, or create it if it is missing.
+    Enough,
+    /// There is no schema, and it may not create one.
+    NoCreate,
+    /// There is a schema, and it may not use it.
+    NoUsage,
 }
 
 /// How many connections services may have.
@@ -112,8 +130,10 @@ type Further = (String, String, i64);
 async fn look_at(url: &DatabaseUrl, era: Option<i64>) -> Result<(ServerSeen, Vec<Further>)> {
     let mut connection = single::connect(url).await.map_err(StoreError::from)?;
     let c: &mut PgConnection = &mut connection;
-    let (version, major, is_standby, has_tables, has_stores): (String, i32, bool, bool, bool) =
+    let (version, major, is_standby, has_tables, has_stores, encoding, may_use): Look =
         sqlx::query_as(LOOK).fetch_one(&mut *c).await?;
+    let may_use_schema = may_use.unwrap_or(true);
+    let has_tables = has_tables && may_use_schema;
     let (server, role, database) = sqlx::query_as(LIMITS).fetch_one(&mut *c).await?;
     let limit = ConnectionLimit::new(server, role, database);
     let format: Option<(i32, i64)> = if has_tables {
@@ -121,19 +141,24 @@ async fn look_at(url: &DatabaseUrl, era: Option<i64>) -> Result<(ServerSeen, Vec
     } else {
         None
     };
-    let can_create = SCHEMA.look(c).await? != SchemaSeen::Missing { can_create: false };
+    let rights = match SCHEMA.look(c).await? {
+        _ if !may_use_schema => UserRights::NoUsage,
+        SchemaSeen::Missing { can_create: false } => UserRights::NoCreate,
+        _ => UserRights::Enough,
+    };
     let (format, found) = format.unzip();
     if let Some(expected) = era.filter(|expected| found != Some(*expected)) {
         return Err(StoreError::WrongServer(Box::new(WrongDatabase { expected, found })));
     }
-    let further = if has_stores {
+    let further = if has_stores && may_use_schema {
         let sql = "SELECT name, url, era FROM datasets.stores WHERE url <> '' ORDER BY id";
         sqlx::query_as(sql).fetch_all(c).await?
     } else {
         Vec::new()
     };
     let is_too_old = major < MAJOR_MIN;
-    Ok((ServerSeen { version, is_too_old, is_standby, format, limit, can_create }, further))
+    let seen = ServerSeen { version, is_too_old, is_standby, format, limit, rights, encoding };
+    Ok((seen, further))
 }
 
 #[cfg(test)]
