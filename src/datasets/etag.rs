@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 #[display("{_0:016x}")]
 pub(crate) struct ETag(u64);
 
-/// The tags of the responses that a caller has, as `If-None-Match` lists them.
+/// A list of tags, as `If-None-Match` and `If-Match` have it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct KnownETags {
     tags: Vec<String>,
@@ -34,16 +34,25 @@ impl KnownETags {
     /// decompress to the same bytes.
     pub(crate) fn find(&self, tag: ETag) -> Option<String> {
         let plain = tag.to_string();
-        let is_it = |text: &&String| {
-            let text = text.strip_prefix("W/").unwrap_or(text).trim_matches('"');
-            let stem = text.split_once('-').map_or(text, |(stem, _)| stem);
-            stem == plain
-        };
+        let is_it = |text: &&String| stem(text.strip_prefix("W/").unwrap_or(text)) == plain;
         if self.tags.iter().any(|text| text == "*") {
             return Some(format!("\"{plain}\""));
         }
         self.tags.iter().find(is_it).cloned()
     }
+
+    /// True if `tag`, the value of a header, is listed as a strong tag with any content coding, or
+    /// any tag is.
+    pub(crate) fn contains(&self, tag: Option<&str>) -> bool {
+        let is_it = |text: &String| text == "*" || tag.is_some_and(|tag| stem(tag) == stem(text));
+        self.tags.iter().any(is_it)
+    }
+}
+
+/// The part of a tag before the content coding.
+fn stem(tag: &str) -> &str {
+    let text = tag.trim_matches('"');
+    text.split_once('-').map_or(text, |(stem, _)| stem)
 }
 
 #[cfg(test)]
@@ -60,5 +69,16 @@ mod tests {
         assert_eq!(KnownETags::parse("*").find(tag), Some(format!("\"{tag}\"")));
         assert_eq!(KnownETags::parse("").find(tag), None);
         assert_eq!(KnownETags::default().find(tag), None);
+    }
+
+    #[test]
+    fn a_required_tag_is_strong() {
+        let (tag, other) = (ETag::hash(3), ETag::hash(4));
+        let text = format!("\"{tag}\"");
+        let required = |header: &str| KnownETags::parse(header).contains(Some(&text));
+        assert!(required(&text) && required(&format!("\"{other}\", \"{tag}-gzip\"")));
+        assert!(!required(&format!("\"{other}\"")) && !required(&format!("W/\"{tag}\"")));
+        assert!(required("*") && KnownETags::parse("*").contains(None));
+        assert!(!KnownETags::parse(&text).contains(None));
     }
 }

@@ -84,8 +84,9 @@ pub(crate) struct FollowStream {
     must_recheck_access: bool,
     datasets: Datasets,
     state: State,
-    /// Counts as a reader of the hub until it follows live.
-    placeholder: Option<Subscription>,
+    /// Commits since the last read of the store. It is there from the start, so that a stream that
+    /// began has its place among the readers.
+    live: Subscription,
 }
 
 #[derive(Debug)]
@@ -95,7 +96,7 @@ enum State {
     /// The newest rows are still to be read.
     Replay,
     /// Each commit after this one is sent as it comes.
-    Live(u64, Subscription),
+    Live(u64),
 }
 
 /// Why following ended early.
@@ -132,17 +133,21 @@ impl FollowStream {
                 }
                 self.must_recheck_access = false;
             }
-            let next = match &mut self.state {
+            if !matches!(self.state, State::Live(_)) {
+                // Before the store is read: no commit is missed, and no end of the access.
+                self.live.restart();
+            }
+            let next = match self.state {
                 State::Replay => self.datasets.read_replay(key, dataset, Vec::new()).await,
-                State::Behind(cursor) => self.datasets.read_missed(key, dataset, *cursor).await,
-                State::Live(revision, live) => match live.next().await? {
+                State::Behind(cursor) => self.datasets.read_missed(key, dataset, cursor).await,
+                State::Live(revision) => match self.live.next().await? {
                     None => return Ok(None),
                     Some(HubEvent::Access(_)) => {
                         self.must_recheck_access = true;
                         continue;
                     }
                     // Between subscribing and reading some commits came both ways.
-                    Some(HubEvent::Frame(frame)) => match frame.after(*revision) {
+                    Some(HubEvent::Frame(frame)) => match frame.after(revision) {
                         None => continue,
                         events => return Ok(events),
                     },
@@ -154,9 +159,6 @@ impl FollowStream {
                 next => next?,
             };
             self.state = state;
-            if matches!(self.state, State::Live(..)) {
-                self.placeholder = None;
-            }
             if !events.is_empty() {
                 return Ok(Some(events));
             }
@@ -181,9 +183,9 @@ impl Datasets {
             FollowFrom::After(cursor) => State::Behind(cursor),
         };
         // A full hub must be known before the response starts.
-        let placeholder = Some(self.hub.subscribe(dataset, key).ok_or(OperationError::Full)?);
+        let live = self.hub.subscribe(dataset, key).ok_or(OperationError::Full)?;
         let (datasets, must_recheck_access) = (self.clone(), false);
-        Ok(FollowStream { dataset, key, must_recheck_access, datasets, state, placeholder })
+        Ok(FollowStream { dataset, key, must_recheck_access, datasets, state, live })
     }
 
     /// Appends the newest rows, oldest first, to `events`.
@@ -193,8 +195,6 @@ impl Datasets {
         dataset: DatasetId,
         mut events: Vec<u8>,
     ) -> Result<(State, Bytes)> {
-        // Subscribing first misses no commit, and no end of the access.
-        let live = self.hub.subscribe(dataset, key).ok_or(OperationError::Full)?;
         let (era, hub) = (self.era, self.hub.clone());
         let replay = self.read_store(move |store| {
             let columns = begin(&hub, store, key, dataset)?;
@@ -206,7 +206,7 @@ impl Datasets {
             Ok((Bytes::from(events), revision))
         });
         let (events, revision) = replay.await?;
-        Ok((State::Live(revision, live), events))
+        Ok((State::Live(revision), events))
     }
 
     /// Reads rows committed after `cursor`, or the first of them, in the order of their commits.
@@ -220,7 +220,6 @@ impl Datasets {
         let Some(cursor) = cursor.filter(|cursor| cursor.era == era) else {
             return self.read_replay(key, dataset, render_reset(dataset)).await;
         };
-        let live = self.hub.subscribe(dataset, key).ok_or(OperationError::Full)?;
         let permit = self.catching_up.acquire().await.map_err(|_| StoreError::Closed)?;
         let hub = self.hub.clone();
         let missed = self.read_store(move |store| {
@@ -244,7 +243,7 @@ impl Datasets {
             return self.read_replay(key, dataset, render_reset(dataset)).await;
         };
         if is_all {
-            return Ok((State::Live(revision, live), events));
+            return Ok((State::Live(revision), events));
         }
         let number = rows.ids.last().copied().unwrap_or(cursor.number);
         Ok((State::Behind(Some(Cursor { era, number })), events))

@@ -258,6 +258,11 @@ fn send_all(sender: &broadcast::Sender<HubEvent>, frames: impl IntoIterator<Item
 }
 
 impl Subscription {
+    /// Skips what was published until now, for a reader that is about to read the store.
+    pub(crate) fn restart(&mut self) {
+        self.messages = self.messages.resubscribe();
+    }
+
     /// Receives the next event; `None` when the hub is gone. Cancel-safe.
     ///
     /// # Errors

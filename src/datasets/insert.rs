@@ -179,7 +179,15 @@ impl Datasets {
 }
 
 fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBatch> {
-    let body = decompress::decompress(batch.coding, &batch.body, batch.bytes_max)?;
+    let plain = decompress::decompress(batch.coding, &batch.body, batch.bytes_max)?;
+    if plain.is_truncated {
+        // A header that no dataset can have is rejected before more memory is reserved for the body.
+        if batch.format == Format::Csv {
+            csv::check_header_length(&plain.bytes)?;
+        }
+        return Err(OperationError::TooLarge);
+    }
+    let body = plain.bytes;
     let is_parquet = batch.format == Format::Parquet || body.starts_with(PARQUET_MAGIC);
     let format = if is_parquet { Format::Parquet } else { batch.format };
     let text = if is_parquet { "" } else { parse_utf8(&body)? };

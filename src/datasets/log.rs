@@ -20,7 +20,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tsdb::{
-    catalog::DatasetRef,
+    catalog::{DatasetRef, TagFilter},
     span::Span,
     store::{Commit, Removal, Sight, Store, StoreError},
 };
@@ -112,11 +112,9 @@ impl Datasets {
         let mut watch: Option<CommitWatch> = None;
         loop {
             let sight = self.sight(key, DatasetRef::Id(dataset)).await?;
-            let is_public = sight.matching_tags.iter().any(|tag| tag == PUBLIC_TAG);
-            let answer = |part| Ok(LogAnswer { part, is_public });
             let gone = OperationError::LogGone { revision: sight.revision, era: self.era };
             match self.read_part(&sight, query, watch.as_ref()).await? {
-                Part::Ready(part) => return answer(part),
+                Part::Ready(part) => return self.log_answer(&sight, part).await,
                 Part::Gone => return Err(gone),
                 Part::Pending if !is_pending => {
                     is_pending = true;
@@ -134,11 +132,28 @@ impl Datasets {
             select! {
                 _ = watch.wait_after(known) => {}
                 () = sleep_until(deadline) => {
-                    return if is_pending { Err(gone) } else { answer(LogPart::Nothing) };
+                    if is_pending {
+                        return Err(gone);
+                    }
+                    return self.log_answer(&sight, LogPart::Nothing).await;
                 }
-                () = self.group.stopped() => return answer(LogPart::Nothing),
+                () = self.group.stopped() => {
+                    return self.log_answer(&sight, LogPart::Nothing).await;
+                }
             }
         }
+    }
+
+    /// Returns the answer with `part`, which caches may keep if the dataset is public, whether or not
+    /// the key has that tag.
+    async fn log_answer(&self, sight: &Sight, part: LogPart) -> Result<LogAnswer> {
+        let has_public = sight.matching_tags.iter().any(|tag| tag == PUBLIC_TAG);
+        let filter = TagFilter::OfDataset(sight.dataset.id);
+        let is_public = has_public || {
+            let tags = self.read_store(move |store| store.tags(filter)).await?;
+            tags.iter().any(|tag| tag.name == PUBLIC_TAG)
+        };
+        Ok(LogAnswer { part, is_public })
     }
 
     /// The part of the log, if there is all of it. `watch` is that of a reader whose commits are kept.

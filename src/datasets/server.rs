@@ -31,7 +31,7 @@ mod tags;
 
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use accounts::gate::{Admitted, Gate, GateMessages};
+use accounts::gate::{Admitted, Gate, GateMessages, StreamLimit};
 use axum::{
     Extension, Json, Router,
     extract::{DefaultBodyLimit, FromRequestParts, Path},
@@ -52,6 +52,8 @@ use web::{
     cors::{ReaderSites, allow_readers},
     metrics::requests::count_requests,
     middleware::{RequestOptions, add_layers, wrap},
+    open_files::streams_max,
+    query_names::check_query_names,
     response::Created,
     serve::{BindError, bind, serve_by},
     shared_check::SharedCheck,
@@ -211,6 +213,7 @@ impl DatasetsService {
             group: group.clone(),
             inserts: body_limit::new_limit(),
             metadata_filters: options.metadata_filters,
+            streams: StreamLimit::new(streams_max()),
             health: Arc::default(),
         });
         let addresses = app.gate.options().addresses;
@@ -281,6 +284,8 @@ pub(crate) struct Shared {
     /// The memory for bodies of inserts.
     pub(crate) inserts: KeyLimit,
     pub(crate) metadata_filters: MetadataFilters,
+    /// The endless responses of each account.
+    pub(crate) streams: StreamLimit,
     /// The checks of whether the service is well.
     health: Arc<SharedCheck<Health>>,
 }
@@ -290,17 +295,22 @@ pub(crate) struct Shared {
 pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) -> Router {
     let gate = app.gate.clone();
     let counts = app.datasets.metrics.clone();
-    let open = Router::from(open_api()).method_not_allowed_fallback(async || error::NO_METHOD);
+    let check_names = |(router, api)| {
+        let reject = |error| ApiError::from(error).into_response();
+        check_query_names(router, &api, &[paths::DATASETS_SEARCH], reject)
+    };
+    let open = check_names(open_api().split_for_parts())
+        .method_not_allowed_fallback(async || error::NO_METHOD);
     let open = wrap(open, compressed::compress)
         .layer(Extension(root::HasPortal(portal.is_some())))
         .with_state(Arc::clone(&app));
     let open = gate.options().hosts.wrap(open, error::refusal);
-    let keyed = Router::from(keyed_api())
+    let keyed = check_names(keyed_api().split_for_parts())
         .fallback(async || error::NO_PATH)
         .method_not_allowed_fallback(async || error::NO_METHOD)
         .layer(DefaultBodyLimit::max(SMALL_BODY_BYTES_MAX))
         .with_state(app);
-    let keyed = wrap(keyed, compressed::compress);
+    let keyed = wrap(wrap(keyed, compressed::compress), conditional::check_match);
     let options = RequestOptions {
         body_bytes_max: BODY_BYTES_MAX,
         answer_within: ANSWER_WITHIN,
@@ -361,9 +371,9 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
-/// Reads the parameters of a query, each of which must be one of `known`.
-fn read_params(uri: &Uri, known: &'static [&'static str]) -> Result<Params, ApiError> {
-    Ok(Params(web::extract::pairs(uri)?).check_names(known)?)
+/// Reads the parameters of a query.
+fn read_params(uri: &Uri) -> Result<Params, ApiError> {
+    Ok(Params(web::extract::pairs(uri)?))
 }
 
 /// The parameters of a path.

@@ -28,6 +28,9 @@ const ROW_BYTES: usize = 160;
 /// The longest number, and what stands around a name and a value.
 const VALUE_BYTES: usize = 30;
 
+/// Characters that are no control characters of JSON, and end lines by Unicode.
+const LINE_ENDS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
+
 /// What rows are written as.
 #[derive(
     Debug,
@@ -286,16 +289,27 @@ impl Writer {
     }
 }
 
-/// The envelope of a page up to its results.
-pub fn push_envelope(to: &mut Vec<u8>, count: i64, next: Option<&str>) {
+/// Links to the pages around a page; `None` if there is no such page.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EnvelopeLinks<'a> {
+    /// Link to the page after it.
+    pub next: Option<&'a str>,
+    /// Link to the page before it.
+    pub previous: Option<&'a str>,
+}
+
+/// Writes the envelope of a page up to its results.
+pub fn push_envelope(to: &mut Vec<u8>, count: i64, links: EnvelopeLinks<'_>) {
     to.extend_from_slice(b"{\"count\":");
     to.extend_from_slice(itoa::Buffer::new().format(count).as_bytes());
-    to.extend_from_slice(b",\"next\":");
-    match next {
-        Some(link) => push_text(to, link),
-        None => to.extend_from_slice(b"null"),
+    for (name, link) in [("next", links.next), ("previous", links.previous)] {
+        to.extend_from_slice(format!(",\"{name}\":").as_bytes());
+        match link {
+            Some(link) => push_text(to, link),
+            None => to.extend_from_slice(b"null"),
+        }
     }
-    to.extend_from_slice(b",\"previous\":null,\"results\":[");
+    to.extend_from_slice(b",\"results\":[");
 }
 
 fn timestamp_at(timestamps: &[Timestamp], row_idx: usize) -> Timestamp {
@@ -373,10 +387,22 @@ pub fn text_bytes(text: &str) -> usize {
     text.bytes().map(length).sum()
 }
 
-/// A JSON string.
+/// A JSON string. Characters that some programs take for the end of a line are escaped, so that a
+/// line of NDJSON is one line for all of them.
 pub fn push_text(to: &mut Vec<u8>, text: &str) {
+    let begin = to.len();
     // Writing a string to memory cannot fail.
-    serde_json::to_writer(to, text).unwrap_or_default();
+    serde_json::to_writer(&mut *to, text).unwrap_or_default();
+    if !text.is_ascii() && text.contains(LINE_ENDS) {
+        let written = to.split_off(begin);
+        for letter in String::from_utf8_lossy(&written).chars() {
+            if LINE_ENDS.contains(&letter) {
+                to.extend_from_slice(format!("\\u{:04x}", u32::from(letter)).as_bytes());
+            } else {
+                to.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+        }
+    }
 }
 
 /// A cell of CSV by RFC 4180: in quotes where it has to be.

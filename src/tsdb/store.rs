@@ -259,6 +259,9 @@ pub enum StoreError {
     /// The disk is full. No acknowledged write is lost, and reads go on.
     #[error("write to the dataset store, whose disk is full; writes go on once there is space")]
     Full,
+    /// Another process holds the lock of the file for longer than a write waits. Nothing was stored.
+    #[error("dataset store is locked by another process")]
+    Locked,
     /// The file may not be written. Reads go on.
     #[error(
         "write to the dataset store, whose file or disk is read-only; remount it, or give this user the right to write"

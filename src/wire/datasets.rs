@@ -286,6 +286,9 @@ pub struct BulkInserted {
 pub struct RowsDeleted {
     /// Rows that are gone.
     pub deleted: u64,
+    /// Five-minute buckets that are gone, also those of rows that are no longer kept.
+    #[serde(default)]
+    pub buckets: u64,
 }
 
 /// The answer to `GET /api/rows/log/`: what commits stored, in their order. With the same bounds it is

@@ -1,14 +1,15 @@
 //! Changing and deleting what is there: a dataset's name and description, its columns, its rows.
 
 use model::{
-    dataset::{Column, Dataset, Dtype, TIMESTAMP},
+    dataset::{Column, Dataset, DatasetId, Dtype, TIMESTAMP},
     key::KeyId,
+    resolution::Resolution,
 };
 use tokio::sync::oneshot;
 use tsdb::{
     catalog::{Change, ColumnChange, DatasetChange, DatasetRef, Refusal},
-    span::Span,
-    store::{OnRemoval, Removal, Removed, StoreError},
+    span::{Order, Span},
+    store::{Count, OnRemoval, PageRead, Removal, Removed, StoreError},
 };
 
 use super::{check_columns, check_metadata, check_name, check_text};
@@ -83,7 +84,8 @@ impl Datasets {
         if was_there { Ok(()) } else { Err(OperationError::NotFound) }
     }
 
-    /// Deletes the rows of a dataset that `key` owns, and their part of buckets.
+    /// Deletes the rows of a dataset that `key` owns, and their part of buckets. Returns also the number
+    /// of five-minute buckets that are gone, which may be of rows that were pruned before.
     ///
     /// # Errors
     /// [`OperationError::NotFound`], [`OperationError::NotOwner`].
@@ -92,8 +94,9 @@ impl Datasets {
         key: KeyId,
         which: DatasetRef,
         span: Span,
-    ) -> Result<Removed> {
+    ) -> Result<(Removed, u64)> {
         let dataset = self.find_owned(key, which).await?.id;
+        let n_before = self.count_buckets(dataset, span).await?;
         let datasets = self.clone();
         let (reply, removed) = oneshot::channel();
         let on_commit: OnRemoval = Box::new(move |removed| {
@@ -102,7 +105,19 @@ impl Datasets {
             drop(reply.send(removed.clone()));
         });
         self.store.delete_rows(dataset, span, self.clock.now(), on_commit).await?;
-        Ok(removed.await.map_err(|_| StoreError::Closed)?)
+        let removed = removed.await.map_err(|_| StoreError::Closed)?;
+        let n_after = self.count_buckets(dataset, span).await?;
+        Ok((removed, n_before.saturating_sub(n_after)))
+    }
+
+    /// Counts the five-minute buckets that have a part in `span`.
+    async fn count_buckets(&self, dataset: DatasetId, span: Span) -> Result<u64> {
+        let resolution = Resolution::FiveMinutes;
+        let span = Span { first: resolution.bucket_start(span.first), ..span };
+        let order = Order::Ascending;
+        let read = PageRead { resolution, span, order, skip: 0, limit: 0, count: Count::All };
+        let page = self.read_store(move |store| store.page(dataset, &read)).await?;
+        Ok(page.count.unwrap_or(0))
     }
 }
 

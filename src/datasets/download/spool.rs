@@ -64,6 +64,11 @@ impl Spool {
         Arc::clone(self.files.lock().get_or_insert(tag, Arc::default))
     }
 
+    /// True if the file with this tag is complete.
+    fn has_file(&self, tag: ETag) -> bool {
+        self.files.lock().peek(&tag).is_some_and(|file| file.initialized())
+    }
+
     /// Evicts files beyond [`FILES_BYTES_MAX`] except the newest. Callers that read one keep it open.
     fn trim(&self) {
         let mut files = self.files.lock();
@@ -96,6 +101,8 @@ impl SpooledFile {
 
 impl Datasets {
     /// Returns the spooled file of a range; one that was spooled before if its rows are unchanged.
+    /// `None` if it exceeds [`FILES_BYTES_MAX`], or has more than `rows_max` rows and was not spooled
+    /// before.
     ///
     /// # Errors
     /// As [`Self::download`], and if the disk fails.
@@ -104,10 +111,14 @@ impl Datasets {
         key: KeyId,
         query: DownloadQuery,
         seen: Option<u64>,
-    ) -> Result<SpooledFile> {
+        rows_max: u64,
+    ) -> Result<Option<SpooledFile>> {
         let Source { range, form, .. } = self.find_source(key, &query, seen).await?;
-        let RangeFacts { tag, revision, .. } =
+        let RangeFacts { tag, revision, n_rows } =
             self.read_store(move |store| range.facts(store, form)).await?;
+        if n_rows > rows_max && !self.spool.has_file(tag) {
+            return Ok(None);
+        }
         let cell = self.spool.cell(tag);
         let file = cell.get_or_try_init(|| self.write_file(key, query)).await.cloned();
         let has_tag = |file: &SpooledFile| file.facts.is_some_and(|facts| facts.tag == tag);
@@ -116,10 +127,19 @@ impl Datasets {
             self.spool.files.lock().pop(&tag);
         }
         self.spool.trim();
-        // One with this tag has the rows of all commits since it was spooled.
-        file.map(|file| SpooledFile { revision: revision.max(file.revision), ..file })
+        match file {
+            // One with this tag has the rows of all commits since it was spooled.
+            Ok(file) => Ok(Some(SpooledFile { revision: revision.max(file.revision), ..file })),
+            Err(OperationError::TooLarge) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
+    /// Writes a download to a file.
+    ///
+    /// # Errors
+    /// As [`Self::download`], if the disk fails, and [`OperationError::TooLarge`] if it exceeds
+    /// [`FILES_BYTES_MAX`].
     async fn write_file(&self, key: KeyId, query: DownloadQuery) -> Result<SpooledFile> {
         let (coding, known) = (Coding::Identity, KnownETags::default());
         let wanted = DownloadRequest { query, coding, known, seen: None };
@@ -138,6 +158,9 @@ impl Datasets {
             let part = part.map_err(|_| OperationError::Store(StoreError::Closed))?;
             to.write_all(&part).await.map_err(spool_error)?;
             size_bytes += part.len() as u64;
+            if size_bytes > FILES_BYTES_MAX {
+                return Err(OperationError::TooLarge);
+            }
         }
         to.flush().await.map_err(spool_error)?;
         let Download { file_name, facts, revision, .. } = download;

@@ -3,7 +3,10 @@
 //! Values are checked and converted here, whatever they were written as. What is wrong is collected
 //! for the caller: how many rows, and the first reasons in the order of the rows.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    mem,
+};
 
 use formats::read::{
     cell::{Cell, exact_integer},
@@ -16,7 +19,7 @@ use model::{
         EARLIEST, ROW_TEXT_BYTES_MAX, ROW_TEXT_REASON, TOO_LATE, TOO_LATE_REASON, VALUE_BYTES_MAX,
         Value, kind,
     },
-    timestamp::Timestamp,
+    timestamp::{Timestamp, is_finer_than_stored},
 };
 use tsdb::{catalog::COLUMNS_MAX, store::AppendMode};
 use wire::datasets::{RowRefusal, RowRefusals};
@@ -25,6 +28,12 @@ use crate::{
     append::{REFUSALS_MAX, ROWS_MAX, TOO_MANY, sort_rows},
     error::{OperationError, Result},
 };
+
+/// Reason of rows whose timestamps differ by less than is stored.
+const SAME_MICROSECOND: &str = "is in the same microsecond as that of another row";
+
+/// Letters of a column's name in a refusal: more are of a name that no column has.
+const SHOWN_NAME_CHARS: usize = 200;
 
 /// A column being filled.
 #[derive(Debug)]
@@ -68,6 +77,8 @@ pub(super) struct ColumnBuilder {
     /// Bytes of the texts of each row; empty as long as there are none.
     text_bytes: Vec<usize>,
     is_sorted: bool,
+    /// Rows whose timestamps are finer than is stored.
+    cut_rows: Vec<usize>,
     /// The column that was named last in this row.
     last: Option<usize>,
     /// The column that rows name first, most likely.
@@ -102,6 +113,7 @@ impl ColumnBuilder {
             left_bytes: usize::MAX,
             text_bytes: Vec::new(),
             is_sorted: true,
+            cut_rows: Vec::new(),
             last: None,
             first: 0,
             current: CurrentColumn::Timestamp,
@@ -145,7 +157,10 @@ impl ColumnBuilder {
         if name == TIMESTAMP {
             match parse_timestamp(cell) {
                 Ok(Some(_)) if self.at.is_some() => self.refuse(Some(name), "is there twice"),
-                Ok(Some(at)) => self.at = Some(at),
+                Ok(Some(at)) => {
+                    self.note_cut(cell);
+                    self.at = Some(at);
+                }
                 Ok(None) => {}
                 Err(reason) => self.refuse(Some(name), reason),
             }
@@ -201,11 +216,44 @@ impl ColumnBuilder {
         self.refused_rows.insert(self.row_idx);
         self.n_column_refusals += 1;
         if self.n_column_refusals <= REFUSALS_MAX {
-            let (row, column) = (self.row_idx, column.map(str::to_owned));
+            let shown = |name: &str| name.chars().take(SHOWN_NAME_CHARS).collect();
+            let (row, column) = (self.row_idx, column.map(shown));
             self.refusals.push(RowRefusal { row, column, reason: reason.to_owned() });
         }
         if self.refusals.len() >= COLUMNS_MAX * REFUSALS_MAX {
             self.keep_first_refusals();
+        }
+    }
+
+    /// Records the row if its timestamp is finer than is stored.
+    fn note_cut(&mut self, cell: Cell<'_>) {
+        let is_cut = match cell {
+            Cell::Time(time) => time.is_cut,
+            Cell::Text(text) | Cell::Bare(text) => is_finer_than_stored(text),
+            _ => false,
+        };
+        if is_cut {
+            self.cut_rows.push(self.row_idx);
+        }
+    }
+
+    /// Refuses rows that would replace another row of the body only because timestamps are stored in
+    /// microseconds.
+    fn check_cut_rows(&mut self) {
+        let cut_rows = mem::take(&mut self.cut_rows);
+        if cut_rows.is_empty() {
+            return;
+        }
+        let mut times = self.block.times.clone();
+        times.sort_unstable();
+        for row_idx in cut_rows {
+            let Some(at) = self.block.times.get(row_idx) else { continue };
+            let n_equal = times.partition_point(|other| other <= at)
+                - times.partition_point(|other| other < at);
+            if n_equal > 1 {
+                self.row_idx = row_idx;
+                self.refuse(Some(TIMESTAMP), SAME_MICROSECOND);
+            }
         }
     }
 
@@ -340,6 +388,10 @@ impl ColumnBuilder {
     /// # Errors
     /// [`OperationError::Rows`] if any was refused.
     pub(super) fn finish(mut self, mode: AppendMode) -> Result<(Vec<(String, Dtype)>, Block)> {
+        // The places of rows are known only if each has a timestamp.
+        if self.refused_rows.is_empty() {
+            self.check_cut_rows();
+        }
         if !self.refused_rows.is_empty() {
             self.keep_first_refusals();
             let n_rows = self.refused_rows.len();
@@ -390,7 +442,10 @@ impl ColumnSink for ColumnBuilder {
         match &self.current {
             CurrentColumn::Slot(slot_idx) => self.push_value(*slot_idx, cell),
             CurrentColumn::Timestamp => match parse_timestamp(cell) {
-                Ok(Some(at)) => self.push_timestamp(at),
+                Ok(Some(at)) => {
+                    self.note_cut(cell);
+                    self.push_timestamp(at);
+                }
                 Ok(None) => self.push_missing_timestamp(),
                 Err(reason) => {
                     self.refuse(Some(TIMESTAMP), reason);

@@ -2,25 +2,39 @@
 
 use formats::read::{cell::Cell, csv::CsvReader};
 use model::dataset::TIMESTAMP;
+use tsdb::catalog::COLUMNS_MAX;
 
 use super::column_builder::ColumnBuilder;
-use crate::error::{OperationError, Result, Unfit};
+use crate::{
+    catalog::NAME_BYTES_MAX,
+    error::{OperationError, Result, Unfit},
+};
+
+/// Maximum number of fields: the timestamp and the columns of a dataset.
+const FIELDS_MAX: usize = COLUMNS_MAX + 1;
+
+/// The longest header: as many names of the longest, in quotes.
+const HEADER_BYTES_MAX: usize = FIELDS_MAX * (NAME_BYTES_MAX + 3);
 
 /// Takes the records of a text with a header.
 pub(super) fn read_records(builder: &mut ColumnBuilder, text: &str) -> Result<()> {
+    check_header_length(text.as_bytes())?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut reader = CsvReader::new(text.as_bytes(), b',');
+    let mut reader = CsvReader::new(text.as_bytes(), b',').with_fields_max(FIELDS_MAX);
     if !read_record(&mut reader)? {
         return Err(unreadable("it has no header"));
     }
     let names = reader.fields().into_iter().flatten();
     let names: Vec<String> = names.map(|(name, _)| name.trim().to_owned()).collect();
-    check_header(builder, &names)?;
+    check_names(builder, &names)?;
     while read_record(&mut reader)? {
         builder.begin_row()?;
         if reader.n_fields() != names.len() {
-            let reason = format!("{} fields for {} of the header", reader.n_fields(), names.len());
-            builder.refuse(None, &reason);
+            let n_fields = match reader.n_fields() {
+                n_fields @ ..=FIELDS_MAX => n_fields.to_string(),
+                _ => format!("more than {FIELDS_MAX}"),
+            };
+            builder.refuse(None, &format!("{n_fields} fields for {} of the header", names.len()));
             continue;
         }
         for (name, (field, is_quoted)) in names.iter().zip(reader.fields().into_iter().flatten()) {
@@ -35,6 +49,26 @@ pub(super) fn read_records(builder: &mut ColumnBuilder, text: &str) -> Result<()
     Ok(())
 }
 
+/// Checks the length of the header before anything is collected from it. `text` may be truncated
+/// behind [`HEADER_BYTES_MAX`].
+///
+/// # Errors
+/// [`Unfit`] if no dataset can have as many columns, or with names as long.
+pub(super) fn check_header_length(text: &[u8]) -> Result<()> {
+    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
+    let begin = text.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(0);
+    let text = text.get(begin..).unwrap_or_default();
+    let first = text.get(..HEADER_BYTES_MAX).unwrap_or(text);
+    let mut reader = CsvReader::new(first, b',').with_fields_max(FIELDS_MAX);
+    if read_record(&mut reader)? && reader.n_fields() > FIELDS_MAX {
+        return Err(Unfit::from(format!("the header has more than {FIELDS_MAX} fields")).into());
+    }
+    if first.len() < text.len() && !first.contains(&b'\n') {
+        return Err(Unfit::from(format!("the header exceeds {HEADER_BYTES_MAX} bytes")).into());
+    }
+    Ok(())
+}
+
 /// Reads the next record; whether there was one.
 fn read_record(reader: &mut CsvReader<&[u8]>) -> Result<bool> {
     let is_there = reader.read().map_err(|error| unreadable(&error.to_string()))?;
@@ -45,7 +79,7 @@ fn unreadable(what: &str) -> OperationError {
     OperationError::Unreadable { what: format!("as CSV: {what}") }
 }
 
-fn check_header(builder: &ColumnBuilder, names: &[String]) -> Result<(), Unfit> {
+fn check_names(builder: &ColumnBuilder, names: &[String]) -> Result<(), Unfit> {
     if !names.iter().any(|name| name == TIMESTAMP) {
         return Err(format!("the header has no {TIMESTAMP}").into());
     }

@@ -8,10 +8,18 @@ use formats::content_coding::Coding;
 
 use crate::error::{OperationError, Result};
 
-/// Decompresses a body to at most `bytes_max`.
-pub(super) fn decompress(coding: Coding, body: &Bytes, bytes_max: usize) -> Result<Bytes> {
+/// A decompressed body, or its beginning.
+#[derive(Debug)]
+pub(super) struct Plain {
+    pub(super) bytes: Bytes,
+    /// True if the body is longer than the maximum, and this is its beginning.
+    pub(super) is_truncated: bool,
+}
+
+/// Decompresses a body to at most `bytes_max`, and one byte more if there are more.
+pub(super) fn decompress(coding: Coding, body: &Bytes, bytes_max: usize) -> Result<Plain> {
     let read = match coding {
-        Coding::Identity => return Ok(body.clone()),
+        Coding::Identity => return Ok(Plain { bytes: body.clone(), is_truncated: false }),
         Coding::Gzip => read_all(MultiGzDecoder::new(&**body), bytes_max),
         Coding::Zstd => zstd::stream::read::Decoder::with_buffer(&**body)
             .and_then(|decoder| read_all(decoder, bytes_max)),
@@ -19,10 +27,7 @@ pub(super) fn decompress(coding: Coding, body: &Bytes, bytes_max: usize) -> Resu
     let plain = read.map_err(|error| OperationError::Unreadable {
         what: format!("it does not decompress: {error}"),
     })?;
-    if plain.len() > bytes_max {
-        return Err(OperationError::TooLarge);
-    }
-    Ok(plain.into())
+    Ok(Plain { is_truncated: plain.len() > bytes_max, bytes: plain.into() })
 }
 
 /// Reads to the end, or one byte more than `bytes_max`: a few bytes can decompress to terabytes.

@@ -267,6 +267,36 @@ fn a_batch_has_at_most_rows_max_rows() {
 }
 
 #[test]
+fn csv_header_that_no_dataset_can_have_is_rejected_by_its_beginning() {
+    let beginning = |fields: &str, n: usize| format!("\u{feff}\n\ntimestamp{}", fields.repeat(n));
+    for (text, want) in [
+        (beginning(",a", 1 << 20), "the header has more than 257 fields"),
+        (beginning("a", 1 << 20), "the header exceeds 52171 bytes"),
+    ] {
+        let rejected = csv::check_header_length(text.as_bytes()).unwrap_err();
+        assert_eq!(rejected.to_string(), want);
+        let rejected = take(Format::Csv, &[], &text).unwrap_err();
+        assert_eq!(rejected.to_string(), want);
+    }
+    let names: Vec<String> = (0..256).map(|idx| format!("\"{idx:0200}\"")).collect();
+    let longest =
+        format!("timestamp,{}\r\n2026-01-01T00:00:00Z{}", names.join(","), ",1".repeat(256));
+    assert_eq!(take(Format::Csv, &[], &longest).unwrap().0.len(), 256);
+    let wide = format!("timestamp,f\nT01Z{}\n", ",1".repeat(1 << 20));
+    check_refused(Format::Csv, &wide, &[(0, None, "more than 257 fields for 2 of the header")]);
+}
+
+#[test]
+fn parquet_with_a_footer_that_no_dataset_needs_is_rejected() {
+    let footer = vec![0; 3 << 20];
+    let length = u32::try_from(footer.len()).unwrap().to_le_bytes();
+    let file = [PARQUET_MAGIC, &footer, &length, PARQUET_MAGIC].concat();
+    let rejected = parquet::read_columns(&mut ColumnBuilder::new(&[]), file.into(), 1 << 26);
+    let text = rejected.unwrap_err().to_string();
+    assert!(text.contains("its footer exceeds 2 MiB"), "{text}");
+}
+
+#[test]
 fn decompressed_bodies_are_bounded() {
     let text = "timestamp\n".repeat(1000);
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
@@ -280,14 +310,19 @@ fn decompressed_bodies_are_bounded() {
         (Coding::Zstd, zstd.as_slice()),
     ] {
         let body = Bytes::copy_from_slice(body);
-        let got = decompress::decompress(coding, &body, 1 << 20).unwrap();
-        assert!(got.starts_with(text.as_bytes()) && got.len().is_multiple_of(text.len()));
+        let plain = decompress::decompress(coding, &body, 1 << 20).unwrap();
+        let got = plain.bytes;
+        assert!(
+            !plain.is_truncated
+                && got.starts_with(text.as_bytes())
+                && got.len().is_multiple_of(text.len())
+        );
         if coding != Coding::Identity {
-            let refused = decompress::decompress(coding, &body, text.len() - 1).unwrap_err();
-            assert!(matches!(refused, OperationError::TooLarge), "{refused:?}");
+            let begun = decompress::decompress(coding, &body, text.len() - 1).unwrap();
+            assert!(begun.is_truncated && begun.bytes.len() == text.len());
             let broken = decompress::decompress(coding, &body.slice(..body.len() - 5), 1 << 20);
             let is_told = matches!(broken, Err(OperationError::Unreadable { .. }));
-            assert!(is_told, "{coding:?} {:?}", broken.map(|body| body.len()));
+            assert!(is_told, "{coding:?} {:?}", broken.map(|plain| plain.bytes.len()));
         }
     }
 }
@@ -330,4 +365,29 @@ fn damaged_parquet_is_refused() {
             drop(parquet::read_columns(&mut ColumnBuilder::new(&[]), damaged.into(), 1 << 20));
         }
     }
+}
+
+#[test]
+fn rows_of_one_microsecond_are_refused() {
+    let line =
+        |fraction: &str| format!(r#"{{"timestamp":"2024-01-03T10:00:00.{fraction}Z","f":1}}"#);
+    let lines = |fractions: &[&str]| {
+        fractions.iter().map(|fraction| line(fraction)).collect::<Vec<_>>().join("\n")
+    };
+    let reason = "is in the same microsecond as that of another row";
+    let two = lines(&["000000001", "000000002"]);
+    check_refused(
+        Format::Ndjson,
+        &two,
+        &[(0, Some("timestamp"), reason), (1, Some("timestamp"), reason)],
+    );
+    let one = lines(&["000001", "000001002"]);
+    check_refused(Format::Ndjson, &one, &[(1, Some("timestamp"), reason)]);
+    let apart = lines(&["000001", "000002002", "000003000", "000003"]);
+    assert_eq!(take(Format::Ndjson, &all_kinds(), &apart).unwrap().1.len(), 3);
+    check_refused(
+        Format::Csv,
+        "timestamp,f\n2016-12-31T23:59:60Z,1\n2024-01-01T10:00:00+25:00,1\n",
+        &[(0, Some("timestamp"), "must be RFC 3339"), (1, Some("timestamp"), "must be RFC 3339")],
+    );
 }

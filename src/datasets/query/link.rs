@@ -1,6 +1,6 @@
-//! The link to the next page: relative, its parameters sorted and escaped as Go does it.
+//! The links to the pages before and after one: relative, its parameters sorted and escaped as Go does it.
 
-use model::timestamp::Timestamp;
+use model::{page::Limit, timestamp::Timestamp};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::params::Params;
@@ -11,6 +11,17 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'
 /// The link to the page that starts at row `offset`.
 pub(crate) fn link_at_offset(path: &str, params: &Params, offset: u64) -> String {
     render_link(path, &replace_position(params, "offset", &offset.to_string()))
+}
+
+/// The link to the page before the one that starts at row `offset`; `None` if that is the first.
+pub(crate) fn link_before(
+    path: &str,
+    params: &Params,
+    offset: u64,
+    limit: Limit,
+) -> Option<String> {
+    let limit = u64::try_from(limit.get()).unwrap_or(u64::MAX);
+    (offset > 0).then(|| link_at_offset(path, params, offset.saturating_sub(limit)))
 }
 
 /// The link to the page that follows the row at `cursor`.

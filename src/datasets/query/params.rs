@@ -11,10 +11,6 @@ use tsdb::{catalog::DatasetRef, span::Order};
 use super::{Bounds, Position, RowsQuery};
 use crate::error::Unfit;
 
-/// The least similarity, from 0 to 1, of a name that is suggested for a misspelt one: `strat` and
-/// `start` have 0.95, `from` and `offset` 0.47.
-const LIKE_MIN: f64 = 0.75;
-
 /// The refusal of a request that names no dataset, in the words of document 2.
 pub(crate) const NO_DATASET: &str = "one of dataset or dataset_name is required";
 
@@ -41,25 +37,6 @@ fn parse_end_of_time(text: &str) -> Option<Timestamp> {
 }
 
 impl Params {
-    /// Checks that each parameter is one of `known`. Names that begin with an underscore pass: scripts
-    /// add them to bypass caches.
-    ///
-    /// # Errors
-    /// [`Unfit`] for the first one that is not: a misspelt bound must not be ignored.
-    pub(crate) fn check_names(self, known: &'static [&'static str]) -> Result<Self, Unfit> {
-        let is_known = |name: &str| name.starts_with('_') || known.contains(&name);
-        let Some((name, _)) = self.0.iter().find(|(name, _)| !is_known(name)) else {
-            return Ok(self);
-        };
-        let like = |known: &str| strsim::jaro_winkler(&name.to_lowercase(), known);
-        let nearest = known.iter().copied().max_by(|a, b| like(a).total_cmp(&like(b)));
-        let nearest = nearest.filter(|nearest| like(nearest) >= LIKE_MIN);
-        Err(match nearest {
-            Some(nearest) => format!("unknown parameter {name}; did you mean {nearest}?").into(),
-            None => format!("unknown parameter {name}; known are {}", known.join(", ")).into(),
-        })
-    }
-
     /// The first value called `name`, if it is not empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(key, _)| key == name);
@@ -74,9 +51,12 @@ impl Params {
     }
 
     /// # Errors
-    /// [`Unfit`] if the limit is given and does not parse. One too high is lowered.
+    /// [`Unfit`] if the limit is given and does not parse, or is 0. One too high is lowered.
     pub(crate) fn limit(&self, default: usize) -> Result<Limit, Unfit> {
         let asked = self.number("limit")?;
+        if asked == Some(0) {
+            return Err("limit must be an integer of at least 1".into());
+        }
         let asked = asked.map_or(default, |asked| usize::try_from(asked).unwrap_or(usize::MAX));
         Ok(Limit::clamp(asked))
     }
@@ -95,9 +75,10 @@ impl Params {
     /// # Errors
     /// The first invalid parameter.
     pub(crate) fn rows(&self) -> Result<RowsQuery, Unfit> {
-        let position = match self.timestamp("after")? {
-            Some(cursor) => Position::After(cursor),
-            None => Position::Offset(self.number("offset")?.unwrap_or(0)),
+        let position = match (self.timestamp("after")?, self.number("offset")?) {
+            (Some(_), Some(_)) => return Err("after and offset exclude each other".into()),
+            (Some(cursor), None) => Position::After(cursor),
+            (None, offset) => Position::Offset(offset.unwrap_or(0)),
         };
         Ok(RowsQuery {
             dataset: self.dataset()?,

@@ -71,6 +71,8 @@ fn a_cursor_moves_the_bound_that_it_passes() {
 
 #[test]
 fn a_wrong_parameter_is_told_by_its_name() {
+    check("limit=0", Err("limit must be an integer of at least 1"));
+    check("after=2020-01-01T00:00:00Z&offset=1", Err("after and offset exclude each other"));
     check("limit=many", Err("limit must be an integer of at least 0"));
     check("offset=-1", Err("offset must be an integer of at least 0"));
     check("resolution=2h", Err("resolution must be one of raw, 5m, 15m, 1h, 4h, 1d"));
@@ -116,6 +118,11 @@ fn the_next_link_is_what_the_upstream_writes() {
         link::link_at_offset("/api/rows/", &page, 3),
         "/api/rows/?dataset_name=tiingo_btcusd_1min&limit=3&offset=3&ordering=-timestamp&resolution=1h"
     );
+    let limit = Limit::clamp(3);
+    let before = |offset| link::link_before("/api/rows/", &page, offset, limit);
+    assert_eq!(before(0), None);
+    assert!(before(2).unwrap().contains("&offset=0&"));
+    assert!(before(9).unwrap().contains("&offset=6&"));
     let page =
         params("after=2026-07-30T21:55:00Z&dataset_name=a b&limit=2&ordering=timestamp&offset=7");
     assert_eq!(

@@ -1,5 +1,5 @@
-//! `GET /api/rows/bulk_download/`: a whole range in one response, streamed as it is read; of Parquet also
-//! byte ranges, and by `HEAD` the length.
+//! `GET /api/rows/bulk_download/`: a whole range in one response, with byte ranges, and by `HEAD` the
+//! length. Long ones are streamed as they are read.
 
 use axum::{
     body::Body,
@@ -24,22 +24,22 @@ use super::{
     openapi::{AtResolution, InBounds, KeyInQuery, SeenCommit, WhichDataset, one_of},
     read_params,
     revision::{Seen, set_revision},
-    stream::KEY_PARAM,
 };
 use crate::download::{Download, DownloadRequest, DownloadResponse, RangeFacts};
 
 /// The number of rows, where it is known before them.
 const ROW_COUNT: HeaderName = HeaderName::from_static("x-row-count");
 
-/// The parameters of a download, as document 2 lists them, and the key of callers without headers.
-const PARAMS: [&str; 7] =
-    ["dataset", "dataset_name", "start", "end", "resolution", "output", KEY_PARAM];
+/// Maximum number of rows of a text that is spooled before it is sent, for its length: they take a
+/// second at most.
+const SPOOLED_ROWS_MAX: u64 = 500_000;
+
 /// The form of a download.
 #[derive(Debug, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "describes what `Params` parses")]
 pub(super) struct InForm {
-    /// How the rows are written.
+    /// Format of the rows.
     #[param(schema_with = outputs)]
     output: Option<String>,
 }
@@ -50,11 +50,12 @@ fn outputs() -> Object {
 
 /// Reads a snapshot of a whole range in one response.
 ///
-/// The range has no limit, and the answer is sent as it is read. An answer that breaks off before its
-/// end says so by the connection: it is never shorter than it claims. Of Parquet, `Range` reads a part
-/// of the file and `HEAD` its length, so that tools that scan files over HTTP read what they need; name
-/// `end` where rows still come, for a file that stays the same. Of text there are no ranges of bytes:
-/// ask for a part by `start` and `end`. A key has four downloads at a time.
+/// The range has no limit. `Range` reads a part of the file and `HEAD` its length, so that tools that
+/// scan files over HTTP read what they need. Name `end` if rows are still added, for a file that stays
+/// the same. Both are of the uncompressed file, of at most 2 GiB. A longer one, or one of more than
+/// half a million rows whose length was not asked for, is sent as it is read, without
+/// `Content-Length`. A response that is truncated says so by the connection: it is never shorter than
+/// it claims. A key has four downloads at a time.
 #[utoipa::path(get, path = paths::ROWS_BULK_DOWNLOAD, operation_id = "download_rows", tag = "rows",
     params(WhichDataset, InBounds, AtResolution, InForm, KeyInQuery, SeenCommit),
     responses((status = 200, description = "All rows, oldest first", content(
@@ -63,8 +64,9 @@ fn outputs() -> Object {
             (Vec<u8> = "application/vnd.apache.arrow.stream")),
             headers(("X-Revision" = u64,
                 description = "A commit of the dataset that it includes, the last one as it began"))),
-        (status = 206, description = "The bytes of Parquet that `Range` asks for",
-            body = Vec<u8>, content_type = "application/vnd.apache.parquet",
+        (status = 206, description = "The bytes that `Range` asks for", content(
+            (Vec<u8> = "application/vnd.apache.parquet"), (String = "text/csv"),
+            (String = "application/x-ndjson")),
             headers(("X-Revision" = u64, description = "As of the whole file")))))]
 pub(super) async fn get(
     Caller { app, key }: Caller,
@@ -73,12 +75,18 @@ pub(super) async fn get(
     Seen(seen): Seen,
     request: Request,
 ) -> Result<Response> {
-    let query = read_params(request.uri(), &PARAMS)?.download()?;
+    let query = read_params(request.uri())?.download()?;
     let output = query.output;
-    let coding = if output.is_text() { accepted.coding()? } else { Coding::Identity };
     let is_part = request.method() == Method::HEAD || request.headers().contains_key(RANGE);
-    if output == Output::Parquet && is_part {
-        let file = app.datasets.spool_download(key, query, seen).await?;
+    let coding = if output.is_text() && !is_part { accepted.coding()? } else { Coding::Identity };
+    let rows_max = if is_part { u64::MAX } else { SPOOLED_ROWS_MAX };
+    let is_spooled = is_part || output.is_text() && coding == Coding::Identity;
+    let file = if is_spooled {
+        app.datasets.spool_download(key, query.clone(), seen, rows_max).await?
+    } else {
+        None
+    };
+    if let Some(file) = file {
         if let Some(known) = file.facts.and_then(|facts| known.find(facts.tag)) {
             return Ok(set_revision(not_modified(&known), file.revision));
         }
@@ -108,8 +116,7 @@ fn set_headers(
     facts: Option<RangeFacts>,
 ) -> Response {
     let headers = response.headers_mut();
-    // The length of text is not known before its end: `start` and `end` ask for a part.
-    let ranges = if output == Output::Parquet { "bytes" } else { "none" };
+    let ranges = if coding == Coding::Identity { "bytes" } else { "none" };
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static(ranges));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(output.content_type()));
     let disposition = format!("attachment; filename=\"{file_name}\"");

@@ -95,7 +95,7 @@ fn modes() -> Object {
 pub(super) async fn post(Caller { app, key }: Caller, request: Request) -> Result<Response> {
     let (format, coding) = (parse_format(request.headers()), parse_encoding(request.headers())?);
     let name = parse_key(request.headers())?;
-    let params = read_params(request.uri(), &["dataset", "dataset_name", "mode"])?;
+    let params = read_params(request.uri())?;
     let mode = match params.get("mode") {
         None | Some("replace") => AppendMode::Replace,
         Some("merge") => AppendMode::Merge,

@@ -25,7 +25,7 @@ pub(super) async fn get(
     Caller { app, key }: Caller,
     uri: Uri,
 ) -> Result<Json<Envelope<ColumnBody>>> {
-    let params = read_params(&uri, &["dataset", "dataset_name"])?;
+    let params = read_params(&uri)?;
     let columns = app.datasets.sight(key, params.dataset()?).await?.columns;
     let shown = columns.into_iter().filter(|column| !column.is_deleted());
     Ok(Json(single_page(shown.map(Into::into).collect())))
@@ -64,7 +64,7 @@ pub(super) async fn patch(
     params(WhichDataset, ("name" = String, Query, description = "The column's name.")),
     responses((status = 200, description = "It is deleted", body = MessageBody)))]
 pub(super) async fn delete(Caller { app, key }: Caller, uri: Uri) -> Result<Json<MessageBody>> {
-    let params = read_params(&uri, &["dataset", "dataset_name", "name"])?;
+    let params = read_params(&uri)?;
     let name = params.get("name").ok_or_else(|| Unfit::from("name is required"))?;
     let change = ColumnChange::Delete(name.to_owned());
     app.datasets.change_column(key, params.dataset()?, change).await?;

@@ -1,17 +1,19 @@
-//! Conditional requests: `If-None-Match`, `ETag` and 304 responses.
+//! Conditional requests: `If-None-Match` and 304 responses, `If-Match` and 412 responses.
 
 use axum::{
-    extract::FromRequestParts,
+    extract::{FromRequestParts, Request},
     http::{
-        HeaderMap, HeaderValue, StatusCode,
-        header::{ETAG, IF_NONE_MATCH},
+        HeaderMap, HeaderValue, Method, StatusCode,
+        header::{ETAG, IF_MATCH, IF_NONE_MATCH},
         request::Parts,
     },
     response::{IntoResponse as _, Response},
 };
 use formats::content_coding::Coding;
 
-use super::error::{ApiError, Result};
+use web::middleware::Next;
+
+use super::error::{ApiError, NOT_MATCHED, Result};
 use crate::etag::{ETag, KnownETags};
 
 /// The tags of the `If-None-Match` header; none without one.
@@ -25,6 +27,26 @@ impl<S: Sync> FromRequestParts<S> for IfNoneMatch {
         let header = parts.headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
         Ok(Self(header.map(KnownETags::parse).unwrap_or_default()))
     }
+}
+
+/// Responds with 412 if a request has `If-Match`, and the response does not have one of its tags.
+///
+/// Only reads have tags. A change that requires one is not made.
+pub(super) async fn check_match(request: Request, next: Next) -> Response {
+    let Some(header) = request.headers().get(IF_MATCH) else { return next.run(request).await };
+    let required = KnownETags::parse(header.to_str().unwrap_or_default());
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    if !is_read && !required.contains(None) {
+        return NOT_MATCHED.into_response();
+    }
+    let response = next.run(request).await;
+    let status = response.status();
+    let is_found = status.is_success() || status == StatusCode::NOT_MODIFIED;
+    let tag = response.headers().get(ETAG).and_then(|tag| tag.to_str().ok());
+    if is_read && is_found && !required.contains(tag) {
+        return NOT_MATCHED.into_response();
+    }
+    response
 }
 
 /// Sets the tag of a response whose body has this content coding.

@@ -7,7 +7,10 @@ use axum::{
     http::Uri,
     response::{IntoResponse as _, Response},
 };
-use model::{key::KeyId, page::ROWS_DEFAULT};
+use model::{
+    key::KeyId,
+    page::{Limit, ROWS_DEFAULT},
+};
 use tsdb::catalog::{Filter, Listed, NewDataset};
 use web::response::Created;
 use wire::{
@@ -38,11 +41,11 @@ pub(super) async fn get(
     Caller { app, key }: Caller,
     uri: Uri,
 ) -> Result<Json<Envelope<DatasetBody>>> {
-    let params = read_params(&uri, &["search", "limit", "offset"])?;
+    let params = read_params(&uri)?;
     let filter = params.get("search").map_or(Filter::All, |text| Filter::Text(text.to_owned()));
     let (skip, limit) = (params.number("offset")?.unwrap_or(0), params.limit(ROWS_DEFAULT)?);
     let listed = app.datasets.list(key, filter, skip, limit).await?;
-    Ok(Json(envelope(paths::DATASETS, &params, skip, listed)))
+    Ok(Json(envelope(paths::DATASETS, &params, (skip, limit), listed)))
 }
 /// Creates a dataset, which the key owns; or several, all or none.
 ///
@@ -76,11 +79,11 @@ fn new_dataset(owner: KeyId, body: CreateDataset) -> Result<NewDataset> {
     Ok(NewDataset { name, description, metadata, columns, tags, owner: Some(owner) })
 }
 
-/// A page of a listing, with the link to the next one.
+/// A page of a listing, with the links to the next and the previous one.
 pub(super) fn envelope(
     path: &str,
     params: &Params,
-    skip: u64,
+    (skip, limit): (u64, Limit),
     listed: Listed,
 ) -> Envelope<DatasetBody> {
     let n_shown = u64::try_from(listed.datasets.len()).unwrap_or(u64::MAX);
@@ -89,7 +92,7 @@ pub(super) fn envelope(
     Envelope {
         count: listed.count.map_or(NOT_COUNTED, |count| i64::try_from(count).unwrap_or(i64::MAX)),
         next,
-        previous: None,
+        previous: link::link_before(path, params, skip, limit),
         results: listed.datasets.into_iter().map(Into::into).collect(),
     }
 }

@@ -35,6 +35,9 @@ const REPEAT_AFTER_SECONDS: u32 = 1;
 /// The text when the disk is full.
 const FULL: &str = "the service's disk is full: nothing was stored; retry once there is space";
 
+/// The text while another process holds the lock of the store's file.
+const LOCKED: &str = "the service's file is locked by another process: nothing was stored";
+
 /// The text when the store's file was replaced.
 const REPLACED: &str = "the service's file was removed or replaced: nothing was stored";
 
@@ -88,6 +91,14 @@ pub(super) const PATH_NO_TEXT: ApiError =
 /// Refuses a method that a path does not have.
 pub(super) const NO_METHOD: ApiError =
     ApiError::Fixed(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+/// Rejects a request whose `If-Match` lists other tags than the response has.
+pub(super) const NOT_MATCHED: ApiError =
+    ApiError::Fixed(StatusCode::PRECONDITION_FAILED, "If-Match lists other tags");
+/// Rejects a stream or a waiting request of an account that has as many as it may have.
+pub(super) const STREAMS_FULL: ApiError = ApiError::Fixed(
+    StatusCode::SERVICE_UNAVAILABLE,
+    "too many streams and waiting requests of this account are open",
+);
 /// Refuses a caller that takes none of the codings.
 pub(super) const NO_CODING: ApiError = ApiError::Fixed(
     StatusCode::NOT_ACCEPTABLE,
@@ -130,6 +141,10 @@ impl ApiError {
             Some(StoreError::Full) => {
                 return Some(Public::new(StatusCode::INSUFFICIENT_STORAGE, FULL));
             }
+            Some(StoreError::Locked) => {
+                warn!(causes = causes(self), "failed to {self}");
+                return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, LOCKED));
+            }
             Some(StoreError::Replaced) => {
                 return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, REPLACED));
             }
@@ -168,6 +183,9 @@ impl ApiError {
             }
             Self::Operation(error) => Public::new(operation_status(error)?, error),
             Self::Limited(exceeded) => Public::new(StatusCode::TOO_MANY_REQUESTS, exceeded),
+            Self::Accounts(error) if error.is_busy() => {
+                Public::new(StatusCode::SERVICE_UNAVAILABLE, "API keys cannot be checked now")
+            }
             Self::Accounts(AccountsError::Unreachable(_)) => {
                 error!(causes = causes(self), "failed to {self}");
                 Public::new(StatusCode::SERVICE_UNAVAILABLE, "API keys cannot be checked now")

@@ -10,6 +10,7 @@ use wire::paths;
 
 use super::{
     Caller,
+    bulk_download::InForm,
     error::Result,
     openapi::{InBounds, SeenCommit, WhichDataset},
     read_params,
@@ -17,14 +18,12 @@ use super::{
 };
 use crate::read::RowsPage;
 
-/// The parameters of the newest rows: those of document 2, and `output`.
-const PARAMS: [&str; 6] = ["dataset", "dataset_name", "limit", "start", "end", "output"];
 /// Reads the newest rows, newest first, a line each.
 ///
 /// There are fewer than asked for where they are very long: about 16 MB at most.
 #[utoipa::path(get, path = paths::ROWS_LIVE, operation_id = "newest_rows", tag = "rows",
-    params(WhichDataset, InBounds, SeenCommit, ("limit" = Option<u64>, Query, minimum = 0,
-        description = "Rows at most: held between 1 and 10 000; 100 where it is left out.")),
+    params(WhichDataset, InBounds, InForm, SeenCommit, ("limit" = Option<u64>, Query, minimum = 1,
+        description = "Maximum number of rows, 100 by default. A limit above 10 000 is lowered to that.")),
     responses((status = 200, description = "Rows, one JSON object in each line", body = String,
         content_type = "application/x-ndjson", headers(("X-Revision" = u64,
             description = "The last commit of the dataset that they include")))))]
@@ -33,7 +32,7 @@ pub(super) async fn get(
     Seen(seen): Seen,
     uri: Uri,
 ) -> Result<Response> {
-    let (query, output) = read_params(&uri, &PARAMS)?.live()?;
+    let (query, output) = read_params(&uri)?.live()?;
     let render = move |page: &RowsPage<'_>| (body(page, output), page.revision);
     let (body, revision) = app.datasets.newest(key, query, seen, render).await?;
     let content_type = HeaderValue::from_static(output.content_type());

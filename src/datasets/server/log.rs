@@ -6,7 +6,9 @@
 
 use std::time::Duration;
 
+use accounts::gate::Admitted;
 use axum::{
+    Extension,
     http::{
         HeaderValue, Uri,
         header::{CACHE_CONTROL, CONTENT_TYPE},
@@ -19,15 +21,16 @@ use wire::{
     paths,
 };
 
-use super::{Caller, error::Result, read_params};
+use super::{
+    Caller,
+    error::{Result, STREAMS_FULL},
+    read_params,
+};
 use crate::{
     error::Unfit,
     log::{LogAnswer, LogPart, LogQuery, WAIT_MAX},
     query::params::Params,
 };
-
-/// The parameters of a log.
-const PARAMS: [&str; 5] = ["dataset", "after", "until", "era", "wait"];
 
 /// How caches keep commits: for an hour, which is longer than a reader is usually away, and how long
 /// rows that are deleted, or hidden from a key, can still be read in a cache.
@@ -78,16 +81,25 @@ pub(super) struct WhichCommits {
         (status = 200, description = "The commits", body = RowLog),
         (status = 204, description = "The commits did not come in time"),
         (status = 410, description = "The commits are not kept any more", body = LogGone)))]
-pub(super) async fn get(caller: Caller, uri: Uri) -> Response {
-    let mut response = read(caller, &uri).await.into_response();
+pub(super) async fn get(
+    caller: Caller,
+    Extension(admitted): Extension<Admitted>,
+    uri: Uri,
+) -> Response {
+    let mut response = read(caller, admitted, &uri).await.into_response();
     // Without the header caches keep some refusals.
     let no_store = HeaderValue::from_static("no-store");
     response.headers_mut().entry(CACHE_CONTROL).or_insert(no_store);
     response
 }
 
-async fn read(Caller { app, key }: Caller, uri: &Uri) -> Result<Response> {
-    let query = parse(&read_params(uri, &PARAMS)?)?;
+async fn read(Caller { app, key }: Caller, admitted: Admitted, uri: &Uri) -> Result<Response> {
+    let query = parse(&read_params(uri)?)?;
+    let _permit = if query.wait.is_zero() {
+        None
+    } else {
+        Some(app.streams.take(&admitted.0).ok_or(STREAMS_FULL)?)
+    };
     let LogAnswer { part, is_public } = app.datasets.read_log(key, query).await?;
     let (response, kept) = match part {
         LogPart::Commits(body) => (json(body), NEVER_CHANGES),

@@ -124,8 +124,8 @@ pub(super) struct SeenCommit {
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "describes what `Params` parses")]
 pub(super) struct PageOf {
-    /// How many at most: held between 1 and 10 000.
-    #[param(minimum = 0, default = 250)]
+    /// Maximum number of results. A limit above 10 000 is lowered to that.
+    #[param(minimum = 1, default = 250)]
     limit: Option<u64>,
     /// How many to pass over first.
     #[param(minimum = 0, default = 0)]

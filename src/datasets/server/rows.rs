@@ -7,7 +7,7 @@ use axum::{
 };
 use formats::{
     content_coding::Coding,
-    write::{Writer, push_envelope},
+    write::{EnvelopeLinks, Writer, push_envelope},
 };
 use tsdb::span::Span;
 use utoipa::openapi::schema::Object;
@@ -23,34 +23,20 @@ use super::{
 };
 use crate::{
     error::Unfit,
-    query::{self, link, params::Params},
+    query::{self, RowsQuery, link, params::Params},
     read::{PageRequest, PageResponse, PageResponseBody, RowsPage},
 };
 
 /// About how long a row of a page is: seven columns of full precision have some more.
 const ROW_BYTES: usize = 320;
 
-/// The parameters of a page, as document 2 lists them.
-const PARAMS: [&str; 9] = [
-    "dataset",
-    "dataset_name",
-    "start",
-    "end",
-    "resolution",
-    "limit",
-    "offset",
-    "after",
-    "ordering",
-];
-
-/// The parameters of a deletion.
-const DELETE_PARAMS: [&str; 4] = ["dataset", "dataset_name", "start", "end"];
 /// Where a page of rows is.
 #[derive(Debug, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "describes what `Params` parses")]
 pub(super) struct Position {
-    /// The page starts after the row with this timestamp, in the order of the query.
+    /// The page starts after the row with this timestamp, in the order of the query. Not together with
+    /// `offset`.
     #[param(format = DateTime)]
     after: Option<String>,
     /// Oldest first, or newest first.
@@ -68,8 +54,8 @@ fn orders() -> Object {
 /// row. With both the span is limited: a day of raw rows, 7 days of `5m`, 90 days of `1h`, no limit for
 /// `1d`.
 ///
-/// With `after` a page costs the same however deep it is, and `count` is 0. Follow `next` until it is
-/// null.
+/// With `after` a page costs the same however deep it is, `count` is 0 and `previous` null. Follow
+/// `next` until it is null. With `offset`, `previous` is the page that starts `limit` rows earlier.
 ///
 /// A page of very long rows, or of very many columns, has fewer rows than asked for: at most about
 /// 16 MB. Its `next` goes on behind its last row.
@@ -84,7 +70,7 @@ pub(super) async fn get(
     Seen(seen): Seen,
     uri: Uri,
 ) -> Result<Response> {
-    let params = read_params(&uri, &PARAMS)?;
+    let params = read_params(&uri)?;
     let query = params.rows()?;
     let request = PageRequest { query, params, known, seen };
     let PageResponse { revision, body } = app.datasets.rows(key, request, render_body).await?;
@@ -105,7 +91,7 @@ pub(super) async fn get(
 
 /// Deletes the rows of a range from a dataset that the key owns.
 ///
-/// Their buckets follow in the same commit. Both bounds are required: a forgotten one would delete
+/// Their buckets follow in the same commit, also those whose rows are no longer kept. Both bounds are required: a forgotten one would delete
 /// everything.
 #[utoipa::path(delete, path = paths::ROWS, operation_id = "delete_rows", tag = "producing",
     params(WhichDataset,
@@ -114,7 +100,7 @@ pub(super) async fn get(
     responses((status = 200, description = "How many rows are gone", body = RowsDeleted,
         headers(("X-Revision" = u64, description = "The commit that removed them")))))]
 pub(super) async fn delete(Caller { app, key }: Caller, uri: Uri) -> Result<Response> {
-    let params = read_params(&uri, &DELETE_PARAMS)?;
+    let params = read_params(&uri)?;
     let (which, bounds) = (params.dataset()?, params.bounds()?);
     let (Some(first), Some(last)) = (bounds.start, bounds.end) else {
         return Err(Unfit::from("start and end are required").into());
@@ -122,8 +108,8 @@ pub(super) async fn delete(Caller { app, key }: Caller, uri: Uri) -> Result<Resp
     if first > last {
         return Err(Unfit::from("start must not be after end").into());
     }
-    let removed = app.datasets.delete_rows(key, which, Span { first, last }).await?;
-    let body = Json(RowsDeleted { deleted: removed.n_rows });
+    let (removed, buckets) = app.datasets.delete_rows(key, which, Span { first, last }).await?;
+    let body = Json(RowsDeleted { deleted: removed.n_rows, buckets });
     Ok(set_revision(body.into_response(), removed.revision))
 }
 
@@ -133,7 +119,14 @@ fn render_body(page: &RowsPage<'_>, params: &Params) -> Vec<u8> {
         query::Position::After(cursor) => link::link_after(paths::ROWS, params, cursor),
     });
     let mut body = Vec::with_capacity(page.rows.len() * ROW_BYTES);
-    push_envelope(&mut body, i64::try_from(page.count).unwrap_or(i64::MAX), next.as_deref());
+    let previous = match params.rows() {
+        Ok(RowsQuery { position: query::Position::Offset(offset), limit, .. }) => {
+            link::link_before(paths::ROWS, params, offset, limit)
+        }
+        _ => None,
+    };
+    let links = EnvelopeLinks { next: next.as_deref(), previous: previous.as_deref() };
+    push_envelope(&mut body, i64::try_from(page.count).unwrap_or(i64::MAX), links);
     let mut writer = Writer::new(page.dataset, page.columns);
     writer.page(&mut body, &page.rows);
     body.extend_from_slice(b"]}");

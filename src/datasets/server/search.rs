@@ -37,5 +37,5 @@ pub(super) async fn get(
     }
     let filter = Filter::Metadata(filters);
     let listed = app.datasets.list(key, filter, skip, limit).await?;
-    Ok(Json(envelope(paths::DATASETS_SEARCH, &params, skip, listed)))
+    Ok(Json(envelope(paths::DATASETS_SEARCH, &params, (skip, limit), listed)))
 }

@@ -2,12 +2,11 @@
 
 use std::convert::Infallible;
 
+use accounts::gate::Admitted;
 use axum::{
+    Extension,
     body::Body,
-    http::{
-        HeaderMap, HeaderValue, Uri,
-        header::{CACHE_CONTROL, CONTENT_TYPE},
-    },
+    http::{HeaderMap, HeaderValue, Uri, header::CONTENT_TYPE},
     response::{IntoResponse as _, Response},
 };
 use bytes::Bytes;
@@ -31,7 +30,7 @@ use wire::{
 
 use super::{
     App, Caller, HEARTBEAT_EVERY,
-    error::Result,
+    error::{Result, STREAMS_FULL},
     openapi::{KeyInQuery, WhichDataset},
     read_params,
 };
@@ -47,9 +46,6 @@ const LAST_EVENT_ID: &str = "last-event-id";
 /// The same as a parameter, for readers that cannot send headers.
 const LAST_EVENT_ID_PARAM: &str = "last_event_id";
 
-/// The parameters of a stream: those of document 2, and what a browser cannot send as headers.
-const PARAMS: [&str; 4] = ["dataset", "dataset_name", KEY_PARAM, LAST_EVENT_ID_PARAM];
-
 /// How long a reader should wait before it reconnects.
 const RETRY: &[u8] = b"retry: 3000\n\n";
 /// Follows a dataset as server-sent events, on a connection held open.
@@ -57,14 +53,17 @@ const RETRY: &[u8] = b"retry: 3000\n\n";
 /// First `connected`, then the newest 100 rows as `data`, oldest first, then each new row as it is
 /// inserted, and a `heartbeat` every 30 seconds. Where heartbeats stop, the connection is gone.
 #[utoipa::path(get, path = paths::ROWS_STREAM, operation_id = "follow_rows", tag = "rows",
-    params(WhichDataset, KeyInQuery), responses((status = 200, description = "Events", body = String,
+    params(WhichDataset, KeyInQuery, ("last_event_id" = Option<String>, Query,
+        description = "The id of the last event that the reader has, for readers that cannot send \
+            the header `Last-Event-ID`: the rows after it are sent first.")), responses((status = 200, description = "Events", body = String,
         content_type = "text/event-stream")))]
 pub(super) async fn get(
     Caller { app, key: caller }: Caller,
+    Extension(Admitted(verified)): Extension<Admitted>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response> {
-    let params = read_params(&uri, &PARAMS)?;
+    let params = read_params(&uri)?;
     let key = match params.get(KEY_PARAM) {
         None => web::auth::api_key(&headers)?,
         Some(text) => text.parse().map_err(NoKey::Unreadable)?,
@@ -72,17 +71,15 @@ pub(super) async fn get(
     let header = headers.get(LAST_EVENT_ID).map(|value| value.to_str().unwrap_or("?"));
     let last = header.filter(|id| !id.is_empty()).or_else(|| params.get(LAST_EVENT_ID_PARAM));
     let from = last.map_or(FollowFrom::Newest, |last| FollowFrom::After(Cursor::parse(last)));
+    let permit = app.streams.take(&verified).ok_or(STREAMS_FULL)?;
     let follow = app.datasets.follow(caller, params.dataset()?, from).await?;
-    let events = Events::new(follow, caller, key, app);
-    let body = stream::unfold(events, async |mut events| {
+    let events = (Events::new(follow, caller, key, app), permit);
+    let body = stream::unfold(events, async |(mut events, permit)| {
         let bytes = events.next().await?;
-        Some((Ok::<_, Infallible>(bytes), events))
+        Some((Ok::<_, Infallible>(bytes), (events, permit)))
     });
-    let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
-        (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-    ];
-    Ok((headers, Body::from_stream(body)).into_response())
+    let content_type = HeaderValue::from_static("text/event-stream");
+    Ok(([(CONTENT_TYPE, content_type)], Body::from_stream(body)).into_response())
 }
 
 /// Why a stream ends whose key lost access to the dataset, or whose dataset was deleted.

@@ -40,6 +40,9 @@ use super::*;
 /// Minute `minute` of the demo rows, whose first is at this moment.
 const FIRST: &str = "2026-07-29T00:00:00Z";
 
+/// Endless responses of all accounts together.
+const N_STREAMS: usize = 8192;
+
 /// When it is.
 const NOW: &str = "2026-07-30T22:00:00.376Z";
 
@@ -172,6 +175,7 @@ fn app_on(
         group: group.clone(),
         inserts: body_limit::new_limit(),
         metadata_filters: MetadataFilters::One,
+        streams: StreamLimit::new(N_STREAMS),
         health: Arc::default(),
     });
     (app, group)

@@ -19,6 +19,8 @@ pub struct CsvReader<R> {
     fields: Vec<u8>,
     /// Where each field ends, and whether it is in quotes.
     ends: Vec<(usize, bool)>,
+    /// Maximum number of fields that are read of a record.
+    fields_max: usize,
     fault: Option<&'static str>,
     /// The line that the record begins on, from 1.
     begin_line: u64,
@@ -46,7 +48,15 @@ impl<R: BufRead> CsvReader<R> {
     /// Reads the records of a text from `at` on, where `text` begins.
     pub(super) fn resume(text: R, delimiter: u8, at: Position) -> Self {
         let (line, fields, ends) = (Vec::new(), Vec::new(), Vec::new());
-        Self { text, delimiter, line, fields, ends, fault: None, begin_line: 0, at }
+        let fields_max = usize::MAX;
+        Self { text, delimiter, line, fields, ends, fields_max, fault: None, begin_line: 0, at }
+    }
+
+    /// Stops reading a record at the first field after `fields_max`, which bounds the memory:
+    /// [`n_fields`](Self::n_fields) is one more then.
+    #[must_use]
+    pub fn with_fields_max(self, fields_max: usize) -> Self {
+        Self { fields_max, ..self }
     }
 
     /// Reads the next record; whether there was one.
@@ -117,7 +127,7 @@ impl<R: BufRead> CsvReader<R> {
     /// Splits the first `n_bytes` of the line into fields, of which the last is not ended.
     fn split(&mut self, n_bytes: usize, mut state: FieldState) -> FieldState {
         let mut at = 0;
-        while at < n_bytes {
+        while at < n_bytes && self.ends.len() <= self.fields_max {
             let rest = self.line.get(at..n_bytes).unwrap_or_default();
             let length = |is_end: &dyn Fn(u8) -> bool| {
                 rest.iter().position(|byte| is_end(*byte)).unwrap_or(rest.len())
@@ -157,7 +167,9 @@ impl<R: BufRead> CsvReader<R> {
 
     fn end_field(&mut self, state: FieldState) {
         let is_quoted = matches!(state, FieldState::Quoted | FieldState::AfterQuote);
-        self.ends.push((self.fields.len(), is_quoted));
+        if self.ends.len() <= self.fields_max {
+            self.ends.push((self.fields.len(), is_quoted));
+        }
     }
 }
 
@@ -188,6 +200,17 @@ mod tests {
         check("\n\r\nx\n\n\"\"", &[&["x"], &["<>"]]);
         check("a\"b,c\"\n,", &[&["a\"b", "c\""], &["", ""]]);
         check("", &[]);
+    }
+
+    #[test]
+    fn a_record_is_read_up_to_the_first_field_over_the_maximum() {
+        let text = format!("a,b\n{}\nc,d\n", ",".repeat(1000));
+        let mut reader = CsvReader::new(text.as_bytes(), b',').with_fields_max(2);
+        let mut counts = Vec::new();
+        while reader.read().unwrap() {
+            counts.push(reader.n_fields());
+        }
+        assert_eq!(counts, [2, 3, 2]);
     }
 
     #[test]

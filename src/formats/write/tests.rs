@@ -39,6 +39,16 @@ fn numbers_look_as_go_prints_them() {
     }
 }
 
+#[test]
+fn line_ends_of_unicode_are_escaped() {
+    let mut to = b"x".to_vec();
+    push_text(&mut to, "a\u{2028}b\u{2029}\u{85}\n\u{e9}");
+    assert_eq!(
+        String::from_utf8(to).unwrap(),
+        r#"x"a\u2028b\u2029\u0085\n"#.to_owned() + "\u{e9}\""
+    );
+}
+
 /// A decimal of at most fifteen digits as it is written by hand.
 fn decimal(number: i64, n_decimals: usize) -> String {
     let digits = format!("{:0>1$}", number.abs(), n_decimals + 1);

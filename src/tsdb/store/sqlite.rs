@@ -125,6 +125,8 @@ impl From<DatabaseFault> for StoreError {
     fn from(fault: DatabaseFault) -> Self {
         if fault.is_full() {
             Self::Full
+        } else if fault.is_busy() {
+            Self::Locked
         } else if fault.is_read_only() {
             Self::ReadOnly
         } else if fault.is_damaged() {
@@ -140,7 +142,9 @@ impl From<OpenError> for StoreError {
         match error {
             OpenError::Version { found, known, .. } => Self::Format { found, known },
             OpenError::Database { name, source } => match Self::from(source.clone()) {
-                Self::Statement(_) => Self::Open(OpenError::Database { name, source }),
+                Self::Statement(_) | Self::Locked => {
+                    Self::Open(OpenError::Database { name, source })
+                }
                 known => known,
             },
             error => Self::Open(error),
@@ -153,6 +157,7 @@ impl From<CommitError> for StoreError {
         match error {
             CommitError::Full => Self::Full,
             CommitError::Replaced => Self::Replaced,
+            CommitError::Database(fault) if fault.is_busy() => Self::Locked,
             CommitError::Database(fault) if fault.is_read_only() => Self::ReadOnly,
             CommitError::Database(fault) => Self::Commit { reason: fault.to_string() },
             _ => Self::Closed,

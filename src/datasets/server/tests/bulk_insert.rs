@@ -472,3 +472,20 @@ async fn an_idempotency_key_that_is_none_is_refused() {
     let twice = [("Idempotency-Key", "a"), ("Idempotency-Key", "a")];
     assert_eq!(send(&service, "", &twice, Vec::new()).await, (400, refusal(want)));
 }
+
+/// Some kilobytes that decompress to a header of millions of fields.
+#[tokio::test]
+async fn header_bomb_is_rejected_by_its_beginning() {
+    let service = Service::with_bars(0).await;
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    io::Write::write_all(&mut gzip, b"timestamp").unwrap();
+    for _ in 0..20_000 {
+        io::Write::write_all(&mut gzip, ",a".repeat(1000).as_bytes()).unwrap();
+    }
+    let body = gzip.finish().unwrap();
+    assert!(body.len() < 100_000, "{}", body.len());
+    let headers = [("Content-Type", "text/csv"), ("Content-Encoding", "gzip")];
+    let (status, answer) = send(&service, "?dataset=1", &headers, body).await;
+    assert_eq!(status, 400, "{answer}");
+    assert_eq!(answer["error"], "the header has more than 257 fields: bad request");
+}

@@ -136,7 +136,8 @@ async fn caches_keep_what_every_key_may_read_and_nothing_else() {
     assert_eq!(send(&service.owner, "dataset=2").await, no_store(200));
     assert_eq!(send(&service.owner, "dataset=2&after=0").await, no_store(204));
     assert_eq!(send(&service.reader, "dataset=2&after=0").await, no_store(404));
-    assert_eq!(send(&service.owner, "dataset_name=btc").await, no_store(400));
+    let unknown = send(&service.owner, "dataset_name=btc").await;
+    assert_eq!(unknown, (400, "private, no-cache".to_owned()));
     for query in [
         "dataset=1&after=x",
         "dataset=1&until=1",
@@ -144,10 +145,19 @@ async fn caches_keep_what_every_key_may_read_and_nothing_else() {
         "dataset=1&after=0&until=1001",
         "dataset=1&wait=31",
         "dataset=1&era=+0000000",
-        "dataset=1&last=7",
     ] {
         assert_eq!(send(&service.reader, query).await, no_store(400), "{query}");
     }
+}
+
+#[tokio::test]
+async fn public_dataset_is_cacheable_also_for_its_owner_without_the_tag() {
+    let service = Service::start().await;
+    let columns = json!([{"name": "x", "dtype": "float"}]);
+    let new = json!({"name": "btc", "columns": columns, "tags": ["public"]});
+    assert_eq!(service.post(&service.owner, "/api/datasets/", &new).await.0, 201);
+    let (status, kept, _) = answer(&service, &service.owner, "&after=0").await;
+    assert_eq!((status, kept.as_str()), (204, "public, max-age=1"));
 }
 
 /// Serves the service on a port.

@@ -44,7 +44,8 @@ async fn a_page_of_buckets_is_written_to_the_byte() {
         service.text(path).await.0,
         concat!(
             r#"{"count":3,"next":"/api/rows/?dataset_name=btc&limit=1&offset=2&"#,
-            r#"ordering=-timestamp&resolution=1h","previous":null,"results":["#,
+            r#"ordering=-timestamp&resolution=1h","previous":"/api/rows/?dataset_name=btc&limit=1&"#,
+            r#"offset=0&ordering=-timestamp&resolution=1h","results":["#,
             r#"{"dataset_id":1,"timestamp":"2026-07-29T01:00:00Z","open":60,"high":120,"low":59,"#,
             r#""close":119.5,"volume":120,"count":60}]}"#
         )
@@ -143,9 +144,9 @@ async fn rows_are_deleted_by_range_and_their_buckets_with_them() {
     let range = |start: usize, end: usize| {
         format!("/api/rows/?dataset=1&start={}&end={}", moment(start), moment(end))
     };
-    let deleted = |n: u64| (200, json!({"deleted": n}));
-    assert_eq!(service.delete(&service.owner, &range(2, 3)).await, deleted(2));
-    assert_eq!(service.delete(&service.owner, &range(2, 3)).await, deleted(0));
+    let deleted = |n: u64, n_buckets: u64| (200, json!({"deleted": n, "buckets": n_buckets}));
+    assert_eq!(service.delete(&service.owner, &range(2, 3)).await, deleted(2, 0));
+    assert_eq!(service.delete(&service.owner, &range(2, 3)).await, deleted(0, 0));
     let (_, body) = service.get(&service.reader, "/api/rows/?dataset=1").await;
     assert_eq!(body["count"], 8);
     let (_, body) = service.get(&service.reader, "/api/rows/?dataset=1&resolution=5m").await;
@@ -153,7 +154,7 @@ async fn rows_are_deleted_by_range_and_their_buckets_with_them() {
         (&body["results"][0]["count"], &body["results"][0]["volume"]),
         (&json!(3), &json!(6))
     );
-    assert_eq!(service.delete(&service.owner, &range(5, 9)).await, deleted(5));
+    assert_eq!(service.delete(&service.owner, &range(5, 9)).await, deleted(5, 1));
     let (_, body) = service.get(&service.reader, "/api/rows/?dataset=1&resolution=5m").await;
     assert_eq!(body["count"], 1, "a bucket without rows is gone");
     let required = refusal("start and end are required: bad request");
@@ -163,6 +164,17 @@ async fn rows_are_deleted_by_range_and_their_buckets_with_them() {
     let turned = refusal("start must not be after end: bad request");
     assert_eq!(service.delete(&service.owner, &range(3, 2)).await, (400, turned));
     assert_eq!(service.get(&service.reader, "/api/rows/?dataset=1").await.1["count"], 3);
+}
+
+#[tokio::test]
+async fn deleting_pruned_days_tells_the_buckets_that_are_gone() {
+    let service = Service::with_bars(3000).await;
+    let id = model::dataset::DatasetId::new(1).unwrap();
+    let before = moment(2500).parse().unwrap();
+    assert!(service.app.datasets.prune(id, before, 9999).await.unwrap() > 0);
+    let path = format!("/api/rows/?dataset=1&start={}&end={}", moment(0), moment(100));
+    let (status, body) = service.delete(&service.owner, &path).await;
+    assert_eq!((status, body), (200, json!({"deleted": 0, "buckets": 20})));
 }
 
 #[tokio::test]
@@ -336,7 +348,7 @@ async fn a_page_is_not_older_than_what_another_process_committed() {
     let first: Timestamp = moment(0).parse().unwrap();
     let range = tsdb::span::Span { first, last: first };
     let (owner, dataset) = (KeyId::new(1), "1".parse().unwrap());
-    assert_eq!(other.delete_rows(owner, DatasetRef::Id(dataset), range).await.unwrap().n_rows, 1);
+    assert_eq!(other.delete_rows(owner, DatasetRef::Id(dataset), range).await.unwrap().0.n_rows, 1);
     assert_eq!(service.get(&service.reader, path).await.1["count"], 1);
     other.remove_tag(owner, dataset, "public").await.unwrap();
     assert_eq!(service.get(&service.reader, path).await.0, 404, "nor is what a key sees");
@@ -458,6 +470,10 @@ async fn a_misspelt_parameter_is_refused_with_the_nearest_one() {
             "unknown parameter x; known are dataset, dataset_name: bad request",
         ),
         ("datasets/?serch=btc", "unknown parameter serch; did you mean search?: bad request"),
+        ("datasets/1/?x=2", "unknown parameter x; there are none here: bad request"),
+        ("tags/?x=2", "unknown parameter x; there are none here: bad request"),
+        ("rows/?dataset=1&dataset=2", "parameter dataset is given more than once: bad request"),
+        ("datasets/search/?a=1&a=2", "parameter a is given more than once: bad request"),
     ] {
         let answer = service.get(&service.reader, &format!("/api/{path}")).await;
         assert_eq!(answer, (400, refusal(want)), "{path}");

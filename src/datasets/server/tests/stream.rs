@@ -212,6 +212,51 @@ async fn streams_end_when_the_service_stops() {
 }
 
 #[tokio::test]
+async fn streams_of_one_key_are_limited_before_the_headers() {
+    let mut service = Service::with_bars(1).await;
+    let streams = StreamLimit::new(8);
+    service.app = App::from(Shared { streams, ..Shared::clone(&service.app) });
+    service.router = router(Arc::clone(&service.app), None, &[]);
+    let open = async |key: &str| service.send(key, "GET", PATH, Body::empty()).await;
+    let mut readers = vec![open(&service.reader).await, open(&service.reader).await];
+    let rejected = open(&service.reader).await;
+    assert_eq!(rejected.status(), 503);
+    assert!(rejected.headers().contains_key("retry-after"));
+    let waiting = "/api/rows/log/?dataset=1&after=1&wait=30";
+    assert_eq!(service.get(&service.reader, waiting).await.0, 503, "it counts, too");
+    assert_eq!(open(&service.owner).await.status(), 200, "another key has its own");
+    readers.pop();
+    assert_eq!(open(&service.reader).await.status(), 200);
+}
+
+#[tokio::test]
+async fn every_stream_that_begins_has_its_place_until_it_ends() {
+    let mut service = Service::with_bars(1).await;
+    let hub = crate::hub::Hub::new(3, crate::hub::Writers::One);
+    let datasets = Datasets { hub, ..service.app.datasets.clone() };
+    service.app = App::from(Shared { datasets, ..Shared::clone(&service.app) });
+    service.router = router(Arc::clone(&service.app), None, &[]);
+    let mut readers = Vec::new();
+    for _ in 0..3 {
+        readers.push(Reader::open(&service).await);
+    }
+    assert_eq!(service.send(&service.reader, "GET", PATH, Body::empty()).await.status(), 503);
+    for reader in &mut readers {
+        assert_eq!(reader.next().await.unwrap().0, "connected");
+        assert_eq!(reader.minutes(1).await, [0]);
+    }
+}
+
+#[tokio::test]
+async fn stream_tells_proxies_not_to_hold_it_back() {
+    let service = Service::with_bars(1).await;
+    let response = service.send(&service.reader, "GET", PATH, Body::empty()).await;
+    let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+    assert_eq!(header("x-accel-buffering"), "no");
+    assert_eq!(header("cache-control"), "no-cache");
+}
+
+#[tokio::test]
 async fn the_key_may_be_in_the_query_here_and_nowhere_else() {
     let service = Service::with_bars(1).await;
     let query = format!("api_key={}", service.reader);

@@ -26,6 +26,10 @@ use super::damaged;
 /// The longest page: writers make pages of about a megabyte.
 const PAGE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
+/// The longest footer of a body: that of 256 columns in some fifty row groups. The crate makes up to
+/// thirty times as many bytes of it.
+const FOOTER_BYTES_MAX: u32 = 2 * 1024 * 1024;
+
 /// Bytes at the beginning of a page that hold its length: a type and a number, of five bytes at
 /// most, each with a byte in front.
 const HEAD_BYTES: u64 = 12;
@@ -80,6 +84,13 @@ impl ParquetSource {
     /// # Errors
     /// If it is no Parquet file, is encrypted, or is damaged.
     pub(super) fn read_metadata(&self) -> Result<ParquetMetaData, String> {
+        if let Storage::Memory(bytes) = &self.bytes
+            && self.left_bytes.is_some()
+            && footer_bytes(bytes) > FOOTER_BYTES_MAX
+        {
+            let mib_max = FOOTER_BYTES_MAX >> 20;
+            return Err(format!("its footer exceeds {mib_max} MiB: write fewer columns or groups"));
+        }
         let reader = ParquetMetaDataReader::new();
         catch(|| match &self.bytes {
             Storage::Disk(file) => reader.parse_and_finish(file),
@@ -156,6 +167,12 @@ impl ChunkReader for ParquetSource {
             Storage::Memory(bytes) => bytes.get_bytes(start, length),
         }
     }
+}
+
+/// Length of the footer of a file, by its own word: the number before its last four bytes.
+fn footer_bytes(file: &[u8]) -> u32 {
+    let length = file.len().checked_sub(8).and_then(|at| file.get(at..)?.first_chunk());
+    length.copied().map_or(0, u32::from_le_bytes)
 }
 
 /// How long the page that begins with `head` is, decompressed: the second number of its header.
