@@ -39,6 +39,7 @@ use utoipa_axum::{
 use web::{
     host_names::HostNames,
     middleware::{RequestOptions, add_layers, wrap},
+    query_names::check_query_names,
 };
 use wire::paths;
 
@@ -90,10 +91,12 @@ pub fn router(head: Head, options: RestOptions, group: &Group) -> Router {
         + head.0.answer_within * 2
         + BODY_WITHIN
         + ANSWER_RESERVE;
-    let router = Router::from(api())
-        .fallback(async || Refused::NOT_FOUND)
-        .method_not_allowed_fallback(async || Refused::METHOD_NOT_ALLOWED)
-        .with_state(Rest { head, group: group.clone(), bodies: Bodies::new() });
+    let (router, description) = api().split_for_parts();
+    let router =
+        check_query_names(router, &description, &[], |error| Refused::from(error).into_response())
+            .fallback(async || Refused::NOT_FOUND)
+            .method_not_allowed_fallback(async || Refused::METHOD_NOT_ALLOWED)
+            .with_state(Rest { head, group: group.clone(), bodies: Bodies::new() });
     let router = wrap(router, move |request, next| auth::check(&options, request, next));
     let options =
         RequestOptions { body_bytes_max: BODY_BYTES_MAX, answer_within, refuse: error::refuse };
