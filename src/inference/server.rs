@@ -35,7 +35,7 @@ use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use accounts::{
     AccountId,
-    gate::{Admitted, Gate, GateMessages},
+    gate::{Admitted, Gate, GateMessages, StreamLimit},
 };
 use axum::{
     Extension, Router,
@@ -141,6 +141,8 @@ struct Service {
     health: Arc<SharedCheck<Result<(), ApiError>>>,
     /// Room for endless answers.
     streams: Arc<Semaphore>,
+    /// The part of the streams that one account may have open.
+    stream_limit: StreamLimit,
     /// Endless answers end with it.
     group: Group,
 }
@@ -257,6 +259,7 @@ pub fn router(
         description: Arc::new(LazyDescription::new(gate.options().limits, quota)),
         health: Arc::default(),
         streams: Arc::new(Semaphore::new(streams_max())),
+        stream_limit: StreamLimit::new(streams_max()),
         group: group.clone(),
     });
     let open = gate.options().hosts.wrap(

@@ -6,7 +6,9 @@
 
 use std::{collections::VecDeque, iter::once, sync::Arc, time::Duration};
 
+use accounts::gate::{Admitted, StreamPermit};
 use axum::{
+    Extension,
     body::{Body, Bytes},
     http::{HeaderMap, header},
     response::{IntoResponse as _, Response},
@@ -48,7 +50,7 @@ struct Reader {
     /// Bundles that it missed before it came back, oldest first.
     missed: VecDeque<BlockHeight>,
     seen: Option<BlockHeight>,
-    _permit: OwnedSemaphorePermit,
+    _permit: (OwnedSemaphorePermit, StreamPermit),
     _open: RaisedGauge,
 }
 
@@ -63,11 +65,19 @@ struct Reader {
         description = "The id of the last event that was received.")),
     responses((status = 200, description = "Events, without end",
         body = String, content_type = "text/event-stream")))]
-pub(super) async fn get(asked: Asked, headers: HeaderMap) -> Result<Response, ApiError> {
+pub(super) async fn get(
+    Extension(Admitted(key)): Extension<Admitted>,
+    asked: Asked,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
     let (topic, service) = (asked.topic()?.id, asked.service);
     let permit = Arc::clone(&service.streams).try_acquire_owned();
     let permit =
         permit.map_err(|_| ApiError::unavailable("too many follow topics; try again later"))?;
+    let own = service.stream_limit.take(&key);
+    let own = own.ok_or_else(|| {
+        ApiError::unavailable("too many streams of this account are open; try again later")
+    })?;
     let mut news = service.inference.news();
     news.mark_changed();
     let open = service.inference.shared.metrics.raise(metrics::STREAMS);
@@ -76,7 +86,7 @@ pub(super) async fn get(asked: Asked, headers: HeaderMap) -> Result<Response, Ap
         Some(since) => service.inference.nonces(topic, since, MISSED_MAX).await?.into(),
         None => VecDeque::new(),
     };
-    let reader = Reader { service, topic, news, missed, seen, _permit: permit, _open: open };
+    let reader = Reader { service, topic, news, missed, seen, _permit: (permit, own), _open: open };
     let events = unfold(reader, |mut reader| async move {
         let event = reader.next().await?;
         Some((stream::iter(event), reader))
