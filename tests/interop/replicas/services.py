@@ -54,7 +54,9 @@ class Services:
     def balancer_config(self):
         lines = [
             "global", " maxconn 4000", "defaults", " mode http", " timeout connect 2s",
-            " timeout client 90s", " timeout server 90s", " option redispatch", "listen replicas",
+            " timeout client 90s", " timeout server 90s", " option redispatch",
+            " timeout http-request 10s", " option http-buffer-request", " option http-no-delay",
+            "listen replicas",
             f" bind 127.0.0.1:{self.port}", " balance leastconn", " option httpchk GET /health",
             " default-server check inter 500ms fall 2 rise 1",
         ]
