@@ -26,7 +26,7 @@ use super::damaged;
 /// The longest page: writers make pages of about a megabyte.
 const PAGE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// The longest footer of a body: that of 256 columns in some fifty row groups. The crate makes up to
+/// The longest footer of a body: that of 1 024 columns in a dozen row groups. The crate makes up to
 /// thirty times as many bytes of it.
 const FOOTER_BYTES_MAX: u32 = 2 * 1024 * 1024;
 
