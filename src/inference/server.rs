@@ -50,15 +50,20 @@ use tokio::{sync::Semaphore, time::sleep};
 use tracing::info;
 use utoipa_axum::{router::OpenApiRouter, routes};
 use web::{
+    extract::BodyError,
     metrics::requests::count_requests,
     middleware::{Next, RequestOptions, add_layers, wrap},
     open_files::streams_max,
+    query_names::check_query_names,
     serve::{BindError, bind, serve_by},
     shared_check::SharedCheck,
 };
 
 pub use self::consumer::Consumers;
-use self::{error::ApiError, openapi::LazyDescription};
+use self::{
+    error::{ApiError, ConsumerError},
+    openapi::LazyDescription,
+};
 use crate::{
     Inference, InferenceError, InferenceOptions,
     network::{
@@ -263,10 +268,15 @@ pub fn router(
         group: group.clone(),
     });
     let open = gate.options().hosts.wrap(
-        Router::from(open_api()).layer(Extension(gate.clone())).with_state(Arc::clone(&service)),
+        check_names(open_api(), |error| ApiError::from(error).into_response())
+            .layer(Extension(gate.clone()))
+            .with_state(Arc::clone(&service)),
         error::refusal,
     );
-    let keyed = Router::from(keyed_api())
+    let keyed = check_names(chain_api(), |error| ApiError::from(error).into_response())
+        .merge(check_names(consumer_api(), |error| {
+            ConsumerError::from(ApiError::from(error)).into_response()
+        }))
         .fallback(not_implemented)
         .method_not_allowed_fallback(not_implemented)
         .with_state(Arc::clone(&service));
@@ -277,6 +287,12 @@ pub fn router(
     let options =
         RequestOptions { body_bytes_max: BODY_BYTES_MAX, answer_within: ANSWER_WITHIN, refuse };
     count_requests(add_layers(router, options), counts)
+}
+
+/// Serves `api`, and rejects query parameters that it does not describe.
+fn check_names(api: OpenApiRouter<App>, reject: fn(BodyError) -> Response) -> Router<App> {
+    let (router, description) = api.split_for_parts();
+    check_query_names(router, &description, &[], reject)
 }
 
 /// The paths that need no API key.
@@ -290,6 +306,19 @@ fn open_api() -> OpenApiRouter<App> {
 
 /// The paths that need one.
 fn keyed_api() -> OpenApiRouter<App> {
+    chain_api().merge(consumer_api())
+}
+
+/// The paths of the consumer API, whose errors have a form of their own.
+fn consumer_api() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(consumer::get))
+        .routes(routes!(consumer_price::get))
+        .routes(routes!(consumer_topics::get))
+}
+
+/// The chain's queries, and our own paths.
+fn chain_api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(latest_network_inferences::latest_network_inferences))
         .routes(routes!(topic::get))
@@ -307,9 +336,6 @@ fn keyed_api() -> OpenApiRouter<App> {
         .routes(routes!(value::get))
         .routes(routes!(stream::get))
         .routes(routes!(topic_epoch::get))
-        .routes(routes!(consumer::get))
-        .routes(routes!(consumer_price::get))
-        .routes(routes!(consumer_topics::get))
         .routes(routes!(history::get))
         .routes(routes!(leaderboard::get))
         .merge(emissions::api())

@@ -151,3 +151,27 @@ async fn stream_resumes_after_the_last_event_id() {
     assert_eq!(event(&mut away).await[1], "id: 49");
     assert_eq!(event(&mut current).await[1], "id: 49");
 }
+
+#[tokio::test]
+async fn unknown_and_repeated_parameters_are_rejected_by_name() {
+    let fixture = Fixture::new().await;
+    let unknown = "unknown parameter form; did you mean from?";
+    for (path, message) in [
+        ("/api/v1/topics/1/history?form=1", unknown),
+        ("/emissions/v10/network_inferences/1?form=1", unknown),
+        ("/api/v1/topics?limit=1", "unknown parameter limit; there are none here"),
+        ("/emissions/v10/topics/1?height=1", "unknown parameter height; there are none here"),
+        ("/api/v1/topics/1/history?to=1&to=2", "parameter to is given more than once"),
+        ("/api/v1/topics/1/leaderboard?epoch=1", "unknown parameter epoch; did you mean epochs?"),
+    ] {
+        Fixture::check(fixture.get(path).await, 400, 3, message);
+    }
+    let post = fixture.put("POST", "/api/v1/topics/1/submissions?dry_run=1", &json!({})).await;
+    Fixture::check(post, 400, 3, "unknown parameter dry_run; there are none here");
+    let consumer = "/v2/allora/consumer/ethereum-11155111?allora_topic_id=1&topic=2";
+    let (status, body) = fixture.get(consumer).await;
+    assert_eq!((status, &body["status"]), (400, &json!(false)), "{body}");
+    let message = body["apiResponseMessage"].as_str().unwrap();
+    assert!(message.contains("unknown parameter topic"), "{message}");
+    assert_eq!(fixture.get("/api/v1/topics/1/history?_=17&limit=1").await.0, 200);
+}
