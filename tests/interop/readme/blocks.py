@@ -46,7 +46,7 @@ SERVERS = [
 ENDLESS = [
     (r"curl -N ", r"^data:"),
     (r"triptych datasets follow", r"^\d"),
-    (r"triptych inference work", r"."),
+    (r"triptych inference work", r"nonce \d+: \S+="),
 ]
 
 # Commands that open the screen.
