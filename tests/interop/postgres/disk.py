@@ -76,7 +76,8 @@ def batch(dataset, number):
 
 def topic(number):
     settings = {"metadata": f"topic {number} " + "x" * 200, "dataset": "full", "column": "value"}
-    return {**settings, "horizon_seconds": 60}
+    # Longer than the submission window, of seven blocks of a minute.
+    return {**settings, "horizon_seconds": 600}
 
 
 def create_key(program, database):
