@@ -117,9 +117,10 @@ fn time_of_day(text: &str) -> Option<(&str, &str)> {
     Some(time.split_at(end.unwrap_or(time.len())))
 }
 
-/// Returns true if the second of a timestamp is 60. No timestamp stands for a leap second: read as the
-/// second before it, it would replace that.
-fn has_leap_second(text: &str) -> bool {
+/// Returns true if the second of a timestamp is 60. No [`Timestamp`] stands for a leap second: read as
+/// the second before it, it would replace that.
+#[must_use]
+pub fn has_leap_second(text: &str) -> bool {
     let Some((time, _)) = time_of_day(text) else { return false };
     let n_digits = time.bytes().filter(u8::is_ascii_digit).count();
     n_digits == 6 && time.ends_with("60")

@@ -54,7 +54,7 @@ fn a_small_tree_that_stands_for_too_much_is_refused() {
         let links: Vec<Link> = (0..20).map(|_| link(file, "")).collect();
         file = put(&mut blocks, Codec::DagPb, write_file(&links, &[]));
     }
-    refused(file, blocks, "take more than 67108864 bytes");
+    refused(file, blocks, "take more than 268435456 bytes");
 
     let mut blocks = Blocks::new();
     let mut file = put(&mut blocks, Codec::Raw, "");

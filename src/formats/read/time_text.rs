@@ -9,7 +9,7 @@ use jiff::{
     fmt::{strtime, temporal::DateTimeParser},
     tz::{AmbiguousOffset, TimeZone},
 };
-use model::timestamp::Timestamp;
+use model::timestamp::{Timestamp, has_leap_second};
 
 use super::cell::{TypedTime, WrittenZone, exact_integer};
 
@@ -171,10 +171,10 @@ impl TimeTexts {
             return self.read_format(format, text);
         }
         if let Ok(at) = text.parse::<Timestamp>() {
-            if at.seconds().rem_euclid(60) == 59 && is_leap_second(text) {
-                return Err(format!("`{text}` is a leap second, which no timestamp is"));
-            }
             return Ok(ReadTime { is_cut: is_finer(text), ..ReadTime::exact(at) });
+        }
+        if has_leap_second(text) {
+            return Err(format!("`{text}` is a leap second, which no timestamp is"));
         }
         if let Some(formats) = day_first(text) {
             return Err(format!(
