@@ -78,10 +78,12 @@ pub(super) async fn check_collector(collector: &Collector) -> Finding {
     };
     match sent.await.map(|response| response.status().as_u16()) {
         Ok(200..300) => Finding::ok(what, "accepts spans"),
-        // It wants headers that OTEL_EXPORTER_OTLP_HEADERS may hold.
-        Ok(status @ (401 | 403)) => {
-            Finding::warning(what, format!("responds {status}"), "check OTEL_EXPORTER_OTLP_HEADERS")
-        }
+        // A collector may require headers, but another program may require a key just as well.
+        Ok(status @ (401 | 403)) => Finding::warning(
+            what,
+            format!("responds {status}"),
+            "check OTEL_EXPORTER_OTLP_HEADERS, and that this is the address of a collector",
+        ),
         Ok(status) => {
             let seen = format!("responds {status} to OTLP over HTTP: another program is there");
             Finding::wrong(what, seen, "name the port and path of OTLP over HTTP: 4318, /v1/traces")

@@ -100,20 +100,7 @@ async fn of_profile(name: &str, profile: Profile, key: Option<ApiKey>) -> Vec<Fi
                     _ => ask_inference(&what, transport).await,
                 }
             };
-            let asked = asked.await;
-            if asked.is_err()
-                && service == "datasets"
-                && !address.trim_end_matches('/').ends_with(API)
-            {
-                let address = redact_address(&address);
-                let next = format!("name it {}{API}", address.trim_end_matches('/'));
-                return Finding::wrong(
-                    what,
-                    format!("is no address of datasets, without {API}"),
-                    next,
-                );
-            }
-            asked.unwrap_or_else(|error| {
+            asked.await.unwrap_or_else(|error| {
                 let is_refused = matches!(error.status(), Some(401 | 403));
                 let next = if is_refused { advice } else { error.next_step() };
                 Finding::wrong(what, format!("cannot {}", chain(&error)), next)
@@ -122,9 +109,6 @@ async fn of_profile(name: &str, profile: Profile, key: Option<ApiKey>) -> Vec<Fi
     });
     join_all(checks).await
 }
-
-/// End of the address of a dataset service.
-const API: &str = "/api";
 
 /// What to do where a service refuses the key.
 const KEY_ADVICE: &str = "make one with `triptych keys create NAME` where the service runs, and keep it here with \

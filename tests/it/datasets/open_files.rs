@@ -21,6 +21,9 @@ const OPEN_FILES: usize = 256;
 /// Readers that come.
 const READERS: usize = 300;
 
+/// Accounts of these readers: one account gets only a part of the streams.
+const ACCOUNTS: usize = 8;
+
 /// The head of the answer to a reader.
 async fn head(stream: &mut TcpStream) -> String {
     let mut answer = Vec::new();
@@ -35,22 +38,30 @@ async fn head(stream: &mut TcpStream) -> String {
 async fn readers_beyond_the_limit_of_open_files_leave_room_for_requests() {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().display().to_string();
-    let key = Home::new().done(&["keys", "create", "it", "--data-dir", &data_dir]);
-    let key = key.trim();
+    let home = Home::new();
+    let keys: Vec<String> = (0..ACCOUNTS)
+        .map(|n| home.done(&["keys", "create", &format!("reader-{n}"), "--data-dir", &data_dir]))
+        .collect();
     let arguments = ["datasets", "serve", "--listen", "127.0.0.1:0", "--data-dir", &data_dir];
     let service = Started::with_open_files(OPEN_FILES, &arguments);
     let address = service.logged("dataset service listening", "address", WITHIN);
-    let http = Http::new(&format!("http://{address}"), Some(key));
+    let http = Http::new(&format!("http://{address}"), Some(keys[0].trim()));
     let columns = json!([{"name": "close", "dtype": "float"}]);
-    let (status, _) =
-        http.post("/api/datasets/", &json!({"name": "btc", "columns": columns})).await;
-    assert_eq!(status, 201);
+    let body = json!({"name": "btc", "columns": columns, "tags": ["public"]});
+    assert_eq!(http.post("/api/datasets/", &body).await.0, 201);
+    for key in keys.iter().skip(1) {
+        let http = Http::new(&format!("http://{address}"), Some(key.trim()));
+        let acquired = http.post("/api/tags/acquire/", &json!({"tag_name": "public"})).await;
+        assert!(acquired.0.is_success(), "{acquired:?}");
+    }
 
-    let request = format!(
-        "GET /api/rows/stream/?dataset=1 HTTP/1.1\r\nhost: {address}\r\nx-api-key: {key}\r\n\r\n"
-    );
     let mut readers = Vec::new();
-    for _ in 0..READERS {
+    for n in 0..READERS {
+        let key = keys[n % ACCOUNTS].trim();
+        let request = format!(
+            "GET /api/rows/stream/?dataset=1 HTTP/1.1\r\nhost: {address}\r\n\
+             x-api-key: {key}\r\n\r\n"
+        );
         let mut stream = TcpStream::connect(&address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         readers.push(stream);

@@ -82,8 +82,8 @@ async fn a_regression_has_one_label_and_a_value_of_every_model() {
     let first = bundle(&http, 1, |body| n_inferers(body) >= 8).await;
     assert!(n_inferers(&first) > up.workers(None).len(), "each model infers, on any worker");
     let inferences = check_shape(&first, "1", &["y"]);
-    let load = labeled(&inferences["combined_value"])[0].1;
-    assert!((-100.0..=200.0).contains(&load), "a load in percent: {load}");
+    let price = labeled(&inferences["combined_value"])[0].1;
+    assert!(price > 0.0 && price.is_finite(), "{price}");
 }
 
 #[tokio::test]
