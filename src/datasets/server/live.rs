@@ -6,7 +6,7 @@ use axum::{
 };
 use formats::write::{Output, document::Document};
 use model::resolution::Resolution;
-use wire::paths;
+use wire::{datasets::FlatRow, paths};
 
 use super::{
     Caller,
@@ -24,8 +24,11 @@ use crate::read::RowsPage;
 #[utoipa::path(get, path = paths::ROWS_LIVE, operation_id = "newest_rows", tag = "rows",
     params(WhichDataset, InBounds, InForm, SeenCommit, ("limit" = Option<u64>, Query, minimum = 1,
         description = "Maximum number of rows, 100 by default. A limit above 10 000 is lowered to that.")),
-    responses((status = 200, description = "Rows, one JSON object in each line", body = String,
-        content_type = "application/x-ndjson", headers(("X-Revision" = u64,
+    responses((status = 200, description = "Rows, by default one JSON object in each line", content(
+            (String = "application/x-ndjson"), (Vec<FlatRow> = "application/json"),
+            (String = "text/csv"), (Vec<u8> = "application/vnd.apache.parquet"),
+            (Vec<u8> = "application/vnd.apache.arrow.stream")),
+        headers(("X-Revision" = u64,
             description = "The last commit of the dataset that they include")))))]
 pub(super) async fn get(
     Caller { app, key }: Caller,
