@@ -79,7 +79,7 @@ impl LimitedListener {
     /// Returns the next connection.
     pub(crate) async fn take(&mut self) -> (Connection, Peer) {
         // The semaphores are never closed, so that there is always a place in the end.
-        let (place, is_reserved) = select! {
+        let (mut place, mut is_reserved) = select! {
             biased;
             place = Arc::clone(&self.places).acquire_owned() => (place.ok(), false),
             place = Arc::clone(&self.reserved).acquire_owned() => (place.ok(), true),
@@ -93,6 +93,10 @@ impl LimitedListener {
             // Small answers and events go out at once instead of waiting to fill a packet.
             if let Err(error) = stream.set_nodelay(true) {
                 debug!(%error, "a connection stays without TCP_NODELAY");
+            }
+            // Places may have become free while no one connected.
+            if is_reserved && let Ok(free) = Arc::clone(&self.places).try_acquire_owned() {
+                (place, is_reserved) = (Some(free), false);
             }
             let silence = Box::pin(sleep(SILENT_MAX));
             let connection = Connection { stream, silence, _place: place, _network: permit };
