@@ -250,8 +250,12 @@ impl Functions {
             }
         }
         drop(transfer);
+        // A fetch from a gateway takes the large turn after that of the gateway. One that held it while
+        // it waits for the gateway would wait for such a fetch, and that for it.
+        drop(large);
         if !self.0.gateways.is_empty() {
             let _turn = self.0.turns.gateways.take(claim.clone()).await;
+            let mut large = self.0.turns.large(claim);
             if let Some(checked) = self.fetch_from_gateways(id, &mut large).await {
                 let kept = self.keep(checked, claim.requester.clone()).await;
                 return kept.map_err(FetchError::Keep);
