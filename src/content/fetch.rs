@@ -281,14 +281,15 @@ async fn fetch_from_peer(
     large: &mut LargeTurn<'_>,
 ) -> Result<VerifiedFunction, GiveError> {
     let question = id.to_string();
-    let ask = async |bytes_max: usize| {
-        let limits = AnswerLimits { bytes_max: bytes_max + HEAD_BYTES_MAX, within: PEER_WITHIN };
+    let ask = async |bytes_max: usize, within: Duration| {
+        let limits = AnswerLimits { bytes_max: bytes_max + HEAD_BYTES_MAX, within };
         peers.ask(peer, question.as_bytes(), limits).await
     };
-    let answer = match ask(SMALL_BYTES_MAX).await {
+    let answer = match ask(SMALL_BYTES_MAX, PEER_WITHIN).await {
         Err(AskError::TooLong { .. }) => {
             large.hold(CAR_BYTES_MAX).await;
-            ask(CAR_BYTES_MAX).await
+            // The largest functions take longer than small ones. A peer that drips is given up anyway.
+            ask(CAR_BYTES_MAX, FETCH_WITHIN).await
         }
         answer => answer,
     };
