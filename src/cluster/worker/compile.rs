@@ -71,12 +71,9 @@ impl Worker {
 
     /// Compiles what is kept and what is queued, until it is dropped.
     pub(super) async fn compile_queued(self, queued: mpsc::Receiver<Job>) {
-        let kept = self.0.context.functions.list().into_iter().take(AT_START_MAX);
-        let kept = kept.map(|function| Job {
-            function: function.id,
-            author: Arc::default(),
-            _place: None,
-        });
+        // Those that the offer names.
+        let kept = self.0.context.functions.foremost(AT_START_MAX).into_iter();
+        let kept = kept.map(|function| Job { function, author: Arc::default(), _place: None });
         let next = |mut queued: mpsc::Receiver<Job>| async { Some((queued.recv().await?, queued)) };
         let jobs = stream::select(stream::iter(kept), stream::unfold(queued, next));
         jobs.for_each_concurrent(AT_ONCE_MAX, |job| self.compile(job)).await;
