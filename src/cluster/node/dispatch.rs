@@ -213,9 +213,9 @@ impl Dispatch {
             }
             (_, Message::InstallFunction(install)) => self.install(peer, install),
             (NodeRole::Worker(worker), Message::EvictFunctions(request)) => {
-                let worker = worker.clone();
-                let work = async move { worker.evict(peer, request).await };
-                self.start("eviction", &self.installing, work);
+                let (worker, head) = (worker.clone(), peer.clone());
+                let work = async move { worker.evict(head, request).await };
+                self.start_counted("eviction", &peer, work);
             }
             (NodeRole::Head(head), Message::EvictFunctionsResponse(report)) => {
                 head.note_evicted(peer, report);
@@ -258,19 +258,31 @@ impl Dispatch {
 
     fn install(&self, author: PeerId, install: InstallFunction) {
         let NodeRole::Worker(worker) = &self.node_role else { return };
-        let is_named = self.context.network.knows_by_name(&author);
-        let counted = self.installers.add(&author, |n_own, n_others| {
+        let (worker, peer) = (worker.clone(), author.clone());
+        let work = async move { worker.install(author, install).await };
+        self.start_counted("installation", &peer, work);
+    }
+
+    /// Starts an installation or an eviction of `author`. Peers that were not named to this node leave
+    /// room to those that were, however long they take to receive their responses.
+    fn start_counted(
+        &self,
+        name: &'static str,
+        author: &PeerId,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let is_named = self.context.network.knows_by_name(author);
+        let counted = self.installers.add(author, |n_own, n_others| {
             n_own < INSTALLING_PER_PEER_MAX && n_own + n_others < UNNAMED_INSTALLING_MAX
         });
         if counted.is_none() && !is_named {
-            debug!(peer = %author, "dropped an installation: too many of its peer are being handled");
+            debug!(peer = %author, "dropped an {name}: too many of its peer are being handled");
             return;
         }
         // Those of named peers are bounded only by the number of all.
         let counted = counted.filter(|_| !is_named);
-        let worker = worker.clone();
-        self.start("installation", &self.installing, async move {
-            worker.install(author, install).await;
+        self.start(name, &self.installing, async move {
+            work.await;
             drop(counted);
         });
     }
