@@ -91,8 +91,9 @@ impl Functions {
         let cid = id;
         let id = FunctionId::parse_any(cid)?;
         let installed = self.install_by(id, cid, address, requester, peers).await?;
-        if *requester == Requester::Operator {
-            self.pin(installed.id).await?;
+        // It may be kept on behalf of a stranger, whose other functions would evict it.
+        if !requester.is_unnamed() {
+            self.claim(installed.id, requester).await?;
         }
         Ok(installed)
     }

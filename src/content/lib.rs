@@ -500,9 +500,9 @@ impl Functions {
         .await
     }
 
-    /// Pins a kept function.
-    async fn pin(&self, id: FunctionId) -> Result<(), FunctionsError> {
-        match self.note_use(id, &Requester::Operator, false) {
+    /// Keeps a function that is kept already on behalf of `requester`, unless its claim is lower.
+    async fn claim(&self, id: FunctionId, requester: &Requester) -> Result<(), FunctionsError> {
+        match self.note_use(id, requester, false) {
             Some(noted) => self.save(noted).await,
             None => Ok(()),
         }
