@@ -179,28 +179,37 @@ impl Functions {
     }
 
     /// Keeps the address that a function was installed from, durably.
+    ///
+    /// # Errors
+    /// [`InstallError::Taken`] if another peer installed something else under its id meanwhile.
     async fn keep_address(
         &self,
         address: InstallSource,
         requester: Requester,
-    ) -> Result<(), FunctionsError> {
-        let store = self.clone();
-        blocking(move || {
+    ) -> Result<(), InstallError> {
+        let (store, id) = (self.clone(), address.id);
+        let taken = blocking(move || {
             let _changing = store.0.changing.lock();
+            let taken = store.0.kept.read().address(id).map(|taken| taken.address.clone());
+            if let Some(taken) = taken {
+                return Ok(Some(taken).filter(|taken| *taken != address.address));
+            }
             let replaced =
                 store.0.kept.write().make_room_for_address(address.function, &requester)?;
             if let Some(replaced) = replaced {
                 store.0.files.delete_address(replaced)?;
             }
             store.0.files.write_address(&address)?;
-            let id = address.id;
             if !store.0.kept.write().insert_address(address) {
                 // Its function was evicted in between.
                 store.0.files.delete_address(id)?;
             }
-            Ok(())
-        })
-        .await
+            Ok(None)
+        });
+        match taken.await? {
+            Some(address) => Err(InstallError::Taken { id, address }),
+            None => Ok(()),
+        }
     }
 }
 
