@@ -44,8 +44,12 @@ impl State {
     }
 
     pub(crate) fn on_datasets(&mut self, result: Result<DatasetsPage, Failure>, now: Timestamp) {
+        let is_new = result.is_ok();
         self.datasets.settle(result, now);
-        self.sort_list();
+        // The list of before is sorted already, and would be reversed again.
+        if is_new {
+            self.sort_list();
+        }
         let list = self.datasets.value().map_or(&[][..], |page| &page.datasets);
         if self.dataset_search() == DatasetSearch::ALL {
             let entry = |it: &Dataset| (it.id, it.name.clone(), it.description.clone());
