@@ -297,10 +297,11 @@ impl Rows {
         loop {
             match self.read_row()? {
                 Some(Ok(row)) if row.later.is_some() && !hour.is_full() => hour.push(row),
-                Some(Err(bad)) => hour.push_bad(bad),
+                Some(Err(bad)) if !hour.is_full() => hour.push_bad(bad),
                 after => {
-                    let after = after.and_then(Result::ok).map(|row| row.placed);
-                    self.last_at = after.as_ref().map(|row| row.row.timestamp);
+                    let after = after.map(|row| row.map(|row| row.placed));
+                    let row = after.as_ref().and_then(|row| row.as_ref().ok());
+                    self.last_at = row.map(|row| row.row.timestamp);
                     self.ahead = hour.resolve(after);
                     return Ok(());
                 }

@@ -38,7 +38,7 @@ impl RepeatedHour {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.rows.len() >= ROWS_MAX
+        self.rows.len().max(self.bad.len()) >= ROWS_MAX
     }
 
     pub(super) fn push(&mut self, ReadRow { placed, later }: ReadRow) {
@@ -50,9 +50,13 @@ impl RepeatedHour {
         self.bad.push(bad);
     }
 
-    /// Returns the rows with the timestamps that their order tells, and `after`, the row after them.
-    pub(super) fn resolve(self, after: Option<PlacedRow>) -> VecDeque<Result<PlacedRow, BadRow>> {
-        let after_at = after.as_ref().map(|row| row.row.timestamp);
+    /// Returns the rows with the timestamps that their order tells, and `after`, the record after them.
+    pub(super) fn resolve(
+        self,
+        after: Option<Result<PlacedRow, BadRow>>,
+    ) -> VecDeque<Result<PlacedRow, BadRow>> {
+        let after_row = after.as_ref().and_then(|row| row.as_ref().ok());
+        let after_at = after_row.map(|row| row.row.timestamp);
         let times: Vec<Timestamp> = self.rows.iter().map(|(row, _)| row.row.timestamp).collect();
         let turn = turn(&times, self.before, after_at);
         let last_idx = self.rows.len().saturating_sub(1);
@@ -71,7 +75,7 @@ impl RepeatedHour {
             }
             resolved.push_back(Ok(placed));
         }
-        resolved.extend(after.map(Ok));
+        resolved.extend(after);
         resolved
     }
 }
