@@ -20,7 +20,7 @@ pub(super) struct TurnLimits {
     pub(super) unnamed: usize,
     /// Of one unnamed peer.
     pub(super) per_peer: usize,
-    /// For installs.
+    /// For installs of unnamed peers. Named ones can use the turns that are left to them, too.
     pub(super) installs: usize,
 }
 
@@ -122,8 +122,9 @@ impl State {
         };
         let is_install = |taken: &Claim| taken.purpose == Purpose::Install;
         let is_unnamed = |taken: &Claim| taken.requester.is_unnamed();
+        let left_to_named = if is_unnamed(claim) { 0 } else { limits.total - limits.unnamed };
         self.taken.len() < limits.total
-            && (!is_install(claim) || count(is_install) < limits.installs)
+            && (!is_install(claim) || count(is_install) < limits.installs + left_to_named)
             && (!is_unnamed(claim)
                 || count(is_unnamed) < limits.unnamed && self.n_own(claim) < limits.per_peer)
     }
@@ -182,6 +183,17 @@ mod tests {
         assert!(taken_now(&turns, stranger(2)).is_some());
         drop(held);
         assert!(taken_now(&turns, install(2)).is_some());
+    }
+
+    #[test]
+    fn installs_of_strangers_leave_one_to_named_peers() {
+        let turns = Turns::new(LIMITS);
+        let install = |n: usize| claim(&format!("12D3KooWstranger{}", n + 1), Purpose::Install);
+        let _held: Vec<Turn> = (0..2).map(|n| taken_now(&turns, install(n)).unwrap()).collect();
+        let own = || Claim { purpose: Purpose::Install, ..named() };
+        let turn = taken_now(&turns, own());
+        assert!(turn.is_some() && taken_now(&turns, own()).is_none());
+        assert!(taken_now(&turns, stranger(2)).is_some(), "and one to a run");
     }
 
     #[tokio::test]
