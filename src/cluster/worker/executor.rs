@@ -30,7 +30,7 @@ use wire::executions::Usage;
 use super::{
     external::{External, ExternalError, ExternalRuntime},
     external_run::ExternalRun,
-    function_dir::FunctionDirs,
+    function_dir::{FunctionDir, FunctionDirs},
     scratch_dir,
 };
 use crate::{
@@ -248,7 +248,9 @@ impl Executor {
     ) -> Result<Option<NodeResult>, ExecutorError> {
         call.environment.insert(PEER_ID.to_owned(), peer_id.to_string());
         let limits = self.limits.lowered(call.requested_limits());
-        let function_dir = self.function_dir(function).await?;
+        // Held until the run ends, since its function may be evicted meanwhile.
+        let dir = self.function_dir(function).await?;
+        let function_dir = dir.as_ref().map(|dir| dir.path().to_owned());
         let finished = match &self.host {
             Host::Here { runtime, workspace, n_runs, .. } => {
                 let Some(program) = self.program(function.id, call.method.clone()).await? else {
@@ -281,7 +283,10 @@ impl Executor {
     }
 
     /// Returns the folder of the function's files, if it is more than a module.
-    async fn function_dir(&self, function: &Function) -> Result<Option<PathBuf>, FunctionsError> {
+    async fn function_dir(
+        &self,
+        function: &Function,
+    ) -> Result<Option<FunctionDir>, FunctionsError> {
         match (&function.kind, &self.function_dirs) {
             (Kind::Folder(_), Some(dirs)) => dirs.get(&self.functions, function.id).await,
             _ => Ok(None),
