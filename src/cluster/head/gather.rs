@@ -319,7 +319,9 @@ impl Work<'_> {
         self.end = self.end_compiled;
         open.is_compiling = true;
         open.until = self.end.min(open.since + within);
-        open.hedge_at = Some(now + HEDGE_COMPILING_AFTER).filter(|at| *at < open.until);
+        // Unless a spare was asked already.
+        let hedge_at = open.hedge_at.map(|_| now + HEDGE_COMPILING_AFTER);
+        open.hedge_at = hedge_at.filter(|at| *at < open.until);
         self.track.note_compiling(peer);
     }
 
@@ -330,7 +332,8 @@ impl Work<'_> {
         open.is_compiling = false;
         open.run_since = now;
         open.until = self.end.min(now + self.head.0.answer_within);
-        open.hedge_at = Some(now + self.hedge_after).filter(|at| *at < open.until);
+        let hedge_at = open.hedge_at.map(|_| now + self.hedge_after);
+        open.hedge_at = hedge_at.filter(|at| *at < open.until);
         self.track.note_running(peer);
     }
 
