@@ -16,6 +16,9 @@ use crate::support::{
 /// A port on which nobody listens: the system gives it to nobody by itself.
 const DEAD: &str = "/ip4/127.0.0.1/tcp/9";
 
+/// Log message of a service that receives SIGHUP.
+const HANGUP_IGNORED: &str = "ignored SIGHUP: options and files are read at the start";
+
 #[test]
 fn a_proxy_of_the_environment_does_not_stand_before_this_machine() {
     let folder = TempDir::new().unwrap();
@@ -35,9 +38,10 @@ async fn sighup_does_not_stop_a_service() {
         let start = if is_nohup { Started::without_hangup } else { Started::with_hangup };
         let mut service = start(&arguments);
         let address = service.logged("dataset service listening", "address", WITHIN);
-        process::signal(service.pid(), Signal::HangUp);
-        if !is_nohup {
-            service.line("ignored SIGHUP: options and files are read at the start", WITHIN);
+        if is_nohup {
+            process::signal(service.pid(), Signal::HangUp);
+        } else {
+            service.hang_up_until(HANGUP_IGNORED, WITHIN);
         }
         let http = Http::new(&format!("http://{address}"), None);
         assert_eq!(http.get("/health").await.0, 200);
@@ -50,11 +54,10 @@ fn sighup_does_not_stop_a_node() {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().display().to_string();
     let arguments = ["node", "--role", "head", "--rest-api", "127.0.0.1:0", "--port", "0"];
-    let arguments = [&arguments[..], &["--data-dir", &data_dir]].concat();
+    let arguments = [&arguments[..], &["--db", &data_dir]].concat();
     let mut node = Started::with_hangup(&arguments);
     node.line("created host", WITHIN);
-    process::signal(node.pid(), Signal::HangUp);
-    node.line("ignored SIGHUP: options and files are read at the start", WITHIN);
+    node.hang_up_until(HANGUP_IGNORED, WITHIN);
     assert!(node.stop());
 }
 

@@ -132,6 +132,15 @@ impl Started {
         self.said.wait(&format!("`{message}`"), within, |lines| lines.with(message).next())
     }
 
+    /// Sends SIGHUP until a log line has `message`: the process may not listen to signals yet.
+    #[track_caller]
+    pub(crate) fn hang_up_until(&self, message: &str, within: Duration) {
+        wait::until(&format!("`{message}`"), within, || {
+            process::signal(self.pid(), Signal::HangUp);
+            self.said.lines.lock().with(message).next().map(drop).ok_or("no such line")
+        });
+    }
+
     /// Ends it without asking, and waits for the end.
     pub(crate) fn kill(mut self) {
         process::signal(self.pid(), Signal::Kill);
