@@ -10,7 +10,9 @@ use axum::{
     extract::{DefaultBodyLimit, MatchedPath, Request},
     http::{
         HeaderName, HeaderValue, StatusCode,
-        header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, VARY, X_CONTENT_TYPE_OPTIONS},
+        header::{
+            CACHE_CONTROL, CONNECTION, CONTENT_TYPE, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS,
+        },
     },
     response::Response,
     routing::Route,
@@ -29,6 +31,10 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Headers with the key, which most responses depend on.
 const PRIVATE_VARY: HeaderValue = HeaderValue::from_static("X-API-Key, Authorization");
+
+/// `Retry-After` of a 503 whose handler names no other time, in seconds: long enough for connections
+/// and streams to end, short enough that nobody notices.
+const FULL_RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");
 
 /// How requests of a service are bounded.
 #[derive(Debug, Clone, Copy)]
@@ -119,6 +125,7 @@ fn set_headers(response: &mut Response) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if is_full {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        headers.entry(RETRY_AFTER).or_insert(FULL_RETRY_AFTER);
     }
     let is_stream =
         headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(EVENTS));

@@ -210,7 +210,8 @@ pub(super) async fn call(
             return head.choose_of(roster, order).map_err(early);
         }
         if head.context.peers.is_settled() && roster.is_short_of(listening) {
-            info!(request, ready = roster.ready.len(), "the group has fewer peers than requested");
+            let (ready, refused) = (roster.ready.len(), roster.refused.len());
+            info!(request, ready, refused, "the group has fewer peers than requested");
             return Err(early(roster.into()));
         }
         let is_waiting = queued.is_some() || roster.is_worth_waiting();

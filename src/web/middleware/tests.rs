@@ -120,4 +120,5 @@ async fn a_request_without_room_is_a_503_that_closes_the_connection() {
     let response = router().oneshot(request).await.unwrap();
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(response.headers()[CONNECTION], "close");
+    assert_eq!(response.headers()[RETRY_AFTER], "5");
 }

@@ -108,6 +108,15 @@ fn wat_bomb(n_functions: usize, n_loops: usize) -> String {
     format!("(module {start} {functions})")
 }
 
+/// Adds a custom section with `name` to a module, so that compiled code of an earlier run is not found.
+fn renamed(mut module: Vec<u8>, name: &str) -> Vec<u8> {
+    let name = &name.as_bytes()[..name.len().min(100)];
+    let n_bytes = u8::try_from(name.len()).unwrap();
+    module.extend([0, n_bytes + 1, n_bytes]);
+    module.extend(name);
+    module
+}
+
 /// A module of so many functions that drop four numbers.
 fn crowd(n_functions: usize) -> Vec<u8> {
     let function = "(func i32.const 0 drop i32.const 0 drop i32.const 1 drop i32.const 1 drop)";
@@ -161,7 +170,8 @@ async fn module_that_compiles_too_long_holds_its_slot_until_the_compile_limit() 
 async fn first_run_waits_for_the_compiler_longer_than_a_run_may_take() {
     // Compiling takes some seconds without optimizations. The head waits 3 s for a run.
     let pair = Pair::with_limits(3600, 1).await;
-    let mut bomb = pair.add(&pair.home.write("bomb.wasm", &bomb(1, 19)), "bomb.wasm");
+    let module = renamed(bomb(1, 19), &pair.home.path(""));
+    let mut bomb = pair.add(&pair.home.write("bomb.wasm", &module), "bomb.wasm");
     bomb["config"]["async"] = json!(true);
     let id = pair.execute(&bomb).await["request_id"].as_str().unwrap().to_owned();
     let execution = format!("/api/v1/executions/{id}");
