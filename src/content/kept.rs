@@ -3,8 +3,8 @@
 //! Any peer can have a worker fetch functions, so a full store evicts instead of rejecting. Functions
 //! are evicted in this order, within each step the least recently used first: those of peers that
 //! the operator did not name and that never ran here, those that did, and those of peers that the
-//! operator named. Functions that the operator added or installed are pinned, which means that only
-//! the operator removes them.
+//! operator named. Functions that the operator added or installed are pinned: only the operator and
+//! heads named by `--obey` or `--boot-nodes` remove them.
 //!
 //! One unnamed peer has a quota, and evicts its own functions once it is used up. All unnamed peers
 //! together evict functions of named ones only up to a reserve. Every step costs the logarithm of the
