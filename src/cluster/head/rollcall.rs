@@ -37,6 +37,11 @@ const AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// roll call for certain, and gossip repeats nothing to those.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// Time that workers without a connection to this head have to reply to a roll call: gossip passes
+/// it on, and a group is too small for a request only if none of them reports either. Several hops
+/// take far less.
+const RELAYED_WITHIN: Duration = Duration::from_millis(500);
+
 /// Who reported, in the order in which they did.
 #[derive(Debug, Default)]
 pub(super) struct Roster {
@@ -194,7 +199,9 @@ pub(super) async fn call(
     track.note_roll_call(topic);
     let mut roster = Roster::new(order.nodes);
     let mut calls = Calls::new(head, track, order);
-    let deadline = end.min(Instant::now() + order.roll_call_within);
+    let started = Instant::now();
+    let deadline = end.min(started + order.roll_call_within);
+    let relayed_at = started + RELAYED_WITHIN;
     let mut queued: Option<QueuedRequest> = None;
     // Workers that hold the function report at once. Others may fetch it from this head.
     let mut can_fetch = false;
@@ -209,7 +216,8 @@ pub(super) async fn call(
             info!(request, refused = roster.refused.len(), "all peers refused");
             return head.choose_of(roster, order).map_err(early);
         }
-        if head.context.peers.is_settled() && roster.is_short_of(listening) {
+        let is_known = Instant::now() >= relayed_at && head.context.peers.is_settled();
+        if is_known && roster.is_short_of(listening) {
             let (ready, refused) = (roster.ready.len(), roster.refused.len());
             info!(request, ready, refused, "the group has fewer peers than requested");
             return Err(early(roster.into()));
@@ -237,6 +245,8 @@ pub(super) async fn call(
                 let short = |roster| Shortage { roster, is_late: true, position };
                 return head.choose_of(roster, order).map_err(short);
             }
+            // Looks again at whether the group is too small.
+            () = sleep_until(relayed_at), if Instant::now() < relayed_at => {}
             () = sleep_until(calls.look_at) => {
                 calls.publish_if_due(head).await;
                 // A worker that was full when it was asked, or learned the function since, offers slots.
