@@ -440,8 +440,9 @@ impl OutputQueue {
         let group = &self.group;
         let sent = self.runtime.block_on(async {
             select! {
-                sent = sent => Some(sent),
+                biased; // nothing more is sent once the service stops
                 () = group.stopped() => None,
+                sent = sent => Some(sent),
             }
         });
         match sent {
