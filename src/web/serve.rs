@@ -93,7 +93,7 @@ fn may_lack_ipv6(error: &io::Error) -> bool {
 ///
 /// Then no connection is taken any more, and requests under way have [`DRAIN_MAX`] to end. An
 /// endless answer, such as a stream, should watch the group itself, so that its reader sees a clean
-/// end. Each request carries its [`Caller`].
+/// end. Each request carries its [`Caller`](crate::address::Caller).
 pub fn serve(listener: TcpListener, router: Router, group: &Group) {
     serve_by(AddressSource::Connection, listener, router, group);
 }

@@ -100,7 +100,7 @@ fn run(session: &Session, number: u32, keys: &str) {
 /// Opens the form.
 fn open_form(session: &Session) {
     session.press("e");
-    session.wait_text("leave form", SHOWN_WITHIN);
+    session.wait_text("esc done", SHOWN_WITHIN);
 }
 
 /// Runs functions: some whose results are equal, one on more nodes than there are, and last one
