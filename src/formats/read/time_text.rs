@@ -174,7 +174,7 @@ impl TimeTexts {
             return Ok(ReadTime { is_cut: is_finer(text), ..ReadTime::exact(at) });
         }
         if has_leap_second(text) {
-            return Err(format!("`{text}` is a leap second, which no timestamp is"));
+            return Err(describe_leap_second(text));
         }
         if let Some(formats) = day_first(text) {
             return Err(format!(
@@ -255,7 +255,7 @@ impl TimeTexts {
             (Err(_), Err(error)) => return Err(none(error)),
         };
         if read.at.seconds().rem_euclid(60) == 59 && is_leap_second(text) {
-            return Err(format!("`{text}` is a leap second, which no timestamp is"));
+            return Err(describe_leap_second(text));
         }
         Ok(ReadTime { is_cut: nanos % 1_000 != 0, ..read })
     }
@@ -428,6 +428,10 @@ fn number(text: &str, min: usize, max: usize) -> Option<(i32, &str)> {
     let n_digits = text.bytes().take(max).take_while(u8::is_ascii_digit).count();
     let (digits, rest) = text.split_at_checked(n_digits)?;
     (n_digits >= min).then(|| Some((digits.parse().ok()?, rest)))?
+}
+
+fn describe_leap_second(text: &str) -> String {
+    format!("`{text}` is a leap second, which no timestamp is")
 }
 
 /// Returns true if a timestamp that was read as the 59th second of a minute is written as the 60th.

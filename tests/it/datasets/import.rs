@@ -269,6 +269,16 @@ async fn what_an_earlier_import_left_is_nothing_to_a_new_dataset() {
     assert_eq!((said.code, service.n_rows("both").await), (0, 1), "{said:?}");
 }
 
+/// Checks that the dataset has each of the `n_rows` generated rows once, in order.
+async fn check_rows(service: &Service, n_rows: u32) {
+    let rows = service.rows("a").await;
+    assert_eq!(rows.len(), n_rows as usize);
+    for (minute, row) in (0..).zip(&rows) {
+        let (at, close) = (row["timestamp"].as_str().unwrap(), row["close"].as_f64().unwrap());
+        assert_eq!((at, close), (timestamp(minute).as_str(), f64::from(minute) * 0.25));
+    }
+}
+
 #[tokio::test]
 async fn a_killed_import_goes_on_without_gap_or_repeat() {
     /// More than a service takes in the time of a kill, few enough for a debug build.
@@ -291,12 +301,7 @@ async fn a_killed_import_goes_on_without_gap_or_repeat() {
     }
     let said = home.run(&arguments);
     assert_eq!(said.code, 0, "{said:?}");
-    let rows = service.rows("a").await;
-    assert_eq!(rows.len(), ROWS as usize);
-    for (minute, row) in (0..).zip(&rows) {
-        let (at, close) = (row["timestamp"].as_str().unwrap(), row["close"].as_f64().unwrap());
-        assert_eq!((at, close), (timestamp(minute).as_str(), f64::from(minute) * 0.25));
-    }
+    check_rows(&service, ROWS).await;
 }
 
 #[tokio::test]
@@ -368,12 +373,7 @@ async fn file_out_of_order_is_sorted_and_resumed_after_a_kill() {
     assert!(report["sorted"] == true && said.err.contains("goes on after row"), "{said:?}");
     let n_all = report["resumed_after"].as_u64().unwrap() + report["read"].as_u64().unwrap();
     assert_eq!(n_all, u64::from(ROWS) * 2, "each row is sent once, or again after a kill");
-    let rows = service.rows("a").await;
-    assert_eq!(rows.len(), ROWS as usize);
-    for (minute, row) in (0..).zip(&rows) {
-        let (at, close) = (row["timestamp"].as_str().unwrap(), row["close"].as_f64().unwrap());
-        assert_eq!((at, close), (timestamp(minute).as_str(), f64::from(minute) * 0.25));
-    }
+    check_rows(&service, ROWS).await;
 }
 
 #[tokio::test]
