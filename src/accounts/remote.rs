@@ -14,7 +14,7 @@ use web::{metrics::Metrics, rate_limit::CALLERS_MAX};
 
 use crate::{
     Accounts, AccountsError,
-    database_metrics::{self, ACCOUNTS, FIRST},
+    database_metrics::{self, ACCOUNTS},
     key::{KeyHash, Verified},
 };
 
@@ -121,7 +121,7 @@ impl Keys {
         if let Self::Local(accounts) = self
             && let Some(figures) = accounts.database()
         {
-            database_metrics::set(metrics, ACCOUNTS, FIRST, figures);
+            database_metrics::set(metrics, ACCOUNTS, figures);
         }
     }
 

@@ -4,7 +4,6 @@
 //! Standard output carries the result and nothing else; messages go to standard error.
 
 mod backup;
-mod cold_flags;
 mod columns;
 pub(crate) mod connection;
 mod copy;
@@ -15,7 +14,6 @@ mod follow;
 mod import;
 mod list;
 mod mirror;
-mod moves;
 mod progress;
 mod replay;
 mod restore;
@@ -23,7 +21,6 @@ mod retention;
 mod rows;
 mod serve;
 mod show;
-mod stores;
 mod tags;
 mod verify;
 
@@ -66,10 +63,6 @@ pub(crate) enum DatasetsCommand {
     Mirror(mirror::MirrorCommand),
     /// Copy datasets from one store to another: files on this machine, or PostgreSQL databases
     Copy(copy::CopyCommand),
-    /// List the PostgreSQL servers of a store, add or remove one, or change which take new datasets
-    Stores(stores::StoresCommand),
-    /// Move datasets from one PostgreSQL server of a store to another, while they are used
-    Move(moves::MoveCommand),
     /// Check a store's file on this machine against itself
     Verify(verify::VerifyCommand),
     /// Copy a store's file on this machine, also while a service writes to it
@@ -99,8 +92,6 @@ pub(crate) async fn run(command: DatasetsCommand) -> anyhow::Result<()> {
         DatasetsCommand::Follow(command) => follow::run(command).await,
         DatasetsCommand::Mirror(command) => mirror::run(command).await,
         DatasetsCommand::Copy(command) => copy::run(command).await,
-        DatasetsCommand::Stores(command) => stores::run(command).await,
-        DatasetsCommand::Move(command) => moves::run(command).await,
         DatasetsCommand::Verify(command) => verify::run(command).await,
         DatasetsCommand::Backup(command) => backup::run(command).await,
         DatasetsCommand::Restore(command) => restore::run(command).await,

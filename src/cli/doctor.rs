@@ -1,9 +1,7 @@
 //! `triptych doctor`: what is wrong with what is configured on this machine, and what to do about it.
 //!
-//! Nothing is changed: services are asked what anyone may ask, and files are opened as services do. The
-//! object that is written to a bucket is deleted again.
+//! Nothing is changed: services are asked what anyone may ask, and files are opened as services do.
 
-mod bucket;
 mod database;
 mod endpoints;
 mod node;
@@ -20,12 +18,8 @@ use model::count::counted;
 use serde_json::json;
 use stack::running::running_folder;
 use task::causes::chain;
-use tsdb::store::objects::ColdUrl;
 
-use self::{
-    database::{Demand, Role},
-    endpoints::EndpointFlags,
-};
+use self::endpoints::EndpointFlags;
 use crate::cli::{config::AddressFlags, output, services::KeyFlag};
 
 /// Shown below the help.
@@ -34,9 +28,8 @@ Examples:
   triptych doctor                                    what this user's commands and services use
   triptych doctor --listen :8081                     also whether that address is free to serve at
   triptych doctor --node-config head.yaml            also a node's file: its key, ports, boot nodes
-  triptych doctor --store postgres://triptych@db/triptych    also a database and those its catalog names
-  triptych doctor --cold s3://triptych/rows          also a bucket: writes, reads and deletes an object
-  triptych doctor --fanout nats://mq:4222 --otlp http://otel:4318    also what services connect to
+  triptych doctor --store postgres://triptych@db/triptych    also a database
+  triptych doctor --otlp http://otel:4318            also the collector that services send spans to
   triptych doctor --json | jq 'select(.state != \"ok\")'
 
 Exit codes: 0 nothing is wrong, warnings aside; 1 something is, and the list says what to do.";
@@ -56,18 +49,6 @@ pub(crate) struct DoctorCommand {
     /// The database of services, as for `triptych datasets serve --store`
     #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
     store: Option<DatabaseUrl>,
-    /// A standby of the database; may be repeated
-    #[arg(
-        long,
-        env = "TRIPTYCH_STANDBYS",
-        hide_env_values = true,
-        value_name = "URL",
-        value_delimiter = ','
-    )]
-    standby: Vec<DatabaseUrl>,
-    /// A bucket for old rows, as for `triptych datasets serve --cold`
-    #[arg(long, env = "TRIPTYCH_COLD", hide_env_values = true, value_name = "URL")]
-    cold: Option<ColdUrl>,
     #[command(flatten)]
     endpoints: EndpointFlags,
     /// Print a line of JSON for each check
@@ -127,7 +108,7 @@ impl Finding {
 /// # Errors
 /// If something is wrong.
 pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
-    let DoctorCommand { data_dir, listen, node_config, store, standby, cold, json, .. } = command;
+    let DoctorCommand { data_dir, listen, node_config, store, json, .. } = command;
     let mut findings = services::check(command.addresses, command.key).await;
     let stack_folder = running_folder().filter(|_| data_dir.is_none());
     findings.extend(state::check(data_dir).await);
@@ -140,16 +121,9 @@ pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
     if let Some(path) = node_config {
         findings.extend(node::check(&path).await);
     }
-    let demand = Demand { has_standbys: !standby.is_empty() };
     if let Some(url) = &store {
-        findings.extend(database::check(url, Role::Store, demand).await);
+        findings.extend(database::check(url).await);
         findings.extend(rooms::check(url).await);
-    }
-    for url in &standby {
-        findings.extend(database::check(url, Role::Standby, demand).await.into_iter().take(1));
-    }
-    if let Some(url) = cold {
-        findings.extend(bucket::check(&url, store.as_ref()).await);
     }
     findings.extend(endpoints::check(&command.endpoints).await);
     if json {

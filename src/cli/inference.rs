@@ -96,17 +96,6 @@ pub(crate) struct ServeCommand {
     /// in place of files: `postgres://user@host/name`, with the password in PGPASSWORD or ~/.pgpass
     #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
     store: Option<DatabaseUrl>,
-    /// Read everything from this standby of the database while that cannot be reached: `postgres://…` as
-    /// with --store. May be repeated
-    #[arg(
-        long,
-        env = "TRIPTYCH_STANDBYS",
-        hide_env_values = true,
-        value_name = "URL",
-        value_delimiter = ',',
-        requires = "store"
-    )]
-    standby: Vec<DatabaseUrl>,
     /// The head whose workers run the topics' predictors
     #[arg(long, env = "TRIPTYCH_HEAD", value_name = "URL")]
     head: String,
@@ -216,9 +205,8 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let data_dir = DataDir::of_services(command.data_dir)?;
     let clock = Clock::system();
     let group = Group::default();
-    let database = command.store.map(|store| store.with_standbys(command.standby));
     let (gate, accounts) =
-        command.gate.gate("inference", &data_dir, database.as_ref(), &clock, &group).await?;
+        command.gate.gate("inference", &data_dir, command.store.as_ref(), &clock, &group).await?;
     if let Some(accounts) = accounts {
         close_sign_up(&accounts).await?;
     }
@@ -244,7 +232,7 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let options = ServiceOptions {
         listen: command.listen,
         store: data_dir.inference(),
-        database,
+        database: command.store,
         gate,
         block_time: Duration::from_millis(command.block_time_ms),
         retention: command.retention.retention(),

@@ -29,11 +29,7 @@ use tracing::{
 };
 use tracing_appender::rolling;
 use tracing_subscriber::{
-    Layer,
-    filter::{LevelFilter, Targets},
-    layer::Context,
-    layer::SubscriberExt as _,
-    util::SubscriberInitExt as _,
+    Layer, filter::Targets, layer::Context, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
 use self::{buffered::BufferedLines, traces::TracesGuard};
@@ -131,8 +127,6 @@ fn init(
         .with_default(Level::WARN)
         // It warns whenever a node knows no peer, as every first node does.
         .with_target("libp2p_kad", Level::ERROR)
-        // What it logs again at every try to connect, `datasets` logs once.
-        .with_target("async_nats", LevelFilter::OFF)
         .with_targets(ROOMS.map(|room| (room, level)));
     let (buffered, guard) = BufferedLines::start(writer, lost_line)?;
     let lines = JsonLines { lines: buffered, clock: Clock::system() };

@@ -11,7 +11,7 @@ use db::postgres::DatabaseUrl;
 use model::address::{REDACTED, redact_address};
 
 /// How addresses begin that may have a password in them; it is refused in others.
-const WITH_PASSWORD: [&str; 4] = ["postgres://", "postgresql://", "nats://", "tls://"];
+const WITH_PASSWORD: [&str; 2] = ["postgres://", "postgresql://"];
 
 /// Takes out of `error` the value of an argument of `command` that may be a secret, which is one whose
 /// help hides what its variable holds, and what looks like credentials in any other.
@@ -52,7 +52,7 @@ pub(super) fn exposed_passwords(command: &Command, given: &ArgMatches) -> Vec<St
         let values = given.get_raw(id).filter(|_| is_typed)?;
         let is_kept = |it: &&str| WITH_PASSWORD.iter().any(|scheme| it.starts_with(scheme));
         let mut addresses = values.filter_map(OsStr::to_str).filter(is_kept);
-        addresses.find(|it| DatabaseUrl::has_password(it)).map(|it| advice(argument, it))
+        addresses.any(DatabaseUrl::has_password).then(|| advice(argument))
     });
     let below = given
         .subcommand()
@@ -63,14 +63,13 @@ pub(super) fn exposed_passwords(command: &Command, given: &ArgMatches) -> Vec<St
     all
 }
 
-fn advice(argument: &Arg, address: &str) -> String {
+fn advice(argument: &Arg) -> String {
     let name = argument.get_long().map(|long| format!("--{long}"));
     let name = name.unwrap_or_else(|| argument.get_id().as_str().to_uppercase());
-    let is_database = address.parse::<DatabaseUrl>().is_ok();
-    let files = is_database.then(|| "put it in PGPASSWORD or ~/.pgpass".to_owned());
-    let variable = argument.get_env().map(|it| format!("set {}", it.to_string_lossy()));
-    let instead: Vec<_> = files.into_iter().chain(variable).collect();
-    let instead =
-        if instead.is_empty() { "leave it out".to_owned() } else { instead.join(", or ") };
-    format!("everybody on this machine can read the password in {name}; {instead} instead")
+    let variable = argument.get_env().map(|it| format!(", or set {}", it.to_string_lossy()));
+    let variable = variable.unwrap_or_default();
+    format!(
+        "everybody on this machine can read the password in {name}; put it in PGPASSWORD or \
+         ~/.pgpass{variable} instead"
+    )
 }

@@ -152,8 +152,8 @@ impl Datasets {
         seen: Option<u64>,
     ) -> Result<Source> {
         let span = query.bounds.span(query.resolution)?;
+        self.reach(key, &query.dataset, seen).await?;
         let sight = self.sight(key, query.dataset.clone()).await?;
-        self.require(&sight, seen)?;
         let Sight { dataset, columns, .. } = sight;
         let range = Range { dataset: dataset.id, resolution: query.resolution, span };
         let form = ETag::hash((self.era, dataset.id, names_of(&columns), query.output));
@@ -253,12 +253,10 @@ struct Range {
 }
 
 impl Range {
-    /// The number of the dataset's last commit, which its caller sees, so that later pages include it.
+    /// Returns the number of the dataset's last commit.
     fn revision(self, store: &dyn Store) -> Result<u64, StoreError> {
         let sight = store.sight(None, &DatasetRef::Id(self.dataset))?;
-        let found = sight.ok_or(StoreError::NoDataset { dataset: self.dataset })?.revision;
-        store.require(self.dataset, found, found)?;
-        Ok(found)
+        Ok(sight.ok_or(StoreError::NoDataset { dataset: self.dataset })?.revision)
     }
 
     /// The tag and number of rows of the range at the last commit, if no other comes meanwhile.

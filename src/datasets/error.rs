@@ -58,6 +58,12 @@ pub(crate) enum OperationError {
     /// There are too many downloads.
     #[error("too many downloads are under way")]
     Busy,
+    /// The service is read-only, and its copy of the store has not reached a commit that the caller names.
+    #[error("this read-only service has not reached revision {revision} of the dataset yet")]
+    Behind {
+        /// The commit that the caller has seen.
+        revision: u64,
+    },
     /// There are too many streams.
     #[error("too many streams are open")]
     Full,

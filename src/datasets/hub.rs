@@ -21,7 +21,6 @@ use tokio::sync::{
 };
 
 use self::frame::Frame;
-use crate::fan_out::FanOut;
 
 /// Frames that a reader may lag. At [`FRAME_ROWS`](frame::FRAME_ROWS) rows each they hold most of a
 /// bulk insert, and a followed dataset takes some 20 MB at worst.
@@ -61,8 +60,6 @@ pub(crate) struct Hub {
     /// The maximum of readers of all datasets together. One more is refused.
     readers_max: usize,
     writers: Writers,
-    /// Publishes hints of commits made here to other services.
-    fan_out: Option<FanOut>,
     /// Notified when there is something to read of other services' commits.
     wake: Arc<Notify>,
 }
@@ -71,8 +68,6 @@ pub(crate) struct Hub {
 struct Channels {
     datasets: HashMap<DatasetId, Channel>,
     n_readers: usize,
-    /// Whether there is reason to poll the store before it is time.
-    is_poll_due: bool,
 }
 
 /// A dataset that has readers, or callers that wait for its next commit.
@@ -155,12 +150,7 @@ impl Channels {
 impl Hub {
     /// A hub of at most `readers_max` readers.
     pub(crate) fn new(readers_max: usize, writers: Writers) -> Self {
-        Self { readers: Arc::default(), readers_max, writers, fan_out: None, wake: Arc::default() }
-    }
-
-    /// The hub, which tells other services of commits made here.
-    pub(crate) fn with_fan_out(self, fan_out: Option<FanOut>) -> Self {
-        Self { fan_out, ..self }
+        Self { readers: Arc::default(), readers_max, writers, wake: Arc::default() }
     }
 
     /// Follows a dataset, which `key` sees; none at the maximum of readers.
@@ -191,9 +181,6 @@ impl Hub {
         revision: u64,
         render: impl FnOnce() -> Vec<Frame>,
     ) {
-        if let Some(fan_out) = &self.fan_out {
-            fan_out.add_commit(dataset, revision);
-        }
         let sender = {
             let mut readers = self.readers.lock();
             let Some(followed) = readers.datasets.get_mut(&dataset) else { return };
@@ -220,7 +207,6 @@ impl Hub {
 
     /// Notifies the readers of a dataset that their access may have ended.
     pub(crate) fn recheck_access(&self, dataset: DatasetId) {
-        self.hint_withdrawal();
         if let Some(followed) = self.readers.lock().datasets.get(&dataset) {
             // No receivers is not an error.
             drop(followed.sender.send(HubEvent::Access(None)));
@@ -229,15 +215,8 @@ impl Hub {
 
     /// Notifies the readers of `key` that their access may have ended. The others pass over it.
     pub(crate) fn recheck_access_of(&self, key: KeyId) {
-        self.hint_withdrawal();
         for followed in self.readers.lock().datasets.values() {
             drop(followed.sender.send(HubEvent::Access(Some(key))));
-        }
-    }
-
-    fn hint_withdrawal(&self) {
-        if let Some(fan_out) = &self.fan_out {
-            fan_out.add_withdrawal();
         }
     }
 

@@ -2,19 +2,16 @@
 //!
 //! [`DatasetsService`] starts it. Inside, the façade `Datasets` has every operation without HTTP, and
 //! `server/` a file for each path; `query` has the rules of a request, as plain functions of values;
-//! `hub` hands new rows to followers, and `replicas` those of other services on the same store,
-//! of which `fan_out` gives hints; `page_cache` and `download_cache` keep what was rendered; `source/`
-//! generates live data. Rows are stored by room `tsdb`, and parsed and rendered by room `formats`.
+//! `hub` hands new rows to followers, and `replicas` those of other services on the same store;
+//! `page_cache` and `download_cache` keep what was rendered; `source/` generates live data. Rows are stored by room `tsdb`, and parsed and rendered by room `formats`.
 //! Absent on purpose: how keys are made and stored, which is `accounts`.
 
 mod append;
 mod catalog;
-mod cold;
 mod download;
 mod download_cache;
 mod error;
 mod etag;
-mod fan_out;
 mod follow;
 mod hub;
 mod insert;
@@ -35,7 +32,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use model::resolution::Resolution;
 use task::{clock::Clock, group::Group};
 use tokio::{sync::Semaphore, task::spawn_blocking};
-use tsdb::store::{Store, StoreError, objects::Objects};
+use tsdb::store::{Store, StoreError};
 use web::{metrics::Metrics, open_files::streams_max};
 
 use crate::{
@@ -50,9 +47,7 @@ use crate::{
     recent_commits::RecentCommits,
 };
 pub use crate::{
-    cold::ColdStorage,
-    fan_out::{NatsCheck, NatsServers, NatsServersError},
-    replicas::ReplicaOptions,
+    replicas::POLL_EVERY,
     server::{DatasetsOptions, DatasetsService, MetadataFilters, StartError},
     source::{
         load::LoadOptions,
@@ -85,8 +80,6 @@ pub(crate) struct Datasets {
     metrics: Metrics,
     /// The store's file, if it is in one.
     file: Option<Arc<Path>>,
-    /// Where old rows go, if not all stay in the database.
-    objects: Option<Objects>,
 }
 
 /// Limits of reading rows.
@@ -125,7 +118,6 @@ impl Datasets {
             group: group.clone(),
             metrics: metrics::new(),
             file: None,
-            objects: None,
         }
     }
 
@@ -138,24 +130,9 @@ impl Datasets {
         self.read_store(Store::retained).await.map(drop)
     }
 
-    /// The names of the servers of the store that are lost, but for the one with the catalog.
-    pub(crate) async fn lost_servers(&self) -> Vec<String> {
-        self.store.lost_servers().await
-    }
-
-    /// Whether copies of the store alone can be reached: reads go on, writes fail.
+    /// Returns true if the store was opened read-only: writes fail.
     pub(crate) fn is_read_only(&self) -> bool {
         self.store.is_read_only()
-    }
-
-    /// Whether old rows are on S3, which the last request did not reach.
-    pub(crate) fn is_cold_lost(&self) -> bool {
-        self.objects.as_ref().is_some_and(|objects| objects.figures().is_lost)
-    }
-
-    /// Whether old rows stay in the database, since another one owns the place for them on S3.
-    pub(crate) fn is_cold_foreign(&self) -> bool {
-        self.objects.as_ref().is_some_and(|objects| objects.figures().is_foreign)
     }
 
     /// Runs `read` on a blocking thread.

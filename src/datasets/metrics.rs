@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use accounts::{Keys, database_metrics};
-use tsdb::store::{DatabaseFigures, ServerFigures, StoreError, objects::ObjectFigures};
+use tsdb::store::StoreError;
 use web::metrics::{Metrics, process, requests};
 
 use crate::{Datasets, run_blocking};
@@ -33,24 +33,6 @@ web::metrics! {
     DOWNLOADS = gauge("downloads_under_way", &[]);
     /// Bytes of a store in a file: its data (`data`), and its write-ahead log (`log`).
     STORE_BYTES = gauge("store_bytes", &["file"]);
-    /// Objects with old rows that S3 acknowledged.
-    OBJECTS_WRITTEN = counter("cold_objects_written_total", &[]);
-    /// Bytes of these objects.
-    OBJECT_BYTES_WRITTEN = counter("cold_bytes_written_total", &[]);
-    /// Bytes read from objects.
-    OBJECT_BYTES_READ = counter("cold_bytes_read_total", &[]);
-    /// Objects deleted, which nothing referred to.
-    OBJECTS_DELETED = counter("cold_objects_deleted_total", &[]);
-    /// Requests to S3 that failed, after their retries.
-    OBJECTS_FAILED = counter("cold_requests_failed_total", &[]);
-    /// 1 while S3 cannot be reached or refuses requests, as the last one had it.
-    OBJECTS_LOST = gauge("cold_lost", &[]);
-    /// 1 while another database owns the prefix on S3, and nothing is written or deleted there.
-    OBJECTS_FOREIGN = gauge("cold_foreign", &[]);
-    /// 1 while hints of other services' commits, over NATS, are missing.
-    NATS_LOST = gauge("nats_lost", &[]);
-    /// Datasets that are being moved from one server of the store to another.
-    MOVES = gauge("moves_under_way", &[]);
     /// The program: always 1, with its version as label.
     BUILD = gauge("build_info", &["version"]);
 }
@@ -69,21 +51,14 @@ impl Datasets {
     /// [`StoreError::Closed`] if the program is stopping.
     pub(crate) async fn render_metrics(&self, keys: &Keys) -> Result<String, StoreError> {
         let metrics = self.metrics.clone();
-        // Made for this answer, without servers that were removed since the last one.
         let databases = Metrics::new(PREFIX, &[database_metrics::METRICS]);
         keys.set_metrics(&databases);
-        if let Some(DatabaseFigures { servers, n_moves }) = self.store.database() {
-            for ServerFigures { name, connections } in servers {
-                database_metrics::set(&databases, "rows", &name, connections);
-            }
-            metrics.set(MOVES, &[], usize::try_from(n_moves).unwrap_or(usize::MAX));
+        let servers = self.store.database().map(|database| database.servers);
+        if let Some(server) = servers.into_iter().flatten().next() {
+            database_metrics::set(&databases, "rows", server.connections);
         }
-        metrics.set(NATS_LOST, &[], usize::from(self.hub.lacks_hints()));
         metrics.set(STREAMS, &[], self.hub.n_all_readers());
         metrics.set(DOWNLOADS, &[], self.downloads.n_acquired());
-        if let Some(objects) = &self.objects {
-            set_objects(&metrics, objects.figures());
-        }
         let file = self.file.clone();
         run_blocking(move || {
             if let Some(file) = file {
@@ -95,20 +70,6 @@ impl Datasets {
             metrics.text() + &databases.text() + &process::text()
         })
         .await
-    }
-}
-
-fn set_objects(metrics: &Metrics, figures: ObjectFigures) {
-    for (metric, n) in [
-        (OBJECTS_WRITTEN, figures.n_written),
-        (OBJECT_BYTES_WRITTEN, figures.bytes_written),
-        (OBJECT_BYTES_READ, figures.bytes_read),
-        (OBJECTS_DELETED, figures.n_deleted),
-        (OBJECTS_FAILED, figures.n_failed),
-        (OBJECTS_LOST, u64::from(figures.is_lost)),
-        (OBJECTS_FOREIGN, u64::from(figures.is_foreign)),
-    ] {
-        metrics.set(metric, &[], usize::try_from(n).unwrap_or(usize::MAX));
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod read_ahead;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use model::{
@@ -12,7 +12,7 @@ use model::{
     resolution::Resolution,
     timestamp::Timestamp,
 };
-
+use tokio::time::{Instant, sleep};
 use tsdb::{
     catalog::DatasetRef,
     span::{Order, Span},
@@ -38,6 +38,13 @@ const AHEAD_VALUES_MAX: usize = 16_384;
 
 /// Pages that are: of 250 rows, as many as two chunks have.
 const AHEAD_PAGES_MAX: usize = 8;
+
+/// How long a read-only service waits for a commit that its caller has seen. A healthy standby is behind by
+/// milliseconds, and a longer wait holds up callers whose balancer has other services.
+const REACH_WITHIN: Duration = Duration::from_millis(500);
+
+/// Interval of looks at the store in this time: a few statements for each wait.
+const REACH_EVERY: Duration = Duration::from_millis(50);
 
 /// A page of rows, and what is needed to render it.
 #[derive(Debug)]
@@ -128,6 +135,7 @@ impl Datasets {
         request: PageRequest,
         write: WritePage,
     ) -> Result<PageResponse> {
+        self.reach(key, &request.query.dataset, request.seen).await?;
         let who = (key, request.query.dataset.clone());
         let version = self.store.version();
         let sight = version.and_then(|version| self.page_cache.sight(version, &who));
@@ -139,16 +147,34 @@ impl Datasets {
         let datasets = self.clone();
         let read = move || {
             let sight = sight.map_or_else(|| datasets.load_sight(who), Ok)?;
-            datasets.require(&sight, request.seen)?;
             datasets.respond(&sight, &request, write)
         };
         run_blocking(read).await?
     }
 
-    /// Has what is read include the commit that the caller has seen.
-    pub(crate) fn require(&self, sight: &Sight, seen: Option<u64>) -> Result<(), StoreError> {
-        let require = |seen| self.store.require(sight.dataset.id, seen, sight.revision);
-        seen.map_or(Ok(()), require)
+    /// Waits briefly until a read-only store, which follows another, has the commit that the caller has seen.
+    /// A store that takes writes has every commit.
+    ///
+    /// # Errors
+    /// [`OperationError::Behind`] if it does not have the commit in time.
+    pub(crate) async fn reach(
+        &self,
+        key: KeyId,
+        which: &DatasetRef,
+        seen: Option<u64>,
+    ) -> Result<()> {
+        let Some(revision) = seen.filter(|_| self.is_read_only()) else { return Ok(()) };
+        let deadline = Instant::now() + REACH_WITHIN;
+        loop {
+            let sight = self.find_sight(key, which.clone()).await?;
+            if sight.is_some_and(|sight| sight.revision >= revision) {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(OperationError::Behind { revision });
+            }
+            sleep(REACH_EVERY).await;
+        }
     }
 
     /// Loads what a key sees of a dataset, and caches it. Blocks.
@@ -288,11 +314,11 @@ impl Datasets {
         convert: impl FnOnce(&RowsPage<'_>) -> T + Send + 'static,
     ) -> Result<T> {
         let span = query.bounds.span(Resolution::Raw)?;
+        self.reach(key, &query.dataset, seen).await?;
         let datasets = self.clone();
         run_blocking(move || {
             let store = &*datasets.store;
             let sight = store.sight(Some(key), &query.dataset)?.ok_or(OperationError::NotFound)?;
-            datasets.require(&sight, seen)?;
             let (page, _) = ReadAhead::read(store, &sight, &query, span, 1)?.take_page();
             datasets.metrics.add_n(metrics::ROWS_OUT, &["live"], n_rows(&page));
             Ok(convert(&page))

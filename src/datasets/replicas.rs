@@ -23,28 +23,13 @@ use tsdb::{
 
 use crate::{
     Datasets,
-    fan_out::NatsServers,
     follow::render_frames,
     hub::frame::{CommitRows, Frame},
 };
 
-/// How a service follows the commits of other services on its store.
-#[derive(Debug, Clone)]
-pub struct ReplicaOptions {
-    /// How often the store is asked for the newest commits of the datasets that somebody follows.
-    pub poll_every: Duration,
-    /// The servers over which services hint at commits to each other; then the store is polled less
-    /// often.
-    pub fan_out: Option<NatsServers>,
-}
-
-impl ReplicaOptions {
-    /// Four times a second: a reader hardly notices, and a database takes many such statements.
-    pub const USUAL: Self = Self { poll_every: Duration::from_millis(250), fan_out: None };
-}
-
-/// How often the store is polled while hints arrive: the last one may be lost.
-const HINTED_POLL_EVERY: Duration = Duration::from_secs(2);
+/// The default interval of polls. A reader hardly notices a quarter of a second, and a database takes many
+/// such statements.
+pub const POLL_EVERY: Duration = Duration::from_millis(250);
 
 /// The pause after each round of reading: while other services commit without pause, one round reads
 /// what came in this time.
@@ -68,12 +53,10 @@ pub(crate) async fn run(datasets: Datasets, poll_every: Duration) {
     loop {
         let is_poll = select! {
             () = sleep_until(next_poll) => true,
-            () = hub.woken() => hub.take_due_poll(),
+            () = hub.woken() => false,
         };
         if is_poll {
-            let every =
-                if hub.has_hints() { poll_every.max(HINTED_POLL_EVERY) } else { poll_every };
-            next_poll = Instant::now() + every;
+            next_poll = Instant::now() + poll_every;
         }
         match follower.run_round(is_poll).await {
             Ok(()) if is_failing => {

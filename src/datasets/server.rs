@@ -65,10 +65,8 @@ use wire::{
 
 use self::{error::ApiError, health::Health};
 use crate::{
-    Datasets, ReadOptions, ReplicaOptions,
-    cold::{self, ColdStorage},
+    Datasets, ReadOptions,
     download_cache::DownloadCache,
-    fan_out::FanOut,
     key_limit::KeyLimit,
     query::{Caps, params::Params},
     replicas, retention, run_blocking,
@@ -102,12 +100,10 @@ pub struct DatasetsOptions {
     pub store_path: PathBuf,
     /// The database that keeps the rows in place of the file.
     pub database: Option<DatabaseUrl>,
-    /// Where old rows of the database go; `None` if all stay in it. Nothing without a database.
-    pub cold: Option<ColdStorage>,
     /// Authenticates callers, and limits their rates.
     pub gate: Gate,
-    /// How the commits of other services on the database are followed.
-    pub replicas: ReplicaOptions,
+    /// Interval of polls for commits of other services on the database.
+    pub poll_every: Duration,
     /// Served beside the paths of document 2, and outside the gate: accounts and their page.
     pub portal: Option<Router>,
     /// Feeds datasets with the load of the machine.
@@ -175,18 +171,12 @@ impl DatasetsService {
         let address = listener.local_addr().map_err(StartError::Address)?;
         let store = open_store(&options).await?;
         let cache = open_download_cache(&options).await;
-        let is_hinting = options.replicas.fan_out.is_some() && store.shared().is_some();
-        let fan_out = is_hinting.then(FanOut::new);
         let file = options.database.is_none().then(|| options.store_path.into());
-        let objects = options.cold.map(|cold| cold.objects);
-        let datasets = Datasets::new(store, clock.clone(), group);
         let datasets = Datasets {
-            hub: datasets.hub.with_fan_out(fan_out.clone()),
             download_cache: cache.into(),
             caps: Caps { raw: options.reads.raw_span_max },
             file,
-            objects: objects.clone(),
-            ..datasets
+            ..Datasets::new(store, clock.clone(), group)
         };
         if let Some(load) = options.load {
             group.spawn("load", load::run(datasets.clone(), load, clock.clone()));
@@ -194,16 +184,8 @@ impl DatasetsService {
         if let Some(market) = options.market {
             group.spawn("market", market::run(datasets.clone(), market, clock.clone()));
         }
-        if let Some(objects) = objects {
-            group.spawn("bucket", cold::watch(objects));
-        }
         if datasets.store.shared().is_some() {
-            group.spawn("replicas", replicas::run(datasets.clone(), options.replicas.poll_every));
-        }
-        if let (Some(servers), Some(fan_out)) = (options.replicas.fan_out, fan_out) {
-            let hub = datasets.hub.clone();
-            let hints = fan_out.run(servers, datasets.era, move |hint| hub.take_hint(hint));
-            group.spawn("hints", hints);
+            group.spawn("replicas", replicas::run(datasets.clone(), options.poll_every));
         }
         group.spawn("retention", retention::run(datasets.clone(), clock.clone()));
         let app = Arc::new(Shared {
@@ -237,15 +219,8 @@ async fn open_store(options: &DatasetsOptions) -> Result<Arc<dyn Store>, StartEr
         Some(database) => database.to_string(),
         None => path.display().to_string(),
     };
-    let cold = options.cold.as_ref().map(ColdStorage::options);
     let open = move || match database {
-        Some(database) => {
-            let store = match cold {
-                Some(cold) => PostgresStore::open_cold(&database, cold),
-                None => PostgresStore::open(&database),
-            };
-            store.map(|store| Arc::new(store) as _)
-        }
+        Some(database) => PostgresStore::open(&database).map(|store| Arc::new(store) as _),
         None => SqliteStore::open(&path).map(|store| Arc::new(store) as _),
     };
     let opened = run_blocking(open).await.and_then(|opened| opened);

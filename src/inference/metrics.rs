@@ -1,9 +1,6 @@
 //! Metrics of the inference service, beside those of every HTTP service.
 
-use accounts::{
-    Keys,
-    database_metrics::{self, FIRST},
-};
+use accounts::{Keys, database_metrics};
 use web::metrics::{Metrics, process, requests};
 
 use crate::{Inference, InferenceError, blocking};
@@ -57,7 +54,7 @@ impl Inference {
         let metrics = self.shared.metrics.clone();
         keys.set_metrics(&metrics);
         if let Some(figures) = self.shared.store.database() {
-            database_metrics::set(&metrics, "network", FIRST, figures);
+            database_metrics::set(&metrics, "network", figures);
         }
         let topics = self.topics();
         let active = topics.iter().filter(|topic| topic.is_active);

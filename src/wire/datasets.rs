@@ -403,16 +403,13 @@ pub struct AccessBody {
 /// The answer to `GET /health` of the dataset service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HealthBody {
-    /// `healthy`; `unhealthy` where a file does not answer or take writes; `degraded` where reads go on
-    /// from standbys of the database, which itself cannot be reached, or where some of several
-    /// servers are lost, or S3, which has old rows.
+    /// `healthy`, or `unhealthy` if the store cannot be read or takes no writes.
     pub status: String,
     /// The service's date, RFC 3339 in UTC.
     pub time: String,
-    /// `connected`; else `disconnected`, `lost: ` and the names of servers whose datasets answer 503
-    /// while others go on, or of S3, `read-only` (standbys alone answer), `full` (the disk has
-    /// no space; reads go on), or `replaced` (the file was removed or replaced while it was in use;
-    /// restart the service), with `accounts: ` before it where it is so of the accounts.
+    /// `connected`, or `read-only` for a service started with `--read-only`; else `disconnected`, `full`
+    /// (the disk has no space, reads continue), or `replaced` (the file was removed or replaced while it was
+    /// in use, restart the service), with the prefix `accounts: ` if the accounts are affected.
     pub database: String,
 }
 

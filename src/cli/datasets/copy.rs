@@ -8,27 +8,19 @@ use std::{
     },
 };
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use clap::Args;
-use db::postgres::DatabaseUrl;
 use model::{
     count::{counted, counted_short},
     dataset::Dataset,
     escape::escape_line,
 };
 use stack::data_dir::DataDir;
-use task::causes::chain;
 use tokio::{select, task::spawn_blocking};
 use transfer::event::{Reporter as _, Work};
 use tsdb::{
-    admin::copy::{self, CopiedDataset, CopyError, CopyOutcome, CopyProgress, FailedCopy},
-    store::{
-        self,
-        copying::CopyStore,
-        objects::{ColdUrl, ObjectError, Objects},
-        postgres::PostgresStore,
-        sqlite::SqliteStore,
-    },
+    admin::copy::{self, CopiedDataset, CopyOutcome, CopyProgress, FailedCopy},
+    store::{copying::CopyStore, postgres::PostgresStore, sqlite::SqliteStore},
 };
 
 use super::progress::Drawn;
@@ -45,25 +37,9 @@ pub(crate) struct CopyCommand {
     from: StorePlace,
     /// The store to copy to, likewise; a file or the tables are made if they are missing
     to: StorePlace,
-    #[command(flatten)]
-    selection: Selection,
-}
-
-/// What is copied.
-#[derive(Debug, Args)]
-struct Selection {
     /// Copy this dataset, by number or name, not all; may be repeated
     #[arg(long = "dataset", value_name = "DATASET")]
     chosen: Vec<String>,
-    /// The bucket with old rows of the database to copy from, as its services have it in `--cold`. It is
-    /// read, and nothing is written or deleted there. Credentials come from the environment, as for
-    /// `datasets serve`
-    #[arg(long, value_name = "URL", help_heading = "Old rows on S3")]
-    from_cold: Option<ColdUrl>,
-    /// The bucket with old rows of the database to copy to, once its services moved rows of an earlier
-    /// copy there. It is read, likewise; its services move the new rows later
-    #[arg(long, value_name = "URL", help_heading = "Old rows on S3")]
-    to_cold: Option<ColdUrl>,
 }
 
 /// Copies.
@@ -72,11 +48,11 @@ struct Selection {
 /// If a store cannot be opened, read or written, or a copy is not equal to its source; where that is so of
 /// several datasets, the others were printed before.
 pub(super) async fn run(command: CopyCommand) -> anyhow::Result<()> {
-    let CopyCommand { from, to, selection } = command;
+    let CopyCommand { from, to, chosen } = command;
     let (from, to) = resolve_places(from, to, DataDir::datasets)?;
     let is_stopped = Arc::new(AtomicBool::new(false));
     let must_stop = Arc::clone(&is_stopped);
-    let mut work = spawn_blocking(move || copy_all(&from, &to, &selection, &must_stop));
+    let mut work = spawn_blocking(move || copy_all(&from, &to, &chosen, &must_stop));
     select! {
         done = &mut work => return done?,
         stopped = stop::wait_for_stop(StopEvents::Hangup) => stopped?,
@@ -85,26 +61,11 @@ pub(super) async fn run(command: CopyCommand) -> anyhow::Result<()> {
     work.await?
 }
 
-/// How a store in a database is opened, with its old rows in a bucket.
-type OpenDatabase = fn(&DatabaseUrl, Option<Objects>) -> store::Result<PostgresStore>;
-
 /// Opens a store. Blocks.
-fn open(
-    place: &StorePlace,
-    bucket: Option<&ColdUrl>,
-    open_database: OpenDatabase,
-) -> anyhow::Result<Box<dyn CopyStore>> {
-    let open_bucket = |url| Objects::open(url).context("open the bucket for old rows");
-    Ok(match (place, bucket) {
-        (StorePlace::Database(url), bucket) => {
-            Box::new(open_database(url, bucket.map(open_bucket).transpose()?)?)
-        }
-        (StorePlace::Path(path), None) => Box::new(SqliteStore::open(path)?),
-        (StorePlace::Path(_), Some(bucket)) => {
-            bail!(
-                "read old rows of a file from {bucket}: only databases have some there; name no bucket"
-            )
-        }
+fn open(place: &StorePlace) -> anyhow::Result<Box<dyn CopyStore>> {
+    Ok(match place {
+        StorePlace::Database(url) => Box::new(PostgresStore::open(url)?),
+        StorePlace::Path(path) => Box::new(SqliteStore::open(path)?),
     })
 }
 
@@ -112,13 +73,11 @@ fn open(
 fn copy_all(
     from: &StorePlace,
     to: &StorePlace,
-    Selection { chosen, from_cold, to_cold }: &Selection,
+    chosen: &[String],
     must_stop: &AtomicBool,
 ) -> anyhow::Result<()> {
-    let source = open(from, from_cold.as_ref(), PostgresStore::open_source)
-        .with_context(|| format!("open {from}"))?;
-    let target = open(to, to_cold.as_ref(), PostgresStore::open_beside)
-        .with_context(|| format!("open {to}"))?;
+    let source = open(from).with_context(|| format!("open {from}"))?;
+    let target = open(to).with_context(|| format!("open {to}"))?;
     let is_chosen = |dataset: &Dataset| {
         let is_it = |name: &String| *name == dataset.name || *name == dataset.id.to_string();
         chosen.is_empty() || chosen.iter().any(is_it)
@@ -140,9 +99,10 @@ fn copy_all(
     drop(drawing);
     printed?;
     let CopyOutcome { n_copied, failed } =
-        copied.map_err(|error| advise(error).context(format!("copy {from} to {to}")))?;
+        copied.with_context(|| format!("copy {from} to {to}"))?;
     let fail = |FailedCopy { id, name, error }| {
-        advise(error).context(format!("copy dataset {id} ({}) to {to}", escape_line(&name)))
+        anyhow::Error::new(error)
+            .context(format!("copy dataset {id} ({}) to {to}", escape_line(&name)))
     };
     let mut failed: Vec<anyhow::Error> = failed.into_iter().map(fail).collect();
     let last = failed.pop();
@@ -154,26 +114,6 @@ fn copy_all(
     }
     tell(&format!("{} copied, each equal to its source", counted(n_copied, "dataset")));
     last.map_or(Ok(()), Err)
-}
-
-/// The error of a copy, with what to do about one of old rows on S3.
-fn advise(error: CopyError) -> anyhow::Error {
-    let (store, flag) = match &error {
-        CopyError::Read(store) => (store, "--from-cold"),
-        CopyError::Write(store) => (store, "--to-cold"),
-        _ => return error.into(),
-    };
-    let wanted = format!("name their bucket with {flag}, as the services have it in --cold");
-    if store.lacks_objects() {
-        return anyhow!("read old rows, which are on S3; {wanted}");
-    }
-    let Some(cause) = store.object_error() else { return error.into() };
-    match cause {
-        ObjectError::Missing { key } => {
-            anyhow!("find object {key}, which was deleted or is in another bucket; {wanted}")
-        }
-        cause => anyhow!("{}; {}", chain(cause), cause.advice()),
-    }
 }
 
 /// A copied dataset as a line for people: `2  btcusd  40.5 k rows  3.1 k buckets  equal  09c2…`.

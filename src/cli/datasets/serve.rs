@@ -3,8 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use ::datasets::{
-    DatasetsOptions, DatasetsService, LoadOptions, MarketOptions, MetadataFilters, NatsServers,
-    ReadOptions, ReplicaOptions,
+    DatasetsOptions, DatasetsService, LoadOptions, MarketOptions, MetadataFilters, ReadOptions,
 };
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
@@ -14,13 +13,9 @@ use task::{clock::Clock, group::Group};
 use web::cors::ReaderSites;
 
 use crate::cli::{
-    datasets::cold_flags::ColdFlags,
     gate::{GateFlags, PortalFlags},
     stop,
 };
-
-/// The heading of the flags of several services on one database.
-const REPLICAS: &str = "Several services on one database";
 
 /// The flags of `datasets serve`.
 #[derive(Debug, Args)]
@@ -35,23 +30,10 @@ pub(crate) struct ServeCommand {
     /// place of files: `postgres://user@host/name`, with the password in PGPASSWORD or ~/.pgpass
     #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
     store: Option<DatabaseUrl>,
-    /// Read pages from this standby of the database, too, as far as it has what callers have seen, and
-    /// everything while the database itself cannot be reached: `postgres://…` as with --store. May be
-    /// repeated
-    #[arg(long, env = "TRIPTYCH_STANDBYS", hide_env_values = true, value_name = "URL",
-        value_delimiter = ',', requires = "store", help_heading = REPLICAS)]
-    standby: Vec<DatabaseUrl>,
     /// Poll the database for rows that other services stored so often, for streams of them
     #[arg(long, default_value_t = 250, value_name = "MS", requires = "store",
-        value_parser = clap::value_parser!(u64).range(20..=60_000), help_heading = REPLICAS)]
+        value_parser = clap::value_parser!(u64).range(20..=60_000))]
     poll_ms: u64,
-    /// Tell other services on the database of new rows over these NATS servers, so that their streams
-    /// need not wait for a poll: `nats://host:port`, or `tls://`, several with commas between
-    #[arg(long, env = "TRIPTYCH_FANOUT", hide_env_values = true, value_name = "URLS",
-        requires = "store", help_heading = REPLICAS)]
-    fanout: Option<NatsServers>,
-    #[command(flatten)]
-    cold: ColdFlags,
     /// Fill datasets with live data: this machine's own load, and a synthetic market
     #[arg(long)]
     demo: bool,
@@ -103,21 +85,16 @@ pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
     let data_dir = DataDir::of_services(command.data_dir)?;
     let clock = Clock::system();
     let group = Group::default();
-    let store = command.store.map(|store| store.with_standbys(command.standby));
     let (gate, accounts) =
-        command.gate.gate("datasets", &data_dir, store.as_ref(), &clock, &group).await?;
+        command.gate.gate("datasets", &data_dir, command.store.as_ref(), &clock, &group).await?;
     let (addresses, hosts) = (command.gate.addresses(), command.gate.hosts());
     let portal = accounts.map(|accounts| command.portal.router(accounts, addresses, hosts));
     let portal = portal.transpose()?;
     let options = DatasetsOptions {
         listen: command.listen,
         store_path: data_dir.datasets(),
-        database: store,
-        cold: command.cold.storage()?,
-        replicas: ReplicaOptions {
-            poll_every: Duration::from_millis(command.poll_ms),
-            fan_out: command.fanout,
-        },
+        database: command.store,
+        poll_every: Duration::from_millis(command.poll_ms),
         gate,
         portal,
         load: command.demo.then_some(LoadOptions::USUAL),

@@ -1,6 +1,6 @@
-//! The servers that datasets, accounts and networks are kept in, and their standbys.
+//! The database that keeps datasets, accounts and networks.
 
-use db::postgres::{DatabaseUrl, connections::LOOKS_MAX, fault::diagnose};
+use db::postgres::{DatabaseUrl, fault::diagnose};
 use model::count::counted;
 use task::causes::chain;
 use tsdb::store::{
@@ -13,15 +13,6 @@ use tsdb::store::{
 
 use super::Finding;
 
-/// What a server is to the services.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
-    /// It takes writes.
-    Store,
-    /// It follows one that does.
-    Standby,
-}
-
 /// Encoding of a database that holds every text.
 const ENCODING: &str = "UTF8";
 
@@ -29,34 +20,16 @@ const ENCODING: &str = "UTF8";
 /// is started in the place of another.
 const SERVICES_MIN: u64 = 3;
 
-/// What the services are started with that changes how many connections they open.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Demand {
-    /// Whether they have standbys of the database, which they look at.
-    pub(super) has_standbys: bool,
+/// Connections that a dataset service opens at most.
+const PER_SERVICE: u64 = (CONNECTIONS_MAX + accounts::CONNECTIONS_MAX) as u64;
+
+/// Looks at the database at `url`.
+pub(super) async fn check(url: &DatabaseUrl) -> Option<Finding> {
+    look(url).await.into_iter().next().map(finding)
 }
 
-impl Demand {
-    /// The connections that a dataset service opens at most to the server with the catalog or a standby of
-    /// it, or to a further one, which has rows alone.
-    fn per_service(self, is_further: bool) -> u64 {
-        let looks = if self.has_standbys { LOOKS_MAX } else { 0 };
-        let catalog = CONNECTIONS_MAX + looks + accounts::CONNECTIONS_MAX + looks;
-        u64::from(if is_further { CONNECTIONS_MAX } else { catalog })
-    }
-}
-
-/// Looks at the server at `url` and the further ones of its catalog.
-pub(super) async fn check(url: &DatabaseUrl, role: Role, demand: Demand) -> Vec<Finding> {
-    look(url).await.into_iter().map(|looked_at| finding(looked_at, role, demand)).collect()
-}
-
-fn finding(LookedAt { name, url, seen }: LookedAt, role: Role, demand: Demand) -> Finding {
-    let what = match (&name, role) {
-        (Some(name), _) => format!("store {name} at {url}"),
-        (None, Role::Store) => format!("store at {url}"),
-        (None, Role::Standby) => format!("standby at {url}"),
-    };
+fn finding(LookedAt { url, seen, .. }: LookedAt) -> Finding {
+    let what = format!("store at {url}");
     let seen = match seen {
         Ok(seen) => seen,
         Err(error) => {
@@ -81,42 +54,32 @@ fn finding(LookedAt { name, url, seen }: LookedAt, role: Role, demand: Demand) -
             "let its owner GRANT USAGE ON SCHEMA datasets, accounts, inference TO user, and its tables",
         );
     }
-    match (role, is_standby) {
-        (Role::Store, true) => wrong(
-            "a standby, which takes no writes",
-            "name the server that leads, or a balancer that finds it; standbys with --standby",
-        ),
-        (Role::Standby, false) => {
-            wrong("which follows no other server", "name a standby of the store")
+    let tables = match format {
+        Some(ServerSeen::FORMAT) => format!("tables of format {}", ServerSeen::FORMAT),
+        Some(format) => {
+            return wrong(
+                &format!("tables of format {format}; this program reads {}", ServerSeen::FORMAT),
+                "use the program that made them; see UPGRADE in `triptych man operate`",
+            );
         }
-        _ => {
-            let tables = match format {
-                Some(ServerSeen::FORMAT) => format!("tables of format {}", ServerSeen::FORMAT),
-                Some(format) => {
-                    return wrong(
-                        &format!(
-                            "tables of format {format}; this program reads {}",
-                            ServerSeen::FORMAT
-                        ),
-                        "use the program that made them; see UPGRADE in `triptych man operate`",
-                    );
-                }
-                None if rights == UserRights::NoCreate => {
-                    return wrong(
-                        "no tables, and the user may not create them",
-                        "let its owner GRANT CREATE ON DATABASE name TO user",
-                    );
-                }
-                None => "no tables: the first service makes them".to_owned(),
-            };
-            let (room, next) = count_services(limit, demand.per_service(name.is_some()));
-            let seen = format!("{version}, {tables}; {room}");
-            next.map_or_else(
-                || Finding::ok(&what, &seen),
-                |next| Finding::warning(&what, &seen, next),
-            )
+        None if rights == UserRights::NoCreate => {
+            return wrong(
+                "no tables, and the user may not create them",
+                "let its owner GRANT CREATE ON DATABASE name TO user",
+            );
         }
+        None => "no tables: the first service makes them".to_owned(),
+    };
+    if is_standby {
+        return Finding::warning(
+            &what,
+            format!("{version}, a standby, which takes no writes, {tables}"),
+            "name the server that leads, or start the service with --read-only",
+        );
     }
+    let (room, next) = count_services(limit);
+    let seen = format!("{version}, {tables}; {room}");
+    next.map_or_else(|| Finding::ok(&what, &seen), |next| Finding::warning(&what, &seen, next))
 }
 
 /// The finding for a server that cannot be looked at.
@@ -128,12 +91,12 @@ fn unusable(what: String, error: &StoreError) -> Finding {
 }
 
 /// How many services fit, and what to do where those are too few.
-fn count_services(limit: ConnectionLimit, per_service: u64) -> (String, Option<String>) {
+fn count_services(limit: ConnectionLimit) -> (String, Option<String>) {
     let ConnectionLimit { n_max, by } = limit;
-    let n_services = n_max / per_service;
+    let n_services = n_max / PER_SERVICE;
     let services = counted(n_services, "dataset service");
-    let room = format!("{n_max} connections, enough for {services} of {per_service} each");
-    let n_wanted = SERVICES_MIN * per_service;
+    let room = format!("{n_max} connections, enough for {services} of {PER_SERVICE} each");
+    let n_wanted = SERVICES_MIN * PER_SERVICE;
     let next = match by {
         LimitedBy::Server => format!(
             "for {SERVICES_MIN} services raise max_connections by {}, which takes a restart of it",
@@ -153,10 +116,8 @@ fn count_services(limit: ConnectionLimit, per_service: u64) -> (String, Option<S
 mod tests {
     use super::*;
 
-    const ALONE: Demand = Demand { has_standbys: false };
-
     #[track_caller]
-    fn check(n_max: u64, by: LimitedBy, demand: Demand, want: &[&str]) {
+    fn check(n_max: u64, by: LimitedBy, want: &[&str]) {
         let limit = ConnectionLimit { n_max, by };
         let seen = ServerSeen {
             version: "17.2".to_owned(),
@@ -169,7 +130,7 @@ mod tests {
         };
         let looked_at =
             LookedAt { name: None, url: "postgres://db/rows".to_owned(), seen: Ok(seen) };
-        let finding = finding(looked_at, Role::Store, demand);
+        let finding = finding(looked_at);
         let line = crate::cli::doctor::text(&[finding]);
         assert!(want.iter().all(|part| line.contains(part)), "{line}");
     }
@@ -177,17 +138,10 @@ mod tests {
     #[test]
     fn fewer_than_three_services_are_warned_of_with_what_to_do() {
         let server = LimitedBy::Server;
-        check(97, server, ALONE, &["ok  ", "97 connections", "3 dataset services of 32 each"]);
-        check(
-            95,
-            server,
-            ALONE,
-            &["warning  ", "2 dataset services", "raise max_connections by 1,"],
-        );
-        check(0, server, ALONE, &["warning  ", "0 dataset services", "max_connections by 96,"]);
-        let with_standbys = Demand { has_standbys: true };
-        check(97, server, with_standbys, &["warning  ", "2 dataset services of 34 each", "by 5,"]);
-        check(40, LimitedBy::Role, ALONE, &["1 dataset service of", "ALTER ROLE", "LIMIT 96"]);
-        check(40, LimitedBy::Database, ALONE, &["ALTER DATABASE", "LIMIT 96"]);
+        check(97, server, &["ok  ", "97 connections", "3 dataset services of 32 each"]);
+        check(95, server, &["warning  ", "2 dataset services", "raise max_connections by 1,"]);
+        check(0, server, &["warning  ", "0 dataset services", "max_connections by 96,"]);
+        check(40, LimitedBy::Role, &["1 dataset service of", "ALTER ROLE", "LIMIT 96"]);
+        check(40, LimitedBy::Database, &["ALTER DATABASE", "LIMIT 96"]);
     }
 }

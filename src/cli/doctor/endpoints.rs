@@ -1,9 +1,8 @@
-//! Addresses that services connect to beside databases and buckets: the collector of spans, servers of
-//! NATS, and the service that has the accounts.
+//! Addresses that services connect to next to databases: the collector of spans, and the service that has
+//! the accounts.
 
 use std::time::Duration;
 
-use ::datasets::{NatsCheck, NatsServers};
 use clap::Args;
 use client::transport::install_crypto;
 use model::address::redact_address;
@@ -16,9 +15,6 @@ use crate::cli::{gate::ask_for_accounts, log::Collector, stop::OTLP_VARIABLE};
 /// The addresses, as services take them.
 #[derive(Debug, Args)]
 pub(super) struct EndpointFlags {
-    /// Servers of NATS, as for `triptych datasets serve --fanout`
-    #[arg(long, env = "TRIPTYCH_FANOUT", hide_env_values = true, value_name = "URLS")]
-    fanout: Option<NatsServers>,
     /// The service that has the accounts, as for `triptych datasets serve --accounts`
     #[arg(long, env = "TRIPTYCH_ACCOUNTS", hide_env_values = true, value_name = "URL")]
     accounts: Option<String>,
@@ -49,9 +45,6 @@ pub(super) async fn check_port(what: String, host: &str, port: u16, next: &str) 
 /// Checks those that are named.
 pub(super) async fn check(flags: &EndpointFlags) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if let Some(servers) = &flags.fanout {
-        findings.extend(check_fan_out(servers).await);
-    }
     if let Some(url) = &flags.accounts {
         findings.push(check_accounts(url).await);
     }
@@ -93,22 +86,6 @@ pub(super) async fn check_collector(collector: &Collector) -> Finding {
             Finding::wrong(what, seen, "name the port of OTLP over HTTP, which is 4318 as a rule")
         }
     }
-}
-
-/// Checks each of `servers`.
-async fn check_fan_out(servers: &NatsServers) -> Vec<Finding> {
-    let next = "check that it runs, and --fanout or TRIPTYCH_FANOUT, the login in it too";
-    let checked = servers.check().await.into_iter().map(|NatsCheck { host, port, found }| {
-        let shown = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-        let what = format!("NATS server {shown}:{port}");
-        match found {
-            Ok(()) => Finding::ok(what, "lets the service in"),
-            Err(error) => {
-                Finding::wrong(what, format!("cannot connect to it: {}", chain(&error)), next)
-            }
-        }
-    });
-    checked.collect()
 }
 
 /// Checks that the service at `url` answers what keys are good for, with the token of the environment.

@@ -7,7 +7,6 @@
 use model::dataset::DatasetId;
 
 use super::{Channel, Hub, HubEvent, frame::Frame, send_all};
-use crate::fan_out::{FanOut, Hint};
 
 /// A dataset with readers or waiting callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,41 +128,6 @@ impl Hub {
         for followed in self.readers.lock().datasets.values() {
             drop(followed.sender.send(HubEvent::Access(None)));
         }
-    }
-
-    /// Has the store polled soon if somebody follows what a hint is about, and it is news.
-    pub(crate) fn take_hint(&self, hint: Hint) {
-        let Hint::Commit(dataset, revision) = hint else { return self.poll_soon() };
-        let mut readers = self.readers.lock();
-        let is_news = |followed: &Channel| *followed.newest.borrow() < revision;
-        if readers.datasets.get(&dataset).is_some_and(is_news) {
-            readers.is_poll_due = true;
-            self.wake.notify_one();
-        }
-    }
-
-    /// Has the store polled soon, if anything is followed.
-    fn poll_soon(&self) {
-        let mut readers = self.readers.lock();
-        if !readers.datasets.is_empty() {
-            readers.is_poll_due = true;
-            self.wake.notify_one();
-        }
-    }
-
-    /// Whether the store is to be polled before it is time; that is then done with.
-    pub(crate) fn take_due_poll(&self) -> bool {
-        std::mem::take(&mut self.readers.lock().is_poll_due)
-    }
-
-    /// Whether hints of other services' commits arrive now, as far as is known.
-    pub(crate) fn has_hints(&self) -> bool {
-        self.fan_out.as_ref().is_some_and(FanOut::is_connected)
-    }
-
-    /// Whether hints are missing, where there should be some.
-    pub(crate) fn lacks_hints(&self) -> bool {
-        self.fan_out.as_ref().is_some_and(|fan_out| !fan_out.is_connected())
     }
 
     /// Waits until there is something to read, or somebody new follows a dataset. Cancel-safe.

@@ -14,10 +14,7 @@ use axum::{
 use serde_json::json;
 use task::causes::chain;
 use tracing::{error, warn};
-use tsdb::{
-    catalog::Refusal as NotAllowed,
-    store::{StoreError, objects::ObjectError},
-};
+use tsdb::{catalog::Refusal as NotAllowed, store::StoreError};
 use web::{auth::NoKey, extract::BodyError};
 use wire::{
     datasets::LogPosition,
@@ -29,7 +26,8 @@ use crate::error::{OperationError, Unfit};
 /// Seconds after which a caller may retry at a limit.
 const RETRY_AFTER_SECONDS: u32 = 5;
 
-/// The same while the first try of a request is under way, which takes no longer than a commit.
+/// The same while the first try of a request is in progress, or a read-only service is behind. Both take
+/// little longer than a commit.
 const REPEAT_AFTER_SECONDS: u32 = 1;
 
 /// The text when the disk is full.
@@ -44,18 +42,9 @@ const REPLACED: &str = "the service's file was removed or replaced: nothing was 
 /// The text when the store's database cannot be reached.
 const UNREACHABLE: &str = "the service's database cannot be reached now: what was sent may be stored or not; send it again";
 
-/// The text when the address of a dataset's server leads to another database.
-const WRONG_SERVER: &str = "the address of the dataset's server leads to another database: nothing was read or stored; its operator has to point it at the right one";
-
-/// The text while a dataset is on its way from one server to another.
-const MOVING: &str =
-    "the dataset is being moved to another server; nothing was stored, send it again";
-
-/// The text when old rows cannot be read, or be changed, which takes reading them.
-const COLD: &str = "older rows are kept on S3, which cannot be read now: nothing was read or stored; newer rows are served";
-
-/// The text when old rows are gone, which is for the operator to put right.
-const COLD_DAMAGED: &str = "some of these rows were kept on S3, where their object is gone or was changed; its operator can put it back; newer rows are served";
+/// The text for a write to a store that is read-only, as with `--read-only`.
+const READ_ONLY: &str =
+    "this service is read-only: nothing was stored; send writes to a service that is not";
 
 /// The result of a handler.
 pub(super) type Result<T, E = ApiError> = std::result::Result<T, E>;
@@ -152,14 +141,9 @@ impl ApiError {
                 warn!(causes = causes(self), "failed to {self}");
                 return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, UNREACHABLE));
             }
-            Some(StoreError::WrongServer(_)) => {
-                error!(causes = causes(self), "failed to {self}");
-                return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, WRONG_SERVER));
+            Some(StoreError::ReadOnly) => {
+                return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, READ_ONLY));
             }
-            Some(StoreError::Moved { .. }) => {
-                return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, MOVING));
-            }
-            Some(error @ StoreError::Cold { .. }) => return Some(self.cold(error)),
             _ => {}
         }
         let public = match self {
@@ -200,18 +184,6 @@ impl ApiError {
 }
 
 impl ApiError {
-    /// The public text where old rows were not read.
-    fn cold(&self, error: &StoreError) -> Public {
-        use ObjectError::{Missing, Short};
-        let causes = causes(self);
-        if let Some(Missing { .. } | Short { .. }) = find_cause::<ObjectError>(error) {
-            error!(causes, "failed to {self}");
-            return Public::new(StatusCode::INTERNAL_SERVER_ERROR, COLD_DAMAGED);
-        }
-        warn!(causes, "failed to {self}");
-        Public::new(StatusCode::SERVICE_UNAVAILABLE, COLD)
-    }
-
     /// The store's error behind this one, if any.
     fn store_error(&self) -> Option<&StoreError> {
         find_cause(self)
@@ -249,7 +221,9 @@ fn operation_status(error: &OperationError) -> Option<StatusCode> {
         | OperationError::TagHeld
         | OperationError::UnderWay => StatusCode::CONFLICT,
         OperationError::OtherBatch => StatusCode::UNPROCESSABLE_ENTITY,
-        OperationError::Busy | OperationError::Full => StatusCode::SERVICE_UNAVAILABLE,
+        OperationError::Busy | OperationError::Full | OperationError::Behind { .. } => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         OperationError::TooMany { .. } | OperationError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         OperationError::LogGone { .. } => StatusCode::GONE,
         OperationError::Store(_) | OperationError::Spool(_) => return None,
@@ -267,7 +241,9 @@ impl IntoResponse for ApiError {
         }
         let mut response = body(status, &text, details);
         let retry_after = match self {
-            Self::Operation(OperationError::UnderWay) => Some(REPEAT_AFTER_SECONDS),
+            Self::Operation(OperationError::UnderWay | OperationError::Behind { .. }) => {
+                Some(REPEAT_AFTER_SECONDS)
+            }
             _ => (status == StatusCode::SERVICE_UNAVAILABLE).then_some(RETRY_AFTER_SECONDS),
         };
         if let Some(seconds) = retry_after {
@@ -332,11 +308,11 @@ mod tests {
         let closed = ApiError::Operation(OperationError::Store(StoreError::Closed)).into_response();
         assert_ne!(closed.status(), StatusCode::NOT_FOUND);
     }
+
     #[test]
-    fn a_dataset_on_its_way_to_another_server_is_to_be_asked_for_again() {
-        let dataset = DatasetId::new(7).unwrap();
-        let moved = StoreError::Moved { dataset, place: 1, generation: 2 };
-        let response = ApiError::Operation(OperationError::from(moved)).into_response();
+    fn read_only_service_rejects_writes_with_retry_after() {
+        let error = ApiError::Operation(OperationError::Store(StoreError::ReadOnly));
+        let response = error.into_response();
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert!(response.headers().contains_key(RETRY_AFTER));
     }
@@ -347,20 +323,5 @@ mod tests {
         let response = ApiError::Operation(error).into_response();
         assert_eq!(response.status(), StatusCode::CONFLICT);
         assert_eq!(response.headers()[RETRY_AFTER], "1");
-    }
-
-    #[test]
-    fn old_rows_that_cannot_be_read_are_asked_for_again_unless_they_are_gone() {
-        let answer = |cause: ObjectError| {
-            let dataset = DatasetId::new(7).unwrap();
-            let error = StoreError::Cold { dataset, source: Box::new(cause) };
-            ApiError::Operation(OperationError::Store(error)).into_response()
-        };
-        let lost = answer(ObjectError::Unreachable("refused".into()));
-        assert_eq!(lost.status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert!(lost.headers().contains_key(RETRY_AFTER));
-        let gone = answer(ObjectError::Missing { key: "7/a".to_owned() });
-        assert_eq!(gone.status(), StatusCode::INTERNAL_SERVER_ERROR);
-        assert!(!gone.headers().contains_key(RETRY_AFTER));
     }
 }

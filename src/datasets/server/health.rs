@@ -12,17 +12,10 @@ use wire::{datasets::HealthBody, paths};
 
 use super::App;
 
-/// What is lost where old rows cannot be read.
-const COLD: &str = "S3, with old rows";
-
-/// What is said where old rows stay in the database.
-const FOREIGN: &str = "old rows stay: another database owns the prefix on S3";
-
 /// Tells whether the service and its store answer.
 #[utoipa::path(get, path = paths::HEALTH, operation_id = "health", tag = "service", security(()),
-    responses((status = 200, body = HealthBody, description = "They do; `degraded` while standbys of the \
-            database serve reads and writes fail, a further server of the store, or S3, is lost, or \
-            another database owns the prefix there"),
+    responses((status = 200, body = HealthBody, description = "They do, or the service is read-only and \
+            reads work"),
         (status = 503, description = "A file does not answer, or was removed", body = HealthBody),
         (status = 507, description = "The disk is full: reads go on", body = HealthBody)))]
 pub(super) async fn get(State(app): State<App>) -> Response {
@@ -49,27 +42,13 @@ async fn check(app: &App) -> Health {
             AccountsError::Replaced => "accounts: replaced",
             _ => "accounts: disconnected",
         }),
-        Err(_) if app.datasets.is_read_only() => {
-            return health(StatusCode::OK, "degraded", "read-only");
-        }
         Err(StoreError::Full) => Some("full"),
         Err(StoreError::Replaced) => Some("replaced"),
         Err(_) => Some("disconnected"),
     };
     match state {
-        None => {
-            let mut lost = app.datasets.lost_servers().await;
-            if app.datasets.is_cold_lost() {
-                lost.push(COLD.to_owned());
-            }
-            let lost = (!lost.is_empty()).then(|| format!("lost: {}", lost.join(", ")));
-            let foreign = app.datasets.is_cold_foreign().then(|| FOREIGN.to_owned());
-            let troubles: Vec<String> = lost.into_iter().chain(foreign).collect();
-            if troubles.is_empty() {
-                return health(StatusCode::OK, "healthy", "connected");
-            }
-            health(StatusCode::OK, "degraded", &troubles.join("; "))
-        }
+        None if app.datasets.is_read_only() => health(StatusCode::OK, "healthy", "read-only"),
+        None => health(StatusCode::OK, "healthy", "connected"),
         Some(state) => {
             let is_full = state.ends_with("full");
             let code = if is_full {

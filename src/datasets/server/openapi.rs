@@ -113,8 +113,8 @@ pub(super) struct AtResolution {
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "describes what `Seen` parses")]
 pub(super) struct SeenCommit {
-    /// The `X-Revision` of an earlier response for the dataset: this one includes that commit, whichever
-    /// service answers. It matters where several services read standbys of one database.
+    /// The `X-Revision` of an earlier response for the dataset: this response includes that commit. A
+    /// read-only service that does not have it yet waits briefly, then responds 503 with `Retry-After`.
     #[param(rename = "X-Revision", minimum = 0, format = "uint64")]
     revision: Option<u64>,
 }

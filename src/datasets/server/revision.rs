@@ -1,7 +1,7 @@
 //! Which commits responses include: the header `X-Revision`, in both directions.
 //!
-//! A service that reads copies of its database answers what it likes, as long as that includes what it
-//! knows its caller to have seen: what it acknowledged itself, and what the caller says another one did.
+//! A read-only service reads a copy of the database, which may be behind. Its responses include the commit
+//! that the request names, or it responds 503.
 
 use axum::{
     extract::FromRequestParts,

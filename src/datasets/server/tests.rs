@@ -36,6 +36,7 @@ use tempfile::{TempDir, tempdir};
 use tower::ServiceExt as _;
 
 use super::*;
+use crate::POLL_EVERY;
 
 /// Minute `minute` of the demo rows, whose first is at this moment.
 const FIRST: &str = "2026-07-29T00:00:00Z";
@@ -312,8 +313,7 @@ async fn the_service_serves_on_a_port_and_says_where() {
         listen: "127.0.0.1:0".to_owned(),
         store_path: folder.path().join("d.sqlite"),
         database: None,
-        cold: None,
-        replicas: ReplicaOptions::USUAL,
+        poll_every: POLL_EVERY,
         gate: Gate::new(accounts, GateOptions::unlimited(), Clock::system()),
         portal: None,
         load: None,

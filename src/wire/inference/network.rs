@@ -202,7 +202,7 @@ pub struct RetentionBody {
 pub struct ServiceHealth {
     /// Topics that fail to do something now: `/api/v1/topics/{topic_id}/health` says what and why.
     pub failing_topics: Vec<u64>,
-    /// Whether standbys of the database, which itself cannot be reached, serve reads, and writes fail.
+    /// True if the service was started with `--read-only`: writes fail.
     #[serde(default)]
     pub is_read_only: bool,
 }

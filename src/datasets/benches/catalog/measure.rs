@@ -14,7 +14,7 @@ use accounts::{
     Accounts,
     gate::{Gate, GateOptions},
 };
-use datasets::{DatasetsOptions, DatasetsService, MetadataFilters, ReadOptions, ReplicaOptions};
+use datasets::{DatasetsOptions, DatasetsService, MetadataFilters, POLL_EVERY, ReadOptions};
 use serde_json::Value;
 use task::{clock::Clock, group::Group};
 use tokio::{runtime::Runtime, time::Instant};
@@ -93,8 +93,7 @@ async fn serve(folder: &Path, group: &Group) -> Outcome<(SocketAddr, Keys)> {
         listen: "127.0.0.1:0".to_owned(),
         store_path: folder.join("datasets.sqlite"),
         database: None,
-        cold: None,
-        replicas: ReplicaOptions::USUAL,
+        poll_every: POLL_EVERY,
         gate: Gate::new(accounts, GateOptions::unlimited(), clock.clone()),
         portal: None,
         load: None,

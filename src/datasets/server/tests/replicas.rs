@@ -12,7 +12,7 @@ use model::dataset::DatasetId;
 
 use super::{stream::Reader, *};
 use crate::{
-    replicas::{ReplicaOptions, run},
+    replicas::{POLL_EVERY, run},
     server::stream::NO_ACCESS,
 };
 
@@ -99,7 +99,7 @@ async fn replica_at(base: &Service, url: &str) -> Service {
     let store = run_blocking(move || PostgresStore::open(&url)).await.unwrap().unwrap();
     let (accounts, clock) = (base.accounts.clone(), base.clock.clone());
     let (app, group) = app_on(Arc::new(store), folder.path(), &accounts, &clock);
-    group.spawn("replicas", run(app.datasets.clone(), ReplicaOptions::USUAL.poll_every));
+    group.spawn("replicas", run(app.datasets.clone(), POLL_EVERY));
     let router = router(Arc::clone(&app), None, &[]);
     let (owner, reader) = (base.owner.clone(), base.reader.clone());
     Service { app, accounts, router, clock, group, owner, reader, folder }
