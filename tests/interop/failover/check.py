@@ -1,7 +1,7 @@
-"""Kills each process in turn that services, their database and their hints consist of, and shows that what
-was acknowledged is stored, and streamed to every reader once and in order.
+"""Kills each process in turn that services and their database consist of, and shows that what was acknowledged
+is stored, and streamed to every reader once and in order.
 
-    check.py program program-of-S3 folder folder-of-PostgreSQL's-programs [part…]
+    check.py program folder folder-of-PostgreSQL's-programs [part…]
 """
 
 import asyncio
@@ -12,9 +12,7 @@ import subprocess
 import sys
 import time
 
-from bucket import Bucket
 from load import N_DATASETS, Load, create, timestamp
-from old_rows import OldRows
 from patroni import LEASE_S, Cluster, kill
 from processes import wait_until
 from services import Services
@@ -36,21 +34,19 @@ LARGE_ROWS_EACH = 2000
 LARGE_TEXT_BYTES = 1000
 # What is lost in turn.
 LOSSES = [
-    "leader", "nats0", "replica0", "frozen-leader", "haproxy", "standby", "nats1", "postgres", "replica1",
-    "frozen-patroni", "nats2", "s3", "etcd", "replica2", "copies", "leader",
+    "leader", "replica0", "frozen-leader", "haproxy", "standby", "postgres", "replica1", "frozen-patroni", "etcd",
+    "replica2", "copies", "leader",
 ]
 
 
 class Test:
-    def __init__(self, cluster, services, bucket):
+    def __init__(self, cluster, services):
         self.cluster, self.services = cluster, services
-        self.old_rows = OldRows(cluster, services, bucket, DATABASE)
 
-    async def lose(self, what, load):
+    async def lose(self, what):
         """Kills a part, and starts it again."""
         processes = {"haproxy": self.services.balancer, "etcd": self.cluster.etcd}
         processes |= {process.name: process for process in self.services.replicas}
-        processes |= {process.name: process for process in self.services.nats}
         if process := processes.get(what):
             process.kill()
             # What etcd holds expires meanwhile.
@@ -72,8 +68,6 @@ class Test:
                 kill(leader.postgres()[:1], signal.SIGKILL)
             case "copies":
                 await self.stop_copies(leader)
-            case "s3":
-                await self.old_rows.lose(load)
             case "frozen-leader":
                 await self.freeze(leader, [leader.patroni.process.pid, *leader.postgres()])
             case "frozen-patroni":
@@ -194,11 +188,10 @@ class Test:
         load = await Load.start(self.services, WRITES_EVERY_S)
         await load.go_on()
         dataset, whole = await self.create_large()
-        await self.old_rows.wait_until_moved([dataset])
         n_whole = 0
         for what in losses:
             began, download = time.monotonic(), await self.begin_download(dataset)
-            await self.lose(what, load)
+            await self.lose(what)
             await self.cluster.wait_until_whole()
             await wait_until(self.services.are_healthy, "all services are healthy again")
             took = time.monotonic() - began
@@ -207,8 +200,6 @@ class Test:
             n_whole += downloaded is not None
             await load.go_on()
             print(f"lost {what}, all was well after {took:.1f} s: {load.losses()}", flush=True)
-        await self.old_rows.release_claims()
-        await self.old_rows.wait_until_moved(load.datasets)
         # What they have in memory is gone: all is read from where it is.
         for process in self.services.replicas:
             process.kill()
@@ -218,7 +209,6 @@ class Test:
         assert await (await self.begin_download(dataset)) == whole, "a download has all rows"
         print(f"{n_whole} of {len(losses)} downloads went on while a part was lost, the others were cut off")
         await self.check_revisions()
-        await self.old_rows.check([dataset, *load.datasets])
 
     async def check_revisions(self):
         leader = await self.cluster.wait_for_leader()
@@ -248,21 +238,19 @@ async def create_database(cluster):
 
 
 def main():
-    program, s3, home, bin, *losses = sys.argv[1:]
-    bucket = Bucket(s3, home)
+    program, home, bin, *losses = sys.argv[1:]
     cluster = Cluster(home, bin)
-    services = Services(home, 3, cluster.balancer_config())
+    services = Services(home, cluster.balancer_config())
     try:
         database = asyncio.run(create_database(cluster))
-        services.serve(program, database, OldRows.options(bucket))
-        asyncio.run(Test(cluster, services, bucket).run(losses or LOSSES))
+        services.serve(program, database)
+        asyncio.run(Test(cluster, services).run(losses or LOSSES))
     except BaseException:
-        services.print_logs([bucket, *cluster.processes()])
+        services.print_logs(cluster.processes())
         raise
     finally:
         services.end()
         cluster.end()
-        bucket.kill()
 
 
 main()

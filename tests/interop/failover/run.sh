@@ -1,18 +1,15 @@
 #!/usr/bin/env bash
 # Tests services on a database that fails over, with servers of their own on loopback and a built program:
 #     tests/interop/failover/run.sh path/to/triptych
-# Three services behind HAProxy, three PostgreSQL servers under Patroni with etcd, three NATS servers, and
-# an S3 server that old rows are moved to: each process is killed in turn, under writers and readers of
-# streams. Takes some minutes. Needs Python 3.11 or later, and patroni, etcd-server, PostgreSQL 15 or later,
-# nats-server and haproxy, which are installed from Debian's packages if missing. Fetches and builds the S3
-# server with cargo the first time.
+# Three services behind HAProxy, and three PostgreSQL servers under Patroni with etcd: each process is killed in
+# turn, under writers and readers of streams. Takes some minutes. Needs Python 3.11 or later, and patroni,
+# etcd-server, PostgreSQL 15 or later and haproxy, which are installed from Debian's packages if missing.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 shift
 cd "$(dirname "$0")"
-. ../cold/s3.sh
 . ../postgres/programs.sh
 trap 'rm -rf "$folder"' EXIT
 export PATH=$PATH:/usr/sbin PYTHONPATH=$PWD/../replicas
-debian_packages nats-server haproxy patroni etcd:etcd-server
-python3 -B check.py "$program" "$s3" "$folder" "$bin" "$@"
+debian_packages haproxy patroni etcd:etcd-server
+python3 -B check.py "$program" "$folder" "$bin" "$@"

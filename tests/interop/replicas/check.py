@@ -1,92 +1,116 @@
-"""Kills services, NATS and PostgreSQL in turn, and shows that what was acknowledged is stored, and streamed
-to every reader once and in order.
+"""Kills, stops and pauses services and PostgreSQL in turn, and shows that what was acknowledged is stored, and
+streamed to every reader once and in order.
 
     check.py program address-of-database folder command-that-controls-the-server…
 """
 
 import asyncio
-import json
 import os
 import pathlib
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 
 from load import Load
 from processes import wait_until
-from services import NATS_LOGIN, Services
+from services import Services
+from wire import send
 
-LOSSES = ["replica0", "nats", "postgres", "replica1", "nats", "replica2", "postgres"]
+# A kill is SIGKILL, a stop is one of pg_ctl's modes, a pause is SIGSTOP of every process.
+LOSSES = [
+    "replica0", "postgres killed", "replica1", "postgres fast", "postgres paused", "replica2",
+    "postgres immediate", "postgres killed",
+]
+# How long a part is away. With "fast" the server is away for longer than a request waits for a connection.
+AWAY_S = 2
+AWAY_FAST_S = 7
+# Services notice a server that hangs after this time at the latest. Requests fail without delay from then on.
+NOTICED_WITHIN_S = 20
 
 
-async def send_nonsense(port, era, dataset):
-    """Publishes what no service publishes: forged, doubled, huge and meaningless hints."""
-    writer = None
+class Database:
+    """The server, which a command starts and stops."""
 
-    async def is_connected():
-        nonlocal writer
+    def __init__(self, folder, control):
+        self.folder, self.control = folder, control
+
+    def pids(self):
+        """All processes of the server, the one that started the others first."""
+        pid = (self.folder / "postmaster.pid").read_text().splitlines()[0]
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [int(one) for one in [pid, *children]]
+
+    async def run(self, *arguments):
+        quiet = asyncio.subprocess.DEVNULL
+        control = await asyncio.create_subprocess_exec(*self.control, *arguments, stdout=quiet)
+        return await control.wait() == 0
+
+    async def lose(self, how):
+        if how == "killed":
+            os.kill(self.pids()[0], signal.SIGKILL)
+        else:
+            assert await self.run("stop", "--mode", how)
+        await asyncio.sleep(AWAY_FAST_S if how == "fast" else AWAY_S)
+        # The processes of a killed server end when they notice, and the port is free then.
+        for _ in range(20):
+            if await self.run("start"):
+                return
+            await asyncio.sleep(0.5)
+        raise AssertionError("the database did not start again")
+
+    async def pause(self, services):
+        """Has the server hang until every service responds 503 without delay."""
+        pids = self.pids()
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
         try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            return False
-        return True
-
-    await wait_until(is_connected, "NATS is back")
-    subject = f"triptych.{era}.ds.{dataset}"
-    messages = [(subject, b"18446744073709551615"), (subject, b"1"), (subject, b"x" * 500_000)]
-    messages += [(f"triptych.{era}.{end}", b"5") for end in ["ds.999999", "ds.x", "withdrawn", "o.7"]]
-    login = dict(zip(["user", "pass"], NATS_LOGIN))
-    writer.write(f"CONNECT {json.dumps(login)}\r\n".encode())
-    for subject, payload in messages * 20:
-        writer.write(f"PUB {subject} {len(payload)}\r\n".encode() + payload + b"\r\n")
-        await writer.drain()
-    writer.close()
+            began = time.monotonic()
+            for port in services.ports:
+                await asyncio.sleep(max(0, began + NOTICED_WITHIN_S - time.monotonic()))
+                for path in ["/api/datasets/", "/health"]:
+                    response = await send(port, services.key, "GET", path)
+                    response.writer.close()
+                    assert response.status == 503, f"{path} of {port}: {response.status}"
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
 
 
-async def lose(services, what, database, control):
-    """Kills a part, leaves it away for a while, and starts it again."""
-    if what != "postgres":
-        process = services.nats[0] if what == "nats" else services.replicas[int(what[-1])]
-        process.kill()
-        await asyncio.sleep(2)
-        process.start()
-        return
-    pid = int((database / "postmaster.pid").read_text().splitlines()[0])
-    os.kill(pid, signal.SIGKILL)
-    await asyncio.sleep(2)
-    for _ in range(20):
-        quiet = subprocess.DEVNULL
-        start = await asyncio.create_subprocess_exec(*control, "start", stdout=quiet)
-        if await start.wait() == 0:
-            return
-        await asyncio.sleep(0.5)
-    raise AssertionError("the database did not start again")
+async def lose(services, what, database):
+    """Takes a part away for a while."""
+    kind, _, how = what.partition(" ")
+    if how == "paused":
+        await database.pause(services)
+    elif how:
+        await database.lose(how)
+    else:
+        replica = services.replicas[int(kind[-1])]
+        replica.kill()
+        await asyncio.sleep(AWAY_S)
+        replica.start()
 
 
-async def check(services, database, control):
+async def check(services, database):
     load = await Load.start(services)
     await load.go_on()
     for what in LOSSES:
         began = time.monotonic()
-        await lose(services, what, database, control)
+        await lose(services, what, database)
         await wait_until(services.are_healthy, "all services are healthy again")
-        if what == "nats":
-            await send_nonsense(services.nats_ports[0], load.era(), load.datasets[0])
         took = time.monotonic() - began
         await load.go_on()
-        print(f"killed {what}, healthy after {took:.1f} s: {load.losses()}")
+        print(f"lost {what}, healthy after {took:.1f} s: {load.losses()}", flush=True)
     await load.end()
 
 
 def main():
-    program, database, folder, *control = sys.argv[1:]
+    program, address, folder, *control = sys.argv[1:]
     with tempfile.TemporaryDirectory(prefix="interop-replicas-") as home:
         services = Services(home)
         try:
-            services.serve(program, database)
-            asyncio.run(check(services, pathlib.Path(folder) / "data", control))
+            services.serve(program, address)
+            asyncio.run(check(services, Database(pathlib.Path(folder) / "data", control)))
         except BaseException:
             services.print_logs()
             raise

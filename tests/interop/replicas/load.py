@@ -177,10 +177,6 @@ class Load:
         self.n_refused = 0
         return self
 
-    def era(self):
-        """Names the database in subjects of NATS."""
-        return self.readers[0].last_id.rpartition(":")[2].partition("-")[0]
-
     async def go_on(self):
         """Waits until every writer has written more."""
         wanted = [writer.n_batches + BATCHES_BETWEEN for writer in self.writers]

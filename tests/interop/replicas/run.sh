@@ -2,15 +2,14 @@
 # Tests several services on one database behind a balancer, with servers of their own on loopback and a
 # built program:
 #     tests/interop/replicas/run.sh path/to/triptych
-# Kills services, NATS and PostgreSQL in turn under writers and readers of streams. Needs Python 3.11 or
-# later, PostgreSQL 15 or later, nats-server and haproxy, which are installed from Debian's packages if
-# missing.
+# Kills, stops and pauses services and PostgreSQL in turn under writers and readers of streams. Needs Python
+# 3.11 or later, and PostgreSQL 15 or later and haproxy, which are installed from Debian's packages if missing.
 set -euo pipefail
 program=$(realpath "${1:?give the path of the triptych program}")
 cd "$(dirname "$0")"
 . ../postgres/server.sh
 export PATH=$PATH:/usr/sbin
-debian_packages nats-server haproxy
+debian_packages haproxy
 "$bin/psql" --host 127.0.0.1 --port "$port" --username postgres --quiet \
     --command 'CREATE DATABASE replicas'
 python3 -B check.py "$program" "postgres://postgres@127.0.0.1:$port/replicas" "$folder" "${control[@]}"

@@ -1,15 +1,12 @@
-"""Dataset services on one database, the NATS servers between them, and the balancer before them."""
+"""Dataset services on one database, and the balancer in front of them."""
 
 import pathlib
 import sys
-from urllib.parse import quote
 
 from processes import Process, create_key, free_port
 from wire import call
 
 N_REPLICAS = 3
-# The user of the NATS servers, and the password.
-NATS_LOGIN = ["interop", "a secret"]
 # The end of a log that is printed where a test fails.
 LOG_BYTES = 3000
 
@@ -17,31 +14,18 @@ LOG_BYTES = 3000
 class Services:
     """All that runs, but for the database. `balanced` is what else the balancer is configured for."""
 
-    def __init__(self, home, n_nats=1, balanced=()):
+    def __init__(self, home, balanced=()):
         self.home, self.port = home, free_port()
         self.ports = [free_port() for _ in range(N_REPLICAS)]
-        self.nats_ports = [free_port() for _ in range(n_nats)]
-        self.routes = [free_port() for _ in range(n_nats)]
-        self.nats = [Process(f"nats{n}", self.nats_command(n), home) for n in range(n_nats)]
         config = pathlib.Path(home) / "haproxy.cfg"
         config.write_text("\n".join([*self.balancer_config(), *balanced, ""]))
         self.balancer = Process("haproxy", ["haproxy", "-db", "-f", str(config)], home)
         self.replicas = []
 
-    def nats_command(self, n):
-        command = ["nats-server", "--addr", "127.0.0.1", "--port", str(self.nats_ports[n])]
-        command += ["--user", NATS_LOGIN[0], "--pass", NATS_LOGIN[1]]
-        if len(self.routes) == 1:
-            return command
-        routes = [f"nats://127.0.0.1:{port}" for port in self.routes]
-        return [*command, "--cluster_name", "rows", "--cluster", routes[n], "--routes", ",".join(routes)]
-
-    def serve(self, program, database, options=()):
-        """Creates a key, and starts the services, with further options."""
+    def serve(self, program, database):
+        """Creates a key, and starts the services."""
         self.key = create_key(program, database)
-        serve = [program, "datasets", "serve", "--store", database, "--raw-range-cap", "0", *options]
-        login = ":".join(quote(part) for part in NATS_LOGIN)
-        serve += ["--fanout", ",".join(f"nats://{login}@127.0.0.1:{port}" for port in self.nats_ports)]
+        serve = [program, "datasets", "serve", "--store", database, "--raw-range-cap", "0"]
         for n, port in enumerate(self.ports):
             place = ["--listen", f"127.0.0.1:{port}", "--data-dir", f"{self.home}/replica{n}"]
             command = [*serve, *place, "--unlimited-loopback"]
@@ -67,9 +51,9 @@ class Services:
         return all(status == 200 for status, _ in answers)
 
     def print_logs(self, others=()):
-        for process in [*self.replicas, *self.nats, self.balancer, *others]:
+        for process in [*self.replicas, self.balancer, *others]:
             print(f"== {process.name}\n{process.log.read_text()[-LOG_BYTES:]}", file=sys.stderr)
 
     def end(self):
-        for process in [self.balancer, *self.replicas, *self.nats]:
+        for process in [self.balancer, *self.replicas]:
             process.kill()
