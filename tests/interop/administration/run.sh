@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Tests services on a PostgreSQL that others administrate, with servers of their own on loopback and a built
+# program:
+#     tests/interop/administration/run.sh path/to/triptych
+# TLS modes, a role without superuser, a publication of all tables, a new password without a restart, and a dump
+# under writes that is restored. Needs Python 3.11 or later, openssl, and PostgreSQL 15 or later and haproxy,
+# which are installed from Debian's packages if missing.
+set -euo pipefail
+program=$(realpath "${1:?give the path of the triptych program}")
+cd "$(dirname "$0")"
+. ../postgres/server.sh
+export PATH=$PATH:/usr/sbin PYTHONPATH=$PWD/../replicas
+debian_packages haproxy openssl
+python3 -B check.py "$program" "$bin" "$port" "$folder" "${control[@]}"
