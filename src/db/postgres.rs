@@ -6,6 +6,7 @@
 
 pub mod connections;
 pub mod fault;
+pub mod listener;
 mod no_connection;
 pub mod schema;
 pub mod single;

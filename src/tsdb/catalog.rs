@@ -218,6 +218,9 @@ pub enum Refusal {
         "a dataset has at most {COLUMNS_MAX} columns, with the deleted ones, which keep their places"
     )]
     ColumnsFull,
+    /// A row has a text or a timestamp that the database of the store cannot hold.
+    #[error("the store keeps no text with a zero character, and no time before 4713 BC")]
+    Unstorable,
 }
 
 /// A change of a tag. A name means a public tag, else the private one of the owner.

@@ -18,20 +18,12 @@
 //!         length u32, that many texts as in coding 0 of that length, numbers of the rows' texts
 //! ```
 //!
-//! The index of a segment is lists of numbers, each with one for each chunk:
-//!
-//! ```text
-//! index   version u8 · sum u32 · n u32 · list × lists
-//! list    length u32 · numbers of that length
-//! ```
-//!
 //! Numbers are packed by `bit_packing`. The order of floats is that of their bits, those of negative
 //! ones inverted, so that floats near one another are near as numbers, too.
 
 mod bit_packing;
 mod decode;
 mod encode;
-mod lists;
 mod timestamps;
 
 use model::dataset::Dtype;
@@ -39,7 +31,6 @@ use model::dataset::Dtype;
 pub(crate) use self::{
     decode::{decode_body, decode_rows},
     encode::{Packing, encode, encode_body},
-    lists::{decode_lists, encode_lists},
     timestamps::Timestamps,
 };
 
@@ -96,14 +87,6 @@ fn unscaled(number: i64, scale: f64) -> f64 {
 
 fn scale(exponent: u8) -> f64 {
     10_f64.powi(i32::from(exponent))
-}
-
-/// Tests that bytes are what was written as the times or the body of a chunk.
-///
-/// # Errors
-/// [`DecodeError`] if version or checksum are others.
-pub(crate) fn check(bytes: &[u8]) -> Result<(), DecodeError> {
-    check_sum(bytes).map(drop)
 }
 
 /// The bytes after version and sum, once both are checked.

@@ -3,7 +3,7 @@
 //! A fold takes rows in the order of their timestamps, never of their arrival, so that a sum of
 //! floats does not depend on late rows. Nothing here knows a store.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{collections::BTreeMap, iter, ops::Range};
 
 use crate::catalog::VALUE_COLUMN;
 use model::{
@@ -284,6 +284,65 @@ pub(crate) fn coarsen(finer: &[Bucket], resolution: Resolution) -> Vec<Bucket> {
         .chunk_by(|a, b| start(a) == start(b))
         .filter_map(|group| coarser(start(group.first()?), group.iter().copied()))
         .collect()
+}
+
+/// Buckets that changed, in order; `None` for one without rows that have a number.
+pub(crate) type Refolded = Vec<(Timestamp, Option<Bucket>)>;
+
+/// Folds the buckets of `resolution` that hold `changed` ones of its source or any of `times`, from these
+/// and the `stored` ones of the source. All are in order.
+pub(crate) fn coarsen_changed(
+    stored: &[Bucket],
+    changed: &Refolded,
+    times: &[Timestamp],
+    resolution: Resolution,
+) -> Refolded {
+    let times = changed.iter().map(|(start, _)| start).chain(times);
+    let mut starts: Vec<Timestamp> = times.map(|time| resolution.bucket_start(*time)).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    let fold = |start: Timestamp| {
+        let is_before = |at: Timestamp| resolution.bucket_start(at) < start;
+        let is_within = |at: Timestamp| resolution.bucket_start(at) <= start;
+        let first = stored.partition_point(|bucket| is_before(bucket.timestamp));
+        let end = stored.partition_point(|bucket| is_within(bucket.timestamp));
+        let stored = stored.get(first..end).unwrap_or_default();
+        let first = changed.partition_point(|(start, _)| is_before(*start));
+        let end = changed.partition_point(|(start, _)| is_within(*start));
+        let changed = changed.get(first..end).unwrap_or_default();
+        let all = renewed(stored.iter().copied(), changed.iter().copied());
+        (start, coarser(start, all).map(as_stored))
+    };
+    starts.into_iter().map(fold).collect()
+}
+
+/// Buckets with those that changed in their places, or without them where there are none any more;
+/// both oldest first.
+pub(crate) fn renewed(
+    stored: impl Iterator<Item = Bucket>,
+    changed: impl Iterator<Item = (Timestamp, Option<Bucket>)>,
+) -> impl Iterator<Item = Bucket> {
+    let (mut stored, mut changed) = (stored.peekable(), changed.peekable());
+    iter::from_fn(move || {
+        loop {
+            let next = stored.peek().map(|bucket| bucket.timestamp);
+            match changed.next_if(|(start, _)| next.is_none_or(|next| *start <= next)) {
+                None => return stored.next(),
+                Some((start, bucket)) => {
+                    stored.next_if(|old| old.timestamp == start);
+                    if bucket.is_some() {
+                        return bucket;
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// A sum may overflow to infinity, and then to no number at all, which SQLite takes for null.
+pub(crate) fn as_stored(bucket: Bucket) -> Bucket {
+    let volume = if bucket.volume.is_nan() { 0.0 } else { bucket.volume };
+    Bucket { volume, ..bucket }
 }
 
 /// Adds what comes `later` to a bucket.

@@ -8,7 +8,6 @@
 
 pub mod batch;
 pub mod copying;
-pub mod objects;
 pub mod postgres;
 pub mod row_batch;
 mod series;
@@ -17,14 +16,10 @@ pub mod sqlite;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::{
-    collections::{HashMap, HashSet},
-    error::Error,
-    fmt, io,
-};
+use std::{collections::HashMap, error::Error, fmt, io};
 
 use db::{connection::OpenError, postgres::connections::Figures};
-use futures::future::{BoxFuture, ready};
+use futures::future::{BoxFuture, pending};
 use model::{
     block::{Block, Rows},
     dataset::{Column, Dataset, DatasetId},
@@ -36,7 +31,6 @@ use model::{
 
 use self::{
     batch::{Batch, StoredBatch},
-    postgres::stores::ServersRefusal,
     row_batch::VisitBatch,
 };
 use crate::{
@@ -157,9 +151,6 @@ pub struct Heads {
     pub n_withdrawn: i64,
     /// The number of the newest commit of each dataset that is there.
     pub revisions: HashMap<DatasetId, u64>,
-    /// Datasets that are there, and whose commits cannot be read now: their server is lost, or they are
-    /// being moved.
-    pub unknown: HashSet<DatasetId>,
 }
 
 /// A commit on record.
@@ -184,24 +175,6 @@ pub enum Removal {
     Span(Span),
     /// Old ones, whose buckets stay.
     Old,
-}
-
-/// Numbers of a store's database now, for metrics.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DatabaseFigures {
-    /// Its servers, the one with the catalog first.
-    pub servers: Vec<ServerFigures>,
-    /// Datasets that are being moved from one server to another, as of some seconds ago.
-    pub n_moves: u64,
-}
-
-/// Numbers of one server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerFigures {
-    /// What it is called.
-    pub name: String,
-    /// Its connections, and whether it is lost.
-    pub connections: Figures,
 }
 
 /// Called once, in the order of commits, when rows are durable and before their append returns.
@@ -307,20 +280,6 @@ pub enum StoreError {
         /// The missing dataset.
         dataset: DatasetId,
     },
-    /// The dataset was moved to another server. Nothing was read or written on this one. A store of several
-    /// servers fails so only if the move takes too long.
-    #[error("find dataset {dataset} on this server, which was moved to another one")]
-    Moved {
-        /// The moved dataset.
-        dataset: DatasetId,
-        /// The number of the server that has it.
-        place: i64,
-        /// The number of its moves, this one included.
-        generation: i64,
-    },
-    /// The change of the servers of the store is not allowed.
-    #[error(transparent)]
-    Servers(#[from] ServersRefusal),
     /// A row is older than the dataset's pruned rows.
     #[error("take rows from before {kept_from}, which the dataset has let go")]
     Pruned {
@@ -341,23 +300,6 @@ pub enum StoreError {
     /// whole or not at all.
     #[error("reach the dataset store's database, which is down, overloaded or changing its leader")]
     Unreachable(#[source] Cause),
-    /// The address of a server leads to another database than it did, or to none. Nothing is read or written
-    /// there.
-    #[error(
-        "use a server of the dataset store, whose address leads to another database or to none; point it at the right one"
-    )]
-    WrongServer(#[source] Cause),
-    /// Rows are in objects outside of the database, which could not be read. Newer ones are served.
-    #[error(
-        "read rows of dataset {dataset} from the cold store; try again once that can be reached"
-    )]
-    Cold {
-        /// Whose rows they are.
-        dataset: DatasetId,
-        /// What the place of the objects says.
-        #[source]
-        source: Cause,
-    },
     /// The store is closed, or the program is stopping.
     #[error("reach the dataset store, which is closed")]
     Closed,
@@ -401,7 +343,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<Appended>>;
 
     /// The batch that `writer` calls `key`, if the store still knows it: as the last commit has it, never
-    /// from a copy that is behind. Where its dataset is on a server that is lost, it is not found.
+    /// from a copy that is behind.
     fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>>;
 
     /// Prunes rows before `before`, at most about `limit_rows` of them. Returns their number, which
@@ -469,21 +411,15 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// A page of rows or buckets, and their number.
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows>;
 
-    /// The same out of a copy of the store, if there is one with all that callers have seen of the
-    /// dataset: what they were acknowledged, what was read for them, and what [`Self::require`]
-    /// says. Later commits may not be in it.
-    fn recent_page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
-        self.page(dataset, read)
-    }
-
-    /// Has pages of a dataset, whose last commit a sight has as `head`, include commit `seen`,
-    /// which a caller has seen.
+    /// Waits briefly until reads of a dataset, whose last commit a sight has as `head`, include commit
+    /// `seen`, which a caller has seen. Only a read-only store may be behind.
     ///
     /// # Errors
-    /// [`StoreError::Unreachable`] if only such copies can be reached, and none has that commit.
+    /// [`StoreError::Unreachable`] if it is still behind.
     fn require(&self, dataset: DatasetId, seen: u64, head: u64) -> Result<()>;
 
-    /// Whether copies alone can be reached, which take no writes.
+    /// Returns true if the store takes no writes, as in a database that follows another one. Then they fail
+    /// with [`StoreError::Unreachable`].
     fn is_read_only(&self) -> bool;
 
     /// Whether the store takes writes: its file is in place, and there is space. Where a write found
@@ -493,14 +429,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Why it does not.
     fn check(&self) -> BoxFuture<'_, Result<()>>;
 
-    /// The names of those of its servers that do not answer, or take no writes, but for the one that
-    /// [`Self::check`] asks. The datasets on them fail with [`StoreError::Unreachable`], others do not.
-    fn lost_servers(&self) -> BoxFuture<'_, Vec<String>> {
-        Box::pin(ready(Vec::new()))
-    }
-
-    /// Numbers of its servers; `None` of a store in a file.
-    fn database(&self) -> Option<DatabaseFigures> {
+    /// Numbers of the connections to its database; `None` of a store in a file.
+    fn database(&self) -> Option<Figures> {
         None
     }
 
@@ -520,9 +450,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// is too far back.
     fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>>;
 
-    /// Shows `visit` all rows or buckets of a span, oldest first, batch by batch, in one
-    /// snapshot. A batch is read when it is asked for its rows, so that one who knows its
-    /// [`chunk_id`](row_batch::RowBatch::chunk_id) can do without.
+    /// Shows `visit` all rows or buckets of a span, oldest first, batch by batch.
+    ///
+    /// A row that was stored when the scan began and is not removed meanwhile is shown once, as it was
+    /// then or as a later commit replaced it. A row that comes meanwhile may be shown. A store in a file
+    /// shows one snapshot, and reads a batch when it is asked for its rows, so that one who knows its
+    /// [`chunk_id`](row_batch::RowBatch::chunk_id) can do without. A shared one reads each batch in a
+    /// transaction of its own, so that a slow visitor keeps none open.
     fn scan(
         &self,
         dataset: DatasetId,
@@ -541,6 +475,12 @@ pub trait SharedStore {
     /// The commits of a dataset after commit `after`, at most `limit`, in their order. Those of some
     /// hours are on record; if the next one is not, the first returned has a higher number than that.
     fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>>;
+
+    /// Waits for a hint that another service has committed something, which may have come since the last
+    /// call. There may never be one: a hint only makes a look worth it. One caller at a time. Cancel-safe.
+    fn hinted(&self) -> BoxFuture<'_, ()> {
+        Box::pin(pending())
+    }
 }
 
 impl dyn Store {

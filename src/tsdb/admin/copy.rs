@@ -29,7 +29,6 @@ use crate::{
     store::{
         self, Count, PageRead, StoreError,
         copying::{CatalogEntry, CopyStore},
-        objects::ObjectError,
     },
 };
 
@@ -213,16 +212,12 @@ impl CopyError {
     /// Whether any dataset would fail so.
     fn is_of_stores(&self) -> bool {
         use StoreError::{Closed, Full, ReadOnly, Replaced, Unreachable};
-        match self {
+        matches!(
+            self,
             Self::Stopped
-            | Self::Read(Closed | Replaced | Unreachable(_))
-            | Self::Write(Closed | Full | ReadOnly | Replaced | Unreachable(_)) => true,
-            // Each of the others with rows in the bucket would wait for it as long.
-            Self::Read(error) | Self::Write(error) => {
-                matches!(error.object_error(), Some(ObjectError::Unreachable(_)))
-            }
-            _ => false,
-        }
+                | Self::Read(Closed | Replaced | Unreachable(_))
+                | Self::Write(Closed | Full | ReadOnly | Replaced | Unreachable(_))
+        )
     }
 }
 

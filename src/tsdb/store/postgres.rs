@@ -1,127 +1,108 @@
 //! The shared store: a PostgreSQL database, which several services may serve at once.
 //!
-//! Rows are in chunks, a tail and buckets as in the embedded store, by the same codec. A write locks
-//! the dataset's row of `head` until it commits, so that revisions are in the order of commits
-//! whichever service made them, and a row's number counts within its dataset. Statements are for many
-//! rows each: a round trip costs as much as a hundred rows.
-//!
-//! Where the database has standbys, pages are read there once those have what callers of this
-//! service have seen. The rest is read on the primary, or on a standby that has all of it while it
-//! is lost.
-//!
-//! A dataset is on one of several servers, if there are: the first one has the catalog of all, and each
-//! the rows of its own.
+//! Rows, buckets and the catalog are in plain tables (see `tables.rs`), which any tool for PostgreSQL
+//! reads. A write locks the dataset's row of the table `datasets` until it commits, so that revisions are
+//! in the order of commits whichever service made them. The buckets that it changes are folded here, from
+//! the rows at hand and the few stored buckets or rows that they continue, and committed with the rows.
 //!
 //! The connections live on a small runtime of their own. So reads can block any thread, as the contract
 //! has it, and a write goes on when its caller is gone.
 
 mod append;
 mod batches;
+mod binary;
 mod buckets;
 mod catalog;
-mod chunks;
-pub mod cold;
-mod columns_copy;
-mod commit;
 mod commits;
 mod copying;
-mod delete;
 mod fault;
-mod first_page;
 mod head;
+mod hints;
 pub mod look;
 mod maintenance;
-pub mod moves;
-mod pages;
-mod place;
-mod placement;
-mod remote;
-mod routing;
-mod scan;
+mod reads;
 mod search;
-mod servers;
-mod since;
-mod singles;
-mod standby_reads;
-pub mod stores;
 mod tables;
 mod tags;
-mod tail;
-mod texts;
-mod turns;
+mod time;
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{collections::HashMap, future::Future, sync::Arc, time::Duration};
 
 use db::postgres::{
     DatabaseUrl,
-    connections::{Connections, ConnectionsOptions, DONE_WITHIN},
+    connections::{Connections, ConnectionsOptions, Figures, Snapshot},
 };
 use futures::future::{BoxFuture, FutureExt as _, ready};
 use model::{
-    block::{Block, Rows},
+    block::Block,
     dataset::{Dataset, DatasetId},
     idempotency::IdempotencyKey,
     key::KeyId,
     resolution::Resolution,
     timestamp::Timestamp,
 };
+use parking_lot::Mutex;
 use sqlx::PgConnection;
 use task::group::Group;
 use tokio::{
     runtime::{Builder, Runtime},
-    sync::oneshot,
+    sync::{Mutex as Queue, oneshot},
     task::unconstrained,
+    time::{sleep, timeout},
 };
 
 use self::{
-    append::Known,
-    catalog::Placed,
-    cold::{Cold, ColdOptions, Fetched},
-    pages::{StoredSeries, Wanted},
-    servers::Servers,
-    standby_reads::{SeenCommits, behind},
-    turns::Turns,
+    hints::Hints,
+    reads::STATEMENT_ROWS,
+    tables::{SCHEMA, read_era},
 };
 use super::{
-    Append, Appended, Commit, Count, DatabaseFigures, Heads, OnCommit, OnRemoval, PageOfRows,
-    PageRead, Result, SharedStore, Sight, Since, Store, StoreError, batch::StoredBatch,
-    objects::Objects, row_batch::VisitBatch, series::SeriesId,
+    Append, Appended, Commit, Count, Heads, OnCommit, OnRemoval, PageOfRows, PageRead, Result,
+    SharedStore, Sight, Since, Store, StoreError,
+    batch::StoredBatch,
+    row_batch::{RowBatch, VisitBatch},
 };
 use crate::{
     catalog::{DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter},
-    span::Span,
+    span::{Order, Span},
 };
 
-/// Connections to each server that a service opens at most, but for those to look at it.
+/// Connections that a service opens at most, but for the one that receives hints.
 pub const CONNECTIONS_MAX: u32 = 24;
 
-/// The connections: those that write, 8 downloads, and a few for pages.
-const CONNECTIONS: ConnectionsOptions = ConnectionsOptions {
-    schema: tables::SCHEMA.name,
-    n_max: CONNECTIONS_MAX,
-    n_writers: 12,
-    era: None,
-};
+/// The connections: those that write, and others for pages and downloads.
+const CONNECTIONS: ConnectionsOptions =
+    ConnectionsOptions { schema: SCHEMA.name, n_max: CONNECTIONS_MAX, n_writers: 12, era: None };
 
-/// Threads of the runtime: packing chunks is most of what a writer does, and the database the rest.
+/// Threads of the runtime: folding and encoding rows is most of the work of a writer here, and the
+/// database does the rest.
 const THREADS: usize = 2;
 
-/// How long a step of a long read may take, such as reading a chunk. The server ends a statement sooner;
-/// this is for one that does not respond at all.
-const STEP_WITHIN: Duration = DONE_WITHIN;
+/// A write that changes nothing, and a look at every table.
+const CHECK: &str = "UPDATE datasets.withdrawals SET n = n WHERE false;
+     SELECT FROM datasets.datasets, datasets.columns, datasets.tags, datasets.dataset_tags,
+         datasets.key_tags, datasets.rows, datasets.buckets, datasets.commits, datasets.batches,
+         datasets.doomed LIMIT 0";
 
-/// A write that changes nothing.
-const CHECK: &str = "UPDATE format SET version = version WHERE false";
+/// How long a standby is given to replay a commit that a caller has seen: longer than it usually lags
+/// behind, and no test of patience.
+const REPLAYED_WITHIN: Duration = Duration::from_secs(1);
+
+/// How often it is asked meanwhile.
+const REPLAYED_EVERY: Duration = Duration::from_millis(20);
+
+/// The queues of the datasets that have writers now. Those of one dataset wait for each other here, and
+/// not in the database, each with a connection.
+type Turns = Mutex<HashMap<DatasetId, Arc<Queue<()>>>>;
 
 /// The shared store.
 #[derive(Debug)]
 pub struct PostgresStore {
-    servers: Arc<Servers>,
+    connections: Connections,
+    era: i64,
+    is_read_only: bool,
     turns: Arc<Turns>,
-    known: Arc<Known>,
-    seen: Arc<SeenCommits>,
-    /// Where old chunks go; none if they stay.
-    cold: Option<Cold>,
+    hints: Arc<Hints>,
     group: Group,
     /// `None` once it is dropped.
     runtime: Option<Runtime>,
@@ -131,50 +112,43 @@ impl PostgresStore {
     /// Opens the store in the database at `url`, and creates its tables if they are missing. Blocks.
     ///
     /// # Errors
-    /// [`StoreError`]: the database cannot be reached, another version of the program made its
-    /// tables, or it has no catalog.
+    /// [`StoreError`]: the database cannot be reached, or another version of the program made its
+    /// tables.
     pub fn open(url: &DatabaseUrl) -> Result<Self> {
-        Self::open_with(url, None)
-    }
-
-    /// Opens the store like [`Self::open`], whose old chunks go to objects.
-    ///
-    /// # Errors
-    /// As for [`Self::open`]. The place of the objects is not tried.
-    pub fn open_cold(url: &DatabaseUrl, cold: ColdOptions) -> Result<Self> {
-        Self::open_with(url, Some(Cold::new(cold)))
-    }
-
-    /// Opens the store like [`Self::open`], whose old chunks are in `objects`, if there are: they are read
-    /// there, and none is written or deleted.
-    ///
-    /// # Errors
-    /// As for [`Self::open`]. The place of the objects is not tried.
-    pub fn open_beside(url: &DatabaseUrl, objects: Option<Objects>) -> Result<Self> {
-        Self::open_with(url, objects.map(Cold::reading))
-    }
-
-    /// Opens the store like [`Self::open_beside`] to read it alone, without its maintenance: that is left to
-    /// its services, which know where old chunks go.
-    ///
-    /// # Errors
-    /// As for [`Self::open`]. The place of the objects is not tried.
-    pub fn open_source(url: &DatabaseUrl, objects: Option<Objects>) -> Result<Self> {
-        let mut store = Self::connect(url)?;
-        store.cold = objects.map(Cold::reading);
+        let store = Self::open_source(url)?;
+        let (connections, hints) = (store.connections.clone(), Arc::clone(&store.hints));
+        let receive = (Arc::clone(&hints), url.clone());
+        store.within(|| {
+            store.group.spawn("dataset store", maintenance::run(connections.clone()));
+            store.group.spawn("send hints", async move { hints.send(&connections).await });
+            store.group.spawn("receive hints", async move { receive.0.receive(&receive.1).await });
+        });
         Ok(store)
     }
 
-    fn open_with(url: &DatabaseUrl, cold: Option<Cold>) -> Result<Self> {
-        let mut store = Self::connect(url)?;
-        store.cold.clone_from(&cold);
-        let maintenance = maintenance::run(Arc::clone(&store.servers), cold);
-        store.within(|| store.group.spawn("dataset store", maintenance));
-        Ok(store)
+    /// Opens the store like [`Self::open`] for one use, without its maintenance and without hints to
+    /// services.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub fn open_source(url: &DatabaseUrl) -> Result<Self> {
+        Self::connect(url, false, |c| async move { Ok(SCHEMA.open(c).await?) }.boxed())
     }
 
-    /// Opens the store without its maintenance.
-    fn connect(url: &DatabaseUrl) -> Result<Self> {
+    /// Opens the store in a database that takes no writes, such as a standby. Writes fail with
+    /// [`StoreError::Unreachable`].
+    ///
+    /// # Errors
+    /// As for [`Self::open`], or the database has no tables.
+    pub fn open_read_only(url: &DatabaseUrl) -> Result<Self> {
+        Self::connect(url, true, |c| read_era(c).boxed())
+    }
+
+    fn connect(
+        url: &DatabaseUrl,
+        is_read_only: bool,
+        open: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<i64>> + Send,
+    ) -> Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("datasets-postgres")
@@ -182,32 +156,16 @@ impl PostgresStore {
             .build()
             .map_err(StoreError::Prepare)?;
         let connections = Connections::new(url, CONNECTIONS, runtime.handle().clone());
-        let group = Group::default();
-        let (turns, known, seen) = Default::default();
-        let open = connections.write(|c| {
-            async move {
-                let era = tables::SCHEMA.open(c).await?;
-                stores::check_first(c).await?;
-                Ok::<_, StoreError>(era)
-            }
-            .boxed()
-        });
-        let opened = {
-            let _context = runtime.enter();
-            futures::executor::block_on(unconstrained(open))
+        let mut store = Self {
+            connections,
+            era: 0,
+            is_read_only,
+            turns: Arc::default(),
+            hints: Arc::new(Hints::new()),
+            group: Group::default(),
+            runtime: Some(runtime),
         };
-        let era = match opened {
-            Ok(era) => era,
-            Err(error) => {
-                // A runtime waits for its threads where it is dropped.
-                runtime.shutdown_background();
-                return Err(error);
-            }
-        };
-        let servers = Arc::new(Servers::new(connections, era, runtime.handle().clone()));
-        let runtime = Some(runtime);
-        let store = Self { servers, turns, known, seen, cold: None, group, runtime };
-        store.wait(store.servers.refresh())?;
+        store.era = store.wait(store.connections.write(open))?;
         Ok(store)
     }
 
@@ -222,12 +180,77 @@ impl PostgresStore {
     fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.within(|| futures::executor::block_on(unconstrained(work)))
     }
+
+    /// Runs `work`, which is one statement. Blocks.
+    fn read<T: Send>(
+        &self,
+        work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Sync,
+    ) -> Result<T> {
+        self.wait(self.connections.read(Snapshot::Statement, work))
+    }
+
+    /// Runs `work`, whose statements see one snapshot. Blocks.
+    fn read_snapshot<T: Send>(
+        &self,
+        work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Sync,
+    ) -> Result<T> {
+        self.wait(self.connections.read(Snapshot::Transaction, work))
+    }
+
+    /// Runs `work` in a transaction, behind others of its dataset, and calls `on_commit` with its result.
+    fn write<T: Send + 'static>(
+        &self,
+        dataset: Option<DatasetId>,
+        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T>> + Send + 'static,
+        on_commit: impl FnOnce(&T) + Send + 'static,
+    ) -> BoxFuture<'_, Result<T>> {
+        if self.is_read_only {
+            let cause = "this service is read-only, use another one";
+            return ready(Err(StoreError::Unreachable(cause.into()))).boxed();
+        }
+        let (reply, result) = oneshot::channel();
+        let (connections, turns) = (self.connections.clone(), Arc::clone(&self.turns));
+        let hints = Arc::clone(&self.hints);
+        let write = async move {
+            let queue = dataset.map(|dataset| Arc::clone(turns.lock().entry(dataset).or_default()));
+            let turn = match &queue {
+                Some(queue) => Some(queue.lock().await),
+                None => None,
+            };
+            let done = connections.write(work).await;
+            if let Ok(done) = &done {
+                on_commit(done);
+                hints.note_commit();
+            }
+            drop(turn);
+            // The map has one of the queue, and this writer. Another that waits has one, too.
+            let mut turns = turns.lock();
+            if queue.is_some_and(|queue| Arc::strong_count(&queue) <= 2)
+                && let Some(dataset) = dataset
+            {
+                turns.remove(&dataset);
+            }
+            drop(turns);
+            // The caller may be gone.
+            drop(reply.send(done));
+        };
+        self.within(|| self.group.spawn_to_end("write", write));
+        async move { result.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
+    }
+
+    async fn read_heads(&self, datasets: Arc<[i64]>) -> Result<Heads> {
+        let read = self.connections.read(Snapshot::Statement, move |c| {
+            let datasets = Arc::clone(&datasets);
+            async move { commits::heads(c, &datasets).await }.boxed()
+        });
+        read.await
+    }
 }
 
 impl Drop for PostgresStore {
     fn drop(&mut self) {
         self.group.stop();
-        // What is under way is undone by the database.
+        // What is in progress is undone by the database.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -240,9 +263,11 @@ impl Store for PostgresStore {
         datasets: Vec<NewDataset>,
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Vec<Dataset>>> {
-        let servers = Arc::clone(&self.servers);
-        let create = async move { placement::create(&servers, datasets, now).await };
-        self.in_turn(None, create, self.noting_change())
+        self.write(
+            None,
+            move |c| async move { catalog::create(c, &datasets, now).await }.boxed(),
+            |_| {},
+        )
     }
 
     fn change(
@@ -251,40 +276,44 @@ impl Store for PostgresStore {
         change: DatasetChange,
         now: Timestamp,
     ) -> BoxFuture<'_, Result<Sight>> {
-        let servers = Arc::clone(&self.servers);
-        let change = async move { columns_copy::change(&servers, dataset, change, now).await };
-        self.in_turn(Some(dataset), change, self.noting_change())
+        self.write(
+            Some(dataset),
+            move |c| async move { catalog::change(c, dataset, &change, now).await }.boxed(),
+            |_| {},
+        )
     }
 
     fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>> {
-        self.write(
-            move |c| async move { tags::change(c, &change).await }.boxed(),
-            self.noting_change(),
-        )
+        self.write(None, move |c| async move { tags::change(c, &change).await }.boxed(), |_| {})
     }
 
     fn append(
         &self,
         dataset: DatasetId,
-        append: Append,
+        mut append: Append,
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>> {
-        let (servers, known) = (Arc::clone(&self.servers), Arc::clone(&self.known));
-        let cold = self.cold.clone();
-        let work =
-            async move { routing::append(&servers, cold.as_ref(), &known, dataset, append).await };
-        let note = self.noting_commit(dataset);
-        let write =
-            self.in_turn(Some(dataset), work, move |(appended, rows): &(Appended, Block)| {
-                note(appended.revision);
-                on_commit(appended, rows);
-            });
+        let on_commit = move |(appended, rows): &(Appended, Block)| on_commit(appended, rows);
+        let write = self.write(
+            Some(dataset),
+            move |c| {
+                async move {
+                    let appended = append::append(c, dataset, &mut append).await?;
+                    Ok((appended, append.rows))
+                }
+                .boxed()
+            },
+            on_commit,
+        );
         async move { Ok(write.await?.0) }.boxed()
     }
 
     fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>> {
-        let (servers, key) = (Arc::clone(&self.servers), key.clone());
-        self.run(async move { remote::find_batch(&servers, writer, &key).await })
+        let key = key.clone();
+        self.wait(
+            self.connections
+                .write(move |c| async move { batches::find(c, writer, &key).await }.boxed()),
+        )
     }
 
     fn prune(
@@ -294,10 +323,10 @@ impl Store for PostgresStore {
         limit_rows: usize,
         on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>> {
-        let write = self.write_at(
-            dataset,
+        let write = self.write(
+            Some(dataset),
             move |c| append::prune(c, dataset, before, limit_rows).boxed(),
-            self.noting_removal(dataset, on_commit),
+            on_commit,
         );
         async move { Ok(write.await?.n_rows) }.boxed()
     }
@@ -309,43 +338,32 @@ impl Store for PostgresStore {
         now: Timestamp,
         on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>> {
-        let write = self.write_at(
-            dataset,
-            move |c| delete::rows(c, dataset, span, now).boxed(),
-            self.noting_removal(dataset, on_commit),
+        let write = self.write(
+            Some(dataset),
+            move |c| append::delete_rows(c, dataset, span, now).boxed(),
+            on_commit,
         );
         async move { Ok(write.await?.n_rows) }.boxed()
     }
 
     fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool>> {
-        let servers = Arc::clone(&self.servers);
-        let delete = async move { placement::delete(&servers, dataset).await };
-        self.in_turn(Some(dataset), delete, self.noting_change())
+        self.write(Some(dataset), move |c| maintenance::doom(c, dataset).boxed(), |_| {})
     }
 
     fn settle(&self) -> BoxFuture<'_, Result<()>> {
-        let (reply, answer) = oneshot::channel();
-        let (servers, cold) = (Arc::clone(&self.servers), self.cold.clone());
-        let settle = async move {
-            drop(reply.send(maintenance::settle_servers(&servers, cold.as_ref()).await));
-        };
+        let (reply, result) = oneshot::channel();
+        let connections = self.connections.clone();
+        let settle = async move { drop(reply.send(maintenance::settle(&connections).await)) };
         self.within(|| self.group.spawn("settle", settle));
-        async move { answer.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
+        async move { result.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
     }
 
     fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>> {
         let which = Arc::new(which.clone());
-        let first = self.servers.first();
-        let found = self.fetch(&first.connections, move |c| {
+        self.read(move |c| {
             let which = Arc::clone(&which);
             async move { catalog::sight(c, key, &which).await }.boxed()
-        })?;
-        let Some(Placed { mut sight, place }) = found else { return Ok(None) };
-        match place {
-            None => self.check_seen(first, sight.dataset.id, sight.revision)?,
-            Some(place) => self.read_remote_state(sight.dataset.id, place)?.put_in(&mut sight),
-        }
-        Ok(Some(sight))
+        })
     }
 
     fn version(&self) -> Option<i64> {
@@ -355,91 +373,85 @@ impl Store for PostgresStore {
 
     fn list(&self, key: KeyId, filter: &Filter, skip: u64, limit: usize) -> Result<Listed> {
         let filter = Arc::new(filter.clone());
-        let mut listed = self.read(&self.servers.first().connections, |c| {
+        self.read_snapshot(move |c| {
             let filter = Arc::clone(&filter);
             async move { search::list(c, key, &filter, skip, limit).await }.boxed()
-        })?;
-        self.date_changes(&mut listed.datasets)?;
-        Ok(listed)
+        })
     }
 
     fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>> {
         let tag: Arc<str> = tag.into();
-        self.fetch(&self.servers.first().connections, move |c| {
+        self.read(move |c| {
             let tag = Arc::clone(&tag);
             async move { tags::holders(c, owner, &tag).await }.boxed()
         })
     }
 
     fn tags(&self, filter: TagFilter) -> Result<Vec<Tag>> {
-        let first = self.servers.first();
-        self.fetch(&first.connections, move |c| tags::list(c, filter).boxed())
+        self.read(move |c| tags::list(c, filter).boxed())
     }
 
     fn retained(&self) -> Result<Vec<Dataset>> {
-        self.read(&self.servers.first().connections, |c| catalog::retained(c).boxed())
+        self.read_snapshot(|c| catalog::retained(c).boxed())
     }
 
     fn newest_within(&self, dataset: DatasetId, n_bytes: u64) -> Result<Option<Timestamp>> {
-        self.read_at(dataset, |server| {
-            self.read(&server.connections, |c| {
-                async move {
-                    catalog::columns(c, dataset).await?;
-                    pages::newest_within(c, SeriesId::rows(dataset), n_bytes).await
-                }
-                .boxed()
-            })
-        })
+        self.read_snapshot(move |c| reads::newest_within(c, dataset, n_bytes).boxed())
     }
 
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
-        self.read_at(dataset, |server| {
-            let page = self.page_on(&server.connections, dataset, *read)?;
-            self.check_seen(server, dataset, page.revision)?;
-            self.note_seen(dataset, page.revision);
-            Ok(page)
-        })
-    }
-
-    fn recent_page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
-        let Some(page) = self.page_of_standby(dataset, *read) else {
-            return self.page(dataset, read);
-        };
-        self.note_seen(dataset, page.revision);
-        Ok(page)
+        let read = *read;
+        let is_long = read.resolution == Resolution::Raw && read.limit > STATEMENT_ROWS;
+        let snapshot = if is_long { Snapshot::Transaction } else { Snapshot::Statement };
+        self.wait(
+            self.connections.read(snapshot, move |c| {
+                async move { reads::page(c, dataset, &read).await }.boxed()
+            }),
+        )
     }
 
     fn require(&self, dataset: DatasetId, seen: u64, head: u64) -> Result<()> {
-        if seen > head && self.servers.first().connections.is_primary_lost() {
-            return Err(behind());
+        // Elsewhere a higher number than there is was not seen here: the caller may mean another store.
+        if !self.is_read_only || seen <= head {
+            return Ok(());
         }
-        // More than there is was not seen here: the caller may mean another store.
-        self.note_seen(dataset, seen.min(head));
-        Ok(())
+        let replayed = async {
+            let is_behind = |heads: Heads| {
+                heads.revisions.get(&dataset).is_some_and(|revision| *revision < seen)
+            };
+            while is_behind(self.read_heads([dataset.get()].into()).await?) {
+                sleep(REPLAYED_EVERY).await;
+            }
+            Ok(())
+        };
+        self.wait(async { timeout(REPLAYED_WITHIN, replayed).await }).unwrap_or_else(|_| {
+            let cause = format!("the standby has not replayed commit {seen} of dataset {dataset}");
+            Err(StoreError::Unreachable(cause.into()))
+        })
     }
 
     fn is_read_only(&self) -> bool {
-        self.servers.first().connections.is_read_only()
+        self.is_read_only
     }
 
     fn check(&self) -> BoxFuture<'_, Result<()>> {
-        if self.is_read_only() {
-            return ready(Err(StoreError::Unreachable("standbys alone can be reached".into())))
-                .boxed();
-        }
-        let connections = self.servers.first().connections.clone();
-        let check = async move { connections.check(CHECK).await };
-        self.in_turn(None, check, |()| {})
+        let connections = self.connections.clone();
+        let is_read_only = self.is_read_only;
+        let (reply, result) = oneshot::channel();
+        let check = async move {
+            let checked = if is_read_only {
+                connections.read(Snapshot::Statement, |c| read_era(c).boxed()).await.map(drop)
+            } else {
+                connections.check(CHECK).await
+            };
+            drop(reply.send(checked));
+        };
+        self.within(|| self.group.spawn("check", check));
+        async move { result.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
     }
 
-    fn lost_servers(&self) -> BoxFuture<'_, Vec<String>> {
-        let servers = Arc::clone(&self.servers);
-        let check = async move { Ok(remote::lost_servers(&servers).await) };
-        self.in_turn(None, check, |_| {}).map(Result::unwrap_or_default).boxed()
-    }
-
-    fn database(&self) -> Option<DatabaseFigures> {
-        Some(self.servers.figures())
+    fn database(&self) -> Option<Figures> {
+        Some(self.connections.figures())
     }
 
     #[cfg(any(test, feature = "faults"))]
@@ -453,91 +465,55 @@ impl Store for PostgresStore {
     }
 
     fn era(&self) -> i64 {
-        self.servers.first().era
+        self.era
     }
 
     fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>> {
-        self.read_at(dataset, |server| {
-            let since = self.read_rows(&server.connections, dataset, |c, fetched| {
-                async move { since::read_since(c, dataset, after, limit, &fetched).await }.boxed()
-            })?;
-            if let Some(since) = &since {
-                self.check_seen(server, dataset, since.revision)?;
-                self.note_seen(dataset, since.revision);
-            }
-            Ok(since)
-        })
+        self.read_snapshot(move |c| reads::since(c, dataset, after, limit).boxed())
     }
 
     fn scan(
         &self,
         dataset: DatasetId,
         resolution: Resolution,
-        span: Span,
+        mut span: Span,
         visit: VisitBatch<'_>,
     ) -> Result<()> {
-        // Where the dataset is not, no batch is shown.
-        self.read_at(dataset, |server| {
-            scan::scan(self, server, SeriesId { dataset, resolution }, span, visit)
-        })
+        // Rows that come while it runs would keep it from its end.
+        if resolution == Resolution::Raw {
+            let latest = self.read(move |c| reads::latest(c, dataset).boxed())?;
+            span.last = span.last.min(latest.unwrap_or(Timestamp::MIN));
+        }
+        let order = Order::Ascending;
+        let (skip, limit, count) = (0, STATEMENT_ROWS, Count::Nothing);
+        while span.first <= span.last {
+            let read = PageRead { resolution, span, order, skip, limit, count };
+            let PageOfRows { rows, .. } = self.page(dataset, &read)?;
+            let n_rows = rows.len();
+            let Some(last) = n_rows.checked_sub(1).and_then(|idx| rows.timestamp(idx)) else {
+                break;
+            };
+            if visit(RowBatch::of_rows(rows))?.is_break() || n_rows < limit {
+                break;
+            }
+            span.first = Timestamp::from_micros(last.micros() + 1);
+        }
+        Ok(())
     }
 }
 
 impl SharedStore for PostgresStore {
     fn heads(&self, datasets: &[DatasetId]) -> Result<Heads> {
-        let ids: Vec<i64> = datasets.iter().map(|dataset| dataset.get()).collect();
-        let servers = Arc::clone(&self.servers);
-        let heads = self.run(async move { remote::heads(&servers, ids).await })?;
-        for (dataset, revision) in &heads.revisions {
-            self.check_seen(&self.servers.route(*dataset), *dataset, *revision)?;
-        }
-        Ok(heads)
+        self.wait(self.read_heads(datasets.iter().map(|dataset| dataset.get()).collect()))
     }
 
     fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>> {
-        let commits = self.read_at(dataset, |server| {
-            self.fetch(&server.connections, move |c| {
-                commits::list(c, dataset, after, limit).boxed()
-            })
-        });
-        let commits = match commits {
-            Err(StoreError::NoDataset { .. }) => Vec::new(),
-            commits => commits?,
-        };
-        if let Some(last) = commits.last() {
-            self.note_seen(dataset, last.revision);
-        }
-        Ok(commits)
+        self.read(move |c| commits::list(c, dataset, after, limit).boxed())
     }
-}
 
-/// Reads a page, and counts if that is asked for.
-async fn read_page(
-    c: &mut PgConnection,
-    dataset: DatasetId,
-    read: PageRead,
-    fetched: Fetched,
-) -> Result<PageOfRows> {
-    let PageRead { resolution, span, order, skip, limit, count } = read;
-    let (revision, empty) = catalog::columns(c, dataset).await?;
-    let mut wanted = Wanted { span, order, skip, limit };
-    let is_counted = count == Count::All;
-    let id = SeriesId { dataset, resolution };
-    let stored = StoredSeries { id, empty, fetched };
-    let mut count = None;
-    if is_counted || skip > 0 {
-        let (n, rest) = match resolution {
-            Resolution::Raw => stored.count(c, &wanted).await?,
-            _ => pages::count_buckets(c, id, &wanted).await?,
-        };
-        wanted = rest;
-        count = is_counted.then_some(n);
+    fn hinted(&self) -> BoxFuture<'_, ()> {
+        self.hints.received().boxed()
     }
-    let rows = match resolution {
-        Resolution::Raw => Rows::Raw(stored.read(c, &wanted).await?),
-        _ => Rows::Buckets(pages::buckets(c, id, &wanted).await?),
-    };
-    Ok(PageOfRows { count, rows, revision })
 }
 
 #[cfg(test)]

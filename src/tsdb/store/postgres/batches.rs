@@ -2,7 +2,7 @@
 
 use db::postgres::fault::unsigned;
 use model::{dataset::DatasetId, idempotency::IdempotencyKey, key::KeyId};
-use sqlx::{AssertSqlSafe, PgConnection};
+use sqlx::PgConnection;
 
 use super::{Result, StoreError};
 use crate::store::{
@@ -13,17 +13,16 @@ use crate::store::{
 /// Batches that one transaction forgets at most.
 const STEP_BATCHES: i64 = 10_000;
 
-/// The batch that `writer` calls `key`, unless its dataset is gone.
-///
-/// Its lock is a write, which a server with standbys reports once they have all that came before. A
-/// server that crashed while it waited for them has the batch, and they may not.
+/// The batch that `writer` calls `key`, unless its dataset is gone. It is locked, which is a write: so a
+/// server that crashed while it waited for its standbys does not report a batch that they may lack.
 pub(super) async fn find(
     c: &mut PgConnection,
     writer: KeyId,
     key: &IdempotencyKey,
 ) -> Result<Option<StoredBatch>> {
     let found: Option<(Digest, i64, i64)> = sqlx::query_as(
-        "SELECT b.digest, b.rows, b.revision FROM batches b JOIN datasets d ON d.id = b.dataset
+        "SELECT b.digest, b.n_rows, b.revision FROM datasets.batches b
+         JOIN datasets.datasets d ON d.id = b.dataset
          WHERE b.writer = $1 AND b.batch = $2 FOR KEY SHARE OF b",
     )
     .bind(writer.get())
@@ -35,46 +34,9 @@ pub(super) async fn find(
     Ok(Some(StoredBatch { digest, appended }))
 }
 
-/// Batches to be stored, as the lists that a statement takes.
-#[derive(Debug, Default)]
-pub(super) struct BatchLists {
-    pub(super) writers: Vec<i64>,
-    pub(super) keys: Vec<String>,
-    pub(super) rows: Vec<i64>,
-    pub(super) digests: Vec<Vec<u8>>,
-}
-
-impl BatchLists {
-    pub(super) fn new(batches: &[Batch]) -> Self {
-        let mut lists = Self::default();
-        for Batch { id, n_rows } in batches {
-            lists.writers.push(id.writer.get());
-            lists.keys.push(id.key.to_string());
-            lists.rows.push(n_rows.cast_signed());
-            lists.digests.push(id.digest.to_vec());
-        }
-        lists
-    }
-}
-
-/// The statement that stores batches of dataset `$1` and revision `$2`, in the lists from `$3` to
-/// `$6`, if `condition` holds. Those that are stored already it leaves out, unless their dataset is
-/// gone. Where another transaction is storing one of them, it waits for its end: in one order, so
-/// that two do not wait for each other.
-pub(super) fn insert(condition: &str) -> String {
-    format!(
-        "INSERT INTO batches (writer, batch, dataset, revision, rows, digest, at)
-         SELECT writer, batch, $1, $2, rows, digest, (extract(epoch FROM now()) * 1000000)::bigint
-             FROM unnest($3::bigint[], $4::text[], $5::bigint[], $6::bytea[])
-             AS new (writer, batch, rows, digest) WHERE {condition} ORDER BY writer, batch
-         ON CONFLICT (writer, batch) DO UPDATE SET dataset = excluded.dataset,
-             revision = excluded.revision, rows = excluded.rows, digest = excluded.digest,
-             at = excluded.at
-         WHERE NOT EXISTS (SELECT 1 FROM datasets WHERE id = batches.dataset)"
-    )
-}
-
-/// Stores batches that have no rows.
+/// Keeps that batches are stored. One that is stored already is left out, unless its dataset is gone.
+/// Where another transaction is storing one of them, this waits for its end: in one order, so that two do
+/// not wait for each other.
 ///
 /// # Errors
 /// [`StoreError::BatchStored`] if one was stored before.
@@ -87,30 +49,40 @@ pub(super) async fn put(
     if batches.is_empty() {
         return Ok(());
     }
-    let BatchLists { writers, keys, rows, digests } = BatchLists::new(batches);
-    let put = sqlx::query(AssertSqlSafe(insert("true")))
-        .bind(dataset.get())
-        .bind(revision.cast_signed())
-        .bind(writers)
-        .bind(keys)
-        .bind(rows)
-        .bind(digests)
-        .execute(c)
-        .await?;
+    let put = sqlx::query(
+        "INSERT INTO datasets.batches AS b (writer, batch, dataset, revision, n_rows, digest)
+         SELECT writer, batch, $1, $2, n_rows, digest
+             FROM unnest($3::bigint[], $4::text[], $5::bigint[], $6::bytea[])
+             AS new (writer, batch, n_rows, digest) ORDER BY writer, batch
+         ON CONFLICT (writer, batch) DO UPDATE SET dataset = excluded.dataset,
+             revision = excluded.revision, n_rows = excluded.n_rows, digest = excluded.digest,
+             at = excluded.at
+         WHERE NOT EXISTS (SELECT FROM datasets.datasets WHERE id = b.dataset)",
+    )
+    .bind(dataset.get())
+    .bind(revision.cast_signed())
+    .bind(batches.iter().map(|batch| batch.id.writer.get()).collect::<Vec<_>>())
+    .bind(batches.iter().map(|batch| batch.id.key.to_string()).collect::<Vec<_>>())
+    .bind(batches.iter().map(|batch| batch.n_rows.cast_signed()).collect::<Vec<_>>())
+    .bind(batches.iter().map(|batch| batch.id.digest.to_vec()).collect::<Vec<_>>())
+    .execute(c)
+    .await?;
     let is_all = usize::try_from(put.rows_affected()) == Ok(batches.len());
     if is_all { Ok(()) } else { Err(StoreError::BatchStored) }
 }
 
-/// Forgets some old batches; whether there may be more.
+/// Forgets some old batches, and those of a writer that has stored very many since. Returns true if there
+/// may be more.
 pub(super) async fn trim(c: &mut PgConnection) -> Result<bool> {
     let gone = sqlx::query(
         "WITH bounds AS MATERIALIZED (SELECT writer, greatest(
-                 (extract(epoch FROM now()) * 1000000)::bigint - $1,
-                 (SELECT at FROM batches b WHERE b.writer = w.writer
+                 now() - $1 * interval '1 microsecond',
+                 (SELECT at FROM datasets.batches b WHERE b.writer = w.writer
                      ORDER BY at DESC OFFSET $2 LIMIT 1)) AS until
-             FROM (SELECT DISTINCT writer FROM batches) w)
-         DELETE FROM batches WHERE ctid = ANY(ARRAY(SELECT b.ctid FROM batches b
-             JOIN bounds ON b.writer = bounds.writer AND b.at <= bounds.until LIMIT $3))",
+             FROM (SELECT DISTINCT writer FROM datasets.batches) w)
+         DELETE FROM datasets.batches WHERE (writer, batch) IN (
+             SELECT b.writer, b.batch FROM datasets.batches b
+             JOIN bounds ON b.writer = bounds.writer AND b.at <= bounds.until LIMIT $3)",
     )
     .bind(KEPT_MICROS)
     .bind(PER_WRITER_MAX)

@@ -1,70 +1,49 @@
-//! What services learn of the commits of others: the newest ones, and those on record in the feed.
+//! What services learn of the commits of others: the newest ones, and those on record.
 
 use db::postgres::fault::unsigned;
-use model::{dataset::DatasetId, timestamp::Timestamp};
+use model::dataset::DatasetId;
 use sqlx::PgConnection;
 
-use super::{Result, StoreError, head::check_place};
+use super::{
+    Result,
+    head::{OLD, SPAN},
+    time::Time,
+};
 use crate::{
     span::Span,
     store::{Commit, Heads, Removal},
 };
 
-/// How often a tag was taken away, and of a dataset number, newest commit and place.
-type FoundHead = (i64, Option<i64>, Option<i64>, Option<i64>);
+/// Commits that one step forgets at most.
+const STEP_COMMITS: i64 = 10_000;
 
-/// The newest commits of those of the datasets that are there, in one statement; and the others that have
-/// their rows on another server, with its number.
-pub(super) async fn heads(
-    c: &mut PgConnection,
-    datasets: &[i64],
-) -> Result<(Heads, Vec<(DatasetId, i64)>)> {
+/// How often a tag was taken away, and a dataset's number and newest commit.
+type FoundHead = (i64, Option<i64>, Option<i64>);
+
+/// The newest commits of those of the datasets that exist.
+pub(super) async fn heads(c: &mut PgConnection, datasets: &[i64]) -> Result<Heads> {
     let found: Vec<FoundHead> = sqlx::query_as(
-        "SELECT w.n, h.dataset, h.revision, h.place FROM withdrawn w
-         LEFT JOIN head h ON h.dataset = ANY($1)",
+        "SELECT w.n, d.id, d.revision FROM datasets.withdrawals w
+         LEFT JOIN datasets.datasets d ON d.id = ANY($1)",
     )
     .bind(datasets)
     .fetch_all(c)
     .await?;
     let mut heads = Heads::default();
-    let mut remote = Vec::new();
-    for (n_withdrawn, dataset, revision, place) in found {
+    for (n_withdrawn, dataset, revision) in found {
         heads.n_withdrawn = n_withdrawn;
-        match (dataset.and_then(DatasetId::new), revision, place) {
-            (Some(dataset), _, Some(place)) => remote.push((dataset, place)),
-            (Some(dataset), Some(revision), None) => {
-                heads.revisions.insert(dataset, unsigned(revision)?);
-            }
-            _ => {}
+        if let Some((dataset, revision)) = dataset.and_then(DatasetId::new).zip(revision) {
+            heads.revisions.insert(dataset, unsigned(revision)?);
         }
     }
-    Ok((heads, remote))
+    Ok(heads)
 }
 
-/// What the feed says of a commit that removed the rows of a span.
-const SPAN: &str = "span";
-
-/// What it says of one that let go of old rows.
-const OLD: &str = "old";
-
-/// A commit, if there is one: its number, first row, rows, what it removed, and from when to when; whether
-/// columns have the names that they had then; and where its dataset is.
-type Found = (
-    Option<i64>,
-    Option<i64>,
-    Option<i64>,
-    Option<String>,
-    Option<i64>,
-    Option<i64>,
-    Option<bool>,
-    Option<i64>,
-    i64,
-);
+/// A commit: its number, kind, last row and rows, from when to when, and true if the columns have the names
+/// that they had then.
+type Found = (i64, String, i64, i64, Option<Time>, Option<Time>, bool);
 
 /// The commits of a dataset after one, at most `limit`, in their order.
-///
-/// # Errors
-/// [`StoreError::NoDataset`], or [`StoreError::Moved`] if another server has the dataset.
 pub(super) async fn list(
     c: &mut PgConnection,
     dataset: DatasetId,
@@ -72,47 +51,46 @@ pub(super) async fn list(
     limit: usize,
 ) -> Result<Vec<Commit>> {
     let found: Vec<Found> = sqlx::query_as(
-        "SELECT f.revision, f.first_row_id, f.rows, f.removed, f.removed_first, f.removed_last,
-             f.revision > h.renamed_after, h.place, h.generation FROM head h
-         LEFT JOIN feed f ON f.dataset = h.dataset AND f.revision > $2
-         WHERE h.dataset = $1 ORDER BY f.revision LIMIT $3",
+        "SELECT f.revision, f.kind, f.last_row, f.n_rows, f.first_ts, f.last_ts,
+             f.revision > d.renamed_after
+         FROM datasets.commits f JOIN datasets.datasets d ON d.id = f.dataset
+         WHERE f.dataset = $1 AND f.revision > $2 ORDER BY f.revision LIMIT $3",
     )
     .bind(dataset.get())
     .bind(after.cast_signed())
     .bind(i64::try_from(limit).unwrap_or(i64::MAX))
     .fetch_all(c)
     .await?;
-    if found.is_empty() {
-        return Err(StoreError::NoDataset { dataset });
-    }
-    let mut commits = Vec::with_capacity(found.len());
-    for (revision, first_row, n_rows, removed, from, to, is_after, place, generation) in found {
-        check_place(dataset, place, generation)?;
-        if let (Some(revision), Some(first_row), Some(n_rows)) = (revision, first_row, n_rows) {
-            let (revision, n_rows) = (unsigned(revision)?, unsigned(n_rows)?);
-            let removal = removed.and_then(|removed| read_removal(&removed, from.zip(to)));
-            let has_same_columns = is_after.unwrap_or_default();
-            commits.push(Commit { revision, first_row, n_rows, removal, has_same_columns });
-        }
-    }
-    Ok(commits)
+    let commit = |(revision, kind, last_row, n_rows, first, last, has_same_columns): Found| {
+        Ok(Commit {
+            revision: unsigned(revision)?,
+            first_row: last_row - n_rows + 1,
+            n_rows: unsigned(n_rows)?,
+            removal: removal(&kind, first.zip(last)),
+            has_same_columns,
+        })
+    };
+    found.into_iter().map(commit).collect()
 }
 
-/// What the feed calls a removal.
-pub(super) const fn removal_name(removal: Removal) -> &'static str {
-    match removal {
-        Removal::Span(_) => SPAN,
-        Removal::Old => OLD,
-    }
-}
-
-fn read_removal(name: &str, bounds: Option<(i64, i64)>) -> Option<Removal> {
-    match (name, bounds) {
-        (OLD, None) => Some(Removal::Old),
-        (SPAN, Some((first, last))) => Some(Removal::Span(Span {
-            first: Timestamp::from_micros(first),
-            last: Timestamp::from_micros(last),
-        })),
+fn removal(kind: &str, bounds: Option<(Time, Time)>) -> Option<Removal> {
+    match (kind, bounds) {
+        (OLD, _) => Some(Removal::Old),
+        (SPAN, Some((Time(first), Time(last)))) => Some(Removal::Span(Span { first, last })),
         _ => None,
     }
+}
+
+/// Forgets some commits of more than a day ago: a replica that was away for longer reads the rows
+/// instead. Returns true if there may be more.
+pub(super) async fn trim(c: &mut PgConnection) -> Result<bool> {
+    let gone = sqlx::query(
+        "DELETE FROM datasets.commits WHERE (dataset, revision) IN (
+             SELECT dataset, revision FROM datasets.commits
+             WHERE at < now() - interval '24 hours' ORDER BY at LIMIT $1)",
+    )
+    .bind(STEP_COMMITS)
+    .execute(c)
+    .await?;
+    Ok(gone.rows_affected() > 0)
 }

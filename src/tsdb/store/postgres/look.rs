@@ -1,6 +1,6 @@
-//! A look at the servers of a store, which changes nothing: which there are, and how each of them is.
+//! A look at the server of a store, which changes nothing.
 
-use db::postgres::{DatabaseUrl, connections::WrongDatabase, schema::SchemaSeen, single};
+use db::postgres::{DatabaseUrl, schema::SchemaSeen, single};
 use sqlx::PgConnection;
 
 use super::{Result, StoreError, tables::SCHEMA};
@@ -8,15 +8,15 @@ use super::{Result, StoreError, tables::SCHEMA};
 /// The oldest PostgreSQL whose SQL the store speaks.
 const MAJOR_MIN: i32 = 15;
 
-/// What a server says of itself, but for its further servers.
+/// What a server says of itself.
 const LOOK: &str = "SELECT split_part(current_setting('server_version'), ' ', 1),
      current_setting('server_version_num')::integer / 10000, pg_is_in_recovery(),
-     to_regclass('datasets.format') IS NOT NULL, to_regclass('datasets.stores') IS NOT NULL,
+     to_regclass('datasets.format') IS NOT NULL,
      current_setting('server_encoding'),
      (SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = 'datasets')";
 
-/// The first row of [`LOOK`].
-type Look = (String, i32, bool, bool, bool, String, Option<bool>);
+/// The row of [`LOOK`].
+type Look = (String, i32, bool, bool, String, Option<bool>);
 
 /// How many connections the server takes of roles without privileges, and how many of this role and to this
 /// database; less than 0 for any number.
@@ -27,17 +27,6 @@ const LIMITS: &str = "SELECT current_setting('max_connections')::bigint
          FROM pg_roles WHERE rolname = current_user),
      (SELECT CASE WHEN rolsuper THEN -1 ELSE datconnlimit END::bigint
          FROM pg_roles, pg_database WHERE rolname = current_user AND datname = current_database())";
-
-/// A server that was looked at.
-#[derive(Debug)]
-pub struct LookedAt {
-    /// What it is called; `None` for the one with the catalog.
-    pub name: Option<String>,
-    /// Its address, without a password.
-    pub url: String,
-    /// How it is, or why it cannot be used.
-    pub seen: Result<ServerSeen>,
-}
 
 /// How a server is that answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,38 +95,21 @@ impl ServerSeen {
     pub const FORMAT: i32 = SCHEMA.version;
 }
 
-/// Looks at the server at `url`, and at those that its catalog names, which come after it.
-pub async fn look(url: &DatabaseUrl) -> Vec<LookedAt> {
-    let (seen, further) = match look_at(url, None).await {
-        Ok((seen, further)) => (Ok(seen), further),
-        Err(error) => (Err(error), Vec::new()),
-    };
-    let mut all = vec![LookedAt { name: None, url: url.to_string(), seen }];
-    for (name, text, era) in further {
-        let seen = match text.parse::<DatabaseUrl>() {
-            Ok(url) => look_at(&url, Some(era)).await.map(|(seen, _)| seen),
-            Err(error) => Err(sqlx::Error::Configuration(error.into()).into()),
-        };
-        all.push(LookedAt { name: Some(name), url: text, seen });
-    }
-    all
-}
-
-/// Name, address and era of a further server.
-type Further = (String, String, i64);
-
-/// How the server at `url` is, which is to have tables of `era`, and its further servers.
-async fn look_at(url: &DatabaseUrl, era: Option<i64>) -> Result<(ServerSeen, Vec<Further>)> {
+/// Looks at the server at `url`.
+///
+/// # Errors
+/// [`StoreError`] if it cannot be reached or refuses to tell.
+pub async fn look(url: &DatabaseUrl) -> Result<ServerSeen> {
     let mut connection = single::connect(url).await.map_err(StoreError::from)?;
     let c: &mut PgConnection = &mut connection;
-    let (version, major, is_standby, has_tables, has_stores, encoding, may_use): Look =
+    let (version, major, is_standby, has_tables, encoding, may_use): Look =
         sqlx::query_as(LOOK).fetch_one(&mut *c).await?;
     let may_use_schema = may_use.unwrap_or(true);
     let has_tables = has_tables && may_use_schema;
     let (server, role, database) = sqlx::query_as(LIMITS).fetch_one(&mut *c).await?;
     let limit = ConnectionLimit::new(server, role, database);
-    let format: Option<(i32, i64)> = if has_tables {
-        sqlx::query_as("SELECT version, era FROM datasets.format").fetch_optional(&mut *c).await?
+    let format: Option<i32> = if has_tables {
+        sqlx::query_scalar("SELECT version FROM datasets.format").fetch_optional(&mut *c).await?
     } else {
         None
     };
@@ -146,19 +118,8 @@ async fn look_at(url: &DatabaseUrl, era: Option<i64>) -> Result<(ServerSeen, Vec
         SchemaSeen::Missing { can_create: false } => UserRights::NoCreate,
         _ => UserRights::Enough,
     };
-    let (format, found) = format.unzip();
-    if let Some(expected) = era.filter(|expected| found != Some(*expected)) {
-        return Err(StoreError::WrongServer(Box::new(WrongDatabase { expected, found })));
-    }
-    let further = if has_stores && may_use_schema {
-        let sql = "SELECT name, url, era FROM datasets.stores WHERE url <> '' ORDER BY id";
-        sqlx::query_as(sql).fetch_all(c).await?
-    } else {
-        Vec::new()
-    };
     let is_too_old = major < MAJOR_MIN;
-    let seen = ServerSeen { version, is_too_old, is_standby, format, limit, rights, encoding };
-    Ok((seen, further))
+    Ok(ServerSeen { version, is_too_old, is_standby, format, limit, rights, encoding })
 }
 
 #[cfg(test)]

@@ -7,7 +7,10 @@ use db::postgres::fault::unsigned;
 use model::key::KeyId;
 use sqlx::PgConnection;
 
-use super::{Result, catalog, texts::sought};
+use super::{
+    Result,
+    catalog::{self, sought},
+};
 use crate::catalog::{Filter, Listed};
 
 /// The datasets that key `$1` sees and that match: all fields and values of `$2` and `$3`, and every word
@@ -15,10 +18,10 @@ use crate::catalog::{Filter, Listed};
 /// has, or both together have.
 const FOUND: &str = "
 WITH seen AS (
-    SELECT id, folded, searched FROM datasets WHERE owner = $1
+    SELECT id, folded, searched, metadata FROM datasets.datasets WHERE owner = $1
     UNION
-    SELECT d.id, d.folded, d.searched FROM key_tags kt
-    JOIN dataset_tags dt ON dt.tag = kt.tag JOIN datasets d ON d.id = dt.dataset WHERE kt.key = $1
+    SELECT d.id, d.folded, d.searched, d.metadata FROM datasets.key_tags kt
+    JOIN datasets.dataset_tags dt ON dt.tag = kt.tag JOIN datasets.datasets d ON d.id = dt.dataset WHERE kt.key = $1
 ), found AS (
     SELECT id, folded, CASE
         WHEN $4::text IS NULL THEN 1
@@ -28,10 +31,8 @@ WITH seen AS (
         WHEN NOT EXISTS (SELECT FROM unnest($5::text[]) AS w
             WHERE position(w IN folded) = 0 AND position(w IN searched) = 0) THEN 3
     END AS rank FROM seen
-    WHERE NOT EXISTS (
-        SELECT FROM unnest($2::text[], $3::text[]) AS wanted (field, value) WHERE NOT EXISTS (
-            SELECT FROM metadata m WHERE m.dataset = seen.id
-            AND m.field = wanted.field AND m.value = wanted.value))
+    WHERE NOT EXISTS (SELECT FROM unnest($2::text[], $3::text[]) AS wanted (field, value)
+        WHERE metadata ->> field IS DISTINCT FROM value)
 )
 SELECT (SELECT count(*) FROM found WHERE rank IS NOT NULL), ARRAY(
     SELECT id FROM found WHERE rank IS NOT NULL

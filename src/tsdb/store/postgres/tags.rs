@@ -3,7 +3,7 @@
 use model::{dataset::DatasetId, key::KeyId};
 use sqlx::PgConnection;
 
-use super::{Result, StoreError, texts::sought};
+use super::{Result, StoreError, catalog::sought};
 use crate::catalog::{Tag, TagChange, TagFilter};
 
 /// Changes which datasets have a tag, or which keys hold it; whether that was not so before.
@@ -11,27 +11,27 @@ pub(super) async fn change(c: &mut PgConnection, change: &TagChange) -> Result<b
     let changing = match change {
         TagChange::Attach(dataset, tag) => return add(c, *dataset, tag).await,
         TagChange::Detach(dataset, tag) => sqlx::query(
-            "DELETE FROM dataset_tags
-             WHERE dataset = $1 AND tag IN (SELECT id FROM tags WHERE name = $2)",
+            "DELETE FROM datasets.dataset_tags
+             WHERE dataset = $1 AND tag IN (SELECT id FROM datasets.tags WHERE name = $2)",
         )
         .bind(dataset.get())
         .bind(sought(tag)),
         TagChange::Acquire { tag, key } => sqlx::query(
-            "INSERT INTO key_tags (key, tag) SELECT $1, id FROM tags
+            "INSERT INTO datasets.key_tags (key, tag) SELECT $1, id FROM datasets.tags
              WHERE name = $2 AND is_public ON CONFLICT DO NOTHING",
         )
         .bind(key.get())
         .bind(sought(tag)),
         TagChange::Give { owner, tag, key } => sqlx::query(
-            "INSERT INTO key_tags (key, tag) SELECT $1, id FROM tags
+            "INSERT INTO datasets.key_tags (key, tag) SELECT $1, id FROM datasets.tags
              WHERE name = $2 AND owner = $3 ON CONFLICT DO NOTHING",
         )
         .bind(key.get())
         .bind(sought(tag))
         .bind(owner.get()),
         TagChange::Take { owner, tag, key } => sqlx::query(
-            "DELETE FROM key_tags
-             WHERE key = $1 AND tag = (SELECT id FROM tags WHERE name = $2 AND owner = $3)",
+            "DELETE FROM datasets.key_tags
+             WHERE key = $1 AND tag = (SELECT id FROM datasets.tags WHERE name = $2 AND owner = $3)",
         )
         .bind(key.get())
         .bind(sought(tag))
@@ -39,13 +39,13 @@ pub(super) async fn change(c: &mut PgConnection, change: &TagChange) -> Result<b
     };
     let is_changed = changing.execute(&mut *c).await?.rows_affected() > 0;
     if is_changed && matches!(change, TagChange::Detach(..) | TagChange::Take { .. }) {
-        sqlx::query("UPDATE withdrawn SET n = n + 1").execute(c).await?;
+        sqlx::query("UPDATE datasets.withdrawals SET n = n + 1").execute(c).await?;
     }
     Ok(is_changed)
 }
 
 async fn add(c: &mut PgConnection, dataset: DatasetId, tag: &str) -> Result<bool> {
-    let sql = "SELECT owner FROM datasets WHERE id = $1 FOR KEY SHARE";
+    let sql = "SELECT owner FROM datasets.datasets WHERE id = $1 FOR KEY SHARE";
     let owner: Option<Option<i64>> =
         sqlx::query_scalar(sql).bind(dataset.get()).fetch_optional(&mut *c).await?;
     let owner = owner.ok_or(StoreError::NoDataset { dataset })?.map(KeyId::new);
@@ -61,7 +61,7 @@ pub(super) async fn attach(
     name: &str,
 ) -> Result<bool> {
     let usable: Option<i64> = sqlx::query_scalar(
-        "SELECT id FROM tags WHERE name = $1 AND (is_public OR coalesce(owner, 0) = $2)
+        "SELECT id FROM datasets.tags WHERE name = $1 AND (is_public OR coalesce(owner, 0) = $2)
          ORDER BY is_public DESC LIMIT 1",
     )
     .bind(name)
@@ -73,7 +73,7 @@ pub(super) async fn attach(
         // Another writer may create it at the same time.
         None => {
             sqlx::query_scalar(
-                "INSERT INTO tags (name, is_public, owner) VALUES ($1, false, $2)
+                "INSERT INTO datasets.tags (name, is_public, owner) VALUES ($1, false, $2)
                  ON CONFLICT (name, coalesce(owner, 0)) DO UPDATE SET name = excluded.name
                  RETURNING id",
             )
@@ -83,14 +83,15 @@ pub(super) async fn attach(
             .await?
         }
     };
-    let sql = "INSERT INTO dataset_tags (dataset, tag) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+    let sql =
+        "INSERT INTO datasets.dataset_tags (dataset, tag) VALUES ($1, $2) ON CONFLICT DO NOTHING";
     let added = sqlx::query(sql).bind(dataset.get()).bind(tag).execute(c).await?;
     Ok(added.rows_affected() > 0)
 }
 
 /// The keys that hold the tag that `owner` calls `tag`, in the order of their numbers.
 pub(super) async fn holders(c: &mut PgConnection, owner: KeyId, tag: &str) -> Result<Vec<KeyId>> {
-    let sql = "SELECT kt.key FROM key_tags kt JOIN tags t ON t.id = kt.tag
+    let sql = "SELECT kt.key FROM datasets.key_tags kt JOIN datasets.tags t ON t.id = kt.tag
          WHERE t.name = $1 AND t.owner = $2 ORDER BY kt.key";
     let keys: Vec<i64> =
         sqlx::query_scalar(sql).bind(sought(tag)).bind(owner.get()).fetch_all(c).await?;
@@ -103,13 +104,13 @@ pub(super) async fn list(c: &mut PgConnection, filter: TagFilter) -> Result<Vec<
     let (sql, number) = match filter {
         TagFilter::KnownTo(key) => (
             "SELECT * FROM (SELECT name, is_public, owner,
-                 id IN (SELECT tag FROM key_tags WHERE key = $1) AS held, id FROM tags) AS known
+                 id IN (SELECT tag FROM datasets.key_tags WHERE key = $1) AS held, id FROM datasets.tags) AS known
              WHERE is_public OR owner = $1 OR held ORDER BY name, id",
             key.get(),
         ),
         TagFilter::OfDataset(dataset) => (
-            "SELECT t.name, t.is_public, t.owner, false, t.id FROM dataset_tags dt
-             JOIN tags t ON t.id = dt.tag WHERE dt.dataset = $1 ORDER BY t.name",
+            "SELECT t.name, t.is_public, t.owner, false, t.id FROM datasets.dataset_tags dt
+             JOIN datasets.tags t ON t.id = dt.tag WHERE dt.dataset = $1 ORDER BY t.name",
             dataset.get(),
         ),
     };

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     codec::decode_rows,
-    rollup::coarser,
+    rollup::{coarser, renewed},
     span::{Order, Span},
     store::row_batch::{RowBatch, VisitBatch},
 };
@@ -262,29 +262,6 @@ fn give_chunk(
 /// Buckets with others that win over them, both oldest first.
 fn merged(under: impl Iterator<Item = Bucket>, over: Vec<Bucket>) -> Vec<Bucket> {
     renewed(under, over.into_iter().map(|bucket| (bucket.timestamp, Some(bucket)))).collect()
-}
-
-/// Buckets with those that changed in their places, or without them where there are none any more;
-/// both oldest first.
-pub(super) fn renewed(
-    stored: impl Iterator<Item = Bucket>,
-    changed: impl Iterator<Item = (Timestamp, Option<Bucket>)>,
-) -> impl Iterator<Item = Bucket> {
-    let (mut stored, mut changed) = (stored.peekable(), changed.peekable());
-    iter::from_fn(move || {
-        loop {
-            let next = stored.peek().map(|bucket| bucket.timestamp);
-            match changed.next_if(|(start, _)| next.is_none_or(|next| *start <= next)) {
-                None => return stored.next(),
-                Some((start, bucket)) => {
-                    stored.next_if(|old| old.timestamp == start);
-                    if bucket.is_some() {
-                        return bucket;
-                    }
-                }
-            }
-        }
-    })
 }
 
 /// The stored buckets of several spans, which are in order and apart. Each chunk is read once, and

@@ -18,12 +18,12 @@ use super::{
     Result,
     bucket_reader::{self, Page},
     chunks::{self, CHUNK_ROWS},
-    rebuild_buckets::{self, BucketRebuild, as_stored, fold_rows},
+    rebuild_buckets::{self, BucketRebuild, fold_rows},
     scan,
     series::{self, KEPT, SETTLED, SeriesId, code, micros, span},
 };
 use crate::{
-    rollup::{Fold, coarsen, coarser},
+    rollup::{Fold, as_stored, coarsen, coarser, renewed},
     span::Span,
 };
 
@@ -242,7 +242,7 @@ fn coarsened(
                     let from = changed.partition_point(|(start, _)| *start < first);
                     let to = changed.partition_point(|(start, _)| *start <= last);
                     let changed = changed.get(from..to).unwrap_or_default();
-                    let all = bucket_reader::renewed(stored, changed.iter().copied());
+                    let all = renewed(stored, changed.iter().copied());
                     folded.push((first, coarser(first, all).map(as_stored)));
                 }
             }

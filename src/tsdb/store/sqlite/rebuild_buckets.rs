@@ -25,7 +25,7 @@ use super::{
     series::KEPT,
 };
 use crate::{
-    rollup::{Fold, Folding},
+    rollup::{Fold, Folding, as_stored},
     span::Span,
 };
 
@@ -120,12 +120,6 @@ pub(super) fn fold_rows(
         folding.add(&over.empty_like(), Some((over, left)));
     }
     Ok(folding.finish().into_iter().map(as_stored).collect())
-}
-
-/// A sum may overflow to infinity, and then to no number at all, which SQLite takes for null.
-pub(super) fn as_stored(bucket: Bucket) -> Bucket {
-    let volume = if bucket.volume.is_nan() { 0.0 } else { bucket.volume };
-    Bucket { volume, ..bucket }
 }
 
 /// Reads `n_parts` parts of a dataset on several threads, each of which takes the next part when it is

@@ -15,6 +15,7 @@ async fn it_keeps_the_contract() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("a folder/datasets.sqlite");
     contract::check_all(&|| Box::new(SqliteStore::open(&path).unwrap())).await;
+    contract::check_chunk_ids(&|| Box::new(SqliteStore::open(&path).unwrap())).await;
 }
 
 #[test]

@@ -1,0 +1,361 @@
+//! Reading rows and buckets: pages, spans, scans, and the rows committed after a certain one.
+
+use db::postgres::fault::unsigned;
+use futures::TryStreamExt as _;
+use model::{
+    block::{Block, Rows},
+    dataset::DatasetId,
+    resolution::Resolution,
+    timestamp::Timestamp,
+};
+use sqlx::{
+    AssertSqlSafe, PgConnection, Row as _,
+    postgres::{PgArguments, PgRow},
+    query::Query,
+};
+
+use super::{
+    Result, StoreError,
+    binary::{NUMBER_COLUMNS, ROW_COLUMNS, RowReader, read_bucket},
+    buckets::code,
+    head::Head,
+    time::{Time, bounds, lists},
+};
+use crate::{
+    span::{Order, Span},
+    store::{
+        Count, PAGE_TEXT_BYTES_MAX, PageOfRows, PageRead, Since,
+        series::{self, direction},
+    },
+};
+
+/// Rows that one statement returns at most: with the longest texts they are twice
+/// [`PAGE_TEXT_BYTES_MAX`], and a statement costs as much as a hundred rows.
+pub(super) const STATEMENT_ROWS: usize = 2048;
+
+/// Rows of the newest ones by which the bytes of all are estimated.
+const SAMPLE_ROWS: i64 = 256;
+
+/// Bytes of a row in its page and in the index, besides its arrays.
+const ROW_BYTES: i64 = 92;
+
+/// Commits that a look for rows reads at a time.
+const COMMITS_STEP: i64 = 4096;
+
+/// The first letters of the types of the columns of dataset `d`, in their order.
+const LETTERS: &str = "(SELECT coalesce(string_agg(left(dtype, 1), '' ORDER BY position), '')
+     FROM datasets.columns WHERE dataset = $1)";
+
+/// The statement of a page: the revision, the types, the number of matches if `is_counted`, and rows or
+/// buckets; a record without them if there are none, and no record at all without the dataset.
+fn page_sql(resolution: Resolution, order: Order, is_counted: bool) -> String {
+    let (table, columns, letters) = match resolution {
+        Resolution::Raw => ("rows", ROW_COLUMNS, LETTERS),
+        _ => ("buckets", "r.ts, r.open, r.high, r.low, r.close, r.volume, r.count", "''"),
+    };
+    let series = match resolution {
+        Resolution::Raw => "AND $6::integer IS NOT NULL",
+        _ => "AND resolution = $6",
+    };
+    let matches =
+        format!("FROM datasets.{table} WHERE dataset = $1 AND ts BETWEEN $2 AND $3 {series}");
+    let count =
+        if is_counted { format!("(SELECT count(*) {matches})") } else { "NULL::bigint".into() };
+    let direction = direction(order);
+    format!(
+        "SELECT d.revision, {letters}, {count}, {columns} FROM datasets.datasets d
+         LEFT JOIN LATERAL (
+             SELECT * {matches} ORDER BY ts {direction} OFFSET $4 LIMIT $5
+         ) AS r ON true WHERE d.id = $1 ORDER BY r.ts {direction}"
+    )
+}
+
+/// Reads a page, and counts if that is asked for.
+///
+/// # Errors
+/// [`StoreError::NoDataset`].
+pub(super) async fn page(
+    c: &mut PgConnection,
+    dataset: DatasetId,
+    read: &PageRead,
+) -> Result<PageOfRows> {
+    let mut page = statement_page(c, dataset, read).await?;
+    let mut rest = PageRead { skip: 0, count: Count::Nothing, ..*read };
+    while let Rows::Raw(rows) = &mut page.rows
+        && let Some(last) = rows.times.last().copied()
+    {
+        let is_full = rows.text_bytes() > PAGE_TEXT_BYTES_MAX;
+        if is_full || rows.len() >= read.limit || rows.len() % STATEMENT_ROWS != 0 {
+            break;
+        }
+        rest.limit = read.limit - rows.len();
+        match read.order {
+            Order::Ascending => rest.span.first = Timestamp::from_micros(last.micros() + 1),
+            Order::Descending => rest.span.last = Timestamp::from_micros(last.micros() - 1),
+        }
+        let Rows::Raw(more) = statement_page(c, dataset, &rest).await?.rows else { break };
+        if more.is_empty() {
+            break;
+        }
+        rows.extend_from(&more, 0..more.len());
+    }
+    Ok(page)
+}
+
+/// Reads what one statement returns of a page: all of it, or the first [`STATEMENT_ROWS`] rows.
+async fn statement_page(
+    c: &mut PgConnection,
+    dataset: DatasetId,
+    read: &PageRead,
+) -> Result<PageOfRows> {
+    let PageRead { resolution, span, order, skip, limit, count } = *read;
+    let limit = if resolution == Resolution::Raw { limit.min(STATEMENT_ROWS) } else { limit };
+    let (first, last) = bounds(span);
+    let sql = page_sql(resolution, order, count == Count::All);
+    let mut records = sqlx::query(AssertSqlSafe(sql))
+        .bind(dataset.get())
+        .bind(first)
+        .bind(last)
+        .bind(i64::try_from(skip).unwrap_or(i64::MAX))
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .bind(code(resolution))
+        .fetch(c);
+    let record = records.try_next().await?.ok_or(StoreError::NoDataset { dataset })?;
+    let revision = unsigned(record.try_get(0)?)?;
+    let count = record.try_get::<Option<i64>, _>(2)?.map(unsigned).transpose()?;
+    let mut next = Some(record);
+    let rows = if resolution == Resolution::Raw {
+        let reader = match &next {
+            Some(record) => RowReader::of_letters(record.try_get(1)?)?,
+            None => RowReader::new(&[]),
+        };
+        let mut block = reader.empty.clone();
+        while let Some(record) = next.filter(has_row) {
+            reader.read_into(&record, 3, &mut block)?;
+            next = records.try_next().await?;
+        }
+        Rows::Raw(block)
+    } else {
+        let mut buckets = Vec::new();
+        while let Some(record) = next.filter(has_row) {
+            buckets.push(read_bucket(&record, 3)?);
+            next = records.try_next().await?;
+        }
+        Rows::Buckets(buckets)
+    };
+    Ok(PageOfRows { count, rows, revision })
+}
+
+/// Returns true if a record of a page has a row or a bucket.
+fn has_row(record: &PgRow) -> bool {
+    record.try_get::<Option<Time>, _>(3).is_ok_and(|time| time.is_some())
+}
+
+/// Reads rows of a dataset from a statement that returns their columns.
+async fn collect(
+    c: &mut PgConnection,
+    reader: &RowReader,
+    query: Query<'_, sqlx::Postgres, PgArguments>,
+) -> Result<Block> {
+    let mut block = reader.empty.clone();
+    let mut records = query.fetch(c);
+    while let Some(record) = records.try_next().await? {
+        reader.read_into(&record, 0, &mut block)?;
+    }
+    Ok(block)
+}
+
+/// The stored rows at some timestamps, which are in order.
+pub(super) async fn rows_at(
+    c: &mut PgConnection,
+    head: &Head,
+    times: &[Timestamp],
+) -> Result<Block> {
+    let sql = format!(
+        "SELECT {ROW_COLUMNS} FROM datasets.rows r WHERE dataset = $1 AND ts = ANY($2) ORDER BY ts"
+    );
+    let times: Vec<Time> = times.iter().copied().map(Time).collect();
+    let query = sqlx::query(AssertSqlSafe(sql)).bind(head.dataset.get()).bind(times);
+    collect(c, &RowReader::new(&head.dtypes), query).await
+}
+
+/// The stored rows within spans, which are in order and apart, without their texts.
+pub(super) async fn numbers_within(
+    c: &mut PgConnection,
+    head: &Head,
+    spans: &[Span],
+) -> Result<Block> {
+    let reader = RowReader::new(&head.dtypes);
+    if spans.is_empty() {
+        return Ok(reader.empty);
+    }
+    let sql = spans_sql(NUMBER_COLUMNS, "ts");
+    let (firsts, lasts) = lists(spans);
+    let query = sqlx::query(AssertSqlSafe(sql))
+        .bind(head.dataset.get())
+        .bind(firsts)
+        .bind(lasts)
+        .bind(0_i64)
+        .bind(i64::MAX)
+        .bind(i64::MAX);
+    collect(c, &reader, query).await
+}
+
+/// The statement for rows of dataset `$1` within the spans that begin at `$2` and end at `$3`, whose
+/// numbers are above `$4` and not above `$5`; at most `$6` in the order of a column.
+fn spans_sql(columns: &str, order: &str) -> String {
+    format!(
+        "SELECT {columns} FROM unnest($2::timestamptz[], $3::timestamptz[]) AS s (first, last)
+         CROSS JOIN LATERAL (
+             SELECT * FROM datasets.rows WHERE dataset = $1 AND ts BETWEEN s.first AND s.last
+                 AND id > $4 AND id <= $5 OFFSET 0
+         ) AS r ORDER BY r.{order} LIMIT $6"
+    )
+}
+
+/// The rows with numbers above `after`, the lowest first, at most `limit`; `None` if that number is unknown
+/// or its commit is not on record any more.
+///
+/// The commits say where their rows are. So no index by number is needed, which every append would pay for.
+pub(super) async fn since(
+    c: &mut PgConnection,
+    dataset: DatasetId,
+    after: i64,
+    limit: usize,
+) -> Result<Option<Since>> {
+    let sql =
+        format!("SELECT d.revision, {LETTERS}, d.last_row FROM datasets.datasets d WHERE id = $1");
+    let state: Option<(i64, String, i64)> =
+        sqlx::query_as(AssertSqlSafe(sql)).bind(dataset.get()).fetch_optional(&mut *c).await?;
+    let (revision, letters, end) = state.ok_or(StoreError::NoDataset { dataset })?;
+    let reader = RowReader::of_letters(&letters)?;
+    if !(0..=end).contains(&after) {
+        return Ok(None);
+    }
+    let mut rows = reader.empty.clone();
+    let mut reached = after;
+    let limit_rows = i64::try_from(limit).unwrap_or(i64::MAX);
+    while reached < end && rows.len() <= limit {
+        let Some(Places { spans, last_row }) = places(c, dataset, reached, limit_rows).await?
+        else {
+            return Ok(None);
+        };
+        let (firsts, lasts) = lists(&spans);
+        let n_left = limit - rows.len();
+        let query = sqlx::query(AssertSqlSafe(spans_sql(ROW_COLUMNS, "id")))
+            .bind(dataset.get())
+            .bind(firsts)
+            .bind(lasts)
+            .bind(reached)
+            .bind(last_row)
+            // One row more than wanted tells that there are more.
+            .bind(i64::try_from(n_left).unwrap_or(i64::MAX).saturating_add(1));
+        let found = collect(c, &reader, query).await?;
+        rows.extend_from(&found, 0..found.len());
+        reached = last_row;
+    }
+    let is_all = rows.len() <= limit;
+    rows.truncate(limit);
+    Ok(Some(Since { rows, is_all, revision: unsigned(revision)? }))
+}
+
+/// Where the rows of some commits are.
+struct Places {
+    /// Apart, in any order.
+    spans: Vec<Span>,
+    /// The number of the last one.
+    last_row: i64,
+}
+
+/// The last row of a commit, its number of rows, from when to when they are, and the timestamps of late ones.
+type Commit = (i64, i64, Option<Time>, Option<Time>, Option<Vec<Time>>);
+
+/// Where the rows are that follow number `after`, about `limit_rows` of them; `None` if the next commit is
+/// not on record.
+async fn places(
+    c: &mut PgConnection,
+    dataset: DatasetId,
+    after: i64,
+    limit_rows: i64,
+) -> Result<Option<Places>> {
+    let commits: Vec<Commit> = sqlx::query_as(
+        "SELECT last_row, n_rows, first_ts, last_ts, late FROM (
+             SELECT *, sum(n_rows) OVER (ORDER BY last_row) - n_rows AS n_before FROM (
+                 SELECT * FROM datasets.commits
+                 WHERE dataset = $1 AND last_row > $2 AND n_rows > 0 ORDER BY last_row LIMIT $3
+             ) AS next
+         ) AS counted WHERE n_before <= $4 ORDER BY last_row",
+    )
+    .bind(dataset.get())
+    .bind(after)
+    .bind(COMMITS_STEP)
+    .bind(limit_rows)
+    .fetch_all(c)
+    .await?;
+    let (mut spans, mut times): (Vec<Span>, Vec<Timestamp>) = Default::default();
+    let Some((last_row, ..)) = commits.last() else { return Ok(None) };
+    let last_row = *last_row;
+    let is_next = commits.first().is_some_and(|(last, n_rows, ..)| last - n_rows <= after);
+    for (_, _, first, last, late) in commits {
+        match (late, spans.first_mut(), first.zip(last)) {
+            (Some(late), ..) => times.extend(late.into_iter().map(|Time(at)| at)),
+            // Each came after all others, unless those were removed.
+            (None, Some(span), Some((Time(first), Time(last)))) => {
+                *span = Span { first: span.first.min(first), last: span.last.max(last) };
+            }
+            (None, None, Some((Time(first), Time(last)))) => spans.push(Span { first, last }),
+            (None, _, None) => {}
+        }
+    }
+    times.sort_unstable();
+    times.dedup();
+    let is_apart =
+        |at: &Timestamp| spans.first().is_none_or(|span| *at < span.first || span.last < *at);
+    times.retain(is_apart);
+    spans.extend(times.into_iter().map(|at| Span { first: at, last: at }));
+    Ok(is_next.then_some(Places { spans, last_row }))
+}
+
+/// The timestamp of the newest row of a dataset.
+///
+/// # Errors
+/// [`StoreError::NoDataset`].
+pub(super) async fn latest(c: &mut PgConnection, dataset: DatasetId) -> Result<Option<Timestamp>> {
+    let sql = "SELECT latest FROM datasets.datasets WHERE id = $1";
+    let found: Option<(Option<Time>,)> =
+        sqlx::query_as(sql).bind(dataset.get()).fetch_optional(c).await?;
+    let (latest,) = found.ok_or(StoreError::NoDataset { dataset })?;
+    Ok(latest.map(|Time(at)| at))
+}
+
+/// The timestamp from which on the newest rows take about `n_bytes`, with their buckets and index; `None`
+/// if all take no more. Their length is estimated by some of the newest ones.
+pub(super) async fn newest_within(
+    c: &mut PgConnection,
+    dataset: DatasetId,
+    n_bytes: u64,
+) -> Result<Option<Timestamp>> {
+    let sql = "SELECT avg($3 + coalesce(pg_column_size(numbers), 0) + coalesce(pg_column_size(integers), 0)
+             + coalesce(pg_column_size(texts), 0))::float8
+         FROM (SELECT * FROM datasets.rows WHERE dataset = $1 ORDER BY ts DESC LIMIT $2) AS newest";
+    let row_bytes: Option<f64> = sqlx::query_scalar(sql)
+        .bind(dataset.get())
+        .bind(SAMPLE_ROWS)
+        .bind(ROW_BYTES)
+        .fetch_one(&mut *c)
+        .await?;
+    let sql = "SELECT ts FROM datasets.rows WHERE dataset = $1 ORDER BY ts DESC
+         OFFSET greatest(($2::float8 / $3)::bigint, 1) LIMIT 1";
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    let found: Option<(Time,)> = sqlx::query_as(sql)
+        .bind(dataset.get())
+        .bind(n_bytes as f64)
+        .bind(row_bytes.unwrap_or(1.0))
+        .fetch_optional(c)
+        .await?;
+    // What is older than a whole bucket goes.
+    let finest = Resolution::FiveMinutes;
+    Ok(found.map(|(Time(at),)| {
+        Timestamp::from_micros(series::span(finest, finest.bucket_start(at)).last.micros() + 1)
+    }))
+}
