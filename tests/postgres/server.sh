@@ -1,0 +1,72 @@
+# Starts a throw-away PostgreSQL server, and ends it when no test process uses it any more:
+#     sh server.sh BIN FOLDER PORT PASSWORD_FILE
+# BIN holds `initdb` and `pg_ctl`. FOLDER is empty but for `users`, in which each test process has a file
+# named by its id; a file `ready` in it says that the server accepts connections. Removes FOLDER at the end.
+set -u
+bin=$1 folder=$2 port=$3
+export PGUSER=postgres PGHOST=127.0.0.1 PGPORT="$port" PGDATABASE=postgres PGPASSFILE="$folder/pgpass"
+# The server refuses to run as root.
+as_server=
+data=$folder/server
+mkdir "$data"
+if [ "$(id -u)" = 0 ]; then
+    as_server='runuser -u postgres --'
+    chown postgres "$data" "$folder/password" && chmod 711 "$folder" || exit 1
+fi
+cd "$data" || exit 1
+# `password` costs clients least. Members of a role `scram` have to use what servers use by default.
+$as_server "$bin/initdb" --pgdata "$data/data" --username postgres --pwfile "$folder/password" \
+    --auth-local peer --auth-host password --encoding UTF8 --no-locale --no-sync || exit 1
+cat >>"$data/data/postgresql.conf" <<CONFIG
+listen_addresses = '127.0.0.1'
+port = $port
+unix_socket_directories = ''
+max_connections = 400
+max_wal_size = 128MB
+fsync = off
+full_page_writes = off
+wal_level = logical
+CONFIG
+cat >"$data/data/pg_hba.conf" <<'CONFIG'
+host all "+scram" 127.0.0.1/32 scram-sha-256
+host all all 127.0.0.1/32 password
+CONFIG
+stop() {
+    $as_server "$bin/pg_ctl" --pgdata "$data/data" stop --mode immediate
+    rm -rf "$folder"
+}
+trap stop EXIT
+trap 'exit 1' HUP INT TERM
+$as_server "$bin/pg_ctl" --pgdata "$data/data" --log "$data/log" --wait --timeout 240 start || exit 1
+touch "$folder/ready"
+
+# Drops the databases of a process that has ended, so that a run needs little space.
+drop_databases() {
+    "$bin/psql" --quiet --no-align --tuples-only <<SQL
+SELECT format('DROP DATABASE %I WITH (FORCE)', datname) FROM pg_database WHERE datname LIKE 'test\_$1\_%' \gexec
+SQL
+}
+
+n_idle=0
+while [ "$n_idle" -lt 15 ]; do
+    sleep 2
+    n_idle=$((n_idle + 1))
+    for user in "$folder"/users/*; do
+        id=${user##*/}
+        [ "$id" != '*' ] || continue
+        if kill -0 "$id"; then
+            n_idle=0
+        else
+            rm -f "$user"
+            drop_databases "$id"
+        fi
+    done
+    if [ "$n_idle" -ge 15 ]; then
+        # Nobody joins from here on. Whoever just did keeps the server for a while.
+        mv "$folder/users" "$folder/left"
+        if [ -n "$(ls "$folder/left")" ]; then
+            mv "$folder/left" "$folder/users"
+            n_idle=0
+        fi
+    fi
+done
