@@ -3,11 +3,9 @@
 //! The keys of an account share a rate limit and, where the operator sets them, limits of requests
 //! and bytes a day; a key without an account, or with limits of its own, has them alone. Callers
 //! without a valid key are limited by their network, before their key is looked up. What is counted
-//! is kept in memory, per service: a restart resets it. Replicas of a service whose accounts are in
-//! one database share the limits of accounts and keys, by leases.
+//! is kept in memory, per service: a restart resets it. Replicas of a service count on their own, so
+//! that a balancer which sends each API key to one of them makes limits exact.
 
-pub(crate) mod budget;
-mod leases;
 mod limits;
 
 use std::{
@@ -30,14 +28,9 @@ use model::key::{ApiKey, KeyId};
 use parking_lot::Mutex;
 use task::{
     clock::Clock,
-    group::Group,
     tally::{Counted, Tally},
 };
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, sleep, timeout},
-};
-use tracing::debug;
+use tokio::{sync::Semaphore, time::Instant};
 use web::{
     address::{AddressSource, Network},
     auth::{NoKey, api_key},
@@ -48,11 +41,8 @@ use web::{
 };
 use wire::accounts::KeyLimits;
 
+use self::limits::{Allowance, Usage};
 pub use self::limits::{Exceeded, Limits};
-use self::{
-    leases::Leases,
-    limits::{Allowance, Usage},
-};
 use crate::{
     AccountsError,
     account::AccountId,
@@ -72,12 +62,6 @@ const LOOKUPS_MAX: usize = 64;
 /// `Retry-After`, in seconds, where a key could not be checked.
 const UNKNOWN_RETRY_SECONDS: u64 = 5;
 
-/// How often unused leases are returned to the database.
-const SETTLE_EVERY: Duration = Duration::from_secs(1);
-
-/// The longest that returning leases may take, also when the service stops.
-const SETTLE_WITHIN: Duration = Duration::from_secs(3);
-
 /// Header: the maximum of the limit that the caller is closest to.
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 
@@ -90,9 +74,6 @@ const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 /// The settings of a gate.
 #[derive(Debug, Clone)]
 pub struct GateOptions {
-    /// The name of the service, such as `datasets`: replicas of one service share limits, two services do
-    /// not.
-    pub service: &'static str,
     /// The limits of an account, and of a key that belongs to none.
     pub limits: Limits,
     /// Whether the limits apply to callers on this machine.
@@ -181,28 +162,17 @@ struct Shared {
     keys: Keys,
     options: GateOptions,
     clock: Clock,
-    usage: Counts,
+    usage: Mutex<LruCache<Consumer, Usage>>,
     strangers: RateLimiter<Network>,
     lookups: Semaphore,
 }
 
-/// Where the use of consumers is counted.
-#[derive(Debug)]
-enum Counts {
-    /// In memory, for this service only.
-    Memory(Mutex<LruCache<Consumer, Usage>>),
-    /// In the accounts' database, for all services on it.
-    Shared(Leases),
-}
-
 /// Who is counted together: more keys give an account no more requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, derive_more::Display)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Consumer {
     /// An account, with its keys that have no limits of their own.
-    #[display("account {}", _0.get())]
     Account(AccountId),
     /// A key that belongs to no account, or has limits of its own.
-    #[display("key {_0}")]
     Key(KeyId),
 }
 
@@ -220,7 +190,6 @@ impl GateOptions {
     #[must_use]
     pub fn unlimited() -> Self {
         Self {
-            service: "service",
             limits: Limits::NONE,
             loopback: Loopback::Unlimited,
             addresses: AddressSource::Connection,
@@ -233,18 +202,11 @@ impl Gate {
     /// A gate that checks keys against `keys`.
     #[must_use]
     pub fn new(keys: impl Into<Keys>, options: GateOptions, clock: Clock) -> Self {
-        let keys = keys.into();
-        let usage = match &keys {
-            Keys::Local(accounts) if accounts.is_shared() => {
-                Counts::Shared(Leases::new(accounts.clone(), options.service))
-            }
-            _ => Counts::Memory(Mutex::new(LruCache::new(CALLERS_MAX))),
-        };
         let shared = Shared {
-            keys,
+            keys: keys.into(),
             options,
             clock,
-            usage,
+            usage: Mutex::new(LruCache::new(CALLERS_MAX)),
             strangers: RateLimiter::new(STRANGERS),
             lookups: Semaphore::new(LOOKUPS_MAX),
         };
@@ -315,40 +277,12 @@ impl Gate {
     }
 
     /// Counts a request with `key`, whose body has `n_bytes`, if the limits allow it.
-    async fn count(&self, key: &Verified, n_bytes: u64) -> Result<Allowance, Refusal> {
+    fn count(&self, key: &Verified, n_bytes: u64) -> Result<Allowance, Refusal> {
         let limits = self.shared.options.limits.overridden(key.limits);
-        let consumer = Consumer::from_key(key);
-        match &self.shared.usage {
-            Counts::Shared(leases) => {
-                let date = self.shared.clock.now();
-                leases.admit_or_count(consumer, limits, n_bytes, date).await
-            }
-            Counts::Memory(usage) => {
-                let (now, date) = (Instant::now(), self.shared.clock.now());
-                let mut usage = usage.lock();
-                let usage = usage.get_or_insert_mut(consumer, Usage::default);
-                usage.admit(limits, now, date, n_bytes).map_err(Refusal::Limited)
-            }
-        }
-    }
-
-    /// Returns unused leases and reports transferred bytes to the database each second, until
-    /// `group` stops, and then once more.
-    pub fn start_sharing(&self, group: &Group) {
-        let (gate, stopping) = (self.clone(), group.clone());
-        group.spawn_to_end("leases of the gate", async move {
-            let Counts::Shared(leases) = &gate.shared.usage else { return };
-            while !stopping.is_stopped() {
-                tokio::select! {
-                    () = sleep(SETTLE_EVERY) => {}
-                    () = stopping.stopped() => {}
-                }
-                // What fails is reported a second later, or lost.
-                if let Ok(Err(error)) = timeout(SETTLE_WITHIN, leases.settle()).await {
-                    debug!(cause = task::causes::chain(&error), "the database has no new counts");
-                }
-            }
-        });
+        let (now, date) = (Instant::now(), self.shared.clock.now());
+        let mut usage = self.shared.usage.lock();
+        let usage = usage.get_or_insert_mut(Consumer::from_key(key), Usage::default);
+        usage.admit(limits, now, date, n_bytes).map_err(Refusal::Limited)
     }
 }
 
@@ -367,7 +301,7 @@ async fn pass(gate: Gate, messages: GateMessages, mut request: Request, next: Ne
     }
     // A body of known length counts at once, any other as it is read.
     let n_bytes = request.body().size_hint().exact();
-    let allowance = match gate.count(&key, n_bytes.unwrap_or(0)).await {
+    let allowance = match gate.count(&key, n_bytes.unwrap_or(0)) {
         Ok(allowance) => allowance,
         Err(refusal) => return messages.respond(refusal),
     };

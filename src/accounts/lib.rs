@@ -174,6 +174,17 @@ impl Accounts {
         Ok(Self::new(store, newest, clock))
     }
 
+    /// Connects to the accounts in a database that takes no writes, such as a standby. Writes fail with
+    /// [`AccountsError::Unreachable`].
+    ///
+    /// # Errors
+    /// As for [`Self::connect`], or the database has no tables.
+    pub async fn connect_read_only(url: &DatabaseUrl, clock: Clock) -> Result<Self, AccountsError> {
+        let store = Store::open_database_read_only(url).await?;
+        let newest = sessions::find_newest(&store).await?;
+        Ok(Self::new(store, newest, clock))
+    }
+
     fn new(store: Store, newest_session: Option<Timestamp>, clock: Clock) -> Self {
         let start = newest_session.unwrap_or_else(|| clock.now());
         let shared = Shared {

@@ -2,7 +2,6 @@
 //!
 //! Each statement is written once, for both.
 
-mod budgets;
 mod file;
 pub(crate) mod keys;
 pub(crate) mod postgres;
@@ -66,6 +65,10 @@ impl Store {
 
     pub(crate) async fn open_database(url: &DatabaseUrl) -> Result<Self, AccountsError> {
         Ok(Self::Database(Arc::new(DatabaseStore::open(url).await?)))
+    }
+
+    pub(crate) async fn open_database_read_only(url: &DatabaseUrl) -> Result<Self, AccountsError> {
+        Ok(Self::Database(Arc::new(DatabaseStore::open_read_only(url).await?)))
     }
 
     pub(crate) fn database(&self) -> Option<Figures> {
@@ -146,7 +149,7 @@ impl Store {
 }
 
 impl Accounts {
-    /// What a copy of accounts is of: all but the leases of limits, which begin again.
+    /// Returns the tables of which a copy of accounts consists.
     #[must_use]
     pub const fn copied_tables() -> CopiedTables {
         CopiedTables {

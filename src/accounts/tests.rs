@@ -1,8 +1,5 @@
 //! Keys seen by the services that have the same accounts open: on both engines where it is a promise of
 //! both.
-//!
-//! Tests on PostgreSQL need a server, whose address is in `TRIPTYCH_TEST_POSTGRES`;
-//! `tests/interop/postgres/tests.sh` starts one and runs them.
 
 /// Tests of a promise, which holds wherever accounts are stored.
 macro_rules! on_both {
@@ -18,9 +15,9 @@ macro_rules! on_both {
         mod in_postgres {
             use super::*;
             $(#[tokio::test]
-            #[ignore = "needs a PostgreSQL server"]
             async fn $test() {
-                super::$test(&Place::new_database().await).await;
+                let Some(place) = Place::new_database() else { return };
+                super::$test(&place).await;
             })*
         }
     };
@@ -30,14 +27,11 @@ pub(crate) mod postgres;
 mod remote;
 mod sessions;
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use model::{
     key::{ApiKey, KeyId},
     timestamp::Timestamp,
 };
 use rusqlite::Connection;
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tempfile::{TempDir, tempdir};
 use wire::accounts::KeyLimits;
 
@@ -63,15 +57,9 @@ impl Place {
         Self::Folder(tempdir().unwrap())
     }
 
-    /// A new database on the server.
-    pub(crate) async fn new_database() -> Self {
-        /// Counts the databases of this run.
-        static N_DATABASES: AtomicU32 = AtomicU32::new(0);
-        let server = std::env::var("TRIPTYCH_TEST_POSTGRES").expect("the address of a server");
-        let nth = N_DATABASES.fetch_add(1, Ordering::Relaxed);
-        let name = format!("accounts_{}_{nth}", std::process::id());
-        run_sql(&format!("{server}/postgres"), &format!("CREATE DATABASE {name}")).await;
-        Self::Database(format!("{server}/{name}"))
+    /// A new database; `None` if PostgreSQL is not installed.
+    pub(crate) fn new_database() -> Option<Self> {
+        test_postgres::new_database().map(Self::Database)
     }
 
     pub(crate) async fn open(&self) -> Accounts {
@@ -86,12 +74,6 @@ impl Place {
             Self::Database(url) => Accounts::connect(&url.parse().unwrap(), clock).await.unwrap(),
         }
     }
-}
-
-/// Runs statements of an operator in a database.
-async fn run_sql(url: &str, sql: &str) {
-    let mut connection = PgConnection::connect(url).await.unwrap();
-    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
 }
 
 impl Accounts {
@@ -361,12 +343,11 @@ on_both! {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn a_copy_to_postgres_and_back_opens_and_counts_like_its_source() {
     use db::copy::{CopyError, CopyPlace, copy};
     let folder = tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
-    let Place::Database(url) = Place::new_database().await else { unreachable!() };
+    let Some(url) = test_postgres::new_database() else { return };
     let places = [
         CopyPlace::File(file("from.sqlite")),
         CopyPlace::Database(url.parse().unwrap()),

@@ -83,7 +83,6 @@ impl GateFlags {
     /// If the accounts cannot be opened, or the address or token of others is unfit.
     pub(crate) async fn gate(
         &self,
-        service: &'static str,
         data_dir: &DataDir,
         store: Option<&DatabaseUrl>,
         clock: &Clock,
@@ -105,7 +104,6 @@ impl GateFlags {
             Some(url) => (Keys::Remote(RemoteKeys::new(Elsewhere::new(url)?)), None),
         };
         let options = GateOptions {
-            service,
             limits: Limits {
                 rate: self.rate,
                 burst: self.burst,
@@ -117,7 +115,6 @@ impl GateFlags {
             hosts: self.hosts(),
         };
         let gate = Gate::new(keys, options, clock.clone());
-        gate.start_sharing(group);
         Ok((gate, accounts))
     }
 

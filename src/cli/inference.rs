@@ -206,7 +206,7 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let clock = Clock::system();
     let group = Group::default();
     let (gate, accounts) =
-        command.gate.gate("inference", &data_dir, command.store.as_ref(), &clock, &group).await?;
+        command.gate.gate(&data_dir, command.store.as_ref(), &clock, &group).await?;
     if let Some(accounts) = accounts {
         close_sign_up(&accounts).await?;
     }

@@ -2,23 +2,17 @@
 //!
 //! [`Connections`](connections::Connections) are few and bounded in time, [`Schema`](schema::Schema)
 //! creates tables once whichever service comes first, and [`Fault`](fault::Fault) says what an error
-//! means. Standbys serve reads, where an address comes with some.
+//! means.
 
 pub mod connections;
 pub mod fault;
 pub mod listener;
-mod no_connection;
 pub mod schema;
 pub mod single;
-mod standbys;
-mod unanswered;
-mod work;
 
 use std::{str::FromStr, sync::Arc};
 
 use sqlx::postgres::PgConnectOptions;
-
-pub use self::standbys::StandbyFigures;
 
 /// The address of a database, such as `postgres://user@host:5432/name`.
 ///
@@ -33,18 +27,12 @@ pub use self::standbys::StandbyFigures;
     options.get_database().unwrap_or(options.get_username())
 )]
 pub struct DatabaseUrl {
+    text: Arc<str>,
     options: Arc<PgConnectOptions>,
-    standbys: Arc<[DatabaseUrl]>,
 }
 
 impl DatabaseUrl {
-    /// The same database, whose `standbys` serve reads.
-    #[must_use]
-    pub fn with_standbys(self, standbys: Vec<Self>) -> Self {
-        Self { standbys: standbys.into(), ..self }
-    }
-
-    /// Whether `text`, an address, has a password in it.
+    /// Returns true if `text`, an address, has a password in it.
     #[must_use]
     pub fn has_password(text: &str) -> bool {
         let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
@@ -54,9 +42,11 @@ impl DatabaseUrl {
         user.contains(':') || query.contains("password=")
     }
 
-    /// The standbys that serve reads.
-    fn standbys(&self) -> &[Self] {
-        &self.standbys
+    /// Options of a new connection, with the password that the password file has now. Without digits of
+    /// floats, whose default is exact, since a pooler rejects the option.
+    fn connect_options(&self) -> PgConnectOptions {
+        let options = self.text.parse().unwrap_or_else(|_| self.options.as_ref().clone());
+        options.application_name("triptych").extra_float_digits(None)
     }
 }
 
@@ -74,7 +64,7 @@ impl FromStr for DatabaseUrl {
             return Err(DatabaseUrlError);
         }
         let options = text.parse().map_err(|_| DatabaseUrlError)?;
-        Ok(Self { options: Arc::new(options), standbys: Arc::default() })
+        Ok(Self { text: text.into(), options: Arc::new(options) })
     }
 }
 

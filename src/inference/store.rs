@@ -159,6 +159,15 @@ impl Store {
         Ok(Self(Engine::Database(StoreDatabase::open(url)?)))
     }
 
+    /// Opens the schema of a database that takes no writes, such as a standby. Writes fail with
+    /// [`StoreError::Unreachable`].
+    ///
+    /// # Errors
+    /// As for [`Self::connect`], or the database has no tables.
+    pub fn connect_read_only(url: &DatabaseUrl) -> Result<Self, StoreError> {
+        Ok(Self(Engine::Database(StoreDatabase::open_read_only(url)?)))
+    }
+
     /// What a copy of a network is of: all of it.
     #[must_use]
     pub fn copied_tables() -> CopiedTables {
@@ -195,7 +204,8 @@ impl Store {
         }
     }
 
-    /// Runs `read`, each of whose statements sees what was committed before it.
+    /// Runs `read`. In a file each of its statements sees what was committed before it, in a database
+    /// all see one snapshot.
     fn read<T>(
         &self,
         read: impl Fn(&Session<'_>) -> Result<T, StoreError>,
@@ -218,7 +228,7 @@ impl Store {
         }
     }
 
-    /// Whether the database cannot be reached, and a standby serves reads.
+    /// True if the store refuses writes.
     pub fn is_read_only(&self) -> bool {
         matches!(&self.0, Engine::Database(database) if database.is_read_only())
     }
@@ -491,9 +501,6 @@ fn number(unsigned: u64) -> i64 {
 fn height(number: i64) -> BlockHeight {
     u64::try_from(number).unwrap_or_default()
 }
-
-#[cfg(test)]
-pub(crate) use self::database::tests::new_database;
 
 #[cfg(test)]
 mod tests;

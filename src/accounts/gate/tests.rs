@@ -1,7 +1,5 @@
 //! The gate as callers meet it: requests in, statuses and headers out.
 
-mod shared;
-
 use std::{error::Error, net::SocketAddr, sync::atomic::Ordering};
 
 use async_trait::async_trait;
@@ -332,7 +330,7 @@ struct Slow {
 impl KeyLookup for Slow {
     async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
         self.n_asked.fetch_add(1, Ordering::SeqCst);
-        sleep(Duration::from_millis(1)).await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
         Ok(self.accounts.check(hash).await?)
     }
 

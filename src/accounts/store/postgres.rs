@@ -25,24 +25,20 @@ use crate::AccountsError;
 /// Connections to the database that the accounts of a service open at most.
 pub const CONNECTIONS_MAX: u32 = 8;
 
-/// The connections: checks of keys ask once in a while and one at a time, writers wait for each other in
-/// any case, and a lease is taken at most once a second for each consumer.
-const CONNECTIONS: ConnectionsOptions = ConnectionsOptions {
-    schema: tables::DATABASE.name,
-    n_max: CONNECTIONS_MAX,
-    n_writers: 6,
-    era: None,
-};
+/// The connections: checks of keys ask once in a while and one at a time, and writers wait for each other
+/// in any case.
+const CONNECTIONS: ConnectionsOptions =
+    ConnectionsOptions { schema: tables::DATABASE.name, n_max: CONNECTIONS_MAX, n_writers: 6 };
 
 /// How long a key, or what else an account has, may be looked up: each request waits for that.
 const FOUND_WITHIN: Duration = Duration::from_secs(5);
 
-/// A write that changes nothing.
-const CHECK: &str = "UPDATE keys_version SET version = version WHERE false";
+/// A write that changes nothing, and a look at every table.
+const CHECK: &str = "UPDATE keys_version SET version = version WHERE false;
+     SELECT FROM accounts, keys, sessions, settings LIMIT 0";
 
-/// Has a commit wait for the server's own disk alone. While no standby confirms commits, requests
-/// go on to be let in, and reads with them; what was leased last is leased again after a failover.
-const HERE_ALONE: &str = "SET LOCAL synchronous_commit = local";
+/// A look at every table, for a service that writes nothing.
+const LOOK: &str = "SELECT FROM keys_version, accounts, keys, sessions, settings LIMIT 0";
 
 /// Takes the turn of a writer until the transaction ends: any number will do, and this one is the letters
 /// `acct`.
@@ -52,6 +48,7 @@ const TAKE_TURN: &str = "SELECT pg_advisory_xact_lock(1633903476)";
 #[derive(Debug)]
 pub(crate) struct DatabaseStore {
     connections: Connections,
+    is_read_only: bool,
     tasks: Group,
 }
 
@@ -59,9 +56,16 @@ impl DatabaseStore {
     /// Connects, and creates the tables if they are missing.
     pub(crate) async fn open(url: &DatabaseUrl) -> Result<Self, AccountsError> {
         let connections = Connections::new(url, CONNECTIONS, Handle::current());
-        let connections = connections.reading_within(FOUND_WITHIN);
         connections.write(|c| tables::DATABASE.open(c).boxed()).await?;
-        Ok(Self { connections, tasks: Group::default() })
+        Ok(Self { connections, is_read_only: false, tasks: Group::default() })
+    }
+
+    /// Connects to a database that takes no writes, such as a standby.
+    pub(crate) async fn open_read_only(url: &DatabaseUrl) -> Result<Self, AccountsError> {
+        let connections = Connections::new(url, CONNECTIONS, Handle::current());
+        let check = connections.read(Snapshot::Transaction, |c| tables::DATABASE.check(c).boxed());
+        check.await?;
+        Ok(Self { connections, is_read_only: true, tasks: Group::default() })
     }
 
     /// The rows of a statement that only reads.
@@ -72,7 +76,7 @@ impl DatabaseStore {
     ) -> Result<Vec<T>, AccountsError> {
         let (connections, statement) = (self.connections.clone(), Arc::new(statement));
         self.run_to_end(async move {
-            let query = connections.read(Snapshot::Statement, |c| {
+            let query = connections.read(Snapshot::Transaction, |c| {
                 let statement = Arc::clone(&statement);
                 async move {
                     let Statement { sql, values } = &*statement;
@@ -80,7 +84,7 @@ impl DatabaseStore {
                 }
                 .boxed()
             });
-            query.await
+            connections.within(FOUND_WITHIN, query).await
         })
         .await
     }
@@ -92,36 +96,15 @@ impl DatabaseStore {
         + Send
         + 'static,
     ) -> Result<T, AccountsError> {
-        let written = self.transact(TAKE_TURN, work).await;
-        if written.is_ok() {
-            self.connections.note_change();
+        if self.is_read_only {
+            let cause = "this service is read-only, use another one";
+            return Err(AccountsError::Unreachable(cause.into()));
         }
-        written
-    }
-
-    /// Runs `work` in a transaction beside others: it locks what it reads by itself. A failover may
-    /// undo it.
-    pub(super) async fn write_beside<T: Send + 'static>(
-        &self,
-        work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>
-        + Send
-        + 'static,
-    ) -> Result<T, AccountsError> {
-        self.transact(HERE_ALONE, work).await
-    }
-
-    async fn transact<T: Send + 'static>(
-        &self,
-        begin: &'static str,
-        work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>
-        + Send
-        + 'static,
-    ) -> Result<T, AccountsError> {
         let connections = self.connections.clone();
         self.run_to_end(async move {
             let write = connections.write(|c| {
                 async move {
-                    sqlx::raw_sql(begin).execute(&mut *c).await?;
+                    sqlx::raw_sql(TAKE_TURN).execute(&mut *c).await?;
                     work(Session::Database(c)).await
                 }
                 .boxed()
@@ -135,15 +118,23 @@ impl DatabaseStore {
         self.connections.figures()
     }
 
-    /// Whether standbys alone can be reached.
-    pub(super) fn is_read_only(&self) -> bool {
-        self.connections.is_read_only()
-    }
-
-    /// Whether the database takes writes.
+    /// Tests if the database takes writes, unless none are wanted, and has every table.
     pub(super) async fn check(&self) -> Result<(), AccountsError> {
-        let connections = self.connections.clone();
-        self.run_to_end(async move { connections.check(CHECK).await }).await
+        let (connections, is_read_only) = (self.connections.clone(), self.is_read_only);
+        self.run_to_end(async move {
+            if !is_read_only {
+                return connections.check(CHECK).await;
+            }
+            let look = connections.read(Snapshot::Transaction, |c| {
+                async move {
+                    sqlx::raw_sql(LOOK).execute(c).await?;
+                    Ok(())
+                }
+                .boxed()
+            });
+            look.await
+        })
+        .await
     }
 
     async fn run_to_end<T: Send + 'static>(

@@ -59,17 +59,11 @@ CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHO
 ",
 };
 
-/// The database: the same, and more for several services.
-///
-/// `keys_version`: one row with a number that any change of keys replaces.
-///
-/// `budget`: what replicas of a service leased of the limits of an account or key: `consumer` names the
-/// service and it. `day` counts days
-/// since 1970, `full_at` is when the burst is free again.
+/// The database: the same tables, and `keys_version`, one row with a number that any change of keys
+/// replaces. Every table has a primary key, which logical replication needs.
 pub(super) const DATABASE: schema::Schema = schema::Schema {
     name: "accounts",
-    version: 2,
-    views: "",
+    version: 3,
     tables: r"
 CREATE TABLE accounts (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -93,8 +87,8 @@ CREATE TABLE keys (
     bytes_per_day bigint
 );
 CREATE INDEX keys_of_account ON keys (account, id);
-CREATE TABLE keys_version (version bigint NOT NULL);
-INSERT INTO keys_version VALUES (0);
+CREATE TABLE keys_version (id integer PRIMARY KEY CHECK (id = 1), version bigint NOT NULL);
+INSERT INTO keys_version VALUES (1, 0);
 CREATE TABLE sessions (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     hash bytea NOT NULL UNIQUE,
@@ -106,12 +100,5 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_of_account ON sessions (account);
 CREATE INDEX sessions_by_end ON sessions (expires_at);
 CREATE TABLE settings (name text PRIMARY KEY, value text NOT NULL);
-CREATE TABLE budget (
-    consumer text PRIMARY KEY,
-    day bigint NOT NULL,
-    n_requests bigint NOT NULL,
-    n_bytes bigint NOT NULL,
-    full_at bigint NOT NULL
-) WITH (fillfactor = 50);
 ",
 };

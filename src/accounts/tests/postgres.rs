@@ -6,6 +6,7 @@ use axum::{Router, body::Body, extract::Request, http::header::RETRY_AFTER, rout
 use db::postgres::{fault::next_step, schema::SchemaSeen, single};
 use futures::FutureExt as _;
 use task::{causes::chain, group::Group};
+use test_postgres::{new_database, run};
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
@@ -17,17 +18,11 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::gate::{Gate, GateMessages, GateOptions, Refusal};
 
-/// The name of a new database, and its address.
-async fn new_database() -> (String, String) {
-    let Place::Database(url) = Place::new_database().await else { unreachable!() };
-    (url.rsplit('/').next().unwrap().to_owned(), url)
-}
-
 /// Ends all connections to a database but this one.
-async fn end_connections(url: &str) {
+fn end_connections(url: &str) {
     let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()";
-    run_sql(url, sql).await;
+    run(url, sql);
 }
 
 /// What passes connections on to the server: the address to connect to, and whether it is silent, as a
@@ -66,39 +61,36 @@ impl Line {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn idle_connections_that_are_lost_are_replaced_unnoticed() {
-    let (_, url) = new_database().await;
+    let Some(url) = new_database() else { return };
     let accounts = Place::Database(url.clone()).open().await;
     let (id, key) = accounts.create_key("a client").await.unwrap();
-    end_connections(&url).await;
+    end_connections(&url);
     assert_eq!(accounts.verify(&key).await.unwrap(), Some(id));
-    end_connections(&url).await;
+    end_connections(&url);
     assert!(accounts.revoke_key(Scope::All, id).await.unwrap());
     accounts.check_file().await.unwrap();
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn tables_of_another_version_are_refused() {
-    let (_, url) = new_database().await;
+    let Some(url) = new_database() else { return };
     drop(Place::Database(url.clone()).open().await);
-    run_sql(&url, "UPDATE accounts.format SET version = 99").await;
+    run(&url, "UPDATE accounts.format SET version = 99");
     let error = Accounts::connect(&url.parse().unwrap(), clock()).await.unwrap_err();
     assert!(matches!(error, AccountsError::Format { found: 99, .. }), "{error:?}");
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn a_look_sees_tables_and_whether_they_may_be_created() {
-    let (_, url) = new_database().await;
+    let Some(url) = new_database() else { return };
     let schema = Accounts::copied_tables().database;
     let look = async |url: &str| {
         let mut connection = single::connect(&url.parse().unwrap()).await.unwrap();
         schema.look(&mut connection).await.unwrap()
     };
     let create = "DO $$ BEGIN CREATE ROLE poor LOGIN; EXCEPTION WHEN duplicate_object THEN END $$";
-    run_sql(&url, create).await;
+    run(&url, create);
     let (_, place) = url.rsplit_once('@').unwrap();
     let poor = format!("postgres://poor@{place}");
     assert_eq!(look(&url).await, SchemaSeen::Missing { can_create: true });
@@ -117,9 +109,8 @@ async fn a_look_sees_tables_and_whether_they_may_be_created() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn the_database_holds_no_secret() {
-    let (_, url) = new_database().await;
+    let Some(url) = new_database() else { return };
     let accounts = Place::Database(url).open().await;
     let (_, key) = accounts.create_key("a client").await.unwrap();
     let password: Password = "correct horse".parse().unwrap();
@@ -193,9 +184,8 @@ async fn check_refusals(router: &Router, [key, strange]: [&ApiKey; 2]) {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn while_the_database_is_away_no_key_is_refused_for_good() {
-    let (_, url) = new_database().await;
+    let Some(url) = new_database() else { return };
     let line = Line::start(&url).await;
     let (_, router, key) = start_service(&line.near).await;
     let strange = ApiKey::from_random([7; 12]);
@@ -205,9 +195,8 @@ async fn while_the_database_is_away_no_key_is_refused_for_good() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn a_database_that_hangs_is_waited_for_once_and_used_again() {
-    let (_, url) = new_database().await;
+    let Some(url) = new_database() else { return };
     let line = Line::start(&url).await;
     let (accounts, router, key) = start_service(&line.near).await;
     line.is_silent.send_replace(true);

@@ -86,7 +86,7 @@ pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
     let clock = Clock::system();
     let group = Group::default();
     let (gate, accounts) =
-        command.gate.gate("datasets", &data_dir, command.store.as_ref(), &clock, &group).await?;
+        command.gate.gate(&data_dir, command.store.as_ref(), &clock, &group).await?;
     let (addresses, hosts) = (command.gate.addresses(), command.gate.hosts());
     let portal = accounts.map(|accounts| command.portal.router(accounts, addresses, hosts));
     let portal = portal.transpose()?;

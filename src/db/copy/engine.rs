@@ -95,7 +95,7 @@ impl Source {
             }
             CopyPlace::Database(url) => {
                 let connections = connect(tables, url).await?;
-                Ok(Self::Database(connections.snapshot().await?))
+                Ok(Self::Database(snapshot(&connections).await?))
             }
         }
     }
@@ -182,7 +182,7 @@ impl Destination {
             Self::File { path, tables, .. } => {
                 Source::open(tables, &CopyPlace::File(path.clone())).await
             }
-            Self::Database(connections) => Ok(Source::Database(connections.snapshot().await?)),
+            Self::Database(connections) => Ok(Source::Database(snapshot(connections).await?)),
         }
     }
 
@@ -260,12 +260,8 @@ impl Destination {
 /// Connects to a database, and creates the tables if they are missing.
 async fn connect(tables: &CopiedTables, url: &DatabaseUrl) -> Result<Connections, EngineError> {
     let schema = tables.database;
-    let options = ConnectionsOptions {
-        schema: schema.name,
-        n_max: CONNECTIONS_MAX,
-        n_writers: WRITERS_MAX,
-        era: None,
-    };
+    let options =
+        ConnectionsOptions { schema: schema.name, n_max: CONNECTIONS_MAX, n_writers: WRITERS_MAX };
     let connections = Connections::new(url, options, Handle::current());
     connections
         .write(|c| async move { Ok::<_, EngineError>(schema.open(c).await?) }.boxed())
@@ -277,6 +273,14 @@ async fn connect(tables: &CopiedTables, url: &DatabaseUrl) -> Result<Connections
 fn has_counters(file: &Connection) -> Result<bool, EngineError> {
     let sql = "SELECT count(*) FROM sqlite_schema WHERE name = 'sqlite_sequence'";
     Ok(file.query_row(sql, [], |row| row.get::<_, i64>(0))? > 0)
+}
+
+/// Starts a transaction that sees one snapshot, and waits for its reader as long as that takes.
+async fn snapshot(connections: &Connections) -> Result<Transaction, sqlx::Error> {
+    let mut transaction = connections.begin_read().await?;
+    let sql = "SET LOCAL idle_in_transaction_session_timeout = 0";
+    sqlx::raw_sql(sql).execute(&mut *transaction).await?;
+    Ok(transaction)
 }
 
 /// The name of the sequence that gives the values of a column of a table, if there is one.

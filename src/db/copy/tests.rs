@@ -1,10 +1,6 @@
-use std::{
-    path::Path,
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::path::Path;
 
 use rusqlite::Connection;
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tempfile::TempDir;
 
 use super::*;
@@ -28,7 +24,6 @@ CREATE TABLE things (
     database: SharedSchema {
         name: "things",
         version: 1,
-        views: "",
         tables: "
 CREATE TABLE people (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL UNIQUE
@@ -43,9 +38,6 @@ CREATE TABLE n_people (n bigint PRIMARY KEY);
     finish: "INSERT INTO n_people SELECT count(*) FROM people ON CONFLICT DO NOTHING",
     is_locked: true,
 };
-
-/// Counts the databases of this run.
-static N_DATABASES: AtomicU32 = AtomicU32::new(0);
 
 /// A file with people, of whom the last is gone, and with things, whose names are not in the order of
 /// any language.
@@ -142,19 +134,13 @@ async fn a_file_that_a_service_has_open_is_refused() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn a_copy_to_postgres_and_back_is_equal() {
     let folder = tempfile::tempdir().unwrap();
     let from = filled(&folder);
-    let server = std::env::var("TRIPTYCH_TEST_POSTGRES").expect("the address of a server");
     let mut places = vec![from.clone()];
     for _ in 0..2 {
-        let nth = N_DATABASES.fetch_add(1, Ordering::Relaxed);
-        let name = format!("tables_{}_{nth}", std::process::id());
-        let mut c = PgConnection::connect(&format!("{server}/postgres")).await.unwrap();
-        let create = format!("CREATE DATABASE {name} TEMPLATE template0");
-        sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut c).await.unwrap();
-        places.push(CopyPlace::Database(format!("{server}/{name}").parse().unwrap()));
+        let Some(url) = test_postgres::new_database() else { return };
+        places.push(CopyPlace::Database(url.parse().unwrap()));
     }
     places.push(file(&folder, "back.db"));
     for pair in places.windows(2) {

@@ -1,73 +1,66 @@
-//! Connections to the database: a few, each used by one transaction at a time.
+//! Connections to the database: sqlx's pool, with transactions that are bounded in time.
 //!
-//! A connection that broke while it was idle is replaced without the caller's notice, since nothing
-//! was asked of it yet. One that breaks later fails its transaction, and is not used again.
+//! A connection that was lost while it was idle is replaced without the caller's notice, since nothing
+//! was sent on it. One that is lost later fails its transaction and is not used again.
 //!
-//! The pool asks the server about every connection that comes back to it. That is as much work as a
-//! short read, so a few that ended their transaction well stay at hand instead: defended by the rows
-//! "page of 250 in PostgreSQL" and "ingest in PostgreSQL" of the bench `figures` of `tsdb`.
-
-mod at_hand;
-mod check;
-mod identity;
-mod reach;
+//! A pooler such as `PgBouncer` may lead each transaction to another connection of the server. Startup
+//! options tell it apart, since it rejects or drops them. Behind one, all statements are in transactions,
+//! which set what they need and rely on no prepared statement of an earlier one.
 
 use std::{
+    fmt::Write as _,
     ops::{Deref, DerefMut},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use futures::{FutureExt as _, future::BoxFuture};
 use sqlx::{
-    PgConnection, PgPool, Postgres,
+    AssertSqlSafe, ConnectOptions as _, PgConnection, PgPool, Postgres, Row as _,
     pool::PoolConnection,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
+use task::causes::chain;
 use tokio::{
     runtime::Handle,
-    select,
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::Instant,
+    time::timeout,
 };
-use tracing::warn;
+use tracing::{info, warn};
 
-use self::{at_hand::AtHand, identity::Identity, reach::Reach};
-pub use self::{identity::WrongDatabase, reach::Figures};
 use super::{
     DatabaseUrl,
-    fault::{WorkError, is_lost},
-    standbys::{POSITION_SQL, Position, Server, Standby, Standbys},
-    unanswered::wait_for_answer,
-    work::{Ending, Job, OnceJob, Work, is_lost_in, is_unreachable},
+    fault::{
+        Fault, WorkError, is_lost, is_refused_login, is_refused_option, no_connection, timed_out,
+    },
 };
 
-/// How long a caller waits for a connection: longer than a busy service needs to get to it, shorter
-/// than its client waits.
+/// Longest wait for a connection: longer than a busy service needs to get to it, shorter than its client
+/// waits.
 const ACQUIRE_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long a transaction may take from end to end: less than a client waits, so that it learns why.
+/// Longest duration of a transaction from end to end: less than a client waits, so that it learns why.
 /// The server ends a statement sooner; this is for a server that does not respond at all. Then a commit
 /// may have been made, which its writer learns by sending it again.
-pub const DONE_WITHIN: Duration = Duration::from_secs(25);
+const DONE_WITHIN: Duration = Duration::from_secs(25);
 
-/// The same on a standby: the primary does what one does not do soon.
-const STANDBY_WITHIN: Duration = Duration::from_secs(2);
+/// Longest duration of a check for writes. Its caller has other servers to turn to.
+const CHECKED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Connections for looks at a server, which do not wait for those that read: each store whose database has
-/// standbys opens as many to every one of its servers.
-pub const LOOKS_MAX: u32 = 1;
+/// Longest duration of a connection attempt that only tells why the pool has none.
+const LOOK_WITHIN: Duration = Duration::from_secs(1);
 
-/// The settings of a connection: what the server may take for a statement, and to wait for a lock, and
-/// when it ends a transaction, and with it its locks, whose service was paused or is gone, in
-/// milliseconds. Every statement finds its rows by an index, whatever its parameters are: to plan it
-/// again, or to compile it, takes longer than to run it.
-/// Single statements are transactions like those of [`BEGIN_WRITE`].
-const SETTINGS: [(&str, &str); 6] = [
-    ("default_transaction_isolation", "read committed"),
+/// Idle connections are closed after this, so that a quiet service leaves its places to others.
+const IDLE_FOR: Duration = Duration::from_mins(10);
+
+/// Settings of a connection, times in milliseconds: limits of a statement, of the wait for a lock, and of
+/// a transaction whose service was paused or is gone, and with it of its locks. Every statement finds its
+/// rows by an index, whatever its parameters are: to plan it again, or to compile it, takes longer than
+/// to run it.
+const SETTINGS: [(&str, &str); 5] = [
     ("statement_timeout", "20000"),
     ("lock_timeout", "10000"),
     ("idle_in_transaction_session_timeout", "15000"),
@@ -75,146 +68,166 @@ const SETTINGS: [(&str, &str); 6] = [
     ("jit", "off"),
 ];
 
-/// Idle connections are closed after this, so that a quiet service leaves its places to others.
-const IDLE_FOR: Duration = Duration::from_mins(10);
+/// A setting that means nothing to the server, and is set on a direct connection only.
+const DIRECT: (&str, &str) = ("triptych.direct", "on");
 
-/// Starts a transaction that writes. The row lock on `head` puts those of a dataset in order, and
-/// what is read after it is what the one before committed. A database that was made read only, as one
-/// whose disk is full may be, stays so.
+/// Tells if [`DIRECT`] has reached the server.
+const IS_DIRECT: &str = "SELECT current_setting('triptych.direct', true) IS NOT DISTINCT FROM 'on'";
+
+/// Starts a transaction that writes. The locks of rows put writers in order, and what is read after
+/// them is what the one before committed. A database that was made read only, as one whose disk is full
+/// may be, stays so.
 const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 /// Starts a transaction that sees one snapshot.
 const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// The same for a long one, which may wait for its reader. It holds no lock that a writer needs.
-const BEGIN_LONG_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = 0";
+/// Takes a megabyte of the disk until the transaction ends, for which no standby is waited for.
+const TRY_SPACE: &str = "SET LOCAL synchronous_commit = local;
+    CREATE TEMP TABLE space_trial ON COMMIT DROP AS
+    SELECT repeat('x', 1000) FROM generate_series(1, 1000)";
 
 /// Handle to the connections. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Connections {
     pool: PgPool,
-    at_hand: Arc<AtHand>,
-    n_max: u32,
-    /// A permit for each connection that may write.
-    writers: Arc<Semaphore>,
-    /// Whether a write found the server's disk full, and no check has found space since.
-    is_full: Arc<AtomicBool>,
-    /// How long a read may take.
-    read_within: Duration,
-    reach: Arc<Reach>,
-    /// `None` where any database will do.
-    identity: Option<Arc<Identity>>,
-    standbys: Option<Arc<Standbys<Connections>>>,
+    shared: Arc<Shared>,
 }
 
-/// What the connections of a store are for.
+#[derive(Debug)]
+struct Shared {
+    url: DatabaseUrl,
+    options: ConnectionsOptions,
+    runtime: Handle,
+    /// A permit for each connection that can write.
+    writers: Arc<Semaphore>,
+    /// True once a pooler was found between this service and the server.
+    is_pooled: Arc<AtomicBool>,
+    /// Follows the start of a transaction behind a pooler: settings, and no prepared statements.
+    local_settings: String,
+    /// True if a write found the server's disk full, and no check has found space since.
+    is_full: AtomicBool,
+    /// True if the last attempt to reach the server failed.
+    is_lost: AtomicBool,
+    n_waiting: AtomicUsize,
+    n_timed_out: AtomicU64,
+}
+
+/// Settings of the connections of a store.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionsOptions {
-    /// The schema in which statements find their tables.
+    /// Schema in which statements find tables that they do not qualify.
     pub schema: &'static str,
-    /// Connections at most. The server takes a hundred by default, of which several services have to
-    /// live.
+    /// Maximum number of connections. The server takes a hundred by default, of which several services
+    /// have to live.
     pub n_max: u32,
-    /// Connections that write at most. While no standby confirms commits, each keeps its connection: the
-    /// others are left to reads.
+    /// Maximum number of connections that write. While no standby confirms commits, each keeps its
+    /// connection: the others are left to reads.
     pub n_writers: usize,
-    /// The number of the tables, as [`Schema::open`](super::schema::Schema::open) returns it, of the only
-    /// database that is used; `None` where any will do.
-    pub era: Option<i64>,
 }
 
-/// A transaction under way, or single statements. Its connection is closed unless [`Self::finish`]
-/// is called: that of one that writes once the server has answered.
+/// Numbers of a server's connections, for metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Figures {
+    /// Open connections.
+    pub n_open: u64,
+    /// Open connections that are idle.
+    pub n_idle: u64,
+    /// Callers that wait for a connection, or for the right to write.
+    pub n_waiting: u64,
+    /// Callers that waited in vain since the start.
+    pub n_timed_out: u64,
+    /// True if the last attempt to reach the server failed.
+    pub is_lost: bool,
+}
+
+/// Scope of a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Snapshot {
+    /// Each statement has its own: for work of one statement, which saves two round trips on a direct
+    /// connection. Its tables are qualified.
+    Statement,
+    /// All statements of the work have the same.
+    Transaction,
+}
+
+/// A transaction in progress. Its connection is closed unless [`Self::finish`] ends it.
 #[derive(Debug)]
 pub struct Transaction {
-    connection: Option<(PoolConnection<Postgres>, Instant)>,
-    connections: Connections,
-    /// Whether there is more than single statements.
+    /// `None` once it is dropped.
+    connection: Option<PoolConnection<Postgres>>,
+    shared: Arc<Shared>,
+    /// False for a single statement, which is its own transaction.
     is_open: bool,
     is_clean: bool,
     /// The permit of one that writes.
     writer: Option<OwnedSemaphorePermit>,
 }
 
-/// What sees one snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Snapshot {
-    /// Each statement: for work that is one alone, which saves two round trips.
-    Statement,
-    /// Each statement, which locks what it reads: a write, so that what is read is where commits are
-    /// that were acknowledged.
-    LockedStatement,
-    /// All statements of the work.
-    Transaction,
+/// Counts a caller among those that wait, until it is dropped.
+struct Waiting<'s>(&'s AtomicUsize);
+
+impl<'s> Waiting<'s> {
+    fn new(shared: &'s Shared) -> Self {
+        shared.n_waiting.fetch_add(1, Ordering::Relaxed);
+        Self(&shared.n_waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Connections {
     /// Connects to the database at `url` as connections are needed, on `runtime`.
     #[must_use]
     pub fn new(url: &DatabaseUrl, options: ConnectionsOptions, runtime: Handle) -> Self {
-        let connect = |url: &DatabaseUrl, options| {
-            Self::to_server(url, options, runtime.clone(), STANDBY_WITHIN)
+        let mut local_settings = String::from("; DEALLOCATE ALL");
+        for (name, value) in SETTINGS.into_iter().chain([("search_path", options.schema)]) {
+            // Writing to a string does not fail.
+            _ = write!(local_settings, "; SET LOCAL {name} = '{value}'");
+        }
+        let shared = Shared {
+            url: url.clone(),
+            options,
+            writers: Arc::new(Semaphore::new(options.n_writers)),
+            is_pooled: Arc::default(),
+            local_settings,
+            is_full: AtomicBool::default(),
+            is_lost: AtomicBool::default(),
+            n_waiting: AtomicUsize::default(),
+            n_timed_out: AtomicU64::default(),
+            runtime,
         };
-        let looks = ConnectionsOptions { n_max: LOOKS_MAX, ..options };
-        let standby = |url: &DatabaseUrl| {
-            Standby::new(url.to_string(), connect(url, options), connect(url, looks))
-        };
-        let all: Vec<_> = url.standbys().iter().map(standby).collect();
-        let has_some = !all.is_empty();
-        let standbys =
-            has_some.then(|| Arc::new(Standbys::new(connect(url, looks), all, &runtime)));
-        Self { standbys, ..Self::to_server(url, options, runtime, DONE_WITHIN) }
-    }
-
-    fn to_server(
-        url: &DatabaseUrl,
-        options: ConnectionsOptions,
-        runtime: Handle,
-        read_within: Duration,
-    ) -> Self {
-        let ConnectionsOptions { schema, n_max, n_writers, era } = options;
-        let identity = era.map(Identity::new);
-        let looker = identity.clone();
-        let connect = PgConnectOptions::clone(&url.options)
-            .application_name("triptych")
-            .options([("search_path", schema)])
-            .options(SETTINGS);
-        let _context = runtime.enter();
+        let is_pooled = Arc::clone(&shared.is_pooled);
+        let context = shared.runtime.enter();
         let pool = PgPoolOptions::new()
-            .max_connections(n_max)
-            .acquire_timeout(ACQUIRE_WITHIN.min(read_within))
+            .max_connections(options.n_max)
+            .acquire_timeout(ACQUIRE_WITHIN)
             // Not logged by the pool: who waits, and who waits in vain, is counted.
             .acquire_slow_threshold(ACQUIRE_WITHIN)
             .idle_timeout(IDLE_FOR)
-            // `begin` tells as well, without a round trip more.
+            // The first statement tells as well, without a round trip more.
             .test_before_acquire(false)
-            .after_connect(move |c, _| {
-                let identity = looker.clone();
+            .after_connect(move |connection, _| {
+                let is_pooled = Arc::clone(&is_pooled);
                 async move {
-                    match identity {
-                        Some(identity) => identity.look(c).await,
-                        None => Ok(()),
+                    if !is_pooled.load(Ordering::Relaxed) {
+                        let row = sqlx::raw_sql(IS_DIRECT).fetch_one(connection).await?;
+                        is_pooled.fetch_or(!row.try_get::<bool, _>(0)?, Ordering::Relaxed);
                     }
+                    Ok(())
                 }
                 .boxed()
             })
-            .connect_lazy_with(connect);
-        let (connections, tasks) = Default::default();
-        let at_hand = Arc::new(AtHand { connections, runtime, tasks });
-        let writers = Arc::new(Semaphore::new(n_writers));
-        let (is_full, reach) = (Arc::default(), Reach::new(url.to_string()));
-        let standbys = None;
-        Self { pool, at_hand, n_max, writers, is_full, read_within, reach, identity, standbys }
+            .connect_lazy_with(shared.connect_options());
+        drop(context);
+        Self { pool, shared: Arc::new(shared) }
     }
 
-    /// The same, whose reads may take so long on the primary.
-    #[must_use]
-    pub fn reading_within(self, limit: Duration) -> Self {
-        Self { read_within: limit, ..self }
-    }
-
-    /// Runs `work`, which sees one snapshot; again on another connection where one was lost, and on a
-    /// standby that has all that the primary has where that is lost.
+    /// Runs `work`, which only reads; again on another connection if one was lost.
     ///
     /// # Errors
     /// That of `work`, or of the database.
@@ -223,127 +236,29 @@ impl Connections {
         snapshot: Snapshot,
         work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Sync,
     ) -> Result<T, E> {
-        let job = Job::new(work);
-        let ended = self.read_job(snapshot, &job).await;
-        job.into_result(ended)
-    }
-
-    fn read_job<'j>(
-        &'j self,
-        snapshot: Snapshot,
-        job: &'j dyn Work,
-    ) -> BoxFuture<'j, Result<Ending, sqlx::Error>> {
-        async move {
-            let Some(standbys) = &self.standbys else {
-                return self.read_job_here(snapshot, job).await;
-            };
-            let mut ended = None;
-            if standbys.stand_in().is_none() {
-                ended = select! {
-                    ended = self.read_job_here(snapshot, job) => Some(ended),
-                    () = standbys.stand_in_found() => None,
-                };
-            }
-            if let Some(ended) = ended.take_if(|ended| !is_unreachable(ended)) {
-                return ended;
-            }
-            if let Some(stand_in) = standbys.stand_in() {
-                let found = stand_in.read_job_here(snapshot, job).await;
-                if !is_unreachable(&found) {
-                    return found;
-                }
-                standbys.distrust(stand_in);
-            }
-            match ended {
-                Some(ended) => ended,
-                None => self.read_job_here(snapshot, job).await,
+        // Each of the idle connections may have been lost with the server.
+        for _ in 0..self.shared.options.n_max {
+            match self.within(DONE_WITHIN, self.read_once(snapshot, &work)).await {
+                Err(error) if error.unreachable_cause().is_some_and(is_lost) => {}
+                done => return done,
             }
         }
-        .boxed()
+        self.within(DONE_WITHIN, self.read_once(snapshot, &work)).await
     }
 
-    /// A standby that keeps up with the primary, for reads that may be a little behind: another one each
-    /// time. `None` if there is none.
-    #[must_use]
-    pub fn standby(&self) -> Option<&Self> {
-        self.standbys.as_ref()?.pick()
-    }
-
-    /// Whether there are standbys.
-    #[must_use]
-    pub const fn has_standbys(&self) -> bool {
-        self.standbys.is_some()
-    }
-
-    /// Whether the primary cannot be reached, and a standby stands in for it.
-    #[must_use]
-    pub fn is_read_only(&self) -> bool {
-        self.standbys.as_ref().is_some_and(|standbys| standbys.stand_in().is_some())
-    }
-
-    /// Whether a standby may have stood in for the primary just now.
-    #[must_use]
-    pub fn is_primary_lost(&self) -> bool {
-        self.standbys.as_ref().is_some_and(|standbys| standbys.is_primary_lost())
-    }
-
-    /// Uses a standby that failed no more until it is well.
-    pub fn distrust(&self, standby: &Self) {
-        if let Some(standbys) = &self.standbys {
-            standbys.distrust(standby);
-        }
-    }
-
-    /// Notes that a change was made which no reader may miss, such as that a key lost access: no standby
-    /// stands in for the primary without it.
-    pub fn note_change(&self) {
-        if let Some(standbys) = &self.standbys {
-            standbys.note_change();
-        }
-    }
-
-    /// As [`Self::read`], on this server alone.
-    ///
-    /// # Errors
-    /// That of `work`, or of the database.
-    pub async fn read_here<T: Send, E: WorkError>(
+    async fn read_once<T: Send, E: WorkError>(
         &self,
         snapshot: Snapshot,
-        work: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Sync,
+        work: &(impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Sync),
     ) -> Result<T, E> {
-        let job = Job::new(work);
-        let ended = self.read_job_here(snapshot, &job).await;
-        job.into_result(ended)
+        let begin = (snapshot == Snapshot::Transaction).then_some(BEGIN_READ);
+        let mut transaction = self.begin(begin, None).await?;
+        let result = work(&mut transaction).await;
+        transaction.finish(result).await
     }
 
-    fn read_job_here<'j>(
-        &'j self,
-        snapshot: Snapshot,
-        job: &'j dyn Work,
-    ) -> BoxFuture<'j, Result<Ending, sqlx::Error>> {
-        async move {
-            let begin = async || match snapshot {
-                Snapshot::Statement => self.begin(None, None).await,
-                Snapshot::LockedStatement => {
-                    self.begin(None, Some(self.permit_write().await?)).await
-                }
-                Snapshot::Transaction => self.begin(Some(BEGIN_READ), None).await,
-            };
-            for _ in 0..self.n_max {
-                let done = async { begin().await?.run(job).await };
-                // What took all its time does not get it again.
-                let started = Instant::now();
-                let ended = self.within(self.read_within, done).await;
-                if !is_lost_in(&ended) || started.elapsed() >= self.read_within {
-                    return ended;
-                }
-            }
-            self.within(self.read_within, async { begin().await?.run(job).await }).await
-        }
-        .boxed()
-    }
-
-    /// Runs `work`, whose writes are durable on return.
+    /// Runs `work` in a transaction, whose writes are durable on return. If the connection is lost while
+    /// it commits, the writes may have been made.
     ///
     /// # Errors
     /// That of `work`, or of the database.
@@ -351,184 +266,248 @@ impl Connections {
         &self,
         work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Send,
     ) -> Result<T, E> {
-        let job = OnceJob::new(work);
-        let ended = self.write_job(Some(BEGIN_WRITE), &job).await;
-        job.into_result(ended)
+        let done = async {
+            let mut transaction = self.begin_write().await?;
+            let result = work(&mut transaction).await;
+            transaction.finish(result).await
+        };
+        self.within(DONE_WITHIN, done).await
     }
 
-    fn write_job<'j>(
-        &'j self,
-        begin: Option<&'static str>,
-        job: &'j dyn Work,
-    ) -> BoxFuture<'j, Result<Ending, sqlx::Error>> {
-        async move {
-            let done =
-                async { self.begin(begin, Some(self.permit_write().await?)).await?.run(job).await };
-            self.within(DONE_WITHIN, done).await
-        }
-        .boxed()
-    }
-
-    /// Runs `work`, which is one statement that writes: a transaction of its own. Where the connection
-    /// is lost, it may have been done.
-    ///
-    /// # Errors
-    /// That of `work`, or of the database.
-    pub async fn write_once<T: Send, E: WorkError>(
-        &self,
-        work: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, E>> + Send,
-    ) -> Result<T, E> {
-        let job = OnceJob::new(work);
-        let ended = self.write_job(None, &job).await;
-        job.into_result(ended)
-    }
-
-    /// Starts a long transaction that sees one snapshot, on a standby that has all that the primary has
-    /// where that is lost.
+    /// Starts a transaction that sees one snapshot.
     ///
     /// # Errors
     /// That of the database.
-    pub fn snapshot(&self) -> BoxFuture<'_, Result<Transaction, sqlx::Error>> {
-        self.begin_read(Some(BEGIN_LONG_READ))
-    }
-
-    /// Begins by `sql`, if there is some, on this server or on the standby that stands in for it.
-    fn begin_read(
-        &self,
-        sql: Option<&'static str>,
-    ) -> BoxFuture<'_, Result<Transaction, sqlx::Error>> {
-        async move {
-            let Some(standbys) = &self.standbys else { return self.begin(sql, None).await };
-            let begun = select! {
-                biased;
-                () = standbys.stand_in_found() => None,
-                begun = self.begin(sql, None) => Some(begun),
-            };
-            match (begun, standbys.stand_in()) {
-                (Some(Ok(begun)), _) => Ok(begun),
-                (_, Some(stand_in)) => stand_in.begin(sql, None).await,
-                (Some(failed), None) => failed,
-                (None, None) => self.begin(sql, None).await,
-            }
-        }
-        .boxed()
+    pub async fn begin_read(&self) -> Result<Transaction, sqlx::Error> {
+        self.begin(Some(BEGIN_READ), None).await
     }
 
     /// Starts a transaction that writes.
     ///
     /// # Errors
     /// That of the database.
-    pub fn begin_write(&self) -> BoxFuture<'_, Result<Transaction, sqlx::Error>> {
-        async { self.begin(Some(BEGIN_WRITE), Some(self.permit_write().await?)).await }.boxed()
+    pub async fn begin_write(&self) -> Result<Transaction, sqlx::Error> {
+        let writer = self.permit_write().await?;
+        self.begin(Some(BEGIN_WRITE), Some(writer)).await
     }
 
-    /// Returns a connection for single statements that read, which may have been lost while it was idle: to
-    /// a standby that has all that the primary has where that is lost.
+    /// Tests if the database takes writes by `sql`, which changes nothing; after a write that found its
+    /// disk full also by one of a megabyte, which is undone.
     ///
     /// # Errors
     /// That of the database.
-    pub fn single(&self) -> BoxFuture<'_, Result<Transaction, sqlx::Error>> {
-        self.begin_read(None)
+    pub async fn check<E: WorkError>(&self, sql: &'static str) -> Result<(), E> {
+        let was_full = self.shared.is_full.load(Ordering::Relaxed);
+        let check = async {
+            let mut transaction = self.begin(Some(BEGIN_WRITE), None).await?;
+            let statements = if was_full { &[TRY_SPACE, sql][..] } else { &[sql] };
+            let mut result = Ok(());
+            for statement in statements {
+                if result.is_ok() {
+                    result = sqlx::raw_sql(*statement).execute(&mut *transaction).await.map(drop);
+                }
+            }
+            transaction.finish(result.map_err(E::from)).await
+        };
+        self.within(CHECKED_WITHIN, check).await?;
+        if was_full && self.shared.is_full.swap(false, Ordering::Relaxed) {
+            info!("the database's disk has space again");
+        }
+        Ok(())
     }
 
-    async fn begin(
+    /// Returns the outcome of `done`, if it is there before `limit`.
+    ///
+    /// # Errors
+    /// That of `done`; [`Fault::Unreachable`] if it is not there by then.
+    pub async fn within<T, E: From<sqlx::Error>>(
+        &self,
+        limit: Duration,
+        done: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        timeout(limit, done).await.unwrap_or_else(|_| {
+            self.shared.note_lost(&timed_out());
+            Err(timed_out().into())
+        })
+    }
+
+    /// Returns the current numbers of connections.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        let wide = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        Figures {
+            n_open: self.pool.size().into(),
+            n_idle: wide(self.pool.num_idle()),
+            n_waiting: wide(self.shared.n_waiting.load(Ordering::Relaxed)),
+            n_timed_out: self.shared.n_timed_out.load(Ordering::Relaxed),
+            is_lost: self.shared.is_lost.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Starts a transaction by `sql`, or a single statement if it is `None`. A connection that was lost
+    /// before is replaced.
+    fn begin(
         &self,
         sql: Option<&'static str>,
         mut writer: Option<OwnedSemaphorePermit>,
-    ) -> Result<Transaction, sqlx::Error> {
-        // Each of the idle connections may have been lost with the server.
-        let mut n_left = self.n_max;
-        self.check_reach().await?;
-        loop {
-            let connection = match self.at_hand.take() {
-                Some(connection) => connection,
-                None => (self.acquire().await?, Instant::now()),
-            };
-            let mut transaction = Transaction {
-                connection: Some(connection),
-                connections: self.clone(),
-                is_open: sql.is_some(),
-                is_clean: false,
-                writer: None,
-            };
-            if let Some(identity) = &self.identity {
-                // Its connection is closed: the next one may lead elsewhere.
-                identity.check()?;
-            }
-            transaction.writer = writer.take();
-            let Some(sql) = sql else { return Ok(transaction) };
-            match sqlx::raw_sql(sql).execute(&mut *transaction).await {
-                Ok(_) => return Ok(transaction),
-                Err(error) if n_left > 0 && is_lost(&error) => {
-                    n_left -= 1;
-                    writer = transaction.writer.take();
+    ) -> BoxFuture<'_, Result<Transaction, sqlx::Error>> {
+        async move {
+            let mut n_left = self.shared.options.n_max;
+            loop {
+                let connection = self.acquire().await?;
+                let is_pooled = self.shared.is_pooled();
+                let mut transaction = Transaction {
+                    connection: Some(connection),
+                    shared: Arc::clone(&self.shared),
+                    is_open: sql.is_some() || is_pooled,
+                    is_clean: false,
+                    writer: writer.take(),
+                };
+                let sql = match sql {
+                    None if !is_pooled => return Ok(transaction),
+                    Some(sql) if !is_pooled => sql.to_owned(),
+                    sql => sql.unwrap_or(BEGIN_WRITE).to_owned() + &self.shared.local_settings,
+                };
+                match sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *transaction).await {
+                    Ok(_) => return Ok(transaction),
+                    Err(error) if n_left > 0 && is_lost(&error) => {
+                        n_left -= 1;
+                        writer = transaction.writer.take();
+                    }
+                    Err(error) => return Err(error),
                 }
-                Err(error) => return Err(error),
             }
-        }
-    }
-}
-
-impl Server for Connections {
-    fn position(&self) -> BoxFuture<'_, Result<Position, sqlx::Error>> {
-        async {
-            let ask = self.read_here(Snapshot::Statement, |c| {
-                sqlx::query_as(POSITION_SQL).fetch_one(c).boxed()
-            });
-            ask.await
         }
         .boxed()
     }
 
-    fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.at_hand, &other.at_hand)
+    /// Waits for a connection of the pool. Connects anew if a pooler was found, and with a password that
+    /// was read again if the server refused the one before.
+    async fn acquire(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
+        let _waiting = Waiting::new(&self.shared);
+        let was_pooled = self.shared.is_pooled();
+        let acquired = match self.pool.acquire().await {
+            Ok(mut connection) if self.shared.is_pooled() && !was_pooled => {
+                info!("connections to the database lead through a pooler");
+                connection.close_on_drop();
+                self.reconnect().await
+            }
+            Err(error) if !was_pooled && is_refused_option(&error) => {
+                info!("connections to the database lead through a pooler");
+                self.shared.is_pooled.store(true, Ordering::Relaxed);
+                self.reconnect().await
+            }
+            Err(error) if is_refused_login(&error) => self.reconnect().await,
+            acquired => acquired,
+        };
+        match acquired {
+            Err(sqlx::Error::PoolTimedOut) => {
+                self.shared.n_timed_out.fetch_add(1, Ordering::Relaxed);
+                Err(self.explain_timeout().await)
+            }
+            Err(error) => {
+                self.shared.note_lost(&error);
+                Err(error)
+            }
+            acquired => acquired,
+        }
+    }
+
+    async fn reconnect(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
+        self.pool.set_connect_options(self.shared.connect_options());
+        self.pool.acquire().await
+    }
+
+    /// Returns why the pool has no connection: it tries again until its time is up, and does not say what
+    /// failed.
+    async fn explain_timeout(&self) -> sqlx::Error {
+        if self.pool.size() >= self.shared.options.n_max {
+            return sqlx::Error::PoolTimedOut;
+        }
+        let error = match timeout(LOOK_WITHIN, self.shared.connect_options().connect()).await {
+            Ok(Ok(_)) => return sqlx::Error::PoolTimedOut,
+            Ok(Err(cause)) => no_connection(cause),
+            Err(_) => no_connection(timed_out()),
+        };
+        self.shared.note_lost(&error);
+        error
+    }
+
+    /// Waits for the right to write.
+    async fn permit_write(&self) -> Result<OwnedSemaphorePermit, sqlx::Error> {
+        let _waiting = Waiting::new(&self.shared);
+        let writers = Arc::clone(&self.shared.writers);
+        let Ok(permit) = timeout(ACQUIRE_WITHIN, writers.acquire_owned()).await else {
+            self.shared.n_timed_out.fetch_add(1, Ordering::Relaxed);
+            return Err(sqlx::Error::PoolTimedOut);
+        };
+        permit.map_err(|_| sqlx::Error::PoolClosed)
+    }
+}
+
+impl Shared {
+    fn is_pooled(&self) -> bool {
+        self.is_pooled.load(Ordering::Relaxed)
+    }
+
+    /// Options of a new connection. A pooler takes no startup options, and keeps no prepared statement.
+    fn connect_options(&self) -> PgConnectOptions {
+        let options = self.url.connect_options();
+        if self.is_pooled() {
+            return options.statement_cache_capacity(0);
+        }
+        options.options(SETTINGS).options([("search_path", self.options.schema), DIRECT])
+    }
+
+    fn note_lost(&self, error: &sqlx::Error) {
+        let is_unreachable = Fault::from(error) == Fault::Unreachable;
+        if is_unreachable && !self.is_lost.swap(true, Ordering::Relaxed) {
+            warn!(cause = chain(error), "the database {} cannot be reached", self.url);
+        }
+    }
+
+    fn note_response(&self) {
+        if self.is_lost.swap(false, Ordering::Relaxed) {
+            info!("the database {} is reached again", self.url);
+        }
+    }
+
+    fn note_full(&self) {
+        if !self.is_full.swap(true, Ordering::Relaxed) {
+            warn!("the database's disk is full: reads go on, writes once there is space");
+        }
     }
 }
 
 impl Transaction {
-    async fn run(mut self, job: &dyn Work) -> Result<Ending, sqlx::Error> {
-        let ending = job.run(&mut self).await;
-        self.end(ending).await?;
-        Ok(ending)
-    }
-
-    /// Commits if `result` is well, else undoes all; returns it, unless the commit fails.
+    /// Commits if `result` is `Ok`, else undoes all. Returns `result`, unless the commit fails.
     ///
     /// # Errors
     /// That of `result`, or of the commit.
-    pub async fn finish<T, E: WorkError>(self, result: Result<T, E>) -> Result<T, E> {
-        self.end(Ending::of_result(&result)).await?;
-        result
-    }
-
-    fn end(self, ending: Ending) -> BoxFuture<'static, Result<(), sqlx::Error>> {
-        async move {
-            let is_full = Arc::clone(&self.connections.is_full);
-            let ended = self.commit_or_undo(ending).await;
-            let finds_full =
-                ending == Ending::Full || matches!(&ended, Err(error) if error.is_full());
-            if finds_full && !is_full.swap(true, Ordering::Relaxed) {
-                warn!("the database's disk is full: reads go on, writes once there is space");
-            }
-            ended
-        }
-        .boxed()
-    }
-
-    async fn commit_or_undo(mut self, ending: Ending) -> Result<(), sqlx::Error> {
-        match ending {
+    pub async fn finish<T, E: WorkError>(mut self, result: Result<T, E>) -> Result<T, E> {
+        let end = match &result {
+            Ok(_) => "COMMIT",
             // Also of a server that takes no writes any more: the next connection may find another.
-            Ending::Unreachable { .. } => {}
-            _ if !self.is_open => self.is_clean = true,
-            Ending::Done => {
-                sqlx::raw_sql("COMMIT").execute(&mut *self).await?;
-                self.is_clean = true;
+            Err(error) if error.unreachable_cause().is_some() => return result,
+            Err(error) => {
+                if error.is_full() {
+                    self.shared.note_full();
+                }
+                "ROLLBACK"
             }
-            Ending::Full | Ending::Failed => {
-                self.is_clean = sqlx::raw_sql("ROLLBACK").execute(&mut *self).await.is_ok();
+        };
+        if self.is_open
+            && let Err(error) = sqlx::raw_sql(end).execute(&mut *self).await
+        {
+            let error = E::from(error);
+            if error.is_full() {
+                self.shared.note_full();
             }
+            return result.and(Err(error));
         }
-        Ok(())
+        self.is_clean = true;
+        self.shared.note_response();
+        result
     }
 }
 
@@ -537,36 +516,25 @@ impl Deref for Transaction {
 
     #[expect(clippy::expect_used, reason = "the connection is there until the drop")]
     fn deref(&self) -> &PgConnection {
-        self.connection.as_ref().map(|(c, _)| &**c).expect("a connection until the drop")
+        self.connection.as_ref().expect("a connection until the drop")
     }
 }
 
 impl DerefMut for Transaction {
     #[expect(clippy::expect_used, reason = "the connection is there until the drop")]
     fn deref_mut(&mut self) -> &mut PgConnection {
-        self.connection.as_mut().map(|(c, _)| &mut **c).expect("a connection until the drop")
+        self.connection.as_mut().expect("a connection until the drop")
     }
 }
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        let Connections { pool, at_hand, n_max, reach, .. } = &self.connections;
         // A task returns or closes the connection.
-        let _context = at_hand.runtime.enter();
-        let Some((mut connection, since)) = self.connection.take() else { return };
-        if self.is_clean {
-            reach.note_answer();
-        }
-        // Else a caller may wait for one that comes back to the pool.
-        let is_spare = pool.num_idle() > 0 || pool.size() < *n_max;
-        match self.writer.take() {
-            _ if self.is_clean && is_spare => drop(at_hand.put(connection, since)),
-            _ if self.is_clean => {}
-            Some(permit) => {
-                let wait = wait_for_answer(connection, permit, pool.clone());
-                at_hand.tasks.spawn("unanswered write", wait);
-            }
-            None => connection.close_on_drop(),
+        let _context = self.shared.runtime.enter();
+        if let Some(mut connection) = self.connection.take()
+            && !self.is_clean
+        {
+            connection.close_on_drop();
         }
     }
 }

@@ -71,17 +71,40 @@ pub fn is_lost(error: &sqlx::Error) -> bool {
                     .code()
                     .is_some_and(|code| code.starts_with("57P") || code.starts_with("08"))
         }
-        sqlx::Error::Io(_) => !is_unconnected(error),
+        // A server that is silent is given no more time.
+        sqlx::Error::Io(cause) => cause.kind() != io::ErrorKind::TimedOut && !is_unconnected(error),
         sqlx::Error::Protocol(_) => true,
         _ => false,
     }
+}
+
+/// Returns true if the server refused the user or the password.
+pub(super) fn is_refused_login(error: &sqlx::Error) -> bool {
+    has_code_of(error, "28")
+}
+
+/// Returns true if the server is a pooler that rejects startup options.
+pub(super) fn is_refused_option(error: &sqlx::Error) -> bool {
+    has_code_of(error, "08P01")
+}
+
+/// Returns true if the database has no such table or schema.
+#[must_use]
+pub fn is_missing_table(error: &sqlx::Error) -> bool {
+    has_code_of(error, "42P01") || has_code_of(error, "3F000")
+}
+
+/// Returns true if `error` is of a class, or has a code, that begins so.
+fn has_code_of(error: &sqlx::Error, start: &str) -> bool {
+    let code = error.as_database_error().and_then(DatabaseError::code);
+    code.is_some_and(|code| code.starts_with(start))
 }
 
 /// Whether a server was never asked, since there was no connection to it: nothing was done.
 #[must_use]
 pub fn is_unconnected(error: &sqlx::Error) -> bool {
     match error {
-        sqlx::Error::Database(fault) => fault.code().is_some_and(|code| code.starts_with("28")),
+        sqlx::Error::Database(_) => is_refused_login(error),
         sqlx::Error::Io(error) => {
             matches!(error.get_ref(), Some(cause) if cause.is::<NoConnection>())
         }
@@ -92,7 +115,7 @@ pub fn is_unconnected(error: &sqlx::Error) -> bool {
 /// Whether the server has no database of the name in the address.
 #[must_use]
 pub fn is_no_database(error: &sqlx::Error) -> bool {
-    error.as_database_error().and_then(DatabaseError::code).is_some_and(|code| code == "3D000")
+    has_code_of(error, "3D000")
 }
 
 /// An error of the database as one text: the server's own words, without the line of its sources.

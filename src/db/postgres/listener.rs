@@ -16,7 +16,7 @@ impl Listener {
     /// # Errors
     /// That of the database. A standby refuses to listen.
     pub async fn connect(url: &DatabaseUrl, channel: &str) -> Result<Self, sqlx::Error> {
-        let options = url.options.as_ref().clone().application_name("triptych");
+        let options = url.connect_options();
         let pool = PgPoolOptions::new()
             .max_connections(1)
             .idle_timeout(None)

@@ -1,8 +1,6 @@
 //! The tables of a room, in a schema of their own, and the number of their format.
 
 use sqlx::{AssertSqlSafe, PgConnection};
-use task::causes::chain;
-use tracing::warn;
 
 use super::fault::{Fault, WorkError};
 
@@ -10,12 +8,8 @@ use super::fault::{Fault, WorkError};
 /// this one is the letters `tript`.
 const CREATE_LOCK: i64 = 0x74_72_69_70_74;
 
-/// Before the statements of views, which may fail without the rest of the transaction. They wait for a
-/// reader of a view no longer than people notice, since other readers wait behind them.
-const BEGIN_VIEWS: &str = "SAVEPOINT views; SET LOCAL lock_timeout = 500;";
-
-/// After them: the rest of the transaction waits for locks as long as before.
-const END_VIEWS: &str = "SET LOCAL lock_timeout TO DEFAULT; RELEASE views";
+/// Encoding of a database that holds every text.
+const ENCODING: &str = "UTF8";
 
 /// The tables of a room.
 #[derive(Debug, Clone, Copy)]
@@ -26,9 +20,6 @@ pub struct Schema {
     pub version: i32,
     /// The statements that create them in an empty schema.
     pub tables: &'static str,
-    /// The statements that create or replace views for people, and their functions; empty if there are
-    /// none. They are no part of the format.
-    pub views: &'static str,
 }
 
 /// What a look at the tables of a room found.
@@ -60,13 +51,21 @@ pub enum SchemaError {
         /// The program's format, by [`Schema::version`].
         known: i64,
     },
+    /// The database cannot hold every text.
+    #[error(
+        "database has encoding {found}, expected UTF8; make another one: createdb --encoding UTF8 --template template0 NAME"
+    )]
+    Encoding {
+        /// The encoding of the database.
+        found: String,
+    },
 }
 
 impl WorkError for SchemaError {
     fn unreachable_cause(&self) -> Option<&sqlx::Error> {
         match self {
             Self::Database(error) => Some(error).filter(|&e| Fault::from(e) == Fault::Unreachable),
-            Self::Version { .. } => None,
+            Self::Version { .. } | Self::Encoding { .. } => None,
         }
     }
 
@@ -77,22 +76,36 @@ impl WorkError for SchemaError {
 
 impl Schema {
     /// Creates the tables if there are none, and checks their format, in the transaction of
-    /// `connection`; a random number that is that of these tables.
+    /// `connection`. Returns a random number that is that of these tables.
     ///
     /// # Errors
-    /// [`SchemaError`]: the database failed, or another version of the program made the tables.
+    /// [`SchemaError`]: the database failed or is not one for texts, or another version of the program
+    /// made the tables.
     pub async fn open(&self, connection: &mut PgConnection) -> Result<i64, SchemaError> {
+        let sql = "SELECT current_setting('server_encoding')";
+        let encoding: String = sqlx::query_scalar(sql).fetch_one(&mut *connection).await?;
+        if encoding != ENCODING {
+            return Err(SchemaError::Encoding { found: encoding });
+        }
         // They come with their format, in one transaction. Where they are, no service waits for another
         // one that opens them, too, and may have been paused.
         if !self.are_there(connection).await? {
             self.create(connection).await?;
         }
-        let (found, era): (i32, i64) =
-            sqlx::query_as("SELECT version, era FROM format").fetch_one(&mut *connection).await?;
+        self.check(connection).await
+    }
+
+    /// Checks the format of the tables and changes nothing, as on a server that takes no writes. Returns
+    /// their random number.
+    ///
+    /// # Errors
+    /// [`SchemaError`]: the database failed, or another version of the program made the tables.
+    pub async fn check(&self, connection: &mut PgConnection) -> Result<i64, SchemaError> {
+        let sql = AssertSqlSafe(format!("SELECT version, era FROM {}.format", self.name));
+        let (found, era): (i32, i64) = sqlx::query_as(sql).fetch_one(connection).await?;
         if found != self.version {
             return Err(SchemaError::Version { found: found.into(), known: self.version.into() });
         }
-        self.put_views(connection).await?;
         Ok(era)
     }
 
@@ -123,7 +136,7 @@ impl Schema {
 
     /// Creates the tables, unless another service did so meanwhile.
     async fn create(&self, connection: &mut PgConnection) -> Result<(), SchemaError> {
-        let Self { name, version, tables, .. } = *self;
+        let Self { name, version, tables } = *self;
         sqlx::query("SELECT pg_advisory_xact_lock($1)")
             .bind(CREATE_LOCK)
             .execute(&mut *connection)
@@ -136,41 +149,16 @@ impl Schema {
             let create = AssertSqlSafe(format!("CREATE SCHEMA {name}"));
             sqlx::raw_sql(create).execute(&mut *connection).await?;
         }
-        let format = "CREATE TABLE format (version integer NOT NULL, era bigint NOT NULL)";
-        sqlx::raw_sql(format).execute(&mut *connection).await?;
+        // Logical replication needs a primary key in every table.
+        let format = format!(
+            "SET LOCAL search_path = {name};
+             CREATE TABLE format (version integer PRIMARY KEY, era bigint NOT NULL)"
+        );
+        sqlx::raw_sql(AssertSqlSafe(format)).execute(&mut *connection).await?;
         sqlx::raw_sql(tables).execute(&mut *connection).await?;
         let insert = "INSERT INTO format (version, era)
              VALUES ($1, hashtextextended(gen_random_uuid()::text, 0))";
         sqlx::query(insert).bind(version).execute(connection).await?;
-        Ok(())
-    }
-
-    /// Creates the views, or replaces those of another text, by the comment on the table `format`.
-    /// Nothing waits for them: they are left unchanged where the role may not change them, where the
-    /// database takes no writes, and while another service or a reader of a view is in the way.
-    async fn put_views(&self, connection: &mut PgConnection) -> Result<(), SchemaError> {
-        if self.views.is_empty() {
-            return Ok(());
-        }
-        let look =
-            "SELECT format('COMMENT ON TABLE format IS %L', 'views ' || md5($1)) FROM pg_class
-             WHERE oid = 'format'::regclass AND pg_has_role(relowner, 'USAGE')
-             AND current_setting('transaction_read_only') = 'off'
-             AND obj_description(oid, 'pg_class') IS DISTINCT FROM 'views ' || md5($1)";
-        let wanted: Option<String> =
-            sqlx::query_scalar(look).bind(self.views).fetch_optional(&mut *connection).await?;
-        let Some(comment) = wanted else { return Ok(()) };
-        let lock = "SELECT pg_try_advisory_xact_lock($1)";
-        if !sqlx::query_scalar(lock).bind(CREATE_LOCK).fetch_one(&mut *connection).await? {
-            return Ok(());
-        }
-        let Self { name, views, .. } = *self;
-        let put = format!("{BEGIN_VIEWS}{views};{comment};{END_VIEWS}");
-        if let Err(error) = sqlx::raw_sql(AssertSqlSafe(put)).execute(&mut *connection).await {
-            sqlx::raw_sql("ROLLBACK TO views").execute(connection).await?;
-            let cause = chain(&error);
-            warn!(cause, "the views of the schema {name} stay as they are: {cause}");
-        }
         Ok(())
     }
 }

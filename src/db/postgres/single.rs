@@ -16,6 +16,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// # Errors
 /// Why it cannot be reached, or what it refuses.
 pub async fn connect(url: &DatabaseUrl) -> Result<PgConnection, sqlx::Error> {
-    let options = url.options.as_ref().clone().application_name("triptych");
-    timeout(CONNECT_WITHIN, options.connect()).await.unwrap_or_else(|_| Err(timed_out()))
+    timeout(CONNECT_WITHIN, url.connect_options().connect())
+        .await
+        .unwrap_or_else(|_| Err(timed_out()))
 }

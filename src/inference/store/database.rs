@@ -5,7 +5,7 @@
 
 use db::postgres::{
     DatabaseUrl,
-    connections::{Connections, ConnectionsOptions, Figures},
+    connections::{Connections, ConnectionsOptions, Figures, Snapshot},
     fault::{Fault, Refused, WorkError, is_lost},
     schema::SchemaError,
 };
@@ -14,18 +14,27 @@ use tokio::runtime::{Builder, EnterGuard, Runtime};
 
 use super::{
     StoreError,
-    session::{Session, wait},
+    session::{Session, values, wait},
     tables,
 };
 
 /// The connections: each is of one caller, whose work takes milliseconds.
 const CONNECTIONS: ConnectionsOptions =
-    ConnectionsOptions { schema: tables::SHARED_NAME, n_max: 16, n_writers: 12, era: None };
+    ConnectionsOptions { schema: tables::SHARED_NAME, n_max: 16, n_writers: 12 };
+
+/// A write that changes nothing.
+const CHECK: &str = "UPDATE chain SET id = id WHERE false";
+
+/// A look at every table.
+const LOOK: &str =
+    "SELECT FROM chain, topics, epochs, submissions, labels, counters, bundles, losses,
+     baselines, learned, snapshots, holdings, versions LIMIT 0";
 
 /// The schema of a database.
 #[derive(Debug)]
 pub(super) struct StoreDatabase {
     connections: Connections,
+    is_read_only: bool,
     /// `None` once it is dropped.
     runtime: Option<Runtime>,
 }
@@ -42,14 +51,7 @@ impl Drop for StoreDatabase {
 impl StoreDatabase {
     /// Connects to the database at `url`, and creates the tables if they are missing.
     pub(super) fn open(url: &DatabaseUrl) -> Result<Self, StoreError> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("inference-postgres")
-            .enable_all()
-            .build()
-            .map_err(StoreError::Prepare)?;
-        let connections = Connections::new(url, CONNECTIONS, runtime.handle().clone());
-        let database = Self { connections, runtime: Some(runtime) };
+        let database = Self::connect(url, false)?;
         let schema = tables::shared();
         let opened = database.connections.write(|c| async move { schema.open(c).await }.boxed());
         {
@@ -59,15 +61,43 @@ impl StoreDatabase {
         Ok(database)
     }
 
-    /// Whether the database takes writes, and has space for them.
-    pub(super) fn check(&self) -> Result<(), StoreError> {
-        let _context = self.enter();
-        wait(self.connections.check("UPDATE chain SET id = id WHERE false"))
+    /// Connects to a database that takes no writes, such as a standby.
+    pub(super) fn open_read_only(url: &DatabaseUrl) -> Result<Self, StoreError> {
+        let database = Self::connect(url, true)?;
+        let schema = tables::shared();
+        {
+            let _context = database.enter();
+            let read = database
+                .connections
+                .read(Snapshot::Transaction, move |c| async move { schema.check(c).await }.boxed());
+            wait(read)?;
+        }
+        Ok(database)
     }
 
-    /// Whether standbys alone can be reached.
-    pub(super) fn is_read_only(&self) -> bool {
-        self.connections.is_read_only()
+    fn connect(url: &DatabaseUrl, is_read_only: bool) -> Result<Self, StoreError> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("inference-postgres")
+            .enable_all()
+            .build()
+            .map_err(StoreError::Prepare)?;
+        let connections = Connections::new(url, CONNECTIONS, runtime.handle().clone());
+        Ok(Self { connections, is_read_only, runtime: Some(runtime) })
+    }
+
+    /// Tests if the database takes writes, unless none are wanted, and has every table.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        if !self.is_read_only {
+            let _context = self.enter();
+            wait(self.connections.check::<StoreError>(CHECK))?;
+        }
+        self.read(|session| session.find(LOOK, values![], |_| Ok(())).map(drop))
+    }
+
+    /// True if writes are refused.
+    pub(super) const fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     /// The numbers of its connections.
@@ -80,14 +110,17 @@ impl StoreDatabase {
         &self,
         change: impl FnOnce(&Session<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        if self.is_read_only {
+            let cause = "this service is read-only, use another one";
+            return Err(StoreError::Unreachable(cause.into()));
+        }
         let _context = self.enter();
         let mut transaction = wait(self.connections.begin_write())?;
         let result = change(&Session::from(&mut *transaction));
         wait(transaction.finish(result))
     }
 
-    /// Runs `read`, each of whose statements sees what was committed before it; again on another
-    /// connection where one was lost, and on a standby where the database is.
+    /// Runs `read`, whose statements see one snapshot; again on another connection if one was lost.
     pub(super) fn read<T>(
         &self,
         read: impl Fn(&Session<'_>) -> Result<T, StoreError>,
@@ -95,9 +128,9 @@ impl StoreDatabase {
         let _context = self.enter();
         let mut n_left = CONNECTIONS.n_max;
         loop {
-            let mut connection = wait(self.connections.single())?;
-            let result = read(&Session::from(&mut *connection));
-            match wait(connection.finish(result)) {
+            let mut transaction = wait(self.connections.begin_read())?;
+            let result = read(&Session::from(&mut *transaction));
+            match wait(transaction.finish(result)) {
                 Err(error) if n_left > 0 && error.unreachable_cause().is_some_and(is_lost) => {
                     n_left -= 1;
                 }
@@ -144,6 +177,3 @@ impl From<SchemaError> for StoreError {
         }
     }
 }
-
-#[cfg(test)]
-pub(crate) mod tests;

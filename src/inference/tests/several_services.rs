@@ -1,6 +1,4 @@
 //! Several services on one database do what one does: each thing once, and nothing is lost.
-//!
-//! They need a server; `tests/interop/postgres/tests.sh` starts one and runs them.
 
 use std::sync::OnceLock;
 
@@ -9,7 +7,7 @@ use task::group::Group;
 use tokio::sync::watch;
 
 use super::*;
-use crate::store::new_database;
+use test_postgres::new_database;
 
 /// Epochs whose close is raced by submissions.
 const N_EPOCHS: u64 = 200;
@@ -22,8 +20,8 @@ fn options(topics: Vec<Topic>) -> InferenceOptions {
 }
 
 /// Three services on a new database, whose demo topics are as the first leaves them.
-async fn three(clock: &Clock) -> (TopicId, Vec<Inference>) {
-    let url = new_database();
+async fn three(clock: &Clock) -> Option<(TopicId, Vec<Inference>)> {
+    let url = new_database()?;
     let connect = async |topics| {
         let url = url.parse().unwrap();
         Inference::connect(url, clock.clone(), options(topics)).await.unwrap()
@@ -31,7 +29,7 @@ async fn three(clock: &Clock) -> (TopicId, Vec<Inference>) {
     let topics = test_topics();
     let id = topics[0].id;
     let services = [connect(topics).await, connect(vec![]).await, connect(vec![]).await];
-    (id, services.into())
+    Some((id, services.into()))
 }
 
 /// Submits to `nonce` until it has closed; the workers that were acknowledged.
@@ -74,10 +72,9 @@ async fn close_after(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-#[ignore = "needs a PostgreSQL server"]
 async fn submissions_race_the_close_of_epochs_and_each_closes_once() {
     let clock = Clock::manual(START);
-    let (topic, services) = three(&clock).await;
+    let Some((topic, services)) = three(&clock).await else { return };
     for epoch in 0..N_EPOCHS {
         let nonce = services[0].chain().height();
         let opened = join_all(services.iter().map(|service| service.open_epoch(topic, nonce)));
@@ -117,10 +114,9 @@ async fn submissions_race_the_close_of_epochs_and_each_closes_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-#[ignore = "needs a PostgreSQL server"]
 async fn services_that_disagree_on_the_height_open_one_epoch() {
     let clock = Clock::manual(START);
-    let (topic, services) = three(&clock).await;
+    let Some((topic, services)) = three(&clock).await else { return };
     for first in [1, 101, 201] {
         let opened = join_all((first..).zip(&services).map(async |(nonce, service)| {
             service.open_epoch(topic, nonce).await.unwrap().then_some(nonce)
@@ -134,10 +130,9 @@ async fn services_that_disagree_on_the_height_open_one_epoch() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-#[ignore = "needs a PostgreSQL server"]
 async fn runners_of_several_services_ask_the_workers_once_and_learn_once() {
     let clock = Clock::manual(START);
-    let (topic, services) = three(&clock).await;
+    let Some((topic, services)) = three(&clock).await else { return };
     let runs = Arc::new(FakeRuns::default());
     let rows = Arc::new(FakeRows {
         clock: clock.clone(),
@@ -174,10 +169,9 @@ async fn runners_of_several_services_ask_the_workers_once_and_learn_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-#[ignore = "needs a PostgreSQL server"]
 async fn a_service_whose_workers_are_asked_by_none_any_more_asks_them() {
     let clock = Clock::manual(START);
-    let (topic, services) = three(&clock).await;
+    let Some((topic, services)) = three(&clock).await else { return };
     let settings = services[0].find_topic(topic).unwrap();
     services[0].open_epoch(topic, 1).await.unwrap();
     assert!(services[0].begin_asking(&settings, 1).await.unwrap());
@@ -192,10 +186,9 @@ async fn a_service_whose_workers_are_asked_by_none_any_more_asks_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-#[ignore = "needs a PostgreSQL server"]
 async fn topics_that_several_services_change_lose_no_change() {
     let clock = Clock::manual(START);
-    let (_, services) = three(&clock).await;
+    let Some((_, services)) = three(&clock).await else { return };
     let owner: Address = "allo1owner".parse().unwrap();
     let base = Topic { creator: Some(owner.clone()), ..test_topics().remove(0) };
     let created = join_all(services.iter().map(async |service| {
@@ -231,10 +224,9 @@ async fn topics_that_several_services_change_lose_no_change() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-#[ignore = "needs a PostgreSQL server"]
 async fn who_waits_for_news_hears_of_what_another_service_closed() {
     let clock = Clock::manual(START);
-    let (topic, services) = three(&clock).await;
+    let Some((topic, services)) = three(&clock).await else { return };
     let group = Group::default();
     group.spawn("other services", services[2].clone().follow_services());
     let mut news = services[2].news();

@@ -72,7 +72,7 @@ pub const CONNECTIONS_MAX: u32 = 24;
 
 /// The connections: those that write, and others for pages and downloads.
 const CONNECTIONS: ConnectionsOptions =
-    ConnectionsOptions { schema: SCHEMA.name, n_max: CONNECTIONS_MAX, n_writers: 12, era: None };
+    ConnectionsOptions { schema: SCHEMA.name, n_max: CONNECTIONS_MAX, n_writers: 12 };
 
 /// Threads of the runtime: folding and encoding rows is most of the work of a writer here, and the
 /// database does the rest.

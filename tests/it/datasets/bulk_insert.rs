@@ -149,17 +149,16 @@ async fn an_insert_whose_answer_is_lost_is_stored_once() {
     assert_eq!(answer, json!({"inserted": 1, "revision": 2}));
 }
 
-/// `tests/interop/postgres/tests.sh` starts the server, and creates the database.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a PostgreSQL server"]
 async fn an_insert_whose_answer_is_lost_is_stored_once_from_a_database() {
-    let server = std::env::var("TRIPTYCH_TEST_POSTGRES").expect("the address of a server");
-    let (user, host) = server.rsplit_once('@').expect("an address with a user");
+    let Some(url) = test_postgres::new_database() else { return };
+    let (user, host) = url.rsplit_once('@').expect("an address with a user");
+    let (host, name) = host.split_once('/').expect("an address with a name");
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().display().to_string();
     // Between the database, which has committed, and the service.
     let cut = Cut::before(host, &["INTO batches", "COMMIT"]);
-    let store = format!("{user}@{}/answers", cut.address);
+    let store = format!("{user}@{}/{name}", cut.address);
     let environment = [("TRIPTYCH_STORE", store.as_str())];
     let key = new_key_with(&data_dir, "it", &environment);
     let (_service, http) = serve_with(&data_dir, &key, &environment);

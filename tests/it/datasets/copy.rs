@@ -128,12 +128,9 @@ async fn the_next_run_copies_late_rows_and_names_each_dataset_that_it_cannot_cop
     assert_eq!(served(&service).await, before);
 }
 
-/// `tests/interop/postgres/tests.sh` starts the server, and creates the database.
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn a_copy_of_a_copy_is_served_with_the_same_bytes_from_a_database() {
-    let server = std::env::var("TRIPTYCH_TEST_POSTGRES").expect("the address of a server");
-    let there = format!("{server}/copies");
+    let Some(there) = test_postgres::new_database() else { return };
     let (mut service, before) = filled().await;
     let (home, from) = (Home::new(), service.data_dir());
     let (back, began) = (home.path("back.db"), tokio::time::Instant::now());

@@ -125,13 +125,11 @@ async fn every_call_is_answered_to_the_byte() {
     check_on(&[], &read_file("datasets")).await;
 }
 
-/// `tests/interop/postgres/tests.sh` starts the server, and creates the database.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a PostgreSQL server"]
 async fn every_call_is_answered_to_the_byte_from_a_database() {
-    let server = std::env::var("TRIPTYCH_TEST_POSTGRES").expect("the address of a server");
+    let Some(url) = test_postgres::new_database() else { return };
     let text = numbered_by_dataset(&read_file("datasets"));
-    check_on(&[("TRIPTYCH_STORE", &format!("{server}/scenarios"))], &text).await;
+    check_on(&[("TRIPTYCH_STORE", &url)], &text).await;
 }
 
 /// The scenarios with rows that are numbered within their dataset, as a database does, which several

@@ -26,13 +26,11 @@ async fn every_call_is_answered_to_the_byte() {
     check_on(up.inference(), up.text("api_key")).await;
 }
 
-/// `tests/interop/postgres/tests.sh` starts the server, and creates the database. The head and the dataset
-/// service are those of a stack.
+/// The head and the dataset service are those of a stack.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a PostgreSQL server"]
 async fn every_call_is_answered_to_the_byte_from_a_database() {
-    let server = std::env::var("TRIPTYCH_TEST_POSTGRES").expect("the address of a server");
-    let (store, up) = (format!("{server}/network"), Up::shared());
+    let Some(store) = test_postgres::new_database() else { return };
+    let up = Up::shared();
     let home = Home::new();
     let data_dir = home.path("data");
     let home = home.with("TRIPTYCH_DATA_DIR", &data_dir).with("TRIPTYCH_STORE", &store);

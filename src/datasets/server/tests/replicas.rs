@@ -1,11 +1,6 @@
 //! Two services on one database: each serves what the other one committed.
-//!
-//! They need a server, whose address is in `TRIPTYCH_TEST_POSTGRES`, with databases `replicas` and
-//! `cuts`; `tests/interop/postgres/tests.sh` starts one and runs them.
 
 mod lost_answers;
-
-use std::process;
 
 use axum::http::header::{ETAG, IF_NONE_MATCH};
 use model::dataset::DatasetId;
@@ -28,21 +23,22 @@ struct Pair {
     name: String,
     /// Keeps the keys.
     base: Service,
+    url: String,
 }
 
 impl Pair {
-    async fn start(name: &str) -> Self {
+    async fn start(name: &str) -> Option<Self> {
+        let url = test_postgres::new_database()?;
         let base = Service::start().await;
-        let (one, two) = (replica_of(&base).await, replica_of(&base).await);
-        // Tests that ran before left theirs.
-        let name = format!("{name}-{}", process::id());
+        let (one, two) = (replica_at(&base, &url).await, replica_at(&base, &url).await);
+        let name = name.to_owned();
         let columns = json!([{"name": "close", "dtype": "float"}]);
         let body = json!({"name": name, "columns": columns, "tags": [name]});
         let (status, created) = one.post(&one.owner, "/api/datasets/", &body).await;
         assert_eq!(status, 201, "{created}");
         let holders = format!("/api/tags/{name}/holders/");
         assert_eq!(two.post(&two.owner, &holders, &json!({"key": 2})).await.0, 201);
-        Self { one, two, dataset: created["id"].as_i64().unwrap(), name, base }
+        Some(Self { one, two, dataset: created["id"].as_i64().unwrap(), name, base, url })
     }
 
     /// Inserts a row of a minute by one of the services.
@@ -86,12 +82,6 @@ impl Pair {
     }
 }
 
-/// Another service on the database, which knows the keys of `base`.
-async fn replica_of(base: &Service) -> Service {
-    let server = std::env::var("TRIPTYCH_TEST_POSTGRES").expect("the address of a server");
-    replica_at(base, &format!("{server}/replicas")).await
-}
-
 /// A service on the database at `url`, which knows the keys of `base`.
 async fn replica_at(base: &Service, url: &str) -> Service {
     let folder = tempdir().unwrap();
@@ -119,9 +109,8 @@ async fn read_rows(reader: &mut Reader, n_rows: usize) -> Vec<(f64, i64)> {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn readers_of_each_service_get_the_rows_of_both_once_and_in_one_order() {
-    let pair = Pair::start("both").await;
+    let Some(pair) = Pair::start("both").await else { return };
     let mut readers = [pair.follow(&pair.one, None).await, pair.follow(&pair.two, None).await];
     let insert = async |by: &Service, place: usize| {
         for n in 0..ROWS_EACH {
@@ -147,9 +136,8 @@ async fn readers_of_each_service_get_the_rows_of_both_once_and_in_one_order() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn rows_follow_deletions_and_corrections_of_the_other_service() {
-    let pair = Pair::start("deleted").await;
+    let Some(pair) = Pair::start("deleted").await else { return };
     let mut reader = pair.follow(&pair.two, None).await;
     pair.insert(&pair.one, 1, 1.0).await;
     assert_eq!(read_rows(&mut reader, 1).await, [(1.0, 1)]);
@@ -165,9 +153,8 @@ async fn rows_follow_deletions_and_corrections_of_the_other_service() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn streams_end_when_the_other_service_takes_access_away() {
-    let pair = Pair::start("taken").await;
+    let Some(pair) = Pair::start("taken").await else { return };
     let holder = format!("/api/tags/{}/holders/", pair.name);
     let mut reader = pair.follow(&pair.two, None).await;
     assert_eq!(pair.one.delete(&pair.one.owner, &format!("{holder}2/")).await.0, 200);
@@ -187,9 +174,8 @@ async fn streams_end_when_the_other_service_takes_access_away() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn cached_pages_downloads_and_tags_follow_the_other_service() {
-    let pair = Pair::start("cached").await;
+    let Some(pair) = Pair::start("cached").await else { return };
     for minute in 0..3 {
         pair.insert(&pair.one, minute, 1.0).await;
     }
@@ -222,9 +208,8 @@ async fn cached_pages_downloads_and_tags_follow_the_other_service() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn a_caller_waits_for_a_commit_of_the_other_service() {
-    let pair = Pair::start("waits").await;
+    let Some(pair) = Pair::start("waits").await else { return };
     let id = DatasetId::new(pair.dataset).unwrap();
     let mut watch = pair.two.app.datasets.hub.watch(id).unwrap();
     let (revision, ()) = tokio::join!(watch.wait_after(0), pair.insert(&pair.one, 0, 1.0));
@@ -232,9 +217,8 @@ async fn a_caller_waits_for_a_commit_of_the_other_service() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn the_log_has_the_commits_of_both_services_in_the_same_bytes() {
-    let pair = Pair::start("log").await;
+    let Some(pair) = Pair::start("log").await else { return };
     let log = async |at: &Service, query: &str| pair.log(at, query).await;
     assert_eq!(log(&pair.one, "").await.0, 200);
     let waiting = log(&pair.one, "&after=0&wait=30");
@@ -248,15 +232,14 @@ async fn the_log_has_the_commits_of_both_services_in_the_same_bytes() {
     // What was read before is the same; what was not read is not known any more.
     pair.insert(&pair.two, 1, 4.0).await;
     assert_eq!(log(&pair.one, "&after=0&until=3").await, range);
-    let restarted = replica_of(&pair.base).await;
+    let restarted = replica_at(&pair.base, &pair.url).await;
     assert_eq!(log(&restarted, "&after=1").await.0, 410);
     assert_eq!(log(&restarted, "&after=2").await, log(&pair.one, "&after=2").await);
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn the_log_has_what_the_other_service_removed() {
-    let pair = Pair::start("removed").await;
+    let Some(pair) = Pair::start("removed").await else { return };
     let id = DatasetId::new(pair.dataset).unwrap();
     assert_eq!(pair.log(&pair.one, "").await.0, 200);
     for minute in [0, 1, 9] {
@@ -276,9 +259,8 @@ async fn the_log_has_what_the_other_service_removed() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn a_prune_of_nothing_hides_no_commit_of_the_other_service() {
-    let pair = Pair::start("kept").await;
+    let Some(pair) = Pair::start("kept").await else { return };
     let id = DatasetId::new(pair.dataset).unwrap();
     assert_eq!(pair.log(&pair.one, "").await.0, 200);
     let mut reader = pair.follow(&pair.one, None).await;
@@ -293,9 +275,8 @@ async fn a_prune_of_nothing_hides_no_commit_of_the_other_service() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn the_log_never_has_two_answers_for_one_commit() {
-    let pair = Pair::start("renamed").await;
+    let Some(pair) = Pair::start("renamed").await else { return };
     assert_eq!(pair.log(&pair.one, "").await.0, 200);
     let (one, owner, path) = (&pair.one, &pair.one.owner, "/api/columns/");
     let column = json!({"dataset": pair.dataset, "name": "vwap", "dtype": "float"});
@@ -314,9 +295,8 @@ async fn the_log_never_has_two_answers_for_one_commit() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn the_servers_of_the_database_are_in_the_metrics() {
-    let pair = Pair::start("metrics").await;
+    let Some(pair) = Pair::start("metrics").await else { return };
     pair.insert(&pair.one, 0, 1.0).await;
     let text = metrics::counts(&pair.one).await;
     let first = "{for=\"rows\",server=\"first\"";

@@ -1,6 +1,4 @@
 //! Services that share a database, and what clients see when it goes away.
-//!
-//! They need a server; `tests/interop/postgres/tests.sh` starts one and runs them.
 
 use std::{
     net::SocketAddr,
@@ -14,7 +12,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::store::new_database;
+use test_postgres::new_database;
 
 /// A way to a server that can be cut.
 struct Line {
@@ -81,9 +79,8 @@ impl Line {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-#[ignore = "needs a PostgreSQL server"]
 async fn a_stream_has_the_bundles_that_another_service_closes() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let one = Fixture::on(Some(&url), GateOptions::unlimited()).await;
     let other = Fixture::on(Some(&url), GateOptions::unlimited()).await;
     other.group.spawn("other services", other.inference.clone().follow_services());
@@ -103,9 +100,8 @@ async fn a_stream_has_the_bundles_that_another_service_closes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-#[ignore = "needs a PostgreSQL server"]
 async fn a_topic_of_one_service_is_there_at_another_at_once() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let one = Fixture::on(Some(&url), GateOptions::unlimited()).await;
     let other = Fixture::on(Some(&url), GateOptions::unlimited()).await;
     let settings = json!({"metadata": "shared", "dataset": "machine_cpu",
@@ -122,9 +118,8 @@ async fn a_topic_of_one_service_is_there_at_another_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-#[ignore = "needs a PostgreSQL server"]
 async fn a_database_out_of_reach_is_a_503_until_it_is_back_and_loses_nothing() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let line = Line::to(&url, None).await;
     let fixture = Fixture::on(Some(&line.url(&url)), GateOptions::unlimited()).await;
     let topic = "1".parse().unwrap();
@@ -154,9 +149,8 @@ async fn a_database_out_of_reach_is_a_503_until_it_is_back_and_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-#[ignore = "needs a PostgreSQL server"]
 async fn a_submission_whose_answer_was_lost_is_kept_once() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let line = Line::to(&url, None).await;
     let fixture = Fixture::on(Some(&line.url(&url)), GateOptions::unlimited()).await;
     let topic = "1".parse().unwrap();

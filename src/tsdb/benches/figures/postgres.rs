@@ -189,7 +189,7 @@ impl Drop for Plain {
 impl Plain {
     fn open(url: &str) -> Outcome<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?;
-        let options = ConnectionsOptions { schema: "public", n_max: 16, n_writers: 12, era: None };
+        let options = ConnectionsOptions { schema: "public", n_max: 16, n_writers: 12 };
         let connections = Connections::new(&url.parse()?, options, runtime.handle().clone());
         Ok(Self { connections, runtime: Some(runtime) })
     }
@@ -207,7 +207,7 @@ impl Plain {
         write: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<(), StoreError>> + Send,
     ) -> Outcome<()> {
         let _context = self.runtime.as_ref().map(Runtime::enter);
-        Ok(block_on(unconstrained(self.connections.write_once(write)))?)
+        Ok(block_on(unconstrained(self.connections.write(write)))?)
     }
 
     fn append(&self, batch: &[Bar]) -> Outcome<()> {

@@ -91,15 +91,15 @@ impl Proxy {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn appends_whose_joint_commit_was_not_answered_are_not_sent_again() {
-    let server = std::env::var("TRIPTYCH_TEST_POSTGRES").expect("the address of a server");
-    let (scheme, at) = server.rsplit_once('@').unwrap();
+    let Some(url) = test_postgres::new_database() else { return };
+    let (scheme, at) = url.rsplit_once('@').unwrap();
+    let (at, name) = at.split_once('/').unwrap();
     let base = Service::start().await;
     let (proxy, address) = Proxy::start(at.parse().unwrap(), &base.group).await;
-    let service = replica_at(&base, &format!("{scheme}@{address}/cuts?sslmode=disable")).await;
+    let service = replica_at(&base, &format!("{scheme}@{address}/{name}?sslmode=disable")).await;
     let columns = json!([{"name": "close", "dtype": "float"}]);
-    let body = json!({"name": format!("cut-{}", process::id()), "columns": columns});
+    let body = json!({"name": "cut", "columns": columns});
     let (status, created) = service.post(&service.owner, "/api/datasets/", &body).await;
     assert_eq!(status, 201, "{created}");
     let id = DatasetId::new(created["id"].as_i64().unwrap()).unwrap();
