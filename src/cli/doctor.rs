@@ -122,7 +122,7 @@ pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
         findings.extend(node::check(&path).await);
     }
     if let Some(url) = &store {
-        findings.extend(database::check(url).await);
+        findings.push(database::check(url).await);
         findings.extend(rooms::check(url).await);
     }
     findings.extend(endpoints::check(&command.endpoints).await);

@@ -53,9 +53,8 @@ impl Datasets {
         let metrics = self.metrics.clone();
         let databases = Metrics::new(PREFIX, &[database_metrics::METRICS]);
         keys.set_metrics(&databases);
-        let servers = self.store.database().map(|database| database.servers);
-        if let Some(server) = servers.into_iter().flatten().next() {
-            database_metrics::set(&databases, "rows", server.connections);
+        if let Some(connections) = self.store.database() {
+            database_metrics::set(&databases, "rows", connections);
         }
         metrics.set(STREAMS, &[], self.hub.n_all_readers());
         metrics.set(DOWNLOADS, &[], self.downloads.n_acquired());

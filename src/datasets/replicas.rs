@@ -2,11 +2,11 @@
 //! readers.
 //!
 //! The store is the truth, and is asked for the newest commits of all followed datasets in one
-//! statement, from time to time. A commit made here that is not the next one of its dataset has what
+//! statement, from time to time and at each of its hints that there are some. A commit made here that is not the next one of its dataset has what
 //! is missing read at once. Nothing runs while nobody follows a dataset, or where only this service
 //! writes the store.
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, future::pending, time::Duration};
 
 use formats::write::Writer;
 use futures::{StreamExt as _, stream};
@@ -53,6 +53,7 @@ pub(crate) async fn run(datasets: Datasets, poll_every: Duration) {
     loop {
         let is_poll = select! {
             () = sleep_until(next_poll) => true,
+            () = hinted(&*follower.datasets.store) => true,
             () = hub.woken() => false,
         };
         if is_poll {
@@ -78,6 +79,14 @@ pub(crate) async fn run(datasets: Datasets, poll_every: Duration) {
             hub.woken().await;
         }
         sleep(PAUSE).await;
+    }
+}
+
+/// Waits for a hint that another service has committed something; forever where none can come.
+async fn hinted(store: &dyn Store) {
+    match store.shared() {
+        Some(shared) => shared.hinted().await,
+        None => pending().await,
     }
 }
 
@@ -128,9 +137,6 @@ impl Follower {
         let ids: Vec<DatasetId> = followed.iter().map(|followed| followed.dataset).collect();
         let heads = self.datasets.read_store(move |store| shared(store)?.heads(&ids)).await?;
         for followed in followed {
-            if heads.unknown.contains(&followed.dataset) {
-                continue;
-            }
             let head = heads.revisions.get(&followed.dataset).copied();
             hub.note_head(followed, head);
         }

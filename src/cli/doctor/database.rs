@@ -7,7 +7,7 @@ use tsdb::store::{
     StoreError,
     postgres::{
         CONNECTIONS_MAX,
-        look::{ConnectionLimit, LimitedBy, LookedAt, ServerSeen, UserRights, look},
+        look::{ConnectionLimit, LimitedBy, ServerSeen, UserRights, look},
     },
 };
 
@@ -24,21 +24,18 @@ const SERVICES_MIN: u64 = 3;
 const PER_SERVICE: u64 = (CONNECTIONS_MAX + accounts::CONNECTIONS_MAX) as u64;
 
 /// Looks at the database at `url`.
-pub(super) async fn check(url: &DatabaseUrl) -> Option<Finding> {
-    look(url).await.into_iter().next().map(finding)
+pub(super) async fn check(url: &DatabaseUrl) -> Finding {
+    let what = format!("store at {url}");
+    match look(url).await {
+        Ok(seen) => finding(&what, seen),
+        Err(error) => unusable(what, &error),
+    }
 }
 
-fn finding(LookedAt { url, seen, .. }: LookedAt) -> Finding {
-    let what = format!("store at {url}");
-    let seen = match seen {
-        Ok(seen) => seen,
-        Err(error) => {
-            return unusable(what, &error);
-        }
-    };
+fn finding(what: &str, seen: ServerSeen) -> Finding {
     let ServerSeen { version, is_too_old, is_standby, format, limit, rights, encoding } = seen;
     let version = format!("PostgreSQL {version}");
-    let wrong = |seen: &str, next: &str| Finding::wrong(&what, format!("{version}, {seen}"), next);
+    let wrong = |seen: &str, next: &str| Finding::wrong(what, format!("{version}, {seen}"), next);
     if is_too_old {
         return wrong("which is too old", "upgrade it to PostgreSQL 15 or later");
     }
@@ -72,14 +69,14 @@ fn finding(LookedAt { url, seen, .. }: LookedAt) -> Finding {
     };
     if is_standby {
         return Finding::warning(
-            &what,
+            what,
             format!("{version}, a standby, which takes no writes, {tables}"),
             "name the server that leads, or start the service with --read-only",
         );
     }
     let (room, next) = count_services(limit);
     let seen = format!("{version}, {tables}; {room}");
-    next.map_or_else(|| Finding::ok(&what, &seen), |next| Finding::warning(&what, &seen, next))
+    next.map_or_else(|| Finding::ok(what, &seen), |next| Finding::warning(what, &seen, next))
 }
 
 /// The finding for a server that cannot be looked at.
@@ -128,9 +125,7 @@ mod tests {
             rights: UserRights::Enough,
             encoding: ENCODING.to_owned(),
         };
-        let looked_at =
-            LookedAt { name: None, url: "postgres://db/rows".to_owned(), seen: Ok(seen) };
-        let finding = finding(looked_at);
+        let finding = finding("store at postgres://db/rows", seen);
         let line = crate::cli::doctor::text(&[finding]);
         assert!(want.iter().all(|part| line.contains(part)), "{line}");
     }

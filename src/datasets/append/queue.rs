@@ -224,9 +224,6 @@ fn share(joined: &Result<Appended>, n_rows: u64) -> Option<Result<Appended>> {
         Err(OperationError::Store(StoreError::Unreachable(cause))) => {
             StoreError::Unreachable(cause.to_string().into())
         }
-        Err(OperationError::Store(StoreError::WrongServer(cause))) => {
-            StoreError::WrongServer(cause.to_string().into())
-        }
         Err(_) => return None,
     };
     Some(Err(error.into()))

@@ -212,7 +212,7 @@ fn operation_status(error: &OperationError) -> Option<StatusCode> {
             StatusCode::FORBIDDEN
         }
         OperationError::Unfit(_)
-        | OperationError::Refused(NotAllowed::ColumnsFull)
+        | OperationError::Refused(NotAllowed::ColumnsFull | NotAllowed::Unstorable)
         | OperationError::Rows(_)
         | OperationError::LetGo { .. }
         | OperationError::Unreadable { .. } => StatusCode::BAD_REQUEST,

@@ -115,7 +115,8 @@ impl PostgresStore {
     /// [`StoreError`]: the database cannot be reached, or another version of the program made its
     /// tables.
     pub fn open(url: &DatabaseUrl) -> Result<Self> {
-        let store = Self::open_source(url)?;
+        let store =
+            Self::connect(url, false, |c| async move { Ok(SCHEMA.open(c).await?) }.boxed())?;
         let (connections, hints) = (store.connections.clone(), Arc::clone(&store.hints));
         let receive = (Arc::clone(&hints), url.clone());
         store.within(|| {
@@ -124,15 +125,6 @@ impl PostgresStore {
             store.group.spawn("receive hints", async move { receive.0.receive(&receive.1).await });
         });
         Ok(store)
-    }
-
-    /// Opens the store like [`Self::open`] for one use, without its maintenance and without hints to
-    /// services.
-    ///
-    /// # Errors
-    /// As for [`Self::open`].
-    pub fn open_source(url: &DatabaseUrl) -> Result<Self> {
-        Self::connect(url, false, |c| async move { Ok(SCHEMA.open(c).await?) }.boxed())
     }
 
     /// Opens the store in a database that takes no writes, such as a standby. Writes fail with
