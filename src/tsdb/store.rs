@@ -411,13 +411,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// A page of rows or buckets, and their number.
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows>;
 
-    /// Waits briefly until reads of a dataset, whose last commit a sight has as `head`, include commit
-    /// `seen`, which a caller has seen. Only a read-only store may be behind.
-    ///
-    /// # Errors
-    /// [`StoreError::Unreachable`] if it is still behind.
-    fn require(&self, dataset: DatasetId, seen: u64, head: u64) -> Result<()>;
-
     /// Returns true if the store takes no writes, as in a database that follows another one. Then they fail
     /// with [`StoreError::Unreachable`].
     fn is_read_only(&self) -> bool;

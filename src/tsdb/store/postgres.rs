@@ -26,7 +26,7 @@ mod tables;
 mod tags;
 mod time;
 
-use std::{collections::HashMap, future::Future, sync::Arc, time::Duration};
+use std::{collections::HashMap, future::Future, sync::Arc};
 
 use db::postgres::{
     DatabaseUrl,
@@ -48,7 +48,6 @@ use tokio::{
     runtime::{Builder, Runtime},
     sync::{Mutex as Queue, oneshot},
     task::unconstrained,
-    time::{sleep, timeout},
 };
 
 use self::{
@@ -83,13 +82,6 @@ const CHECK: &str = "UPDATE datasets.withdrawals SET n = n WHERE false;
      SELECT FROM datasets.datasets, datasets.columns, datasets.tags, datasets.dataset_tags,
          datasets.key_tags, datasets.rows, datasets.buckets, datasets.commits, datasets.batches,
          datasets.doomed LIMIT 0";
-
-/// How long a standby is given to replay a commit that a caller has seen: longer than it usually lags
-/// behind, and no test of patience.
-const REPLAYED_WITHIN: Duration = Duration::from_secs(1);
-
-/// How often it is asked meanwhile.
-const REPLAYED_EVERY: Duration = Duration::from_millis(20);
 
 /// The queues of the datasets that have writers now. Those of one dataset wait for each other here, and
 /// not in the database, each with a connection.
@@ -228,14 +220,6 @@ impl PostgresStore {
         };
         self.within(|| self.group.spawn_to_end("write", write));
         async move { result.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
-    }
-
-    async fn read_heads(&self, datasets: Arc<[i64]>) -> Result<Heads> {
-        let read = self.connections.read(Snapshot::Statement, move |c| {
-            let datasets = Arc::clone(&datasets);
-            async move { commits::heads(c, &datasets).await }.boxed()
-        });
-        read.await
     }
 }
 
@@ -402,26 +386,6 @@ impl Store for PostgresStore {
         )
     }
 
-    fn require(&self, dataset: DatasetId, seen: u64, head: u64) -> Result<()> {
-        // Elsewhere a higher number than there is was not seen here: the caller may mean another store.
-        if !self.is_read_only || seen <= head {
-            return Ok(());
-        }
-        let replayed = async {
-            let is_behind = |heads: Heads| {
-                heads.revisions.get(&dataset).is_some_and(|revision| *revision < seen)
-            };
-            while is_behind(self.read_heads([dataset.get()].into()).await?) {
-                sleep(REPLAYED_EVERY).await;
-            }
-            Ok(())
-        };
-        self.wait(async { timeout(REPLAYED_WITHIN, replayed).await }).unwrap_or_else(|_| {
-            let cause = format!("the standby has not replayed commit {seen} of dataset {dataset}");
-            Err(StoreError::Unreachable(cause.into()))
-        })
-    }
-
     fn is_read_only(&self) -> bool {
         self.is_read_only
     }
@@ -496,7 +460,11 @@ impl Store for PostgresStore {
 
 impl SharedStore for PostgresStore {
     fn heads(&self, datasets: &[DatasetId]) -> Result<Heads> {
-        self.wait(self.read_heads(datasets.iter().map(|dataset| dataset.get()).collect()))
+        let ids: Arc<[i64]> = datasets.iter().map(|dataset| dataset.get()).collect();
+        self.read(move |c| {
+            let ids = Arc::clone(&ids);
+            async move { commits::heads(c, &ids).await }.boxed()
+        })
     }
 
     fn commits(&self, dataset: DatasetId, after: u64, limit: usize) -> Result<Vec<Commit>> {

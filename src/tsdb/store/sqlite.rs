@@ -324,11 +324,6 @@ impl Store for SqliteStore {
         })
     }
 
-    fn require(&self, _: DatasetId, _: u64, _: u64) -> Result<()> {
-        // There is one store, which has all.
-        Ok(())
-    }
-
     fn is_read_only(&self) -> bool {
         false
     }

@@ -181,8 +181,4 @@ async fn a_read_only_store_reads_and_refuses_writes() {
     contract::compare(&reader, id, &[(1, 1.0)].into(), &[]);
     let refused = contract::try_append(&reader, id, contract::block([(2, 1.0)])).await;
     assert!(matches!(refused, Err(StoreError::Unreachable(_))), "{refused:?}");
-    reader.require(id, 1, 0).unwrap();
-    let behind = reader.require(id, 2, 1).unwrap_err();
-    assert!(matches!(behind, StoreError::Unreachable(_)), "{behind}");
-    store.require(id, 2, 1).unwrap();
 }
