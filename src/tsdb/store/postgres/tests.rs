@@ -7,7 +7,7 @@ mod database;
 mod faults;
 mod services;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use model::{block::Series, dataset::Dtype, row::Value};
 
