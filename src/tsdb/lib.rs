@@ -6,6 +6,7 @@
 //! HTTP, how rows look in files and bodies, and what a key is: its number is enough here.
 
 pub mod admin;
+pub mod archive;
 pub mod catalog;
 mod codec;
 mod rollup;

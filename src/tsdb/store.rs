@@ -6,6 +6,7 @@
 //!
 //! Each engine is in a folder of its own; the promises are tested once, against the trait.
 
+pub mod archived;
 pub mod batch;
 pub mod copying;
 pub mod postgres;
@@ -34,6 +35,7 @@ use self::{
     row_batch::VisitBatch,
 };
 use crate::{
+    archive::month::Month,
     catalog::{
         DatasetChange, DatasetRef, Filter, Listed, NewDataset, Refusal, Tag, TagChange, TagFilter,
     },
@@ -300,6 +302,23 @@ pub enum StoreError {
     /// whole or not at all.
     #[error("reach the dataset store's database, which is down, overloaded or changing its leader")]
     Unreachable(#[source] Cause),
+    /// Archived rows cannot be read or written. Stored ones are not affected.
+    #[error("archive of dataset {dataset} is unavailable for {month}")]
+    Archive {
+        /// Dataset of the rows.
+        dataset: DatasetId,
+        /// Month of the rows.
+        month: Month,
+        /// Cause of the failure.
+        #[source]
+        source: Cause,
+    },
+    /// Archived rows that a write needs were changed while it was prepared. Nothing was stored.
+    #[error("archived rows of dataset {dataset} changed during the operation")]
+    ArchiveChanged {
+        /// Dataset of the rows.
+        dataset: DatasetId,
+    },
     /// The store is closed, or the program is stopping.
     #[error("reach the dataset store, which is closed")]
     Closed,

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use model::block::Rows;
 
 use super::Result;
+use crate::span::Span;
 
 /// Identifies a sealed chunk, whose rows never change: the same id stands for the same rows of the
 /// same dataset, in the same order, with the same numbers and creation times, also after the store was
@@ -32,6 +33,8 @@ pub struct RowBatch<'a> {
     pub chunk_id: Option<ChunkId>,
     /// How many rows it has, at least one.
     pub n_rows: usize,
+    /// Timestamps of its first and its last row or bucket.
+    pub span: Span,
     #[debug(skip)]
     rows: Box<dyn FnOnce() -> Result<Rows> + 'a>,
 }
@@ -45,14 +48,18 @@ impl<'a> RowBatch<'a> {
     pub(crate) fn new(
         chunk_id: Option<ChunkId>,
         n_rows: usize,
+        span: Span,
         rows: impl FnOnce() -> Result<Rows> + 'a,
     ) -> Self {
-        Self { chunk_id, n_rows, rows: Box::new(rows) }
+        Self { chunk_id, n_rows, span, rows: Box::new(rows) }
     }
 
     /// A batch without an id, of rows that were read.
     pub(crate) fn of_rows(rows: Rows) -> Self {
-        Self { chunk_id: None, n_rows: rows.len(), rows: Box::new(|| Ok(rows)) }
+        let first = rows.timestamp(0).unwrap_or_default();
+        let last = rows.timestamp(rows.len().saturating_sub(1)).unwrap_or_default();
+        let span = Span { first: first.min(last), last: first.max(last) };
+        Self { chunk_id: None, n_rows: rows.len(), span, rows: Box::new(|| Ok(rows)) }
     }
 
     /// Reads the rows, oldest first. A batch whose rows are not read costs nothing.

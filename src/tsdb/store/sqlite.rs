@@ -3,6 +3,7 @@
 //! SQLite keeps transactions and the catalogue; rows are in chunks and a tail (see `append.rs`).
 
 mod append;
+mod archived;
 pub(crate) mod backup;
 mod batches;
 mod bucket_reader;
@@ -54,6 +55,7 @@ use self::{
 use super::{
     Append, AppendMode, Appended, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, Sight,
     Since, Store, StoreError,
+    archived::Beneath,
     batch::StoredBatch,
     row_batch::VisitBatch,
     series::{self, SeriesId},
@@ -104,6 +106,31 @@ impl SqliteStore {
         let maintenance = Maintenance::start(Arc::clone(&writer), files)?;
         let chunk_indexes = ChunkIndexCache::default();
         Ok(Self { writer, readers, maintenance, chunk_indexes, era, _in_use: in_use })
+    }
+
+    /// Appends rows, with archived ones beneath the stored ones.
+    fn append_rows(
+        &self,
+        dataset: DatasetId,
+        append: Append,
+        beneath: Option<Beneath>,
+        on_commit: OnCommit,
+    ) -> BoxFuture<'_, Result<Appended>> {
+        let Append { mode, mut rows, now, batches } = append;
+        let n_bytes = u64::try_from(rows.n_bytes()).unwrap_or(u64::MAX);
+        let work = move |connection: &Connection| {
+            let beneath = beneath.as_ref();
+            let appended = match mode {
+                AppendMode::Replace => {
+                    append::append(connection, dataset, &mut rows, now, beneath)?
+                }
+                AppendMode::Merge => append::merge(connection, dataset, &mut rows, now, beneath)?,
+            };
+            batches::put(connection, dataset, &batches, appended.revision)?;
+            Ok((appended, rows))
+        };
+        let on_commit = move |(appended, rows): &(Appended, Block)| on_commit(appended, rows);
+        async move { Ok(self.writer.run_sized(n_bytes, work, on_commit).await?.0) }.boxed()
     }
 
     /// Runs `work` in a transaction, and returns its result once that is durable.
@@ -199,18 +226,7 @@ impl Store for SqliteStore {
         append: Append,
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>> {
-        let Append { mode, mut rows, now, batches } = append;
-        let n_bytes = u64::try_from(rows.n_bytes()).unwrap_or(u64::MAX);
-        let work = move |connection: &Connection| {
-            let appended = match mode {
-                AppendMode::Replace => append::append(connection, dataset, &mut rows, now)?,
-                AppendMode::Merge => append::merge(connection, dataset, &mut rows, now)?,
-            };
-            batches::put(connection, dataset, &batches, appended.revision)?;
-            Ok((appended, rows))
-        };
-        let on_commit = move |(appended, rows): &(Appended, Block)| on_commit(appended, rows);
-        async move { Ok(self.writer.run_sized(n_bytes, work, on_commit).await?.0) }.boxed()
+        self.append_rows(dataset, append, None, on_commit)
     }
 
     fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>> {

@@ -9,7 +9,9 @@ use model::{block::Block, dataset::DatasetId, resolution::Resolution, timestamp:
 use rusqlite::Connection;
 
 use super::{
-    Result, StoreError, buckets, catalog,
+    Result, StoreError, archived,
+    buckets::{self, Layers},
+    catalog,
     chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN},
     progress::{self, Progress},
     scan,
@@ -18,7 +20,7 @@ use super::{
 };
 use crate::{
     span::{Order, Span},
-    store::{Appended, Removed},
+    store::{Appended, Removed, archived::Beneath},
 };
 
 /// Late rows in the tail of a dataset from which on they are laid over their chunks while nobody
@@ -43,9 +45,10 @@ pub(super) fn append(
     dataset: DatasetId,
     rows: &mut Block,
     now: Timestamp,
+    beneath: Option<&Beneath>,
 ) -> Result<Appended> {
     rows.created = vec![now; rows.len()];
-    append_created(connection, dataset, rows, now)
+    append_created(connection, dataset, rows, now, beneath)
 }
 
 /// As [`append`], of rows with creation times.
@@ -54,6 +57,7 @@ fn append_created(
     dataset: DatasetId,
     rows: &mut Block,
     now: Timestamp,
+    beneath: Option<&Beneath>,
 ) -> Result<Appended> {
     let mut progress = Progress::read(connection, dataset)?;
     let n = rows.len();
@@ -69,9 +73,17 @@ fn append_created(
     }
     let fold = catalog::fold(connection, dataset)?;
     let is_after = progress.newest.is_none_or(|newest| newest < first);
+    if !is_after {
+        archived::check_beneath(connection, dataset, &progress, first, beneath)?;
+    }
+    let beneath = beneath.map(|beneath| &beneath.rows);
+    let kept_from = progress.kept_from;
     // Read before anything is written: then the engine copies chunks straight from the file.
     let touched = match fold.filter(|_| !is_after) {
-        Some(fold) => Some(buckets::touched(connection, dataset, fold, rows, progress.kept_from)?),
+        Some(fold) => {
+            let layers = Layers { over: rows, beneath };
+            Some(buckets::touched(connection, dataset, fold, layers, kept_from)?)
+        }
         None => None,
     };
     let held = touched.as_ref().map(|touched| touched.held.as_slice());
@@ -103,7 +115,7 @@ pub(super) fn append_copied(
         return Ok(());
     };
     if progress.newest.is_some_and(|newest| newest >= *first) {
-        return append_created(connection, dataset, rows, updated_at).map(drop);
+        return append_created(connection, dataset, rows, updated_at, None).map(drop);
     }
     rows.ids = numbers(connection, rows.len())?;
     put(connection, dataset, rows, None, &mut progress)?;
@@ -119,7 +131,7 @@ pub(super) fn append_copied(
 }
 
 /// Puts rows where they belong. `held` are the timestamps at which chunks have rows, where that is known.
-fn put(
+pub(super) fn put(
     connection: &Connection,
     dataset: DatasetId,
     rows: &Block,
@@ -148,17 +160,22 @@ pub(super) fn merge(
     dataset: DatasetId,
     rows: &mut Block,
     now: Timestamp,
+    beneath: Option<&Beneath>,
 ) -> Result<Appended> {
+    let empty = rows.empty_like();
+    let archived = beneath.map_or(&empty, |beneath| &beneath.rows);
     let mut row_idx = 0;
     while let (Some(first), Some(last)) = (rows.times.get(row_idx), rows.times.last()) {
         // What lies between the rows is read only as far as a chunk goes.
         let span = Span { first: *first, last: *last };
         let under = scan::page(connection, dataset, span, Order::Ascending, 0, CHUNK_ROWS)?;
-        let Some(read_until) = under.times.last() else { break };
-        rows.fill(&under);
-        row_idx = rows.first_after(*read_until);
+        let read_until = *under.times.last().unwrap_or(last);
+        let from = archived.first_not_before(span.first);
+        let archived = archived.part(from..archived.first_after(read_until).max(from));
+        rows.fill(&archived.merge(&under));
+        row_idx = rows.first_after(read_until);
     }
-    append(connection, dataset, rows, now)
+    append(connection, dataset, rows, now, beneath)
 }
 
 /// Lets go of rows before `before`, at most about `limit_rows`.
@@ -186,8 +203,7 @@ pub(super) fn prune(
         let bucket = Resolution::FiveMinutes.bucket_start(newest_gone);
         let end = bucket + Resolution::FiveMinutes.bucket().unwrap_or_default();
         progress.kept_from = progress.kept_from.max(Some(end.min(before)));
-        progress.revision += 1;
-        progress.newest = progress::newest(connection, dataset)?;
+        progress.note_removal(connection, dataset)?;
         progress.save(connection, dataset)?;
     }
     let n_rows = u64::try_from(n_gone).unwrap_or(u64::MAX);

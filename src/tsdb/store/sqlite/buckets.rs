@@ -18,7 +18,7 @@ use super::{
     Result,
     bucket_reader::{self, Page},
     chunks::{self, CHUNK_ROWS},
-    rebuild_buckets::{self, BucketRebuild, fold_rows},
+    rebuild_buckets::{self, BucketRebuild, FoldedRows, fold_rows},
     scan,
     series::{self, KEPT, SETTLED, SeriesId, code, micros, span},
 };
@@ -129,6 +129,25 @@ fn put_new(connection: &Connection, series: SeriesId, new: &[Bucket]) -> Result<
 /// Buckets of one length, by their start; none for one without rows that have a number.
 type Folded = Vec<(Timestamp, Option<Bucket>)>;
 
+/// Rows above and beneath the stored ones.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layers<'a> {
+    /// New rows, which win.
+    pub(super) over: &'a Block,
+    /// Archived rows of their buckets of five minutes, which lose.
+    pub(super) beneath: Option<&'a Block>,
+}
+
+/// A span whose rows are gone.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cut<'a> {
+    pub(super) span: Span,
+    /// The timestamp before which rows were pruned.
+    pub(super) kept_from: Option<Timestamp>,
+    /// Archived rows that stay, in the buckets at both ends of the span.
+    pub(super) beneath: Option<&'a Block>,
+}
+
 /// The buckets that rows which are not stored yet fall into, folded with them.
 #[derive(Debug)]
 pub(super) struct Touched {
@@ -146,9 +165,10 @@ pub(super) fn touched(
     connection: &Connection,
     dataset: DatasetId,
     fold: Fold,
-    rows: &Block,
+    layers: Layers<'_>,
     kept_from: Option<Timestamp>,
 ) -> Result<Touched> {
+    let rows = layers.over;
     let [finest, longer, ..] = KEPT;
     let starts = starts_of(finest, rows.times.iter().copied());
     let longer_starts = starts_of(longer, starts.iter().copied());
@@ -159,8 +179,10 @@ pub(super) fn touched(
         let length = chunk.span.last.micros().saturating_sub(chunk.span.first.micros());
         length >= micros(longer)
     };
-    let is_longer =
-        chunk.is_some_and(is_sparse) && kept_from.is_none_or(|kept_from| kept_from <= *first);
+    // Of archived rows only those of the five minutes are at hand.
+    let is_longer = layers.beneath.is_none()
+        && chunk.is_some_and(is_sparse)
+        && kept_from.is_none_or(|kept_from| kept_from <= *first);
     let (unit, units, gap_max) = if is_longer {
         (longer, &longer_starts, LONGER_GAP_MAX)
     } else {
@@ -177,7 +199,7 @@ pub(super) fn touched(
         })
         .collect();
     let spans: Vec<Span> = runs.iter().map(|(span, _)| *span).collect();
-    let refold = BucketRebuild { dataset, fold, columns: &columns, rows };
+    let refold = BucketRebuild { dataset, fold, columns: &columns, layers };
     let found = refold.spans(connection, &spans)?;
     touched.held = found.held;
     for ((span, run), folded) in runs.into_iter().zip(found.folded) {
@@ -280,10 +302,9 @@ pub(super) fn cut(
     connection: &Connection,
     dataset: DatasetId,
     fold: Fold,
-    span: Span,
-    kept_from: Option<Timestamp>,
+    Cut { span, kept_from, beneath }: Cut<'_>,
 ) -> Result<()> {
-    let rows = (scan::empty(connection, dataset)?, fold.columns());
+    let columns = (scan::empty(connection, dataset)?, fold.columns());
     let mut finer = None;
     for resolution in KEPT {
         let series = SeriesId { dataset, resolution };
@@ -304,7 +325,10 @@ pub(super) fn cut(
             }
             let folded = match finer {
                 None if kept_from.is_some_and(|kept_from| start < kept_from) => continue,
-                None => fold_rows(connection, dataset, fold, bucket, (&rows, None))?.pop(),
+                None => {
+                    let rows = FoldedRows { columns: &columns, beneath, over: None };
+                    fold_rows(connection, dataset, fold, bucket, rows)?.pop()
+                }
                 Some(resolution) => {
                     let finer = SeriesId { dataset, resolution };
                     coarser(start, bucket_reader::read(connection, finer, &Page::all(bucket))?)

@@ -120,8 +120,7 @@ fn prune(
     chunks::cut(connection, SeriesId::rows(dataset), span, &empty)?;
     progress.recount(connection, dataset)?;
     progress.kept_from = progress.kept_from.max(Some(kept_from));
-    progress.revision += 1;
-    progress.newest = progress::newest(connection, dataset)?;
+    progress.note_removal(connection, dataset)?;
     progress.save(connection, dataset)
 }
 

@@ -6,13 +6,18 @@ use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
 use rusqlite::Connection;
 
 use super::{
-    Result, buckets, catalog, chunks,
+    Result, StoreError, archived,
+    buckets::{self, Cut},
+    catalog, chunks,
     progress::{self, Progress},
     scan,
     series::SeriesId,
     tail,
 };
-use crate::{span::Span, store::Removed};
+use crate::{
+    span::Span,
+    store::{Removed, archived::RowDeletion},
+};
 
 /// Records of a deleted dataset that one step removes: some 16 chunks, or as much of the tail and of
 /// buckets. It takes a few milliseconds, for which others wait.
@@ -21,12 +26,47 @@ const STEP_RECORDS: i64 = 16;
 /// Small records that are removed for each of [`STEP_RECORDS`].
 const SMALL_PER_RECORD: i64 = 64;
 
-/// Deletes the rows of a span; how many that were.
+/// Deletes the rows of a span of a dataset without archived ones; how many that were.
 pub(super) fn rows(
     connection: &Connection,
     dataset: DatasetId,
     span: Span,
     now: Timestamp,
+) -> Result<Removed> {
+    if Progress::read(connection, dataset)?.archived_until.is_some() {
+        return Err(StoreError::ArchiveChanged { dataset });
+    }
+    cut(connection, dataset, span, now, None)
+}
+
+/// Deletes the stored and archived rows of a span; how many that were.
+pub(super) fn over(
+    connection: &Connection,
+    dataset: DatasetId,
+    deletion: &RowDeletion,
+) -> Result<Removed> {
+    let mut progress = Progress::read(connection, dataset)?;
+    if progress.revision != deletion.revision {
+        return Err(StoreError::ArchiveChanged { dataset });
+    }
+    archived::check_stamps(connection, dataset, &deletion.beneath)?;
+    archived::cut(connection, dataset, deletion)?;
+    progress.newest_archived = deletion.newest_archived;
+    progress.save(connection, dataset)?;
+    let RowDeletion { span, now, .. } = *deletion;
+    let mut removed = cut(connection, dataset, span, now, Some(&deletion.beneath.rows))?;
+    removed.n_rows = removed.n_rows.saturating_add(deletion.n_rows);
+    Ok(removed)
+}
+
+/// Deletes the stored rows of a span. `beneath` are the archived rows that stay, in the buckets at its
+/// ends.
+fn cut(
+    connection: &Connection,
+    dataset: DatasetId,
+    span: Span,
+    now: Timestamp,
+    beneath: Option<&Block>,
 ) -> Result<Removed> {
     let mut progress = Progress::read(connection, dataset)?;
     if span.first > span.last {
@@ -37,11 +77,11 @@ pub(super) fn rows(
     let empty = Block::new(&catalog::dtypes(connection, dataset)?);
     chunks::cut(connection, SeriesId::rows(dataset), span, &empty)?;
     if let Some(fold) = catalog::fold(connection, dataset)? {
-        buckets::cut(connection, dataset, fold, span, progress.kept_from)?;
+        let cut = Cut { span, kept_from: progress.kept_from, beneath };
+        buckets::cut(connection, dataset, fold, cut)?;
     }
     progress.recount(connection, dataset)?;
-    progress.revision += 1;
-    progress.newest = progress::newest(connection, dataset)?;
+    progress.note_removal(connection, dataset)?;
     progress.save(connection, dataset)?;
     progress::touch(connection, dataset, now)?;
     Ok(Removed { n_rows, revision: progress.revision })
@@ -52,6 +92,7 @@ pub(super) fn dataset(connection: &Connection, dataset: DatasetId) -> Result<boo
     if !catalog::forget(connection, dataset)? {
         return Ok(false);
     }
+    archived::doom(connection, dataset)?;
     connection.run("INSERT INTO doomed (dataset) VALUES (?1)", [dataset.get()])?;
     Ok(true)
 }

@@ -21,13 +21,20 @@ pub(super) struct Progress {
     pub(super) n_late: usize,
     /// Changes whenever a chunk of the dataset is removed.
     pub(super) layout: i64,
+    /// End of the last month that was ever archived.
+    pub(super) archived_until: Option<Timestamp>,
+    /// Timestamp of the newest archived row.
+    pub(super) newest_archived: Option<Timestamp>,
+    /// Revision of the last commit that removed rows.
+    pub(super) removed: u64,
 }
 
 impl Progress {
     pub(super) fn read(connection: &Connection, dataset: DatasetId) -> Result<Self> {
         let timestamp = |micros: Option<i64>| micros.map(Timestamp::from_micros);
         let found = connection.find(
-            "SELECT revision, newest, kept_from, n_fresh, n_late, layout FROM progress
+            "SELECT revision, newest, kept_from, n_fresh, n_late, layout, archived_until,
+                 newest_archived, removed FROM progress
              WHERE dataset = ?1",
             [dataset.get()],
             |row| {
@@ -38,6 +45,9 @@ impl Progress {
                     n_fresh: row.get(3)?,
                     n_late: row.get(4)?,
                     layout: row.get(5)?,
+                    archived_until: timestamp(row.get(6)?),
+                    newest_archived: timestamp(row.get(7)?),
+                    removed: row.get(8)?,
                 })
             },
         )?;
@@ -47,16 +57,31 @@ impl Progress {
     pub(super) fn save(&self, connection: &Connection, dataset: DatasetId) -> Result<()> {
         connection.run(
             "UPDATE progress SET revision = ?2, newest = ?3, kept_from = ?4, n_fresh = ?5,
-             n_late = ?6 WHERE dataset = ?1",
+             n_late = ?6, archived_until = ?7, newest_archived = ?8, removed = ?9 WHERE dataset = ?1",
             params![
                 dataset.get(),
                 self.revision,
                 self.newest.map(Timestamp::micros),
                 self.kept_from.map(Timestamp::micros),
                 self.n_fresh,
-                self.n_late
+                self.n_late,
+                self.archived_until.map(Timestamp::micros),
+                self.newest_archived.map(Timestamp::micros),
+                self.removed
             ],
         )?;
+        Ok(())
+    }
+
+    /// Records a commit that removed rows, and looks up the newest row that is left.
+    pub(super) fn note_removal(
+        &mut self,
+        connection: &Connection,
+        dataset: DatasetId,
+    ) -> Result<()> {
+        self.revision += 1;
+        self.removed = self.revision;
+        self.newest = newest(connection, dataset)?.max(self.newest_archived);
         Ok(())
     }
 
@@ -70,7 +95,7 @@ impl Progress {
     }
 }
 
-/// The timestamp of the newest row, by the rows themselves.
+/// The timestamp of the newest row in the store, by the rows themselves.
 pub(super) fn newest(connection: &Connection, dataset: DatasetId) -> Result<Option<Timestamp>> {
     let in_tail: Option<i64> =
         connection.value("SELECT max(t) FROM tail WHERE dataset = ?1", [dataset.get()])?;

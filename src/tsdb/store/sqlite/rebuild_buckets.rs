@@ -19,6 +19,7 @@ use rusqlite::Connection;
 
 use super::{
     Result, StoreError,
+    buckets::Layers,
     progress::Progress,
     readers,
     scan::{self, Projection},
@@ -43,14 +44,14 @@ const THREADS_MAX: usize = 4;
 static CORES: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX));
 
-/// What is folded: the stored rows of a dataset and those of `rows`, which win.
+/// What is folded: the stored rows of a dataset, new rows over them, and archived ones beneath.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BucketRebuild<'a> {
     pub(super) dataset: DatasetId,
     pub(super) fold: Fold,
     /// A block without rows, and the columns that the fold wants.
     pub(super) columns: &'a (Block, Vec<usize>),
-    pub(super) rows: &'a Block,
+    pub(super) layers: Layers<'a>,
 }
 
 /// What came of it.
@@ -83,24 +84,34 @@ impl BucketRebuild<'_> {
     fn part(self, connection: &Connection, spans: &[Span]) -> Result<Found> {
         let mut found = Found::default();
         for span in spans {
-            let over = (self.columns, Some((self.rows, &mut found.held)));
-            found.folded.push(fold_rows(connection, self.dataset, self.fold, *span, over)?);
+            let over = Some((self.layers.over, &mut found.held));
+            let rows = FoldedRows { columns: self.columns, beneath: self.layers.beneath, over };
+            found.folded.push(fold_rows(connection, self.dataset, self.fold, *span, rows)?);
         }
         Ok(found)
     }
 }
 
 /// Rows that win over those that are stored, and the timestamps of them that chunks have.
-type Over<'a> = (&'a Block, &'a mut Vec<Timestamp>);
+pub(super) type Over<'a> = (&'a Block, &'a mut Vec<Timestamp>);
 
-/// The five-minute buckets of the rows of a span, read as rows with values of some columns, and of
-/// those of `over`, which win; the timestamps of those that chunks have are added to its list.
+/// Rows that are folded with the stored ones.
+pub(super) struct FoldedRows<'a> {
+    /// A block without rows, and the columns that the fold wants.
+    pub(super) columns: &'a (Block, Vec<usize>),
+    /// Archived rows, which lose to stored ones.
+    pub(super) beneath: Option<&'a Block>,
+    /// New rows, which win. The timestamps of those that chunks have are added to the list.
+    pub(super) over: Option<Over<'a>>,
+}
+
+/// The five-minute buckets of the rows of a span.
 pub(super) fn fold_rows(
     connection: &Connection,
     dataset: DatasetId,
     fold: Fold,
     span: Span,
-    ((empty, wanted), over): (&(Block, Vec<usize>), Option<Over<'_>>),
+    FoldedRows { columns: (empty, wanted), beneath, over }: FoldedRows<'_>,
 ) -> Result<Vec<Bucket>> {
     let [resolution, ..] = KEPT;
     let mut folding = Folding::new(fold, resolution, None);
@@ -109,6 +120,15 @@ pub(super) fn fold_rows(
     let mut left =
         over.map_or(0..0, |over| over.first_not_before(span.first)..over.first_after(span.last));
     let projection = Projection { empty: empty.clone(), columns: Some(wanted), sought };
+    if let Some(beneath) = beneath {
+        let mut stored = empty.clone();
+        let collect = &mut |block: Block| stored.extend_from(&block, 0..block.len());
+        scan::blocks(connection, dataset, span, projection, collect)?;
+        let from = beneath.first_not_before(span.first);
+        let under = beneath.part(from..beneath.first_after(span.last).max(from)).merge(&stored);
+        folding.add(&under, over.map(|over| (over, left)));
+        return Ok(folding.finish().into_iter().map(as_stored).collect());
+    }
     scan::blocks(connection, dataset, span, projection, &mut |block| {
         let last = block.times.last();
         let end = over.zip(last).map_or(left.start, |(over, last)| over.first_after(*last));

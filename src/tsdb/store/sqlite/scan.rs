@@ -293,7 +293,7 @@ impl Walker<'_, '_, '_> {
     fn sealed(&mut self, chunk: Chunk) -> Result<bool> {
         let chunk_id = self.out.era.map(|era| ChunkId { era, number: chunk.id });
         let (connection, dataset, empty) = (self.connection, self.dataset, &self.projection.empty);
-        let batch = RowBatch::new(chunk_id, chunk.n, || {
+        let batch = RowBatch::new(chunk_id, chunk.n, chunk.span, || {
             chunks::read(connection, SeriesId::rows(dataset), chunk, empty.clone()).map(Rows::Raw)
         });
         Ok((self.out.visit)(batch)?.is_continue())

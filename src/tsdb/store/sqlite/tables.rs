@@ -31,7 +31,9 @@ use super::Result;
 ///   newest row; `kept_from` the timestamp before which rows were pruned; `n_fresh` and `n_late` bound
 ///   from above how many rows of `tail` are after and before the end of the last chunk; `layout`
 ///   changes whenever a chunk is removed, by a trigger, so that nothing that removes one can forget
-///   it. While it stays, new chunks come after all others.
+///   it. While it stays, new chunks come after all others. `archived_until` is the end of the last month
+///   that was ever archived, `newest_archived` the newest archived row, and `removed` the revision of the
+///   last commit that removed rows.
 /// - `counters`: `row` is the last row number given; `era` a random number, another one after the
 ///   store was restored from a backup.
 /// - `chunks`: about 1024 rows each, as `codec` writes them. `resolution` is 0 for raw rows, else as
@@ -47,11 +49,16 @@ use super::Result;
 /// - `batches`: appends that their writer, a key, called `batch`, with what it was answered. `n` counts
 ///   the writer's batches, so that the oldest are found. `digest` is that of the request. The dataset
 ///   may be deleted; then the batch is as if it were not there.
+/// - `archived`: files of the archive, each with the rows of the month that begins at `month`, and
+///   `archived_cuts`: spans whose rows were deleted since the file of the month was written (see
+///   `store/archived.rs`). `state` is 0 of a file that is being written, 1 of the one in effect, and 2
+///   of one that is to be deleted, for which `changed` counts. `archive_lease` names the process that
+///   writes them.
 /// - `doomed`: deleted datasets, invisible already, of which some `chunks`, `tail` or `buckets` are
 ///   still to be removed.
 pub(super) const SCHEMA: Schema = Schema {
     name: "dataset store",
-    version: 9,
+    version: 10,
     // Space that compaction frees is given back: only a file without tables takes that. The log is
     // moved into the file after 4000 pages: enough that a bulk load does not do it all the time, few
     // enough that the log stays below 40 MB.
@@ -145,7 +152,10 @@ CREATE TABLE progress (
     kept_from INTEGER,
     n_fresh INTEGER NOT NULL,
     n_late INTEGER NOT NULL,
-    layout INTEGER NOT NULL DEFAULT 0
+    layout INTEGER NOT NULL DEFAULT 0,
+    archived_until INTEGER,
+    newest_archived INTEGER,
+    removed INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX progress_late ON progress (dataset) WHERE n_late >= 2048;
 CREATE TABLE counters (
@@ -206,6 +216,39 @@ CREATE TABLE batches (
     PRIMARY KEY (writer, n)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX batches_key ON batches (writer, batch);
+
+CREATE TABLE archived (
+    dataset INTEGER NOT NULL,
+    month INTEGER NOT NULL,
+    stamp INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    changed INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    rows INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    sha256 BLOB NOT NULL,
+    tail_bytes INTEGER NOT NULL,
+    tail_crc INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    last INTEGER NOT NULL,
+    last_row INTEGER NOT NULL,
+    columns INTEGER NOT NULL,
+    written INTEGER NOT NULL,
+    PRIMARY KEY (dataset, month, stamp)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX archived_doomed ON archived (changed) WHERE state <> 1;
+CREATE TABLE archived_cuts (
+    dataset INTEGER NOT NULL,
+    month INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    last INTEGER NOT NULL,
+    PRIMARY KEY (dataset, month, first, last)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE archive_lease (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    holder INTEGER NOT NULL,
+    until INTEGER NOT NULL
+) STRICT;
 
 CREATE TABLE doomed (
     dataset INTEGER PRIMARY KEY

@@ -55,7 +55,7 @@ fn a_deleted_dataset_leaves_nothing_behind() {
     let made = &made[0];
     let n = 60 * 1024;
     for rows in [contract::block((0..n).map(|n| (n * 9, 1.0))), contract::block([(3, 1.0)])] {
-        append::append(&connection, made.id, &mut rows.clone(), now).unwrap();
+        append::append(&connection, made.id, &mut rows.clone(), now, None).unwrap();
     }
     assert!(delete::dataset(&connection, made.id).unwrap());
     connection.execute_batch("COMMIT").unwrap();
@@ -292,14 +292,14 @@ async fn the_stored_file_is_written() {
     crate::admin::backup(&path, &copy).unwrap();
     let stored = zstd::encode_all(fs::File::open(copy).unwrap(), 19).unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("store/sqlite/tests");
-    fs::write(folder.join("format_9.sqlite.zst"), stored).unwrap();
+    fs::write(folder.join("format_10.sqlite.zst"), stored).unwrap();
 }
 
 #[tokio::test]
 async fn a_stored_file_of_this_format_is_read_and_written() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("datasets.sqlite");
-    let stored: &[u8] = include_bytes!("tests/format_9.sqlite.zst");
+    let stored: &[u8] = include_bytes!("tests/format_10.sqlite.zst");
     fs::write(&path, zstd::decode_all(stored).unwrap()).unwrap();
     let want = stored_rows();
     let store = SqliteStore::open(&path).unwrap();

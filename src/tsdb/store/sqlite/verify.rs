@@ -9,18 +9,19 @@ use model::{
 use rusqlite::Connection;
 
 use super::{
-    Result, StoreError,
+    Result, StoreError, archived,
     bucket_reader::{self, Page},
     catalog,
     chunks::{self, Chunk},
     progress,
-    rebuild_buckets::fold_rows,
+    rebuild_buckets::{FoldedRows, fold_rows},
     scan::{self, Projection},
     series::{ALL, KEPT, SeriesId},
     tables, tail,
 };
 use crate::{
     admin::{Fault, Progress, Report},
+    archive::month::Month,
     rollup::{Fold, coarsen},
     span::{Order, Span},
 };
@@ -92,7 +93,9 @@ impl Verifier<'_> {
                 let what = format!("{n_seen} rows, where {n_rows} are counted");
                 self.report.fault(Fault::Dataset { dataset, what });
             }
-            if progress::newest(self.connection, dataset)? != progress.newest {
+            if progress::newest(self.connection, dataset)?.max(progress.newest_archived)
+                != progress.newest
+            {
                 let what = "its newest row is another one than is noted".to_owned();
                 self.report.fault(Fault::Dataset { dataset, what });
             }
@@ -202,14 +205,20 @@ impl Verifier<'_> {
         for resolution in KEPT {
             let series = SeriesId { dataset, resolution };
             let found = bucket_reader::read(self.connection, series, &Page::all(window))?;
+            let archived = archived::months(self.connection, dataset, window)?;
+            let is_archived = |start: Timestamp| {
+                archived.binary_search_by_key(&Month::of(start), |month| month.file.month).is_ok()
+            };
+            // Rows that were pruned or archived are not here.
             let is_known = |bucket: &Bucket| {
                 resolution != Resolution::FiveMinutes
-                    || kept_from.is_none_or(|kept_from| bucket.timestamp >= kept_from)
+                    || (kept_from.is_none_or(|kept_from| bucket.timestamp >= kept_from)
+                        && !is_archived(bucket.timestamp))
             };
             let want = match &finer {
                 None => {
                     let n_rows = scan::count(self.connection, dataset, window)?;
-                    let stored = (rows, None);
+                    let stored = FoldedRows { columns: rows, beneath: None, over: None };
                     let folded = fold_rows(self.connection, dataset, fold, window, stored)?;
                     self.passed(usize::try_from(n_rows).unwrap_or(usize::MAX));
                     folded

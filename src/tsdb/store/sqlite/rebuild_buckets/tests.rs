@@ -32,7 +32,7 @@ fn months(connection: &mut Connection) -> [DatasetId; 2] {
 }
 
 fn append(connection: &Connection, dataset: DatasetId, mut rows: Block) {
-    append::append(connection, dataset, &mut rows, Timestamp::from_seconds(1)).unwrap();
+    append::append(connection, dataset, &mut rows, Timestamp::from_seconds(1), None).unwrap();
 }
 
 fn base() -> Block {
@@ -85,7 +85,8 @@ fn another_thread_folds_only_what_the_transaction_has_not_changed() {
     let rows = late(0, 7.0);
     let fold = catalog::fold(&connection, dataset).unwrap().unwrap();
     let columns = (scan::empty(&connection, dataset).unwrap(), fold.columns());
-    let refold = BucketRebuild { dataset, fold, columns: &columns, rows: &rows };
+    let layers = Layers { over: &rows, beneath: None };
+    let refold = BucketRebuild { dataset, fold, columns: &columns, layers };
     let hour = |n: i64| span(Resolution::Hour, Timestamp::from_seconds(n * 21_600));
     let spans: Vec<Span> = (0..HOURS).map(hour).collect();
     let write = connection.transaction().unwrap();

@@ -1,0 +1,3 @@
+//! Old rows as Parquet files, the same way for every engine.
+
+pub mod month;

@@ -1,0 +1,182 @@
+//! Records of the archive in a store: which months of a dataset are Parquet files, and what a write to
+//! such a month needs.
+//!
+//! The files themselves are written and read by [`crate::archive`], the same way for every engine. An
+//! engine keeps a record of each file, and moves rows out of its tables in the transaction that
+//! records their file. While a file is replaced, its month has two records: the one in effect and the
+//! announced one. Both files give the same rows together with the stored ones, so that it does not
+//! matter which of them a reader finds.
+
+use futures::future::BoxFuture;
+use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
+
+use super::{Append, Appended, OnCommit, OnRemoval, Result, copying::CopyStore};
+use crate::{archive::month::Month, span::Span};
+
+/// Record of a file with the rows of one month of a dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchivedFile {
+    /// Month of all its rows.
+    pub month: Month,
+    /// Random number that identifies this record, and changes whenever rows of the file are deleted.
+    pub stamp: i64,
+    /// Key of the object, below the address of the archive.
+    pub key: String,
+    /// Number of rows in the file.
+    pub n_rows: u64,
+    /// Length of the file.
+    pub n_bytes: u64,
+    /// SHA-256 of the file.
+    pub sha256: [u8; 32],
+    /// Length of the end of the file, which describes the rest.
+    pub tail_bytes: u64,
+    /// CRC-32 of that end. It contains the checksums of everything before it.
+    pub tail_crc: u32,
+    /// Timestamps of the first and the last row.
+    pub rows: Span,
+    /// Highest row number.
+    pub last_row: i64,
+    /// Digest of the names and types of the columns that the file has.
+    pub columns: i64,
+    /// Time at which it was written.
+    pub written: Timestamp,
+}
+
+/// Month of a dataset that is in the archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchivedMonth {
+    /// File in effect.
+    pub file: ArchivedFile,
+    /// Files that were announced to replace it, one of which may have done so already.
+    pub next: Vec<ArchivedFile>,
+    /// Spans whose rows were deleted since the file was written.
+    pub cuts: Vec<Span>,
+}
+
+/// Archived rows that a write needs, and what they were read from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Beneath {
+    /// The write touches this span: the buckets of five minutes in which it changes rows.
+    pub span: Span,
+    /// Stamps of the files whose months touch the span, in the order of their months. The write fails with
+    /// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if these are others meanwhile.
+    pub stamps: Vec<i64>,
+    /// Archived rows of the buckets that are computed again. They lie beneath the stored rows, and are
+    /// not stored.
+    pub rows: Block,
+}
+
+/// Deletion of a span of rows of a dataset with archived ones.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RowDeletion {
+    /// Timestamps of the rows.
+    pub span: Span,
+    /// Time of the deletion.
+    pub now: Timestamp,
+    /// Timestamp of the newest archived row that is left.
+    pub newest_archived: Option<Timestamp>,
+    /// Archived rows that stay, in the buckets at both ends of the span.
+    pub beneath: Beneath,
+    /// Revision of the dataset at which `n_rows` holds. The deletion fails with
+    /// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) at a later one.
+    pub revision: u64,
+    /// Archived rows in the span that no stored row replaces.
+    pub n_rows: u64,
+    /// New stamp of each file whose month touches the span. The span is recorded with these as cut.
+    pub stamp: i64,
+}
+
+/// Completion of a file: it takes effect, and the rows in it are removed from the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchiveCommit {
+    /// Dataset of the rows.
+    pub dataset: DatasetId,
+    /// Month of the announced file.
+    pub month: Month,
+    /// Stamp of the announced file; `None` if the month has no rows left, and so no file.
+    pub stamp: Option<i64>,
+    /// Revision of the dataset before its rows were read. The commit is refused if rows were deleted since.
+    pub revision: u64,
+    /// Highest row number of the rows that were read. Stored rows of the month with higher ones stay.
+    pub last_row: i64,
+}
+
+/// Claim of one process to be the only one that writes to the archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArchiveLease {
+    /// Random number of the process.
+    pub holder: i64,
+    /// Current time.
+    pub now: Timestamp,
+    /// End of the claim, after which others can take it.
+    pub until: Timestamp,
+}
+
+/// A store that keeps records of archived months.
+///
+/// Its [`append`](super::Store::append) fails with
+/// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if rows are as old as archived ones,
+/// and its [`delete_rows`](super::Store::delete_rows) if the dataset has archived ones.
+///
+/// Every operation fails with [`StoreError`](super::StoreError) if the engine does.
+#[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
+pub trait ArchiveRecords: CopyStore {
+    /// Does the same as [`append`](super::Store::append) with archived rows beneath the stored ones.
+    fn append_over(
+        &self,
+        dataset: DatasetId,
+        append: Append,
+        beneath: Beneath,
+        on_commit: OnCommit,
+    ) -> BoxFuture<'_, Result<Appended>>;
+
+    /// Does the same as [`delete_rows`](super::Store::delete_rows) in the store and in the records, and
+    /// counts the archived rows among the deleted ones.
+    fn delete_over(
+        &self,
+        dataset: DatasetId,
+        deletion: RowDeletion,
+        on_commit: OnRemoval,
+    ) -> BoxFuture<'_, Result<u64>>;
+
+    /// Returns the archived months that touch `span`, in their order, from one snapshot.
+    fn archived(&self, dataset: DatasetId, span: Span) -> Result<Vec<ArchivedMonth>>;
+
+    /// Returns true if any dataset has archived months, or a file is still to be deleted.
+    fn has_archive(&self) -> Result<bool>;
+
+    /// Claims or extends the lease. Returns false if another process has it.
+    fn lease_archive(&self, lease: ArchiveLease) -> BoxFuture<'_, Result<bool>>;
+
+    /// Records that `file` is about to be written. Earlier announcements for its month stay until one is
+    /// committed. Returns false if the lease of `holder` was taken by another process.
+    fn announce_file(
+        &self,
+        dataset: DatasetId,
+        file: ArchivedFile,
+        holder: i64,
+    ) -> BoxFuture<'_, Result<bool>>;
+
+    /// Puts the announced file into effect: removes the stored rows that are in it and the cuts that it
+    /// follows, in one transaction. Neither buckets nor the revision of the dataset change. Returns
+    /// false, and changes nothing, if the lease is lost, rows were deleted meanwhile, or another file
+    /// was announced.
+    fn commit_file(&self, commit: ArchiveCommit, holder: i64) -> BoxFuture<'_, Result<bool>>;
+
+    /// Prunes the archived months that have these stamps, in one commit, and returns the number of their
+    /// rows. Buckets stay, and later appends up to the end of their last bucket are refused.
+    /// `newest_archived` is the newest row of the archived months that stay.
+    fn prune_files(
+        &self,
+        dataset: DatasetId,
+        stamps: Vec<i64>,
+        newest_archived: Option<Timestamp>,
+        on_commit: OnRemoval,
+    ) -> BoxFuture<'_, Result<u64>>;
+
+    /// Returns files that have had no effect since before `before`, at most `limit`, by dataset and key.
+    fn doomed_files(&self, before: Timestamp, limit: usize) -> Result<Vec<(DatasetId, String)>>;
+
+    /// Forgets a file that had no effect any more, once it is deleted.
+    fn forget_file(&self, dataset: DatasetId, key: String) -> BoxFuture<'_, Result<()>>;
+}

@@ -1,0 +1,381 @@
+//! Records of the archive, in their tables.
+
+use db::statement::Statements as _;
+use futures::future::{BoxFuture, FutureExt as _};
+use model::{block::Block, dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
+use rusqlite::{Connection, Row, params};
+
+use super::{
+    Result, SqliteStore, StoreError, append, catalog, chunks, progress::Progress, scan,
+    series::SeriesId, tables::checked_id, tail,
+};
+use crate::{
+    archive::month::Month,
+    span::Span,
+    store::{
+        Append, Appended, OnCommit, OnRemoval, Removed,
+        archived::{
+            ArchiveCommit, ArchiveLease, ArchiveRecords, ArchivedFile, ArchivedMonth, Beneath,
+            RowDeletion,
+        },
+    },
+};
+
+/// State of a file that is being written.
+const ANNOUNCED: i64 = 0;
+
+/// State of the file of a month.
+const IN_EFFECT: i64 = 1;
+
+/// State of a file that is to be deleted.
+const DOOMED: i64 = 2;
+
+/// Current time in microseconds, by the engine's clock.
+const NOW: &str = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)";
+
+impl ArchiveRecords for SqliteStore {
+    fn append_over(
+        &self,
+        dataset: DatasetId,
+        append: Append,
+        beneath: Beneath,
+        on_commit: OnCommit,
+    ) -> BoxFuture<'_, Result<Appended>> {
+        self.append_rows(dataset, append, Some(beneath), on_commit)
+    }
+
+    fn delete_over(
+        &self,
+        dataset: DatasetId,
+        deletion: RowDeletion,
+        on_commit: OnRemoval,
+    ) -> BoxFuture<'_, Result<u64>> {
+        let work =
+            move |connection: &Connection| super::delete::over(connection, dataset, &deletion);
+        async move { Ok(self.writer.run(work, on_commit).await?.n_rows) }.boxed()
+    }
+
+    fn archived(&self, dataset: DatasetId, span: Span) -> Result<Vec<ArchivedMonth>> {
+        self.readers.read(|connection| months(connection, dataset, span))
+    }
+
+    fn has_archive(&self) -> Result<bool> {
+        self.readers
+            .read(|connection| Ok(connection.value("SELECT EXISTS (SELECT 1 FROM archived)", [])?))
+    }
+
+    fn lease_archive(&self, lease: ArchiveLease) -> BoxFuture<'_, Result<bool>> {
+        let ArchiveLease { holder, now, until } = lease;
+        self.write(move |connection| {
+            let n_changed = connection.run(
+                "INSERT INTO archive_lease (id, holder, until) VALUES (1, ?1, ?3)
+                 ON CONFLICT (id) DO UPDATE SET holder = ?1, until = ?3
+                 WHERE holder = ?1 OR until < ?2",
+                [holder, now.micros(), until.micros()],
+            )?;
+            Ok(n_changed == 1)
+        })
+    }
+
+    fn announce_file(
+        &self,
+        dataset: DatasetId,
+        file: ArchivedFile,
+        holder: i64,
+    ) -> BoxFuture<'_, Result<bool>> {
+        self.write(move |connection| {
+            if !has_lease(connection, holder)? {
+                return Ok(false);
+            }
+            // The key is in use again.
+            let sql = "DELETE FROM archived WHERE dataset = ?1 AND month = ?2 AND state = ?3";
+            let month = file.month.start().micros();
+            connection.run(sql, [dataset.get(), month, DOOMED])?;
+            insert(connection, dataset, &file)?;
+            Ok(true)
+        })
+    }
+
+    fn commit_file(&self, commit: ArchiveCommit, holder: i64) -> BoxFuture<'_, Result<bool>> {
+        self.write(move |connection| {
+            Ok(has_lease(connection, holder)? && put_into_effect(connection, &commit)?)
+        })
+    }
+
+    fn prune_files(
+        &self,
+        dataset: DatasetId,
+        stamps: Vec<i64>,
+        newest_archived: Option<Timestamp>,
+        on_commit: OnRemoval,
+    ) -> BoxFuture<'_, Result<u64>> {
+        let work =
+            move |connection: &Connection| prune(connection, dataset, &stamps, newest_archived);
+        async move { Ok(self.writer.run(work, on_commit).await?.n_rows) }.boxed()
+    }
+
+    fn doomed_files(&self, before: Timestamp, limit: usize) -> Result<Vec<(DatasetId, String)>> {
+        self.readers.read(|connection| {
+            Ok(connection.all(
+                "SELECT DISTINCT dataset, key FROM archived doomed
+                 WHERE state <> 1 AND changed < ?1 AND NOT EXISTS
+                 (SELECT 1 FROM archived other WHERE other.dataset = doomed.dataset
+                  AND other.key = doomed.key AND (other.state = 1 OR other.changed >= ?1))
+                 LIMIT ?2",
+                params![before.micros(), limit],
+                |row| Ok((checked_id(row.get(0)?)?, row.get(1)?)),
+            )?)
+        })
+    }
+
+    fn forget_file(&self, dataset: DatasetId, key: String) -> BoxFuture<'_, Result<()>> {
+        self.write(move |connection| {
+            let sql = "DELETE FROM archived WHERE dataset = ?1 AND key = ?2 AND state <> 1";
+            connection.run(sql, params![dataset.get(), key])?;
+            Ok(())
+        })
+    }
+}
+
+/// Checks that an append of late rows comes with the archived rows beneath them.
+pub(super) fn check_beneath(
+    connection: &Connection,
+    dataset: DatasetId,
+    progress: &Progress,
+    first: Timestamp,
+    beneath: Option<&Beneath>,
+) -> Result<()> {
+    if let Some(beneath) = beneath {
+        return check_stamps(connection, dataset, beneath);
+    }
+    let start = Resolution::FiveMinutes.bucket_start(first);
+    let is_after = progress.archived_until.is_none_or(|until| until <= start);
+    if is_after { Ok(()) } else { Err(StoreError::ArchiveChanged { dataset }) }
+}
+
+/// Checks that the archived rows of a write are those of the files in effect.
+pub(super) fn check_stamps(
+    connection: &Connection,
+    dataset: DatasetId,
+    Beneath { span, stamps, .. }: &Beneath,
+) -> Result<()> {
+    let sql = "SELECT stamp FROM archived
+         WHERE dataset = ?1 AND month BETWEEN ?2 AND ?3 AND state = 1 ORDER BY month";
+    let found: Vec<i64> = connection.all(sql, bounds(dataset, *span), |row| row.get(0))?;
+    if found == *stamps { Ok(()) } else { Err(StoreError::ArchiveChanged { dataset }) }
+}
+
+/// The archived months that touch a span.
+pub(super) fn months(
+    connection: &Connection,
+    dataset: DatasetId,
+    span: Span,
+) -> Result<Vec<ArchivedMonth>> {
+    let mut months: Vec<ArchivedMonth> = Vec::new();
+    let sql = "SELECT month, stamp, key, rows, bytes, sha256, tail_bytes, tail_crc, first, last,
+         last_row, columns, written, state FROM archived
+         WHERE dataset = ?1 AND month BETWEEN ?2 AND ?3 AND state < 2
+         ORDER BY month, state DESC, changed";
+    for (file, state) in connection.all(sql, bounds(dataset, span), file)? {
+        match months.last_mut().filter(|month| month.file.month == file.month) {
+            Some(month) => month.next.push(file),
+            None if state == IN_EFFECT => {
+                months.push(ArchivedMonth { file, next: Vec::new(), cuts: Vec::new() });
+            }
+            // It is written for the first time, and its rows are in the store.
+            None => {}
+        }
+    }
+    let sql = "SELECT first, last FROM archived_cuts WHERE dataset = ?1 AND month = ?2";
+    for month in &mut months {
+        let key = [dataset.get(), month.file.month.start().micros()];
+        month.cuts = connection.all(sql, key, |row| {
+            let (first, last) = (row.get(0)?, row.get(1)?);
+            let (first, last) = (Timestamp::from_micros(first), Timestamp::from_micros(last));
+            Ok(Span { first, last })
+        })?;
+    }
+    Ok(months)
+}
+
+/// Records the span of a deletion in the months that it touches.
+pub(super) fn cut(
+    connection: &Connection,
+    dataset: DatasetId,
+    deletion: &RowDeletion,
+) -> Result<()> {
+    let RowDeletion { span, stamp, .. } = deletion;
+    let sql = "UPDATE archived SET stamp = ?4 WHERE dataset = ?1 AND month BETWEEN ?2 AND ?3
+         AND state = 1";
+    let [id, first, last] = bounds(dataset, *span);
+    connection.run(sql, [id, first, last, *stamp])?;
+    let sql = "INSERT OR IGNORE INTO archived_cuts (dataset, month, first, last)
+         SELECT DISTINCT dataset, month, ?4, ?5 FROM archived
+         WHERE dataset = ?1 AND month BETWEEN ?2 AND ?3 AND state < 2";
+    connection.run(sql, [id, first, last, span.first.micros(), span.last.micros()])?;
+    Ok(())
+}
+
+/// Leaves all files of a deleted dataset to be deleted.
+pub(super) fn doom(connection: &Connection, dataset: DatasetId) -> Result<()> {
+    connection.run("DELETE FROM archived_cuts WHERE dataset = ?1", [dataset.get()])?;
+    let sql = format!("UPDATE archived SET state = 2, changed = {NOW} WHERE dataset = ?1");
+    connection.run(&sql, [dataset.get()])?;
+    Ok(())
+}
+
+/// The dataset and the first microseconds of the months of the ends of a span.
+fn bounds(dataset: DatasetId, span: Span) -> [i64; 3] {
+    let month = |timestamp| Month::of(timestamp).start().micros();
+    [dataset.get(), month(span.first), month(span.last)]
+}
+
+fn has_lease(connection: &Connection, holder: i64) -> Result<bool> {
+    let found: Option<i64> =
+        connection.find("SELECT holder FROM archive_lease", [], |row| row.get(0))?;
+    Ok(found == Some(holder))
+}
+
+fn file(row: &Row<'_>) -> rusqlite::Result<(ArchivedFile, i64)> {
+    let timestamp = |micros| Timestamp::from_micros(micros);
+    let file = ArchivedFile {
+        month: Month::of(timestamp(row.get(0)?)),
+        stamp: row.get(1)?,
+        key: row.get(2)?,
+        n_rows: row.get(3)?,
+        n_bytes: row.get(4)?,
+        sha256: row.get(5)?,
+        tail_bytes: row.get(6)?,
+        tail_crc: row.get(7)?,
+        rows: Span { first: timestamp(row.get(8)?), last: timestamp(row.get(9)?) },
+        last_row: row.get(10)?,
+        columns: row.get(11)?,
+        written: timestamp(row.get(12)?),
+    };
+    Ok((file, row.get(13)?))
+}
+
+fn insert(connection: &Connection, dataset: DatasetId, file: &ArchivedFile) -> Result<()> {
+    let sql = format!(
+        "INSERT INTO archived (dataset, month, stamp, state, changed, key, rows, bytes, sha256,
+         tail_bytes, tail_crc, first, last, last_row, columns, written)
+         VALUES (?1, ?2, ?3, {ANNOUNCED}, {NOW}, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
+    );
+    connection.run(
+        &sql,
+        params![
+            dataset.get(),
+            file.month.start().micros(),
+            file.stamp,
+            file.key,
+            file.n_rows,
+            file.n_bytes,
+            file.sha256,
+            file.tail_bytes,
+            file.tail_crc,
+            file.rows.first.micros(),
+            file.rows.last.micros(),
+            file.last_row,
+            file.columns,
+            file.written.micros()
+        ],
+    )?;
+    Ok(())
+}
+
+/// Has the announced file of a month replace the stored rows that are in it.
+fn put_into_effect(connection: &Connection, commit: &ArchiveCommit) -> Result<bool> {
+    let ArchiveCommit { dataset, month, stamp, revision, last_row } = *commit;
+    let mut progress = match Progress::read(connection, dataset) {
+        Err(StoreError::NoDataset { .. }) => return Ok(false),
+        progress => progress?,
+    };
+    if progress.removed > revision {
+        return Ok(false);
+    }
+    let key = (dataset.get(), month.start().micros());
+    if let Some(stamp) = stamp {
+        let sql = format!(
+            "UPDATE archived SET state = {IN_EFFECT}, changed = {NOW}
+             WHERE dataset = ?1 AND month = ?2 AND stamp = ?3 AND state = {ANNOUNCED}
+             RETURNING last"
+        );
+        let last = connection.find(&sql, (key.0, key.1, stamp), |row| row.get(0))?;
+        let Some(last) = last.map(Timestamp::from_micros) else { return Ok(false) };
+        let sql = "DELETE FROM archived WHERE dataset = ?1 AND month = ?2 AND stamp <> ?3";
+        connection.run(sql, (key.0, key.1, stamp))?;
+        progress.archived_until = progress.archived_until.max(Some(month.next().start()));
+        progress.newest_archived = progress.newest_archived.max(Some(last));
+    } else {
+        let sql = format!(
+            "UPDATE archived SET state = {DOOMED}, changed = {NOW} WHERE dataset = ?1 AND month = ?2"
+        );
+        connection.run(&sql, key)?;
+    }
+    connection.run("DELETE FROM archived_cuts WHERE dataset = ?1 AND month = ?2", key)?;
+    remove_rows(connection, dataset, month.span(), last_row, &mut progress)?;
+    progress.save(connection, dataset)?;
+    Ok(true)
+}
+
+/// Removes the stored rows of a span with numbers up to `last_row`.
+fn remove_rows(
+    connection: &Connection,
+    dataset: DatasetId,
+    span: Span,
+    last_row: i64,
+    progress: &mut Progress,
+) -> Result<()> {
+    let empty = Block::new(&catalog::dtypes(connection, dataset)?);
+    let has_newer = tail::count(connection, dataset, span)? > 0
+        || !chunks::with_rows_after(connection, dataset, last_row, 1)?.is_empty();
+    let mut newer = empty.clone();
+    if has_newer {
+        let projection = scan::Projection { empty: empty.clone(), columns: None, sought: None };
+        scan::blocks(connection, dataset, span, projection, &mut |block| {
+            for row_idx in 0..block.len() {
+                if block.ids.get(row_idx).is_some_and(|id| *id > last_row) {
+                    newer.extend_from(&block, row_idx..row_idx + 1);
+                }
+            }
+        })?;
+    }
+    tail::remove(connection, dataset, span)?;
+    chunks::cut(connection, SeriesId::rows(dataset), span, &empty)?;
+    progress.recount(connection, dataset)?;
+    if newer.is_empty() { Ok(()) } else { append::put(connection, dataset, &newer, None, progress) }
+}
+
+/// Prunes archived months.
+fn prune(
+    connection: &Connection,
+    dataset: DatasetId,
+    stamps: &[i64],
+    newest_archived: Option<Timestamp>,
+) -> Result<Removed> {
+    let mut progress = Progress::read(connection, dataset)?;
+    let mut n_rows = 0_u64;
+    let sql = format!(
+        "UPDATE archived SET state = {DOOMED}, changed = {NOW}
+         WHERE dataset = ?1 AND stamp = ?2 AND state = {IN_EFFECT} RETURNING rows, last, month"
+    );
+    for stamp in stamps {
+        let found = connection.find(&sql, [dataset.get(), *stamp], |row| {
+            Ok((row.get::<_, u64>(0)?, row.get(1)?, row.get::<_, i64>(2)?))
+        })?;
+        let Some((n, last, month)) = found else {
+            return Err(StoreError::ArchiveChanged { dataset });
+        };
+        n_rows = n_rows.saturating_add(n);
+        let finest = Resolution::FiveMinutes;
+        let last = finest.bucket_start(Timestamp::from_micros(last));
+        let end = last + finest.bucket().unwrap_or_default();
+        progress.kept_from = progress.kept_from.max(Some(end));
+        let key = [dataset.get(), month];
+        connection.run("DELETE FROM archived_cuts WHERE dataset = ?1 AND month = ?2", key)?;
+    }
+    progress.newest_archived = newest_archived;
+    progress.note_removal(connection, dataset)?;
+    progress.save(connection, dataset)?;
+    Ok(Removed { n_rows, revision: progress.revision })
+}
