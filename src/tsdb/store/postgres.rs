@@ -9,6 +9,7 @@
 //! has it, and a write goes on when its caller is gone.
 
 mod append;
+mod archived;
 mod batches;
 mod binary;
 mod buckets;
@@ -58,6 +59,7 @@ use self::{
 use super::{
     Append, Appended, Commit, Count, Heads, OnCommit, OnRemoval, PageOfRows, PageRead, Result,
     SharedStore, Sight, Since, Store, StoreError,
+    archived::Beneath,
     batch::StoredBatch,
     row_batch::{RowBatch, VisitBatch},
 };
@@ -81,7 +83,7 @@ const THREADS: usize = 2;
 const CHECK: &str = "UPDATE datasets.withdrawals SET n = n WHERE false;
      SELECT FROM datasets.datasets, datasets.columns, datasets.tags, datasets.dataset_tags,
          datasets.key_tags, datasets.rows, datasets.buckets, datasets.commits, datasets.batches,
-         datasets.doomed LIMIT 0";
+         datasets.archived, datasets.archived_cuts, datasets.archive_lease, datasets.doomed LIMIT 0";
 
 /// The queues of the datasets that have writers now. Those of one dataset wait for each other here, and
 /// not in the database, each with a connection.
@@ -221,6 +223,29 @@ impl PostgresStore {
         self.within(|| self.group.spawn_to_end("write", write));
         async move { result.await.unwrap_or(Err(StoreError::Closed)) }.boxed()
     }
+
+    /// Appends rows, with archived ones beneath the stored ones.
+    fn append_rows(
+        &self,
+        dataset: DatasetId,
+        mut append: Append,
+        beneath: Option<Beneath>,
+        on_commit: OnCommit,
+    ) -> BoxFuture<'_, Result<Appended>> {
+        let write = self.write(
+            Some(dataset),
+            move |c| {
+                async move {
+                    let appended =
+                        append::append(c, dataset, &mut append, beneath.as_ref()).await?;
+                    Ok((appended, append.rows))
+                }
+                .boxed()
+            },
+            move |(appended, rows): &(Appended, Block)| on_commit(appended, rows),
+        );
+        async move { Ok(write.await?.0) }.boxed()
+    }
 }
 
 impl Drop for PostgresStore {
@@ -266,22 +291,10 @@ impl Store for PostgresStore {
     fn append(
         &self,
         dataset: DatasetId,
-        mut append: Append,
+        append: Append,
         on_commit: OnCommit,
     ) -> BoxFuture<'_, Result<Appended>> {
-        let on_commit = move |(appended, rows): &(Appended, Block)| on_commit(appended, rows);
-        let write = self.write(
-            Some(dataset),
-            move |c| {
-                async move {
-                    let appended = append::append(c, dataset, &mut append).await?;
-                    Ok((appended, append.rows))
-                }
-                .boxed()
-            },
-            on_commit,
-        );
-        async move { Ok(write.await?.0) }.boxed()
+        self.append_rows(dataset, append, None, on_commit)
     }
 
     fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>> {

@@ -3,6 +3,7 @@
 //! An engine calls [`check_all`], [`random::check`] and [`catalog::check_random_sharing`] with a way
 //! to open itself again on the same files.
 
+pub(crate) mod archived;
 pub(crate) mod catalog;
 pub(crate) mod random;
 pub(crate) mod repeats;

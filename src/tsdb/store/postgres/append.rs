@@ -10,7 +10,7 @@ use model::{
 use sqlx::PgConnection;
 
 use super::{
-    Result, StoreError, batches, binary,
+    Result, StoreError, archived, batches, binary,
     buckets::{self, Levels},
     head::{Change, Head},
     reads,
@@ -20,7 +20,11 @@ use crate::{
     catalog::Refusal,
     rollup::{Fold, Folding, Refolded, as_stored},
     span::Span,
-    store::{Append, AppendMode, Appended, Removal, Removed, series},
+    store::{
+        Append, AppendMode, Appended, Removal, Removed,
+        archived::{Beneath, RowDeletion},
+        series,
+    },
 };
 
 /// The finest resolution, from which the others follow.
@@ -31,17 +35,23 @@ pub(super) async fn append(
     c: &mut PgConnection,
     dataset: DatasetId,
     append: &mut Append,
+    beneath: Option<&Beneath>,
 ) -> Result<Appended> {
     let Append { mode, rows, now, batches } = append;
     let mut head = Head::lock(c, dataset).await?;
     let is_after = check(&head, rows)?;
+    if let Some(first) = rows.times.first().filter(|_| !is_after) {
+        archived::check_beneath(c, &head, *first, beneath).await?;
+    }
+    let empty = Block::new(&head.dtypes);
+    let beneath = beneath.map_or(&empty, |beneath| &beneath.rows);
     if *mode == AppendMode::Merge && !is_after {
         let stored = reads::rows_at(c, &head, &rows.times).await?;
-        rows.fill(&stored);
+        rows.fill(&beneath.merge(&stored));
     }
     rows.created = vec![*now; rows.len()];
     if !rows.is_empty() {
-        store(c, &mut head, rows, is_after, 0).await?;
+        store(c, &mut head, rows, Layers { is_after, n_folded: 0, beneath }).await?;
         head.commit(c, Change::Rows { rows, is_after }, Some(*now)).await?;
     }
     batches::put(c, dataset, batches, head.revision).await?;
@@ -61,9 +71,11 @@ pub(super) async fn append_copied(
     let is_after = head.latest.is_none_or(|latest| latest < first);
     if !is_after {
         check(&head, rows)?;
+        archived::check_beneath(c, &head, first, None).await?;
     }
-    let n_pruned = head.kept_from.map_or(0, |kept_from| rows.first_not_before(kept_from));
-    store(c, &mut head, rows, is_after, n_pruned).await?;
+    let n_folded = head.kept_from.map_or(0, |kept_from| rows.first_not_before(kept_from));
+    let beneath = &Block::new(&head.dtypes);
+    store(c, &mut head, rows, Layers { is_after, n_folded, beneath }).await?;
     head.commit(c, Change::Rows { rows, is_after }, Some(updated_at)).await
 }
 
@@ -80,18 +92,28 @@ fn check(head: &Head, rows: &Block) -> Result<bool> {
     Ok(head.latest.is_none_or(|latest| latest < first))
 }
 
-/// Stores rows and the buckets they change. The first `n_folded` are in the buckets already.
+/// How new rows lie to others.
+#[derive(Debug, Clone, Copy)]
+struct Layers<'a> {
+    /// True if they come after all others.
+    is_after: bool,
+    /// The number of the first ones that are in the buckets already.
+    n_folded: usize,
+    /// Archived rows in the buckets that hold them, which stored ones replace.
+    beneath: &'a Block,
+}
+
+/// Stores rows and the buckets they change.
 async fn store(
     c: &mut PgConnection,
     head: &mut Head,
     rows: &mut Block,
-    is_after: bool,
-    n_folded: usize,
+    Layers { is_after, n_folded, beneath }: Layers<'_>,
 ) -> Result<()> {
     let folded = rows.part(n_folded..rows.len());
     let levels = match head.fold {
         Some(fold) if is_after => extend(c, head, fold, &folded).await?,
-        Some(fold) => rebuild(c, head, fold, &folded, &Block::new(&[])).await?,
+        Some(fold) => rebuild(c, head, fold, &folded, beneath).await?,
         None => Levels::default(),
     };
     if let Some(latest) = head.latest.filter(|_| !is_after) {
@@ -192,19 +214,55 @@ pub(super) async fn prune(
     // follows from may be wrong, and rows of the right one come after that.
     let end = FINEST.bucket_start(last_gone) + FINEST.bucket().unwrap_or_default();
     head.kept_from = head.kept_from.max(Some(end.min(before)));
-    head.latest = head.latest.filter(|latest| *latest >= bound);
+    head.latest = head.latest.filter(|latest| *latest >= bound).max(head.newest_archived);
     head.commit(c, Change::Removal(Removal::Old), None).await?;
     Ok(head.removed(n_gone.unsigned_abs()))
 }
 
-/// Deletes the rows of a span, and what they are in buckets.
+/// Deletes the rows of a span of a dataset without archived ones, and what they are in buckets.
 pub(super) async fn delete_rows(
     c: &mut PgConnection,
     dataset: DatasetId,
     span: Span,
     now: Timestamp,
 ) -> Result<Removed> {
+    let head = Head::lock(c, dataset).await?;
+    if head.archived_until.is_some() {
+        return Err(StoreError::ArchiveChanged { dataset });
+    }
+    let beneath = Block::new(&head.dtypes);
+    delete(c, head, span, now, &beneath).await
+}
+
+/// Deletes the stored and archived rows of a span.
+pub(super) async fn delete_over(
+    c: &mut PgConnection,
+    dataset: DatasetId,
+    deletion: &RowDeletion,
+) -> Result<Removed> {
     let mut head = Head::lock(c, dataset).await?;
+    if head.revision != deletion.revision {
+        return Err(StoreError::ArchiveChanged { dataset });
+    }
+    archived::check_stamps(c, dataset, &deletion.beneath).await?;
+    archived::cut(c, dataset, deletion).await?;
+    head.newest_archived = deletion.newest_archived;
+    let RowDeletion { span, now, .. } = *deletion;
+    let mut removed = delete(c, head, span, now, &deletion.beneath.rows).await?;
+    removed.n_rows = removed.n_rows.saturating_add(deletion.n_rows);
+    Ok(removed)
+}
+
+/// Deletes the stored rows of a span. `beneath` has the archived rows that stay, in the buckets at its
+/// ends.
+async fn delete(
+    c: &mut PgConnection,
+    mut head: Head,
+    span: Span,
+    now: Timestamp,
+    beneath: &Block,
+) -> Result<Removed> {
+    let dataset = head.dataset;
     if span.first > span.last {
         return Ok(head.removed(0));
     }
@@ -222,13 +280,10 @@ pub(super) async fn delete_rows(
         let known: Vec<Timestamp> = known.collect();
         let empty = Block::new(&head.dtypes);
         let stored = buckets::read_sources(c, &head, &ends).await?;
-        let changed = refold(c, &head, fold, &empty, &empty, &known).await?;
+        let changed = refold(c, &head, fold, &empty, beneath, &known).await?;
         Levels::refold(&ends, changed, &stored).put(c, &head).await?;
     }
-    let sql = "SELECT max(ts) FROM datasets.rows WHERE dataset = $1";
-    let latest: Option<Time> =
-        sqlx::query_scalar(sql).bind(dataset.get()).fetch_one(&mut *c).await?;
-    head.latest = latest.map(|Time(at)| at);
+    head.read_latest(c).await?;
     head.commit(c, Change::Removal(Removal::Span(span)), Some(now)).await?;
     Ok(head.removed(n_gone))
 }

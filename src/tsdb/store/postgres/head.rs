@@ -18,23 +18,35 @@ use crate::{
     store::{Appended, Removal, Removed},
 };
 
-/// Locks the state until the transaction ends. The last column is true if the columns were read as of the
+/// Locks the state until the transaction ends. The column of `xmin` is true if the columns were read as of the
 /// same state: if the statement waited for another writer, they may be older.
 const LOCK: &str = "SELECT revision, last_row, latest, kept_from, metadata ->> $2,
      ARRAY(SELECT CASE WHEN deleted_at IS NULL THEN name ELSE '' END
          FROM datasets.columns WHERE dataset = $1 ORDER BY position),
      ARRAY(SELECT dtype FROM datasets.columns WHERE dataset = $1 ORDER BY position),
-     xmin = (SELECT xmin FROM datasets.datasets WHERE id = $1)
+     xmin = (SELECT xmin FROM datasets.datasets WHERE id = $1), removed, archived_until,
+     newest_archived
      FROM datasets.datasets WHERE id = $1 FOR NO KEY UPDATE";
 
 /// What [`LOCK`] returns.
-type Locked =
-    (i64, i64, Option<Time>, Option<Time>, Option<String>, Vec<String>, Vec<String>, Option<bool>);
+type Locked = (
+    i64,
+    i64,
+    Option<Time>,
+    Option<Time>,
+    Option<String>,
+    Vec<String>,
+    Vec<String>,
+    Option<bool>,
+    i64,
+    Option<Time>,
+    Option<Time>,
+);
 
 /// Saves the state and records the commit.
 const COMMIT: &str = "WITH saved AS (
          UPDATE datasets.datasets SET revision = $2, last_row = $3, latest = $4, kept_from = $5,
-             updated_at = coalesce($6, updated_at)
+             updated_at = coalesce($6, updated_at), removed = $12, newest_archived = $13
          WHERE id = $1
      )
      INSERT INTO datasets.commits
@@ -49,6 +61,12 @@ pub(super) struct Head {
     last_row: i64,
     pub(super) latest: Option<Timestamp>,
     pub(super) kept_from: Option<Timestamp>,
+    /// Revision of the last commit that removed rows.
+    pub(super) removed: u64,
+    /// End of the last month that was ever archived.
+    pub(super) archived_until: Option<Timestamp>,
+    /// Timestamp of the newest archived row.
+    pub(super) newest_archived: Option<Timestamp>,
     /// The types of its columns, with the deleted ones.
     pub(super) dtypes: Vec<Dtype>,
     /// How rows make buckets; `None` if they do not.
@@ -88,7 +106,7 @@ impl Head {
     }
 
     fn new(dataset: DatasetId, locked: Locked) -> Result<Self> {
-        let (revision, last_row, latest, kept_from, value_column, names, dtypes, _) = locked;
+        let (revision, last_row, latest, kept_from, value_column, names, dtypes, ..) = locked;
         let dtypes = dtypes.iter().map(|text| catalog::dtype(text)).collect::<Result<Vec<_>>>()?;
         let column = |(name, dtype)| Column {
             id: 0,
@@ -107,9 +125,21 @@ impl Head {
             last_row,
             latest: latest.map(|Time(at)| at),
             kept_from: kept_from.map(|Time(at)| at),
+            removed: unsigned(locked.8)?,
+            archived_until: locked.9.map(|Time(at)| at),
+            newest_archived: locked.10.map(|Time(at)| at),
             fold: Fold::for_dataset(&columns, &metadata),
             dtypes,
         })
+    }
+
+    /// Looks up the newest row that is left.
+    pub(super) async fn read_latest(&mut self, c: &mut PgConnection) -> Result<()> {
+        let sql = "SELECT max(ts) FROM datasets.rows WHERE dataset = $1";
+        let stored: Option<Time> =
+            sqlx::query_scalar(sql).bind(self.dataset.get()).fetch_one(c).await?;
+        self.latest = stored.map(|Time(at)| at).max(self.newest_archived);
+        Ok(())
     }
 
     /// Numbers new rows.
@@ -149,6 +179,9 @@ impl Head {
         updated_at: Option<Timestamp>,
     ) -> Result<()> {
         self.revision += 1;
+        if !matches!(change, Change::Rows { .. }) {
+            self.removed = self.revision;
+        }
         let (kind, rows, span) = match change {
             Change::Rows { rows, .. } => {
                 let ends = rows.times.first().copied().zip(rows.times.last().copied());
@@ -176,6 +209,8 @@ impl Head {
             .bind(span.map(|span| Time(span.first)))
             .bind(span.map(|span| Time(span.last)))
             .bind(late)
+            .bind(self.removed.cast_signed())
+            .bind(self.newest_archived.map(Time))
             .execute(c)
             .await?;
         Ok(())

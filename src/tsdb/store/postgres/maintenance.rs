@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
-use super::{Result, StoreError, batches, commits, time::Time};
+use super::{Result, StoreError, archived, batches, commits, time::Time};
 
 /// How often it looks for deleted datasets, which nobody waits for.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -66,7 +66,8 @@ async fn trim(connections: &Connections) -> Result<()> {
 pub(super) async fn doom(c: &mut PgConnection, dataset: DatasetId) -> Result<bool> {
     let sql = "WITH gone AS (DELETE FROM datasets.datasets WHERE id = $1 RETURNING id)
          INSERT INTO datasets.doomed (dataset) SELECT id FROM gone";
-    let doomed = sqlx::query(sql).bind(dataset.get()).execute(c).await?;
+    let doomed = sqlx::query(sql).bind(dataset.get()).execute(&mut *c).await?;
+    archived::doom(c, dataset).await?;
     Ok(doomed.rows_affected() > 0)
 }
 

@@ -19,7 +19,8 @@ pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 10, tables
 /// - `datasets`: the catalog and the state of each dataset. A writer locks its row until it commits.
 ///   `revision` counts its commits, `last_row` its row numbers, `latest` is its newest row, `kept_from`
 ///   the timestamp before which rows were pruned, and `renamed_after` the last commit before a column
-///   was renamed or deleted. `folded` and `searched` are the name and the description in lower case. The
+///   was renamed or deleted. `removed` is the last commit that removed rows, `archived_until` the end of
+///   the last month that was ever archived, and `newest_archived` the newest archived row. `folded` and `searched` are the name and the description in lower case. The
 ///   fill factor leaves space in each page for the new version of a row, so that no index changes.
 /// - `columns`: `position` counts all columns of a dataset from 1, `slot` those that share an array of
 ///   `rows`: floats and booleans are in `numbers`, integers in `integers`, strings in `texts`. A deleted
@@ -36,6 +37,11 @@ pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 10, tables
 ///   unless they came after all others. Then they are those between `first_ts` and `last_ts`.
 /// - `batches`: appends that their `writer`, a key, called `batch`, with the response.
 /// - `withdrawals`: one row, which counts how often a tag was taken from a dataset or a key.
+/// - `archived`: files of the archive, each with the rows of the month that begins at `month`, and
+///   `archived_cuts`: spans whose rows were deleted since the file of the month was written (see
+///   `store/archived.rs`). `state` is 0 for a file that is being written, 1 for the one in effect, and 2
+///   for one that is to be deleted, for which `changed` counts. `archive_lease` names the process that
+///   writes them.
 /// - `doomed`: deleted datasets of which some records are still to be removed.
 /// - `series`: every number of every row, for people and dashboards.
 const TABLES: &str = r#"
@@ -53,7 +59,10 @@ CREATE TABLE datasets.datasets (
     last_row bigint NOT NULL DEFAULT 0,
     latest timestamptz,
     kept_from timestamptz,
-    renamed_after bigint NOT NULL DEFAULT 0
+    renamed_after bigint NOT NULL DEFAULT 0,
+    removed bigint NOT NULL DEFAULT 0,
+    archived_until timestamptz,
+    newest_archived timestamptz
 ) WITH (fillfactor = 50);
 CREATE UNIQUE INDEX datasets_name ON datasets.datasets (name, coalesce(owner, 0));
 CREATE INDEX datasets_owner ON datasets.datasets (owner, id);
@@ -148,6 +157,39 @@ CREATE TABLE datasets.withdrawals (
     id integer PRIMARY KEY,
     n bigint NOT NULL
 );
+CREATE TABLE datasets.archived (
+    dataset bigint NOT NULL,
+    month timestamptz NOT NULL,
+    stamp bigint NOT NULL,
+    state integer NOT NULL,
+    changed timestamptz NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    n_rows bigint NOT NULL,
+    n_bytes bigint NOT NULL,
+    sha256 bytea NOT NULL,
+    tail_bytes bigint NOT NULL,
+    tail_crc bigint NOT NULL,
+    first_ts timestamptz NOT NULL,
+    last_ts timestamptz NOT NULL,
+    last_row bigint NOT NULL,
+    columns bigint NOT NULL,
+    written timestamptz NOT NULL,
+    PRIMARY KEY (dataset, month, stamp)
+);
+CREATE INDEX archived_doomed ON datasets.archived (changed) WHERE state <> 1;
+CREATE TABLE datasets.archived_cuts (
+    dataset bigint NOT NULL,
+    month timestamptz NOT NULL,
+    first_ts timestamptz NOT NULL,
+    last_ts timestamptz NOT NULL,
+    PRIMARY KEY (dataset, month, first_ts, last_ts)
+);
+CREATE TABLE datasets.archive_lease (
+    id integer PRIMARY KEY,
+    holder bigint NOT NULL,
+    until timestamptz NOT NULL
+);
+
 CREATE TABLE datasets.doomed (dataset bigint PRIMARY KEY);
 
 CREATE VIEW datasets.series AS

@@ -40,6 +40,12 @@ fn any_order_of_sharing_shows_each_key_what_it_may_see() {
     contract::catalog::check_random_sharing(&|| open_any(&url), 16);
 }
 
+#[tokio::test]
+#[ignore = "needs a PostgreSQL server"]
+async fn archived_rows_are_recorded_and_written_over() {
+    contract::archived::check(&open(&new_database())).await;
+}
+
 /// A store with a dataset of columns of each type, and rows with some of the values.
 async fn store_of_every_type(url: &str) -> (PostgresStore, DatasetId, Block) {
     let store = open(url);

@@ -11,6 +11,13 @@ use super::*;
 use crate::store::tests as contract;
 
 #[tokio::test]
+async fn archived_rows_are_recorded_and_written_over() {
+    let folder = tempdir().unwrap();
+    let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
+    contract::archived::check(&store).await;
+}
+
+#[tokio::test]
 async fn it_keeps_the_contract() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("a folder/datasets.sqlite");
