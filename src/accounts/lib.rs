@@ -81,6 +81,9 @@ pub enum AccountsError {
     /// The machine or the database that has the accounts and keys does not answer.
     #[error("reach the accounts and keys, which another machine or a database has")]
     Unreachable(#[source] Box<dyn Error + Send + Sync>),
+    /// The accounts were opened read-only.
+    #[error("this service is read-only: accounts and keys are changed at another one")]
+    ReadOnly,
     /// The disk is full. Reads go on.
     #[error("write accounts and keys, whose disk is full; retry once there is space")]
     Full,
@@ -175,7 +178,7 @@ impl Accounts {
     }
 
     /// Connects to the accounts in a database that takes no writes, such as a standby. Writes fail with
-    /// [`AccountsError::Unreachable`].
+    /// [`AccountsError::ReadOnly`].
     ///
     /// # Errors
     /// As for [`Self::connect`], or the database has no tables.

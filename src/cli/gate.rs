@@ -75,8 +75,20 @@ pub(crate) struct GateFlags {
     accounts: Option<String>,
 }
 
+/// The flags of the database of a service.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct StoreFlags {
+    /// Keep everything, with accounts and keys, in this PostgreSQL database, which several services may
+    /// share, in place of files: `postgres://user@host/name`, with the password in PGPASSWORD or ~/.pgpass
+    #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
+    pub(crate) store: Option<DatabaseUrl>,
+    /// Serve from a standby, which --store names, and write nothing to it: writes get 503
+    #[arg(long, requires = "store", conflicts_with = "demo")]
+    pub(crate) read_only: bool,
+}
+
 impl GateFlags {
-    /// The gate of a service, which the accounts in `data_dir` open, or those in the database
+    /// The gate of a service, which the accounts in `data_dir` open, or those in the database of
     /// `store`, or those of another machine; and the accounts, if the service has them.
     ///
     /// # Errors
@@ -84,7 +96,7 @@ impl GateFlags {
     pub(crate) async fn gate(
         &self,
         data_dir: &DataDir,
-        store: Option<&DatabaseUrl>,
+        StoreFlags { store, read_only }: &StoreFlags,
         clock: &Clock,
         group: &Group,
     ) -> anyhow::Result<(Gate, Option<Accounts>)> {
@@ -95,10 +107,12 @@ impl GateFlags {
                     None => open_accounts(data_dir, clock.clone()).await?,
                     Some(url) => {
                         warn_of_unused(data_dir, url);
-                        connect_accounts(url, clock.clone()).await?
+                        connect_accounts(url, *read_only, clock.clone()).await?
                     }
                 };
-                accounts.start_maintenance(group);
+                if !read_only {
+                    accounts.start_maintenance(group);
+                }
                 (Keys::Local(accounts.clone()), Some(accounts))
             }
             Some(url) => (Keys::Remote(RemoteKeys::new(Elsewhere::new(url)?)), None),

@@ -24,7 +24,6 @@ use clap::{Args, Subcommand};
 use client::{
     datasets::Datasets, functions::Functions, inference::Inference, transport::Transport,
 };
-use db::postgres::DatabaseUrl;
 use model::{address::redact_address, topic::TopicId};
 use stack::{data_dir::DataDir, start::KEY_VARIABLE};
 use task::{clock::Clock, group::Group};
@@ -45,7 +44,7 @@ use self::{
 use crate::cli::{
     config::{self, AddressFlags},
     copy_tables::{self, CopyFlags},
-    gate::GateFlags,
+    gate::{GateFlags, StoreFlags},
     output, secret,
     services::{KeyFlag, Services, key_of},
     stop,
@@ -92,10 +91,8 @@ pub(crate) struct ServeCommand {
     /// Keep all state in this folder [default: the platform's folder for data]
     #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Keep the network, accounts and keys in this PostgreSQL database, which several services may share,
-    /// in place of files: `postgres://user@host/name`, with the password in PGPASSWORD or ~/.pgpass
-    #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
-    store: Option<DatabaseUrl>,
+    #[command(flatten)]
+    store: StoreFlags,
     /// The head whose workers run the topics' predictors
     #[arg(long, env = "TRIPTYCH_HEAD", value_name = "URL")]
     head: String,
@@ -205,9 +202,8 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let data_dir = DataDir::of_services(command.data_dir)?;
     let clock = Clock::system();
     let group = Group::default();
-    let (gate, accounts) =
-        command.gate.gate(&data_dir, command.store.as_ref(), &clock, &group).await?;
-    if let Some(accounts) = accounts {
+    let (gate, accounts) = command.gate.gate(&data_dir, &command.store, &clock, &group).await?;
+    if let Some(accounts) = accounts.filter(|_| !command.store.read_only) {
         close_sign_up(&accounts).await?;
     }
     // The environment may name several, for the screen.
@@ -232,7 +228,8 @@ async fn serve(command: ServeCommand) -> anyhow::Result<()> {
     let options = ServiceOptions {
         listen: command.listen,
         store: data_dir.inference(),
-        database: command.store,
+        database: command.store.store,
+        is_read_only: command.store.read_only,
         gate,
         block_time: Duration::from_millis(command.block_time_ms),
         retention: command.retention.retention(),

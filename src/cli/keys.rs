@@ -171,7 +171,7 @@ impl KeysFile {
     /// Opens the accounts, and makes them if they are missing.
     async fn open_or_create(self) -> anyhow::Result<Accounts> {
         match self.database {
-            Some(url) => connect_accounts(&url, Clock::system()).await,
+            Some(url) => connect_accounts(&url, false, Clock::system()).await,
             None => open_accounts(&DataDir::of_services(self.data_dir)?, Clock::system()).await,
         }
     }
@@ -180,7 +180,7 @@ impl KeysFile {
     /// folder that is misspelled.
     async fn open(self) -> anyhow::Result<Accounts> {
         match self.database {
-            Some(url) => connect_accounts(&url, Clock::system()).await,
+            Some(url) => connect_accounts(&url, false, Clock::system()).await,
             None => open_accounts(&DataDir::with_accounts(self.data_dir)?, Clock::system()).await,
         }
     }

@@ -31,12 +31,20 @@ pub(crate) async fn open_accounts(data_dir: &DataDir, clock: Clock) -> anyhow::R
     opened.with_context(|| format!("open the accounts in {}", path.display()))
 }
 
-/// Opens the accounts and API keys in the database at `url`.
+/// Opens the accounts and API keys in the database at `url`, for reads alone if `is_read_only`.
 ///
 /// # Errors
 /// If they cannot be opened: with the address.
-pub(crate) async fn connect_accounts(url: &DatabaseUrl, clock: Clock) -> anyhow::Result<Accounts> {
-    let opened = Accounts::connect(url, clock).await;
+pub(crate) async fn connect_accounts(
+    url: &DatabaseUrl,
+    is_read_only: bool,
+    clock: Clock,
+) -> anyhow::Result<Accounts> {
+    let opened = if is_read_only {
+        Accounts::connect_read_only(url, clock).await
+    } else {
+        Accounts::connect(url, clock).await
+    };
     opened.with_context(|| format!("open the accounts in {url}"))
 }
 

@@ -100,6 +100,8 @@ pub struct DatasetsOptions {
     pub store_path: PathBuf,
     /// The database that keeps the rows in place of the file.
     pub database: Option<DatabaseUrl>,
+    /// True if nothing is written to the database, such as a standby.
+    pub is_read_only: bool,
     /// Authenticates callers, and limits their rates.
     pub gate: Gate,
     /// Interval of polls for commits of other services on the database.
@@ -187,7 +189,9 @@ impl DatasetsService {
         if datasets.store.shared().is_some() {
             group.spawn("replicas", replicas::run(datasets.clone(), options.poll_every));
         }
-        group.spawn("retention", retention::run(datasets.clone(), clock.clone()));
+        if !datasets.is_read_only() {
+            group.spawn("retention", retention::run(datasets.clone(), clock.clone()));
+        }
         let app = Arc::new(Shared {
             datasets,
             gate: options.gate,
@@ -219,7 +223,11 @@ async fn open_store(options: &DatasetsOptions) -> Result<Arc<dyn Store>, StartEr
         Some(database) => database.to_string(),
         None => path.display().to_string(),
     };
+    let is_read_only = options.is_read_only;
     let open = move || match database {
+        Some(database) if is_read_only => {
+            PostgresStore::open_read_only(&database).map(|store| Arc::new(store) as _)
+        }
         Some(database) => PostgresStore::open(&database).map(|store| Arc::new(store) as _),
         None => SqliteStore::open(&path).map(|store| Arc::new(store) as _),
     };

@@ -231,6 +231,19 @@ impl Inference {
         Ok(Self { shared: Arc::new(blocking(open).await?) })
     }
 
+    /// Opens the network in a database that takes no writes, such as a standby: no epoch opens or closes here.
+    ///
+    /// # Errors
+    /// As [`Self::open`], or there is no network in the database.
+    pub async fn connect_read_only(
+        url: DatabaseUrl,
+        clock: Clock,
+        options: InferenceOptions,
+    ) -> Result<Self, InferenceError> {
+        let open = move || Shared::open(Store::connect_read_only(&url)?, clock, &options);
+        Ok(Self { shared: Arc::new(blocking(open).await?) })
+    }
+
     /// The chain's clock.
     pub fn chain(&self) -> &Chain {
         &self.shared.chain
@@ -429,7 +442,7 @@ impl Inference {
         self.with_store(|shared| Ok(shared.store.check()?)).await
     }
 
-    /// Whether the store cannot be reached, and a standby of it serves reads.
+    /// True if the store refuses writes.
     pub(crate) fn is_read_only(&self) -> bool {
         self.shared.store.is_read_only()
     }
@@ -508,7 +521,9 @@ impl Shared {
         let shared_at = store.versions()?.map(|versions| versions.at);
         let now = shared_at.filter(|_| !clock.is_manual()).unwrap_or_else(|| clock.now());
         let starting = Blocks::starting(now, options.block_time);
+        let is_read_only = store.is_read_only();
         let stored = match store.blocks()? {
+            Some(blocks) if is_read_only => blocks,
             Some(blocks) if shared_at.is_none() => blocks.paced(now, options.block_time),
             _ => store.begin(starting)?,
         };
@@ -523,18 +538,9 @@ impl Shared {
             let height = blocks.height(now);
             warn!(height, "the clock is behind the newest epoch: heights go on from {height}");
         }
-        store.put_blocks(blocks)?;
-        let kept = store.topics()?;
-        for topic in &options.topics {
-            match kept.iter().find(|kept| kept.id == topic.id) {
-                // Somebody else's by now.
-                Some(kept) if kept.creator.is_some() => {}
-                Some(kept) => {
-                    let topic = topic.clone().with_dataset_of(kept);
-                    store.put_topic(&Topic { is_active: kept.is_active, ..topic }, None)?;
-                }
-                None => store.put_topic(topic, None)?,
-            }
+        if !is_read_only {
+            store.put_blocks(blocks)?;
+            TopicList::put(&store, &options.topics)?;
         }
         let topics = TopicList::read(&store)?;
         topics.warn_of_horizons(blocks.block_time);

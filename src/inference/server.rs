@@ -96,6 +96,8 @@ pub struct ServiceOptions {
     pub store: PathBuf,
     /// The database that holds the network, which several services may share.
     pub database: Option<DatabaseUrl>,
+    /// True if nothing is written to the database, such as a standby. No epoch opens or closes here.
+    pub is_read_only: bool,
     /// Who may ask, and how often.
     pub gate: Gate,
     /// How long a block of the local chain takes.
@@ -217,6 +219,9 @@ impl InferenceService {
         let place =
             database.as_ref().map_or_else(|| store.display().to_string(), ToString::to_string);
         let inference = match database {
+            Some(url) if options.is_read_only => {
+                Inference::connect_read_only(url, clock, network).await
+            }
             Some(url) => Inference::connect(url, clock, network).await,
             None => Inference::open(&store, clock, network).await,
         };
@@ -226,7 +231,9 @@ impl InferenceService {
         let address = listener.local_addr().map_err(StartError::Address)?;
         let router = router(inference.clone(), Arc::clone(&rows), &gate, consumers, quota, group);
         serve_by(gate.options().addresses, listener, router, group);
-        Runner::start_all(&inference, &runs, &rows, group);
+        if !inference.is_read_only() {
+            Runner::start_all(&inference, &runs, &rows, group);
+        }
         group.spawn("inference file", look_after(inference.clone()));
         group.spawn("other services", inference.clone().follow_services());
         info!(%address, %signer, "inference service listening");

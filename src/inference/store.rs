@@ -160,7 +160,7 @@ impl Store {
     }
 
     /// Opens the schema of a database that takes no writes, such as a standby. Writes fail with
-    /// [`StoreError::Unreachable`].
+    /// [`StoreError::ReadOnly`].
     ///
     /// # Errors
     /// As for [`Self::connect`], or the database has no tables.

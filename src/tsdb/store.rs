@@ -237,10 +237,8 @@ pub enum StoreError {
     /// Another process holds the lock of the file for longer than a write waits. Nothing was stored.
     #[error("dataset store is locked by another process")]
     Locked,
-    /// The file may not be written. Reads go on.
-    #[error(
-        "write to the dataset store, whose file or disk is read-only; remount it, or give this user the right to write"
-    )]
+    /// The file may not be written, or the store was opened read-only. Reads continue.
+    #[error("dataset store is read-only")]
     ReadOnly,
     /// The file itself is damaged, so that its engine cannot find its way in it.
     #[error(
@@ -431,7 +429,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows>;
 
     /// Returns true if the store takes no writes, as in a database that follows another one. Then they fail
-    /// with [`StoreError::Unreachable`].
+    /// with [`StoreError::ReadOnly`].
     fn is_read_only(&self) -> bool;
 
     /// Whether the store takes writes: its file is in place, and there is space. Where a write found

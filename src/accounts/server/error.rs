@@ -78,7 +78,10 @@ impl ApiError {
                 StatusCode::CONFLICT
             }
             Self::Accounts(
-                AccountsError::Busy | AccountsError::Replaced | AccountsError::Unreachable(_),
+                AccountsError::Busy
+                | AccountsError::ReadOnly
+                | AccountsError::Replaced
+                | AccountsError::Unreachable(_),
             ) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Accounts(error) if error.is_busy() => StatusCode::SERVICE_UNAVAILABLE,
             Self::Accounts(AccountsError::Full) => StatusCode::INSUFFICIENT_STORAGE,
@@ -91,7 +94,9 @@ impl ApiError {
             Self::TooOften { wait } => Some(retry_seconds(*wait)),
             Self::Accounts(AccountsError::Busy) => Some(BUSY_RETRY_SECONDS),
             Self::Accounts(error) if error.is_busy() => Some(BUSY_RETRY_SECONDS),
-            Self::Accounts(AccountsError::Unreachable(_)) => Some(AWAY_RETRY_SECONDS),
+            Self::Accounts(AccountsError::Unreachable(_) | AccountsError::ReadOnly) => {
+                Some(AWAY_RETRY_SECONDS)
+            }
             _ => None,
         }
     }

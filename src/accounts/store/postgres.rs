@@ -97,8 +97,7 @@ impl DatabaseStore {
         + 'static,
     ) -> Result<T, AccountsError> {
         if self.is_read_only {
-            let cause = "this service is read-only, use another one";
-            return Err(AccountsError::Unreachable(cause.into()));
+            return Err(AccountsError::ReadOnly);
         }
         let connections = self.connections.clone();
         self.run_to_end(async move {

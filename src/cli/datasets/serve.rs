@@ -7,13 +7,12 @@ use ::datasets::{
 };
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use db::postgres::DatabaseUrl;
 use stack::data_dir::DataDir;
 use task::{clock::Clock, group::Group};
 use web::cors::ReaderSites;
 
 use crate::cli::{
-    gate::{GateFlags, PortalFlags},
+    gate::{GateFlags, PortalFlags, StoreFlags},
     stop,
 };
 
@@ -26,10 +25,8 @@ pub(crate) struct ServeCommand {
     /// Keep all state in this folder [default: the platform's folder for data]
     #[arg(long, env = "TRIPTYCH_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Keep datasets, accounts and keys in this PostgreSQL database, which several services may share, in
-    /// place of files: `postgres://user@host/name`, with the password in PGPASSWORD or ~/.pgpass
-    #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
-    store: Option<DatabaseUrl>,
+    #[command(flatten)]
+    store: StoreFlags,
     /// Poll the database for rows that other services stored so often, for streams of them
     #[arg(long, default_value_t = 250, value_name = "MS", requires = "store",
         value_parser = clap::value_parser!(u64).range(20..=60_000))]
@@ -85,15 +82,15 @@ pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
     let data_dir = DataDir::of_services(command.data_dir)?;
     let clock = Clock::system();
     let group = Group::default();
-    let (gate, accounts) =
-        command.gate.gate(&data_dir, command.store.as_ref(), &clock, &group).await?;
+    let (gate, accounts) = command.gate.gate(&data_dir, &command.store, &clock, &group).await?;
     let (addresses, hosts) = (command.gate.addresses(), command.gate.hosts());
     let portal = accounts.map(|accounts| command.portal.router(accounts, addresses, hosts));
     let portal = portal.transpose()?;
     let options = DatasetsOptions {
         listen: command.listen,
         store_path: data_dir.datasets(),
-        database: command.store,
+        database: command.store.store,
+        is_read_only: command.store.read_only,
         poll_every: Duration::from_millis(command.poll_ms),
         gate,
         portal,

@@ -313,6 +313,7 @@ async fn the_service_serves_on_a_port_and_says_where() {
         listen: "127.0.0.1:0".to_owned(),
         store_path: folder.path().join("d.sqlite"),
         database: None,
+        is_read_only: false,
         poll_every: POLL_EVERY,
         gate: Gate::new(accounts, GateOptions::unlimited(), Clock::system()),
         portal: None,

@@ -32,6 +32,22 @@ pub(crate) struct TopicList {
 }
 
 impl TopicList {
+    /// Puts the topics that come with the program, but for those that somebody has created since.
+    pub(crate) fn put(store: &Store, topics: &[Topic]) -> Result<(), StoreError> {
+        let kept = store.topics()?;
+        for topic in topics {
+            match kept.iter().find(|kept| kept.id == topic.id) {
+                Some(kept) if kept.creator.is_some() => {}
+                Some(kept) => {
+                    let topic = topic.clone().with_dataset_of(kept);
+                    store.put_topic(&Topic { is_active: kept.is_active, ..topic }, None)?;
+                }
+                None => store.put_topic(topic, None)?,
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn read(store: &Store) -> Result<Self, StoreError> {
         // What changes from here on is read again.
         let version = store.version(None)?;

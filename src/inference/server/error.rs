@@ -141,6 +141,11 @@ impl ApiError {
             match error.downcast_ref() {
                 Some(StoreError::DiskFull) => return Self::full(),
                 Some(StoreError::Replaced) => return Self::replaced(),
+                Some(StoreError::ReadOnly) => {
+                    return Self::unavailable(
+                        "this service is read-only: nothing was stored; use one that is not",
+                    );
+                }
                 Some(StoreError::Unreachable(_)) => {
                     return Self::unavailable(
                         "the service's database cannot be reached; try again",

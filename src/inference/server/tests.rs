@@ -447,6 +447,7 @@ async fn a_started_service_runs_its_epochs_by_itself() {
         listen: "127.0.0.1:0".to_owned(),
         store: folder.path().join("inference.sqlite"),
         database: None,
+        is_read_only: false,
         gate: Gate::new(accounts, GateOptions::unlimited(), clock.clone()),
         block_time: Duration::from_millis(20),
         retention: Retention::USUAL,

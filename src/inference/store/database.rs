@@ -111,8 +111,7 @@ impl StoreDatabase {
         change: impl FnOnce(&Session<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         if self.is_read_only {
-            let cause = "this service is read-only, use another one";
-            return Err(StoreError::Unreachable(cause.into()));
+            return Err(StoreError::ReadOnly);
         }
         let _context = self.enter();
         let mut transaction = wait(self.connections.begin_write())?;

@@ -30,6 +30,9 @@ pub enum StoreError {
         "use the inference file, which was removed or replaced while it was in use; restart the service"
     )]
     Replaced,
+    /// The store was opened read-only.
+    #[error("inference store is read-only")]
+    ReadOnly,
     /// The disk is full. Reads go on.
     #[error("write to the inference file, whose disk is full; writes go on once there is space")]
     DiskFull,

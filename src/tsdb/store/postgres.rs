@@ -122,7 +122,7 @@ impl PostgresStore {
     }
 
     /// Opens the store in a database that takes no writes, such as a standby. Writes fail with
-    /// [`StoreError::Unreachable`].
+    /// [`StoreError::ReadOnly`].
     ///
     /// # Errors
     /// As for [`Self::open`], or the database has no tables.
@@ -191,8 +191,7 @@ impl PostgresStore {
         on_commit: impl FnOnce(&T) + Send + 'static,
     ) -> BoxFuture<'_, Result<T>> {
         if self.is_read_only {
-            let cause = "this service is read-only, use another one";
-            return ready(Err(StoreError::Unreachable(cause.into()))).boxed();
+            return ready(Err(StoreError::ReadOnly)).boxed();
         }
         let (reply, result) = oneshot::channel();
         let (connections, turns) = (self.connections.clone(), Arc::clone(&self.turns));

@@ -212,8 +212,8 @@ class Test:
 
     async def check_revisions(self):
         leader = await self.cluster.wait_for_leader()
-        sql = "SELECT dataset, count(*), min(f.revision), max(f.revision), max(head.revision)"
-        sql += " FROM datasets.feed f JOIN datasets.head USING (dataset) GROUP BY dataset"
+        sql = "SELECT dataset, count(*), min(c.revision), max(c.revision), max(d.revision)"
+        sql += " FROM datasets.commits c JOIN datasets.datasets d ON d.id = dataset GROUP BY dataset"
         for line in (await leader.query(sql, DATABASE)).splitlines():
             dataset, n, first, last, head = map(int, line.split(","))
             assert (n, last) == (last - first + 1, head), f"commits of dataset {dataset}: {line}"

@@ -93,6 +93,7 @@ async fn serve(folder: &Path, group: &Group) -> Outcome<(SocketAddr, Keys)> {
         listen: "127.0.0.1:0".to_owned(),
         store_path: folder.join("datasets.sqlite"),
         database: None,
+        is_read_only: false,
         poll_every: POLL_EVERY,
         gate: Gate::new(accounts, GateOptions::unlimited(), clock.clone()),
         portal: None,

@@ -2,7 +2,7 @@
 
 mod lost_answers;
 
-use axum::http::header::{ETAG, IF_NONE_MATCH};
+use axum::http::header::{ETAG, IF_NONE_MATCH, RETRY_AFTER};
 use model::dataset::DatasetId;
 
 use super::{stream::Reader, *};
@@ -84,9 +84,14 @@ impl Pair {
 
 /// A service on the database at `url`, which knows the keys of `base`.
 async fn replica_at(base: &Service, url: &str) -> Service {
-    let folder = tempdir().unwrap();
     let url: DatabaseUrl = url.parse().unwrap();
     let store = run_blocking(move || PostgresStore::open(&url)).await.unwrap().unwrap();
+    service_on(base, store)
+}
+
+/// A service on `store`, which knows the keys of `base`.
+fn service_on(base: &Service, store: PostgresStore) -> Service {
+    let folder = tempdir().unwrap();
     let (accounts, clock) = (base.accounts.clone(), base.clock.clone());
     let (app, group) = app_on(Arc::new(store), folder.path(), &accounts, &clock);
     group.spawn("replicas", run(app.datasets.clone(), POLL_EVERY));
@@ -306,4 +311,35 @@ async fn the_servers_of_the_database_are_in_the_metrics() {
     let n_open = text.lines().find_map(|line| line.strip_prefix(&n_open)).unwrap();
     assert!((1..=24).contains(&n_open.parse::<u32>().unwrap()), "{n_open}");
     assert!(!text.contains("store_bytes{"), "{text}");
+}
+
+#[tokio::test]
+async fn read_only_service_reads_what_callers_have_seen_and_rejects_writes() {
+    let Some(pair) = Pair::start("read_only").await else { return };
+    let url: DatabaseUrl = pair.url.parse().unwrap();
+    let store = run_blocking(move || PostgresStore::open_read_only(&url)).await.unwrap().unwrap();
+    let service = service_on(&pair.base, store);
+    let health = json!({"status": "healthy", "time": NOW, "database": "read-only"});
+    assert_eq!(service.get("", "/health").await, (200, health));
+
+    let row = json!({"timestamp": moment(0), "values": {"close": 1.0}});
+    let body = Body::from(json!({"dataset": pair.dataset, "rows": [row]}).to_string());
+    let response = service.send(&service.owner, "POST", "/api/rows/bulk_insert/", body).await;
+    assert!(response.headers().contains_key(RETRY_AFTER));
+    let (status, body) = json_of(response).await;
+    assert_eq!(status, 503);
+    assert!(body["error"].as_str().unwrap().contains("this service is read-only"), "{body}");
+
+    pair.insert(&pair.one, 0, 1.0).await;
+    let read = async |seen: u64| {
+        let path = format!("/api/rows/?dataset={}", pair.dataset);
+        let request = Request::builder().uri(path).header("X-API-Key", &service.reader);
+        let request = request.header("X-Revision", seen).body(Body::empty()).unwrap();
+        let response = service.router.clone().oneshot(request).await.unwrap();
+        (response.status().as_u16(), response.headers().contains_key(RETRY_AFTER))
+    };
+    assert_eq!(read(1).await, (200, false));
+    let (answer, ()) = tokio::join!(read(2), pair.insert(&pair.one, 1, 1.0));
+    assert_eq!(answer, (200, false), "it waits for the commit");
+    assert_eq!(read(3).await, (503, true), "it does not wait forever");
 }

@@ -100,6 +100,7 @@ impl Network {
             listen: listen.to_owned(),
             store: folder.join("inference.db"),
             database: None,
+            is_read_only: false,
             gate: Gate::new(accounts, GateOptions::unlimited(), clock.clone()),
             block_time,
             retention: Retention::USUAL,

@@ -180,5 +180,5 @@ async fn a_read_only_store_reads_and_refuses_writes() {
     reader.check().await.unwrap();
     contract::compare(&reader, id, &[(1, 1.0)].into(), &[]);
     let refused = contract::try_append(&reader, id, contract::block([(2, 1.0)])).await;
-    assert!(matches!(refused, Err(StoreError::Unreachable(_))), "{refused:?}");
+    assert!(matches!(refused, Err(StoreError::ReadOnly)), "{refused:?}");
 }
