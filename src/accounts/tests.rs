@@ -12,6 +12,15 @@ macro_rules! on_both {
             })*
         }
 
+        mod behind_pgbouncer {
+            use super::*;
+            $(#[tokio::test]
+            async fn $test() {
+                let Some(url) = test_postgres::new_pooled_database() else { return };
+                super::$test(&Place::Database(url)).await;
+            })*
+        }
+
         mod in_postgres {
             use super::*;
             $(#[tokio::test]

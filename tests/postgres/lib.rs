@@ -30,7 +30,7 @@ use std::{
     path::{Path, PathBuf},
     process::{self, Command, Stdio},
     sync::{
-        OnceLock,
+        Once, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
     thread,
@@ -47,6 +47,9 @@ const INSTALLED: [&str; 4] =
 /// The script that starts, watches and ends the server.
 const SCRIPT: &str = include_str!("server.sh");
 
+/// Folder of the server that this process uses.
+static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+
 /// The pause between two looks whether the server has started.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -62,6 +65,21 @@ pub fn new_database() -> Option<String> {
     let name = format!("test_{}_{nth}", process::id());
     run(&format!("{server}/postgres"), &format!("CREATE DATABASE {name} TEMPLATE template0"));
     Some(format!("{server}/{name}"))
+}
+
+/// Returns the address of a new and empty database behind `PgBouncer` in transaction mode; `None` if there is
+/// none to be had.
+///
+/// Blocks, and may be called from a task, too.
+pub fn new_pooled_database() -> Option<String> {
+    let url = new_database()?;
+    let name = url.rsplit('/').next().unwrap_or_default();
+    let folder = FOLDER.get()?;
+    let Ok(address) = fs::read_to_string(folder.join("pooled")) else {
+        report("tests on PgBouncer are skipped: pgbouncer is not installed");
+        return None;
+    };
+    Some(format!("{address}/{name}"))
 }
 
 /// Runs statements, separated by semicolons, in the database at `url`.
@@ -118,9 +136,7 @@ fn find_server() -> Option<String> {
         return Some(address);
     }
     let Some(programs) = programs() else {
-        // Not by `eprintln`, whose text the harness shows of failed tests only.
-        let mut stderr = std::io::stderr();
-        writeln!(stderr, "tests on PostgreSQL are skipped: initdb is not installed").unwrap();
+        report("tests on PostgreSQL are skipped: initdb is not installed");
         return None;
     };
     // The tree may be that of another user, who has a server of another name.
@@ -137,12 +153,21 @@ fn find_server() -> Option<String> {
     Some(join(Path::new(&folder)).unwrap_or_else(|| start(&programs, &mut known)))
 }
 
+/// Writes a line to the terminal, and not by `eprintln`, whose text the harness shows of failed tests only.
+fn report(line: &str) {
+    static REPORTED: Once = Once::new();
+    REPORTED.call_once(|| {
+        std::io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap();
+    });
+}
+
 /// Joins the users of the server in `folder`, and returns its address; `None` if it does not run.
 fn join(folder: &Path) -> Option<String> {
     File::create(folder.join("users").join(process::id().to_string())).ok()?;
     let address = fs::read_to_string(folder.join("address")).ok()?;
     let (_, place) = address.rsplit_once('@')?;
     TcpStream::connect(place).ok()?;
+    FOLDER.get_or_init(|| folder.to_owned());
     Some(address)
 }
 
@@ -151,14 +176,23 @@ fn start(programs: &Path, known: &mut File) -> String {
     let folder = tempfile::Builder::new().prefix("triptych-postgres-").tempdir().unwrap().keep();
     fs::create_dir(folder.join("users")).unwrap();
     // Another process may take the port before the server does: then starting it fails, and so do tests.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [port, pooled_port] = listeners.map(|it| it.local_addr().unwrap().port());
     let secret = fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
     let mut hash = DefaultHasher::new();
     (&folder, secret).hash(&mut hash);
     let password = format!("{:016x}", hash.finish());
     let address = format!("postgres://postgres:{password}@127.0.0.1:{port}");
+    let pgbouncer = format!(
+        "[databases]\n* = host=127.0.0.1 port={port} user=postgres password={password}\n\
+         [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {pooled_port}\nunix_socket_dir =\n\
+         auth_type = any\npool_mode = transaction\nmax_client_conn = 1000\ndefault_pool_size = 4\n\
+         ignore_startup_parameters = extra_float_digits\n"
+    );
     for (name, text) in [
-        ("password", password.as_str()),
+        ("pgbouncer.ini", pgbouncer.as_str()),
+        ("pooled_port", &pooled_port.to_string()),
+        ("password", &password),
         ("pgpass", &format!("127.0.0.1:{port}:*:postgres:{password}")),
         ("address", &address),
         ("server.sh", SCRIPT),

@@ -11,7 +11,7 @@ data=$folder/server
 mkdir "$data"
 if [ "$(id -u)" = 0 ]; then
     as_server='runuser -u postgres --'
-    chown postgres "$data" "$folder/password" && chmod 711 "$folder" || exit 1
+    chown postgres "$data" "$folder/password" "$folder/pgbouncer.ini" && chmod 711 "$folder" || exit 1
 fi
 cd "$data" || exit 1
 # `password` costs clients least. Members of a role `scram` have to use what servers use by default.
@@ -31,13 +31,20 @@ cat >"$data/data/pg_hba.conf" <<'CONFIG'
 host all "+scram" 127.0.0.1/32 scram-sha-256
 host all all 127.0.0.1/32 password
 CONFIG
+pgbouncer=
 stop() {
+    [ -z "$pgbouncer" ] || kill "$pgbouncer"
     $as_server "$bin/pg_ctl" --pgdata "$data/data" stop --mode immediate
     rm -rf "$folder"
 }
 trap stop EXIT
 trap 'exit 1' HUP INT TERM
 $as_server "$bin/pg_ctl" --pgdata "$data/data" --log "$data/log" --wait --timeout 240 start || exit 1
+if command -v pgbouncer; then
+    $as_server pgbouncer "$folder/pgbouncer.ini" &
+    pgbouncer=$!
+    printf 'postgres://postgres@127.0.0.1:%s' "$(cat "$folder/pooled_port")" >"$folder/pooled"
+fi
 touch "$folder/ready"
 
 # Drops the databases of a process that has ended, so that a run needs little space.

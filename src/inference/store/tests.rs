@@ -101,6 +101,15 @@ macro_rules! on_each_engine {
             contract::$promise(&store, &topic);
         })+
 
+        mod behind_pgbouncer {
+            $(#[test]
+            fn $promise() {
+                let Some(url) = test_postgres::new_pooled_database() else { return };
+                let (store, topic) = super::connect(&url);
+                super::contract::$promise(&store, &topic);
+            })+
+        }
+
         mod from_a_database {
             $(#[test]
             fn $promise() {
