@@ -1,59 +1,73 @@
 //! Rows and buckets as bytes, independent of the engine that keeps them.
 //!
-//! A chunk is two texts of bytes: its timestamps, so that a reader can find rows without touching
-//! the rest, and its body. A single row is a body alone. Every number is little-endian.
+//! A chunk is two byte strings: its timestamps, so that a reader can find rows without touching the
+//! rest, and its body. A single row is a body only. All integers are little-endian.
 //!
 //! ```text
-//! times   version u8 · sum u32 · numbers
-//! body    version u8 · sum u32 · n u32 · columns u16 · ids · created · column × columns
-//! sum     CRC-32 of all bytes after it
+//! times    version u8 · sum u32 · numbers
+//! body     version u8 · sum u32 · n u32 · columns u16 · ids · created · column × columns
+//! sum      CRC-32 of all bytes after it
 //! ids, created   length u32 · numbers of that length; of length 0 the chunk has none
-//! column  kind u8 · dtype u8 · coding u8 · length u32 · payload of that length
-//! kind    0: no row has a value, no payload · 1: every row has one · 2: a bitmap of n bits, lowest
-//!         first, for the rows that have one; the others repeat the value of the row before
-//! payload by dtype and coding, after the bitmap of kind 2:
-//!         float 0: f64 × n · 1: numbers, the floats in their order · 2: exponent u8, numbers that
-//!         divided by ten to it are the floats · 3: column u16, numbers, the distances to that column
-//!         integer, boolean 1: numbers · string 0: u32 × (n + 1) offsets, then UTF-8 · 1: texts u32,
-//!         length u32, that many texts as in coding 0 of that length, numbers of the rows' texts
+//! column   presence u8 · dtype u8 · length u32 · payload of that length
+//! presence 0: no row has a value, no payload · 1: every row has one · 2: n bits before the payload,
+//!          1 for a row that has one; the others repeat the value of the row before
+//! payload  float: floats · integer: numbers · boolean: n bits ·
+//!          string: form u8 · 0: texts of all rows · 1: number of texts u32, length u32, texts of
+//!          that length, numbers of the rows' texts
+//! bits     lowest bit of each byte first
+//! texts    u32 × (number of texts + 1) offsets, then UTF-8
 //! ```
 //!
-//! Numbers are packed by `bit_packing`. The order of floats is that of their bits, those of negative
-//! ones inverted, so that floats near one another are near as numbers, too.
+//! `numbers` and `floats` are described in `codec/numbers.rs`. The checksum detects damage. Bytes with
+//! a right checksum that are invalid for another reason are rejected, too, and their lengths allocate
+//! no more than [`ROWS_MAX`] values for each column.
 
-mod bit_packing;
 mod decode;
 mod encode;
+mod numbers;
 mod timestamps;
 
 use model::dataset::Dtype;
 
 pub(crate) use self::{
     decode::{decode_body, decode_rows},
-    encode::{Packing, encode, encode_body},
+    encode::{encode, encode_body},
     timestamps::Timestamps,
 };
 
-/// The version of the format, which each text of bytes begins with.
-const VERSION: u8 = 2;
+/// First byte of `times` and of `body`.
+const VERSION: u8 = 3;
 
-/// Some bytes are no chunk.
+/// Maximum number of rows of a chunk, far more than stores write: a damaged number of rows must not
+/// allocate memory for each of them.
+const ROWS_MAX: usize = 1 << 16;
+
+/// How much work goes into making a chunk small.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Packing {
+    /// Floats as they are: for rows that just came.
+    Quick,
+    /// Every column in as few bytes as possible: for rows that stay.
+    Small,
+}
+
+/// Bytes that are no chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("decode a chunk: {what}")]
+#[error("{what}")]
 pub struct DecodeError {
     what: &'static str,
 }
 
 impl DecodeError {
     /// A list names a chunk that is missing.
-    pub(crate) const MISSING: Self = damaged("it is not where it should be");
+    pub(crate) const MISSING: Self = damaged("chunk is missing");
 }
 
 const fn damaged(what: &'static str) -> DecodeError {
     DecodeError { what }
 }
 
-/// The number that stands for a type.
+/// Returns the number that stands for a type.
 const fn dtype_of(dtype: Dtype) -> u8 {
     match dtype {
         Dtype::Float => 0,
@@ -63,44 +77,46 @@ const fn dtype_of(dtype: Dtype) -> u8 {
     }
 }
 
-/// A float as a number, in the order of floats.
-const fn ordered(value: f64) -> i64 {
-    invert_negative(value.to_bits().cast_signed())
+const fn check_rows(n: usize) -> Result<(), DecodeError> {
+    if n <= ROWS_MAX { Ok(()) } else { Err(damaged("too many rows")) }
 }
 
-/// Inverts the bits of negative floats; its own inverse.
-const fn invert_negative(bits: i64) -> i64 {
-    if bits < 0 { bits ^ i64::MAX } else { bits }
-}
-
-/// The inverse of [`ordered`].
-const fn float_of(ordered: i64) -> f64 {
-    f64::from_bits(invert_negative(ordered).cast_unsigned())
-}
-
-/// A number without its decimals as the float it stands for.
-fn unscaled(number: i64, scale: f64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "below 2^53 it is exact")]
-    let number = number as f64;
-    number / scale
-}
-
-fn scale(exponent: u8) -> f64 {
-    10_f64.powi(i32::from(exponent))
-}
-
-/// The bytes after version and sum, once both are checked.
+/// Checks version and checksum, and returns the bytes after them.
 fn check_sum(bytes: &[u8]) -> Result<Reader<'_>, DecodeError> {
     let mut reader = Reader { bytes };
     let [version] = reader.array()?;
     let sum = u32::from_le_bytes(reader.array()?);
     if version != VERSION {
-        return Err(damaged("unknown version"));
+        return Err(damaged("unknown chunk version"));
     }
     if crc32fast::hash(reader.bytes) != sum {
-        return Err(damaged("its checksum is not that of its bytes"));
+        return Err(damaged("wrong checksum"));
     }
     Ok(reader)
+}
+
+/// Writes something after its length. Returns the result of `write`.
+fn put_long<T>(to: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    let length_at = to.len();
+    to.extend_from_slice(&[0; 4]);
+    let written = write(to);
+    let length = u32::try_from(to.len() - length_at - 4).unwrap_or(u32::MAX);
+    if let Some(place) = to.get_mut(length_at..length_at + 4) {
+        place.copy_from_slice(&length.to_le_bytes());
+    }
+    written
+}
+
+fn put_sum(bytes: &mut [u8]) {
+    if let Some((head, rest)) = bytes.split_at_mut_checked(5)
+        && let Some(place) = head.get_mut(1..5)
+    {
+        place.copy_from_slice(&crc32fast::hash(rest).to_le_bytes());
+    }
+}
+
+fn put_u32(to: &mut Vec<u8>, number: usize) {
+    to.extend_from_slice(&u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes());
 }
 
 /// Takes bytes from the front.
@@ -111,24 +127,24 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn take(&mut self, n_bytes: usize) -> Result<&'a [u8], DecodeError> {
         let (taken, rest) =
-            self.bytes.split_at_checked(n_bytes).ok_or(damaged("it ends too early"))?;
+            self.bytes.split_at_checked(n_bytes).ok_or(damaged("chunk ends too early"))?;
         self.bytes = rest;
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let taken = self.take(N)?;
-        taken.try_into().map_err(|_| damaged("it ends too early"))
+        taken.try_into().map_err(|_| damaged("chunk ends too early"))
     }
 
-    /// What follows its own length.
+    /// Takes a length and as many bytes.
     fn prefixed(&mut self) -> Result<&'a [u8], DecodeError> {
         let length = self.length()?;
         self.take(length)
     }
 
     fn length(&mut self) -> Result<usize, DecodeError> {
-        usize::try_from(u32::from_le_bytes(self.array()?)).map_err(|_| damaged("too long"))
+        usize::try_from(u32::from_le_bytes(self.array()?)).map_err(|_| damaged("chunk is too long"))
     }
 }
 

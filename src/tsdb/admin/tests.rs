@@ -93,7 +93,7 @@ async fn a_damaged_piece_is_found_and_costs_no_other() {
                    WHERE id = (SELECT min(id) FROM chunks WHERE t_first > 0)";
     let faults = faults_after(&path, flipped);
     assert_eq!(faults.len(), 1, "{faults:?}");
-    assert!(faults[0].contains("its checksum is not that of its bytes"), "{}", faults[0]);
+    assert!(faults[0].contains("wrong checksum"), "{}", faults[0]);
 
     let store = SqliteStore::open(&path).unwrap();
     let all = Span { first: Timestamp::MIN, last: Timestamp::MAX };

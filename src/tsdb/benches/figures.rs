@@ -1,7 +1,8 @@
 //! Prints the figures of the store, each beside its bar: `figures [--rows N] [--folder PATH]
-//! [--peer-rows N] [--peers PYTHON] [--parts PART,PART] [--postgres URL]`, of which the parts are
+//! [--peer-rows N] [--peers PYTHON] [--parts PART,PART] [--postgres URL] [--decimals N]`, of which the parts are
 //! `ingest`, `writers`, `reads`, `packed` and `late`. An address of an empty database adds the store in
 //! it, beside a plain table of rows there. A Python that has `duckdb` and `chdb` adds those to `ingest`.
+//! The bars have full mantissas unless they are rounded to some decimals.
 //!
 //! One dataset of one-minute bars with full mantissas, as hard to pack as real ones; batches of 1000,
 //! each on the disk before the next. Rows in SQLite, with buckets kept by upserts, are the yardstick.
@@ -59,6 +60,8 @@ struct Asked {
     peers: Option<PathBuf>,
     /// The address of an empty database.
     postgres: Option<String>,
+    /// Decimals of the bars; full mantissas if `None`.
+    decimals: Option<u8>,
     /// What is measured; all if it is empty. Rows are ingested in any case.
     parts: Vec<String>,
 }
@@ -87,6 +90,7 @@ fn asked(mut arguments: impl Iterator<Item = String>) -> Outcome<Asked> {
         folder: None,
         peers: None,
         postgres: None,
+        decimals: None,
         parts: Vec::new(),
     };
     while let Some(argument) = arguments.next() {
@@ -98,6 +102,7 @@ fn asked(mut arguments: impl Iterator<Item = String>) -> Outcome<Asked> {
             "--peer-rows" => asked.n_peer_rows = value()?.parse()?,
             "--folder" => asked.folder = Some(value()?.into()),
             "--peers" => asked.peers = Some(value()?.into()),
+            "--decimals" => asked.decimals = Some(value()?.parse()?),
             "--postgres" => asked.postgres = Some(value()?),
             "--parts" => asked.parts = value()?.split(',').map(str::to_owned).collect(),
             _ => return Err(format!("{argument} is not known").into()),
@@ -116,7 +121,7 @@ async fn measure(asked: &Asked, folder: &Path, table: &mut Table) -> Outcome<()>
     }
     let store = Figures::open(&path)?;
     let id = store.create("btcusd_1min").await?;
-    let rate = ingest(&store, id, n, Bars::new()).await?;
+    let rate = ingest(&store, id, n, Bars::new().rounded(asked.decimals)).await?;
     table.at_least("ingest, batches of 1000", rate / 1e6, 0.7, "M rows/s");
     if let Some(seconds) = disk::writer_seconds() {
         let batches = to_f64(n) / to_f64(BATCH);

@@ -21,7 +21,7 @@ fn row() -> impl Strategy<Value = (i64, [Option<Value>; 4])> {
 }
 
 /// A block of rows in order, with unique timestamps.
-pub(crate) fn block() -> impl Strategy<Value = Block> {
+fn block() -> impl Strategy<Value = Block> {
     prop::collection::btree_map(0..200_i64, row(), 0..40).prop_map(|rows| {
         let mut block = Block::new(&DTYPES);
         for (second, (id, values)) in rows {
@@ -40,7 +40,7 @@ pub(crate) fn block() -> impl Strategy<Value = Block> {
 }
 
 /// A block of a column of floats, another one near it and one of integers.
-pub(crate) fn numbers() -> impl Strategy<Value = Block> {
+fn number_columns() -> impl Strategy<Value = Block> {
     (0..6_u8, prop::collection::vec(any::<i64>(), 1..700)).prop_map(|(kind, values)| {
         let n = values.len();
         let floats: Vec<Option<f64>> = values
@@ -81,7 +81,7 @@ pub(crate) fn numbers() -> impl Strategy<Value = Block> {
 }
 
 /// All ways in which a block is written.
-pub(crate) fn forms(block: &Block) -> [Encoded; 2] {
+fn forms(block: &Block) -> [Encoded; 2] {
     [Packing::Quick, Packing::Small].map(|packing| encode(block, 0..block.len(), packing))
 }
 
@@ -95,6 +95,15 @@ fn exact(block: &Block) -> Vec<Vec<Option<u64>>> {
         _ => Vec::new(),
     };
     block.columns.iter().map(bits).collect()
+}
+
+fn n_values(series: &Series) -> usize {
+    match series {
+        Series::Float(values) => values.len(),
+        Series::Integer(values) => values.len(),
+        Series::String(values) => values.len(),
+        Series::Boolean(values) => values.len(),
+    }
 }
 
 fn rows_of(block: &Block) -> Vec<(i64, Row)> {
@@ -116,7 +125,7 @@ proptest! {
 
     #[test]
     fn any_numbers_survive_being_packed(
-        block in numbers(),
+        block in number_columns(),
         a in any::<prop::sample::Index>(),
         b in any::<prop::sample::Index>(),
     ) {
@@ -193,6 +202,36 @@ proptest! {
     }
 
     #[test]
+    fn invalid_bytes_with_a_right_checksum_never_panic(
+        block in prop_oneof![block(), number_columns()],
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let n = block.len();
+        for Encoded { times, body } in forms(&block) {
+            let damaged = [times, body].map(|mut bytes| {
+                for (at, byte) in &damage {
+                    let at = 5 + at.index(bytes.len() - 5);
+                    bytes[at] = *byte;
+                }
+                if let Some(cut) = cut {
+                    bytes.truncate(5 + cut.index(bytes.len() - 5));
+                }
+                put_sum(&mut bytes);
+                bytes
+            });
+            let [times, body] = &damaged;
+            if let Ok(timestamps) = Timestamps::read(times, n) {
+                prop_assert_eq!(timestamps.len(), n);
+            }
+            let mut decoded = block.empty_like();
+            if decode_body(&mut decoded, n, body, 0..n, None).is_ok() {
+                prop_assert!(decoded.columns.iter().all(|series| n_values(series) == n));
+            }
+        }
+    }
+
+    #[test]
     fn merging_lets_the_upper_row_win(under in block(), over in block()) {
         let merged = under.merge(&over);
         let mut want: std::collections::BTreeMap<_, _> = rows_of(&under)
@@ -200,6 +239,34 @@ proptest! {
         want.extend(rows_of(&over).into_iter().map(|row| (row.1.timestamp, row)));
         prop_assert_eq!(rows_of(&merged), want.into_values().collect::<Vec<_>>());
     }
+}
+
+/// A number of rows that the bytes do not have must not allocate memory for each of them.
+#[test]
+fn number_of_rows_is_bounded() {
+    let mut block = Block::new(&[Dtype::Integer]);
+    block.times = vec![Timestamp::default(); 3];
+    block.columns = vec![Series::Integer(vec![Some(7); 3])];
+    let Encoded { times, mut body } = encode(&block, 0..3, Packing::Small);
+    for n in [ROWS_MAX + 1, u32::MAX as usize] {
+        body[5..9].copy_from_slice(&u32::try_from(n).unwrap().to_le_bytes());
+        put_sum(&mut body);
+        let mut decoded = block.empty_like();
+        assert_eq!(decode_body(&mut decoded, n, &body, 0..n, None), Err(damaged("too many rows")));
+        assert_eq!(Timestamps::read(&times, n).unwrap_err(), damaged("too many rows"));
+    }
+}
+
+#[test]
+fn bars_take_less_space_packed() {
+    let mut block = Block::new(&[Dtype::Float; 2]);
+    let cents = |n: i32| f64::from(6_500_000 + n * 7919 % 401 - n % 37) / 100.0;
+    block.times = (0..1024).map(|minute| Timestamp::from_seconds(minute * 60)).collect();
+    block.columns = [0, 3]
+        .map(|shift| Series::Float((0..1024).map(|n| Some(cents(n + shift))).collect()))
+        .into();
+    let [quick, small] = forms(&block).map(|encoded| encoded.times.len() + encoded.body.len());
+    assert!(quick > 16 * 1024 && small < 3 * 1024, "{quick} and {small} bytes");
 }
 
 #[test]

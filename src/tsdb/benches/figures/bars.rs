@@ -14,6 +14,7 @@ pub(crate) struct Bars {
     minute: i64,
     close: f64,
     state: u64,
+    decimals: Option<u8>,
 }
 
 /// Numbers below the one asked for.
@@ -31,7 +32,12 @@ fn shifted(state: &mut u64) -> u64 {
 
 impl Bars {
     pub(crate) fn new() -> Self {
-        Self { minute: START, close: 65_000.0, state: 0x2545_F491_4F6C_DD1D }
+        Self { minute: START, close: 65_000.0, state: 0x2545_F491_4F6C_DD1D, decimals: None }
+    }
+
+    /// Rounds all values of the bars to `decimals`.
+    pub(crate) const fn rounded(self, decimals: Option<u8>) -> Self {
+        Self { decimals, ..self }
     }
 
     /// A number from 0 to 1 with a full mantissa.
@@ -61,6 +67,11 @@ impl Iterator for Bars {
         let trades = (volume / 0.02).ceil();
         let minute = self.minute;
         self.minute += 1;
-        Some((minute, [open, high, low, self.close, volume, notional, trades]))
+        let mut values = [open, high, low, self.close, volume, notional, trades];
+        if let Some(decimals) = self.decimals {
+            let scale = 10_f64.powi(decimals.into());
+            values = values.map(|value| (value * scale).round() / scale);
+        }
+        Some((minute, values))
     }
 }

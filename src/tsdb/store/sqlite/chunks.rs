@@ -166,7 +166,7 @@ pub(super) fn with_rows_after(
 }
 
 /// The places of the timestamps that lie in `span`.
-pub(super) fn within(timestamps: &Timestamps<'_>, span: Span) -> Range<usize> {
+pub(super) fn within(timestamps: &Timestamps, span: Span) -> Range<usize> {
     let start = timestamps.partition_point(|timestamp| timestamp < span.first);
     let end = timestamps.partition_point(|timestamp| timestamp <= span.last);
     start..end.max(start)
@@ -196,7 +196,7 @@ fn look<T>(
     connection: &Connection,
     dataset: DatasetId,
     chunk: Chunk,
-    read: impl FnOnce(&Timestamps<'_>) -> T,
+    read: impl FnOnce(&Timestamps) -> T,
 ) -> Result<T> {
     let sql = "SELECT times, x'' FROM chunks WHERE id = ?1";
     show(connection, sql, dataset, chunk, |timestamps, _| Ok(read(timestamps)))
@@ -207,7 +207,7 @@ pub(super) fn open<T>(
     connection: &Connection,
     dataset: DatasetId,
     chunk: Chunk,
-    read: impl FnOnce(&Timestamps<'_>, &[u8]) -> Result<T, DecodeError>,
+    read: impl FnOnce(&Timestamps, &[u8]) -> Result<T, DecodeError>,
 ) -> Result<T> {
     show(connection, "SELECT times, body FROM chunks WHERE id = ?1", dataset, chunk, read)
 }
@@ -217,7 +217,7 @@ fn show<T>(
     sql: &str,
     dataset: DatasetId,
     chunk: Chunk,
-    read: impl FnOnce(&Timestamps<'_>, &[u8]) -> Result<T, DecodeError>,
+    read: impl FnOnce(&Timestamps, &[u8]) -> Result<T, DecodeError>,
 ) -> Result<T> {
     let shown = connection.find(sql, [chunk.id], |row| {
         let (times, body) = (row.get_ref(0)?.as_blob()?, row.get_ref(1)?.as_blob()?);
@@ -226,7 +226,7 @@ fn show<T>(
     shown.unwrap_or(Err(DecodeError::MISSING)).map_err(damaged(dataset))
 }
 
-fn timestamps(chunk: Chunk, bytes: &[u8]) -> Result<Timestamps<'_>, DecodeError> {
+fn timestamps(chunk: Chunk, bytes: &[u8]) -> Result<Timestamps, DecodeError> {
     let timestamps = Timestamps::read(bytes, chunk.n)?;
     let ends = timestamps.get(0).zip(chunk.n.checked_sub(1).and_then(|last| timestamps.get(last)));
     let is_it = ends == Some((chunk.span.first, chunk.span.last));

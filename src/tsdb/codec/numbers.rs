@@ -1,0 +1,267 @@
+//! Lists of numbers and of floats.
+//!
+//! ```text
+//! numbers  form u8 · 0: first i64, step i64 · 1: i64 × n · 2: pco of n i64
+//! floats   form u8 · 1: f64 × n · 2: pco of n f64 · 3: exponent u8, numbers that divided by ten to it
+//!          are the floats
+//! pco      head · page × pages, each after its length u32
+//! ```
+//!
+//! The head is a header and the metadata of a chunk as the wrapped format of the crate `pco` defines
+//! them. A page has [`PAGE_ROWS`] rows, the last one the rest: a reader decodes only the pages that
+//! have rows for it.
+
+use std::ops::Range;
+
+use pco::{
+    ChunkConfig, DeltaSpec, FULL_BATCH_N, ModeSpec, PagingSpec,
+    data_types::Number,
+    errors::PcoResult,
+    wrapped::{FileCompressor, FileDecompressor},
+};
+
+use super::{DecodeError, Packing, Reader, damaged, put_long};
+
+/// Numbers at equal distances: row ids, creation times of a batch, most timestamps, single rows.
+const LINE: u8 = 0;
+
+/// Words of 8 bytes.
+const WORDS: u8 = 1;
+
+/// Pages of the crate `pco`.
+const PCO: u8 = 2;
+
+/// Floats as numbers without their decimals, which takes 5 % less space than `pco`'s own way to do
+/// that, and half the time to read.
+const DECIMAL: u8 = 3;
+
+/// Level of `pco` for rows that stay. On bars of two decimals in chunks of 1024 rows, level 3 takes
+/// 1 % more space, level 6 takes 0.5 % less and twice the time to write.
+const SMALL_LEVEL: usize = 4;
+
+/// Rows of a page, a multiple of the batches that `pco` decodes. Half a chunk: a page of 250 rows
+/// mostly decodes one.
+const PAGE_ROWS: usize = 2 * FULL_BATCH_N;
+
+/// Level of `pco` for rows that just came: a list of 1000 takes about 10 µs.
+const QUICK_LEVEL: usize = 2;
+
+/// Maximum number of decimals. Prices and volumes have eight.
+const DECIMALS_MAX: u8 = 10;
+
+/// Whole numbers below this are exact as floats.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// Appends `numbers` to `to`.
+pub(super) fn put_numbers(to: &mut Vec<u8>, numbers: &[i64], packing: Packing) {
+    let Some((first, step)) = line(numbers) else {
+        let config = match packing {
+            Packing::Small => ChunkConfig::default().with_compression_level(SMALL_LEVEL),
+            Packing::Quick => ChunkConfig::default()
+                .with_compression_level(QUICK_LEVEL)
+                .with_mode_spec(ModeSpec::Classic)
+                .with_delta_spec(DeltaSpec::TryConsecutive(1)),
+        };
+        put_packed(to, numbers, &config, i64::to_le_bytes);
+        return;
+    };
+    to.push(LINE);
+    to.extend_from_slice(&first.to_le_bytes());
+    to.extend_from_slice(&step.to_le_bytes());
+}
+
+/// Appends `floats` to `to`.
+pub(super) fn put_floats(to: &mut Vec<u8>, floats: &[f64], packing: Packing) {
+    if packing == Packing::Quick {
+        put_words(to, floats, f64::to_le_bytes);
+    } else if let Some((exponent, numbers)) = decimals(floats) {
+        to.extend_from_slice(&[DECIMAL, exponent]);
+        put_numbers(to, &numbers, packing);
+    } else {
+        let config = ChunkConfig::default().with_compression_level(SMALL_LEVEL);
+        put_packed(to, floats, &config, f64::to_le_bytes);
+    }
+}
+
+/// Appends numbers `rows` of the `n` in `bytes` to `to`, as `make` makes them.
+pub(super) fn read_numbers<T>(
+    to: &mut Vec<T>,
+    bytes: &[u8],
+    n: usize,
+    rows: &Range<usize>,
+    make: impl Fn(i64) -> T,
+) -> Result<(), DecodeError> {
+    let mut reader = Reader { bytes };
+    match reader.array()? {
+        [LINE] => {
+            let first = i64::from_le_bytes(reader.array()?);
+            let step = i64::from_le_bytes(reader.array()?);
+            let start = i64::try_from(rows.start).map_err(|_| damaged("too many rows"))?;
+            let mut number = first.wrapping_add(step.wrapping_mul(start));
+            to.extend(rows.clone().map(|_| {
+                let made = make(number);
+                number = number.wrapping_add(step);
+                made
+            }));
+            Ok(())
+        }
+        [WORDS] => read_words(to, reader.bytes, rows, |word| make(i64::from_le_bytes(word))),
+        [PCO] => read_packed(to, reader, n, rows, make),
+        _ => Err(damaged("unknown form of numbers")),
+    }
+}
+
+/// Appends floats `rows` of the `n` in `bytes` to `to`, as `make` makes them.
+pub(super) fn read_floats<T>(
+    to: &mut Vec<T>,
+    bytes: &[u8],
+    n: usize,
+    rows: &Range<usize>,
+    make: impl Fn(f64) -> T,
+) -> Result<(), DecodeError> {
+    let mut reader = Reader { bytes };
+    match reader.array()? {
+        [WORDS] => read_words(to, reader.bytes, rows, |word| make(f64::from_le_bytes(word))),
+        [PCO] => read_packed(to, reader, n, rows, make),
+        [DECIMAL] => {
+            let [exponent] = reader.array()?;
+            let scale = scale(exponent);
+            read_numbers(to, reader.bytes, n, rows, |number| make(unscaled(number, scale)))
+        }
+        _ => Err(damaged("unknown form of floats")),
+    }
+}
+
+/// Returns the first number and the distance between numbers, if all distances are equal.
+fn line(numbers: &[i64]) -> Option<(i64, i64)> {
+    let [first, others @ ..] = numbers else { return Some((0, 0)) };
+    let step = others.first().map_or(0, |second| second.wrapping_sub(*first));
+    let is_even = numbers.iter().zip(others).all(|(a, b)| b.wrapping_sub(*a) == step);
+    is_even.then_some((*first, step))
+}
+
+/// Appends `values` in the form of `pco`, or as words if those are shorter.
+fn put_packed<T: Number>(
+    to: &mut Vec<u8>,
+    values: &[T],
+    config: &ChunkConfig,
+    word: impl Fn(T) -> [u8; 8],
+) {
+    let start = to.len();
+    to.push(PCO);
+    let packed = pack(to, values, config);
+    if packed.is_err() || to.len() - start > size_of_val(values) {
+        to.truncate(start);
+        put_words(to, values, word);
+    }
+}
+
+fn pack<T: Number>(to: &mut Vec<u8>, values: &[T], config: &ChunkConfig) -> PcoResult<()> {
+    let pages: Vec<usize> = values.chunks(PAGE_ROWS).map(<[T]>::len).collect();
+    let n_pages = pages.len();
+    let config = config.clone().with_paging_spec(PagingSpec::Exact(pages));
+    let file = FileCompressor::default();
+    let mut chunk = file.chunk_compressor(values, &config)?;
+    put_long(to, |to| {
+        file.write_header(&mut *to)?;
+        chunk.write_meta(to).map(drop)
+    })?;
+    for page_idx in 0..n_pages {
+        put_long(to, |to| chunk.write_page(page_idx, to).map(drop))?;
+    }
+    Ok(())
+}
+
+/// Appends values `rows` of the `n` in `reader` to `to`, as `make` makes them.
+fn read_packed<T: Number, U>(
+    to: &mut Vec<U>,
+    mut reader: Reader<'_>,
+    n: usize,
+    rows: &Range<usize>,
+    make: impl Fn(T) -> U,
+) -> Result<(), DecodeError> {
+    let invalid = |_| damaged("invalid pco data");
+    let (file, head) = FileDecompressor::new(reader.prefixed()?).map_err(invalid)?;
+    let (mut chunk, _) = file.chunk_decompressor::<T, _>(head).map_err(invalid)?;
+    let mut values = [T::default(); PAGE_ROWS];
+    to.reserve(rows.len());
+    for start in (0..n.min(rows.end)).step_by(PAGE_ROWS) {
+        let page = reader.prefixed()?;
+        let page_rows = PAGE_ROWS.min(n - start);
+        if start + page_rows <= rows.start {
+            continue;
+        }
+        let end = page_rows.min(rows.end - start);
+        // Only whole batches can be read, except for the last one.
+        let batches = values.get_mut(..end.next_multiple_of(FULL_BATCH_N)).unwrap_or_default();
+        let mut page = chunk.page_decompressor(page, page_rows).map_err(invalid)?;
+        page.read(batches).map_err(invalid)?;
+        let wanted = batches.get(rows.start.saturating_sub(start)..end).unwrap_or_default();
+        to.extend(wanted.iter().map(|value| make(*value)));
+    }
+    Ok(())
+}
+
+fn put_words<T: Copy>(to: &mut Vec<u8>, values: &[T], word: impl Fn(T) -> [u8; 8]) {
+    to.push(WORDS);
+    let start = to.len();
+    to.resize(start + values.len() * 8, 0);
+    let (places, _) = to.get_mut(start..).unwrap_or_default().as_chunks_mut::<8>();
+    for (place, value) in places.iter_mut().zip(values) {
+        *place = word(*value);
+    }
+}
+
+/// Appends the words of `rows` to `to`, as `make` makes them.
+fn read_words<T>(
+    to: &mut Vec<T>,
+    bytes: &[u8],
+    rows: &Range<usize>,
+    make: impl Fn([u8; 8]) -> T,
+) -> Result<(), DecodeError> {
+    let words = bytes.as_chunks::<8>().0.get(rows.clone()).ok_or(damaged("too few values"))?;
+    to.extend(words.iter().map(|word| make(*word)));
+    Ok(())
+}
+
+/// Returns the smallest number of decimals with which all floats are exact, and the numbers without
+/// the point.
+fn decimals(floats: &[f64]) -> Option<(u8, Vec<i64>)> {
+    let mut exponent = 0;
+    // A few of them are enough to reject most columns of full mantissas.
+    for float in floats.iter().step_by(floats.len().div_ceil(16).max(1)) {
+        while scaled(*float, scale(exponent)).is_none() {
+            exponent += 1;
+            if exponent > DECIMALS_MAX {
+                return None;
+            }
+        }
+    }
+    (exponent..=DECIMALS_MAX).find_map(|exponent| {
+        let scale = scale(exponent);
+        let numbers = floats.iter().map(|float| scaled(*float, scale)).collect::<Option<_>>()?;
+        Some((exponent, numbers))
+    })
+}
+
+fn scale(exponent: u8) -> f64 {
+    10_f64.powi(i32::from(exponent))
+}
+
+/// Returns `float` times `scale`, if dividing that by `scale` restores each bit of it.
+fn scaled(float: f64, scale: f64) -> Option<i64> {
+    let number = (float * scale).round();
+    if number.abs() >= EXACT_MAX {
+        return None;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]
+    let number = number as i64;
+    // The bits are compared, since -0 is no whole number.
+    (unscaled(number, scale).to_bits() == float.to_bits()).then_some(number)
+}
+
+fn unscaled(number: i64, scale: f64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "below 2^53 it is exact")]
+    let number = number as f64;
+    number / scale
+}
