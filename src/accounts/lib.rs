@@ -22,6 +22,7 @@ use std::{error::Error, io, path::Path, sync::Arc, time::Duration};
 use db::{
     connection::{OpenError, retry_while_busy},
     fault::DatabaseFault,
+    format::advice,
     postgres::{DatabaseUrl, connections::Figures},
 };
 use model::timestamp::Timestamp;
@@ -96,9 +97,7 @@ pub enum AccountsError {
     #[error(transparent)]
     Open(OpenError),
     /// Another version of the program made the tables of the database.
-    #[error(
-        "read format {found} of the accounts in the database, where this program knows format {known} alone; run the version that made them"
-    )]
+    #[error("accounts in the database have format {found}, expected {known}; {}", advice(*found, *known))]
     Format {
         /// The format of the tables.
         found: i64,

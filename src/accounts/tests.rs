@@ -209,8 +209,8 @@ async fn a_file_of_another_version_is_refused() {
     let error = Accounts::open(&path, clock()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "read the accounts file of version 99: this program reads version 2; run the version that \
-         wrote it, or move its folder away to start with an empty one"
+        "accounts file has format 99, expected 2; run the version that raised it, or restore the \
+         backup made before"
     );
 }
 

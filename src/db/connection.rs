@@ -1,13 +1,16 @@
-//! Opening a file: its folder, mode, pragmas and schema.
+//! Opening a file: its folder, mode, pragmas, and schema, which is upgraded from older formats.
 
 use std::{io, path::Path, time::Duration};
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, config::DbConfig};
 use task::private;
 use tokio::time::sleep;
-use tracing::error;
+use tracing::{error, info};
 
-use crate::fault::DatabaseFault;
+use crate::{
+    fault::DatabaseFault,
+    format::{self, Step},
+};
 
 /// How long a statement waits for another process to finish its write, which takes milliseconds.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
@@ -30,8 +33,10 @@ const STATEMENTS_MAX: usize = 128;
 pub struct Schema {
     /// What the file is called in errors, such as `accounts file`.
     pub name: &'static str,
-    /// The number of this schema, kept in SQLite's `user_version`; any other is refused.
+    /// The number of this schema, its format, kept in SQLite's `user_version`.
     pub version: i64,
+    /// Upgrades of older formats, of which the last one leads to [`Self::version`].
+    pub steps: &'static [Step],
     /// Creates the tables in an empty file.
     pub tables: &'static str,
     /// Pragmas beside those that every file has, for connections that write.
@@ -63,9 +68,7 @@ pub enum OpenError {
         source: DatabaseFault,
     },
     /// Another version of the program wrote the file.
-    #[error(
-        "read the {name} of version {found}: this program reads version {known}; run the version that wrote it, or move its folder away to start with an empty one"
-    )]
+    #[error("{name} has format {found}, expected {known}; {}", format::advice(*found, *known))]
     Version {
         /// The file's name, by [`Schema::name`].
         name: &'static str,
@@ -122,27 +125,57 @@ impl Schema {
         open().map_err(|error| self.failed(&error))
     }
 
-    /// Creates the tables in an empty file. Writes nothing to one that has them.
+    /// Creates the tables in an empty file, and upgrades those of an older format. Writes nothing to a
+    /// file that has them.
     ///
     /// # Errors
-    /// [`OpenError`] if that fails, or the file has another version.
+    /// [`OpenError`] if that fails, or the file has a format that cannot be upgraded.
     pub fn create_tables(&self, connection: &mut Connection) -> Result<(), OpenError> {
         let failed = |error| self.failed(&error);
         if read_version(connection).map_err(failed)? != 0 {
-            return self.check_version(connection);
+            return self.upgrade(connection);
         }
         let immediate = TransactionBehavior::Immediate;
         let write = connection.transaction_with_behavior(immediate).map_err(failed)?;
         // Another process may have created them meanwhile.
         if read_version(&write).map_err(failed)? != 0 {
-            return self.check_version(&write);
+            drop(write);
+            return self.upgrade(connection);
         }
         write.execute_batch(self.tables).map_err(failed)?;
         write.pragma_update(None, "user_version", self.version).map_err(failed)?;
         write.commit().map_err(failed)
     }
 
-    /// Whether the file has this version.
+    /// Upgrades tables of an older format in one transaction, and logs it.
+    ///
+    /// # Errors
+    /// As [`Self::create_tables`]. Then nothing was changed.
+    pub fn upgrade(&self, connection: &mut Connection) -> Result<(), OpenError> {
+        let failed = |error| self.failed(&error);
+        let Self { name, version: known, steps, .. } = *self;
+        if read_version(connection).map_err(failed)? == known {
+            return Ok(());
+        }
+        let immediate = TransactionBehavior::Immediate;
+        let write = connection.transaction_with_behavior(immediate).map_err(failed)?;
+        // Read again: another process may have upgraded them meanwhile.
+        let found = read_version(&write).map_err(failed)?;
+        let steps = format::steps_from(steps, found, known);
+        let steps = steps.ok_or(OpenError::Version { name, found, known })?;
+        for step in steps {
+            step.run(&write).map_err(failed)?;
+        }
+        write.pragma_update(None, "user_version", known).map_err(failed)?;
+        write.commit().map_err(failed)?;
+        if found != known {
+            info!(found, known, "upgraded the {name} from format {found} to {known}");
+        }
+        Ok(())
+    }
+
+    /// Checks that the file has this version. In a transaction that writes, this tells if another
+    /// process has upgraded the file.
     ///
     /// # Errors
     /// [`OpenError::Version`] if it has another.
@@ -189,7 +222,7 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 fn read_version(connection: &Connection) -> rusqlite::Result<i64> {
-    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+    connection.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))
 }
 
 /// Leaves the log as it is when `connection` is closed: the file was replaced, so the log at its path
@@ -211,6 +244,7 @@ mod tests {
     const SCHEMA: Schema = Schema {
         name: "test file",
         version: 3,
+        steps: &[],
         tables: "CREATE TABLE rows (id INTEGER PRIMARY KEY) STRICT",
         pragmas: "PRAGMA foreign_keys = on",
         open_wait: RETRIED_OPEN_WAIT,
@@ -257,11 +291,58 @@ mod tests {
                 matches!(error, OpenError::Version { found, known: 3, .. } if found == version)
             );
             assert!(
-                error.to_string().ends_with("or move its folder away to start with an empty one")
+                error
+                    .to_string()
+                    .starts_with(&format!("test file has format {version}, expected 3; "))
             );
         }
         fs::write(&path, "no database, but long enough to be told from an empty one".repeat(9))
             .unwrap();
         assert_eq!(SCHEMA.open(&path).unwrap_err().to_string(), "open the test file");
+    }
+
+    /// The schema after two changes: a column, and a value for it.
+    const CHANGED: Schema = Schema {
+        version: 5,
+        steps: &[
+            Step::Sql("ALTER TABLE rows ADD COLUMN name TEXT"),
+            Step::Code(|connection| {
+                connection.execute("UPDATE rows SET name = 'old'", []).map(drop)
+            }),
+        ],
+        tables: "CREATE TABLE rows (id INTEGER PRIMARY KEY, name TEXT) STRICT",
+        ..SCHEMA
+    };
+
+    #[test]
+    fn older_file_is_upgraded_once_and_its_rows_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.sqlite");
+        let older = SCHEMA.open(&path).unwrap();
+        older.execute("INSERT INTO rows DEFAULT VALUES", []).unwrap();
+        assert!(SCHEMA.check_version(&older).is_ok());
+        for _ in 0..2 {
+            let upgraded = CHANGED.open(&path).unwrap();
+            let names = "SELECT group_concat(name) FROM rows";
+            let found: String = upgraded.query_row(names, [], |row| row.get(0)).unwrap();
+            assert_eq!(found, "old");
+        }
+        let error = SCHEMA.check_version(&older).unwrap_err();
+        assert!(matches!(error, OpenError::Version { found: 5, known: 3, .. }), "{error}");
+        assert!(SCHEMA.open(&path).is_err(), "a newer format is rejected");
+    }
+
+    #[test]
+    fn failed_upgrade_changes_nothing() {
+        const BROKEN: Schema = Schema {
+            steps: &[Step::Sql("DROP TABLE rows"), Step::Sql("DROP TABLE missing")],
+            ..CHANGED
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.sqlite");
+        drop(SCHEMA.open(&path).unwrap());
+        assert!(matches!(BROKEN.open(&path), Err(OpenError::Database { .. })));
+        let connection = SCHEMA.open(&path).unwrap();
+        connection.execute("INSERT INTO rows DEFAULT VALUES", []).unwrap();
     }
 }

@@ -7,13 +7,14 @@
 //! statements that are prepared once, and [`DatabaseFault`](fault::DatabaseFault) says what an
 //! error means. [`postgres`] is its counterpart for a server. [`sql`] has the values and rows of
 //! statements that run on either, and [`copy`](mod@copy) moves the rows of a room from one to the
-//! other. Deliberately absent: tables and queries, which belong to
-//! the stores, and migrations: a file or a schema of another version is refused.
+//! other. [`format`](mod@format) upgrades their tables. Deliberately absent: tables and queries, which
+//! belong to the stores.
 
 pub mod connection;
 pub mod copy;
 pub mod fault;
 pub mod files;
+pub mod format;
 pub mod postgres;
 pub mod space;
 pub mod sql;

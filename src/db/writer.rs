@@ -10,18 +10,18 @@ use std::{
     marker::PhantomData,
     mem,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     thread,
 };
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info};
 
 use crate::{
-    connection::keep_log_on_close,
+    connection::{OpenError, Schema, keep_log_on_close},
     fault::DatabaseFault,
     files::DatabaseFiles,
     space::{CHANGE_BYTES, DROP_TRIAL_SQL, SpaceWatch, write_trial_sql},
@@ -44,6 +44,14 @@ pub enum CommitError {
     /// The file was removed or replaced while it was open.
     #[error("write to a file that was replaced")]
     Replaced,
+    /// A newer version of the program upgraded the file.
+    #[error(
+        "a newer version of the program upgraded the file to format {found}; restart the service with it"
+    )]
+    Upgraded {
+        /// Format of the file.
+        found: i64,
+    },
     /// The writer has ended.
     #[error("write to a file that is closed")]
     Closed,
@@ -56,6 +64,12 @@ impl From<&rusqlite::Error> for CommitError {
     fn from(error: &rusqlite::Error) -> Self {
         let fault = DatabaseFault::from(error);
         if fault.is_full() { Self::Full } else { Self::Database(fault) }
+    }
+}
+
+impl From<rusqlite::Error> for CommitError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::from(&error)
     }
 }
 
@@ -116,35 +130,45 @@ pub struct Writer<E> {
     n_jobs: AtomicU64,
     files: Arc<DatabaseFiles>,
     space: Arc<SpaceWatch>,
+    upgraded: Arc<OnceLock<i64>>,
     error: PhantomData<fn() -> E>,
 }
 
 /// What the thread works on.
 struct Worker {
-    /// What the file is called in the log.
-    name: &'static str,
+    schema: &'static Schema,
     connection: Connection,
     files: Arc<DatabaseFiles>,
     space: Arc<SpaceWatch>,
+    /// Format of the file once a newer version of the program was found to have upgraded it.
+    upgraded: Arc<OnceLock<i64>>,
 }
 
 impl<E: WriteError> Writer<E> {
-    /// Starts the thread, which owns `connection` to `files`, called `name` in the log.
+    /// Starts the thread, which owns `connection` to `files` of `schema`.
     ///
     /// # Errors
     /// If the system starts no thread.
     pub fn start(
-        name: &'static str,
+        schema: &'static Schema,
         connection: Connection,
         files: Arc<DatabaseFiles>,
         space: SpaceWatch,
     ) -> io::Result<Self> {
         let (jobs, queue) = mpsc::channel(QUEUE_CAPACITY);
         let space = Arc::new(space);
-        let worker =
-            Worker { name, connection, files: Arc::clone(&files), space: Arc::clone(&space) };
-        thread::Builder::new().name(format!("{name} writer")).spawn(move || worker.run(queue))?;
-        Ok(Self { jobs, n_jobs: AtomicU64::default(), files, space, error: PhantomData })
+        let upgraded = Arc::new(OnceLock::new());
+        let worker = Worker {
+            schema,
+            connection,
+            files: Arc::clone(&files),
+            space: Arc::clone(&space),
+            upgraded: Arc::clone(&upgraded),
+        };
+        thread::Builder::new()
+            .name(format!("{} writer", schema.name))
+            .spawn(move || worker.run(queue))?;
+        Ok(Self { jobs, n_jobs: AtomicU64::default(), files, space, upgraded, error: PhantomData })
     }
 
     /// Runs `work` in a transaction, and returns its result once that is durable. If it returns an
@@ -198,7 +222,7 @@ impl<E: WriteError> Writer<E> {
         self.n_jobs.load(Ordering::Relaxed)
     }
 
-    /// Whether the file takes writes: it is in its place, and there is space. Where a commit found
+    /// Whether the file takes writes: it is in its place and of this format, and there is space. Where a commit found
     /// none, this tries another one of its size from time to time.
     ///
     /// # Errors
@@ -206,6 +230,9 @@ impl<E: WriteError> Writer<E> {
     pub async fn check(&self) -> Result<(), E> {
         if !self.files.check() {
             return Err(CommitError::Replaced.into());
+        }
+        if let Some(found) = self.upgraded.get() {
+            return Err(CommitError::Upgraded { found: *found }.into());
         }
         if self.space.is_full() {
             let n_bytes = self.space.next_trial().ok_or(CommitError::Full)?;
@@ -292,15 +319,18 @@ impl Worker {
             commit.add(first(Err(CommitError::Replaced)));
             return Err(CommitError::Replaced);
         }
-        let name = self.name;
-        let committed = transact(&mut self.connection, first, queue, commit);
-        let failure = committed.as_ref().err().map(CommitError::from);
+        let name = self.schema.name;
+        let committed = transact(self.schema, &mut self.connection, first, queue, commit);
+        let failure = committed.err();
+        if let Some(CommitError::Upgraded { found }) = failure {
+            self.upgraded.get_or_init(|| found);
+        }
         commit.is_full |= matches!(failure, Some(CommitError::Full));
         if commit.is_full {
             if self.space.refuse(commit.n_bytes_largest) {
                 error!("the disk of the {name} is full; writes go on once there is space");
             }
-        } else if let Err(error) = committed {
+        } else if let Some(error) = &failure {
             error!(%error, n_jobs = commit.answers.len(), "a commit to the {name} failed");
         } else if self.space.accept(commit.n_bytes) {
             info!("the disk of the {name} has space again");
@@ -316,16 +346,17 @@ impl Worker {
 }
 
 fn transact(
+    schema: &Schema,
     connection: &mut Connection,
     first: Job,
     queue: &mut mpsc::Receiver<Job>,
     commit: &mut Commit,
-) -> rusqlite::Result<()> {
-    let transaction = match connection.transaction_with_behavior(TransactionBehavior::Immediate) {
+) -> Result<(), CommitError> {
+    let transaction = match begin(schema, connection) {
         Ok(transaction) => transaction,
         Err(error) => {
             // Outside a transaction each statement would commit by itself: the job must not run.
-            commit.add(first(Err(CommitError::from(&error))));
+            commit.add(first(Err(error.clone())));
             return Err(error);
         }
     };
@@ -334,7 +365,7 @@ fn transact(
     commit.add(done);
     // When there is no space left, say, SQLite has undone the whole transaction by itself.
     if has_failed && !transaction.is_autocommit() {
-        return transaction.rollback();
+        return Ok(transaction.rollback()?);
     }
     // Without a transaction a further job would commit by itself, and then be reported as failed.
     while !transaction.is_autocommit()
@@ -343,7 +374,21 @@ fn transact(
     {
         commit.add(job(Ok(Turn::Later(&transaction))));
     }
-    transaction.commit()
+    Ok(transaction.commit()?)
+}
+
+/// Starts a transaction, unless the file is of another format by now.
+fn begin<'c>(
+    schema: &Schema,
+    connection: &'c mut Connection,
+) -> Result<Transaction<'c>, CommitError> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    match schema.check_version(&transaction) {
+        Ok(()) => Ok(transaction),
+        Err(OpenError::Version { found, .. }) => Err(CommitError::Upgraded { found }),
+        Err(OpenError::Database { source, .. }) => Err(CommitError::Database(source)),
+        Err(_) => Err(CommitError::Closed),
+    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub(crate) mod tests;
 
 use std::{collections::HashMap, error::Error, fmt, io};
 
-use db::{connection::OpenError, postgres::connections::Figures};
+use db::{connection::OpenError, format::advice, postgres::connections::Figures};
 use futures::future::{BoxFuture, pending};
 use model::{
     block::{Block, Rows},
@@ -212,9 +212,7 @@ pub enum StoreError {
     #[error(transparent)]
     Open(OpenError),
     /// Another version of the program wrote it.
-    #[error(
-        "read format {found} of the dataset store, where this program knows format {known} alone; export its rows with the version that wrote it, or move its folder away to start with an empty one"
-    )]
+    #[error("dataset store has format {found}, expected {known}; {}", advice(*found, *known))]
     Format {
         /// The store's format.
         found: i64,

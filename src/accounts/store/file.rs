@@ -106,10 +106,14 @@ fn transact<T>(
     work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>,
 ) -> Result<T, AccountsError> {
     connection.execute_batch("BEGIN IMMEDIATE")?;
-    let done = block_on(work(Session::File(connection))).and_then(|done| {
-        connection.execute_batch("COMMIT")?;
-        Ok(done)
-    });
+    let done = tables::FILE
+        .check_version(connection)
+        .map_err(AccountsError::from)
+        .and_then(|()| block_on(work(Session::File(connection))))
+        .and_then(|done| {
+            connection.execute_batch("COMMIT")?;
+            Ok(done)
+        });
     // When there is no space left, say, SQLite has undone the whole transaction by itself.
     if !connection.is_autocommit() {
         connection.execute_batch("ROLLBACK")?;

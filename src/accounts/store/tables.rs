@@ -20,6 +20,7 @@ use db::{
 pub(super) const FILE: connection::Schema = connection::Schema {
     name: "accounts file",
     version: 2,
+    steps: &[],
     pragmas: "",
     open_wait: RETRIED_OPEN_WAIT,
     tables: "

@@ -11,6 +11,7 @@ const TABLES: CopiedTables = CopiedTables {
     file: Schema {
         name: "test file",
         version: 1,
+        steps: &[],
         pragmas: "PRAGMA foreign_keys = on",
         open_wait: RETRIED_OPEN_WAIT,
         tables: "

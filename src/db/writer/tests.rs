@@ -9,11 +9,15 @@ use std::{
 use futures::future::join3;
 
 use super::*;
-use crate::connection::{RETRIED_OPEN_WAIT, Schema};
+use crate::{
+    connection::{RETRIED_OPEN_WAIT, Schema},
+    format::Step,
+};
 
 const SCHEMA: Schema = Schema {
     name: "test file",
     version: 1,
+    steps: &[],
     tables: "CREATE TABLE names (name TEXT NOT NULL) STRICT",
     pragmas: "",
     open_wait: RETRIED_OPEN_WAIT,
@@ -53,7 +57,7 @@ fn start() -> (tempfile::TempDir, PathBuf, Writer<TestError>) {
     let path = folder.path().join("names.sqlite");
     let connection = SCHEMA.open(&path).unwrap();
     let files = Arc::new(DatabaseFiles::open(&path).unwrap());
-    let writer = Writer::start("test file", connection, files, SpaceWatch::new(&path)).unwrap();
+    let writer = Writer::start(&SCHEMA, connection, files, SpaceWatch::new(&path)).unwrap();
     (folder, path, writer)
 }
 
@@ -141,4 +145,24 @@ async fn nothing_is_acknowledged_in_a_file_that_was_replaced() {
         let refused = writer.run_blocking(CHANGE_BYTES, insert("lost"));
         assert!(matches!(refused, Err(TestError::Commit(CommitError::Replaced))), "{refused:?}");
     }
+}
+
+#[tokio::test]
+async fn writer_stops_once_a_newer_program_upgraded_the_file() {
+    let (_folder, path, writer) = start();
+    writer.run(insert("before"), |()| {}).await.unwrap();
+    let newer = Schema {
+        version: 2,
+        steps: &[Step::Sql("ALTER TABLE names ADD COLUMN note TEXT")],
+        ..SCHEMA
+    };
+    drop(newer.open(&path).unwrap());
+    for _ in 0..2 {
+        let refused = writer.run(insert("after"), |()| {}).await;
+        let want = matches!(refused, Err(TestError::Commit(CommitError::Upgraded { found: 2 })));
+        assert!(want, "{refused:?}");
+    }
+    let health = writer.check().await;
+    assert!(matches!(health, Err(TestError::Commit(CommitError::Upgraded { .. }))), "{health:?}");
+    check_names(&path, &["before"]);
 }

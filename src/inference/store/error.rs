@@ -3,12 +3,12 @@
 use std::{error::Error, io};
 
 use db::{
-    connection::OpenError,
+    connection::{OpenError, Schema},
     fault::DatabaseFault,
     writer::{CommitError, WriteError},
 };
 
-use super::SubmitOutcome;
+use super::{SubmitOutcome, tables};
 
 /// Why the inference file failed, or the database.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +92,10 @@ impl From<CommitError> for StoreError {
             CommitError::Full => Self::DiskFull,
             CommitError::Replaced => Self::Replaced,
             CommitError::Database(fault) => Self::Commit(fault),
+            CommitError::Upgraded { found } => {
+                let Schema { name, version: known, .. } = tables::SCHEMA;
+                Self::Open(OpenError::Version { name, found, known })
+            }
             _ => Self::Closed,
         }
     }

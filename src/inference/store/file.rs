@@ -44,7 +44,7 @@ impl StoreFile {
         let reader = Mutex::new(tables::SCHEMA.open_read_only(path)?);
         let files = Arc::new(DatabaseFiles::open(path).map_err(StoreError::Prepare)?);
         let space = SpaceWatch::new(path);
-        let writer = Writer::start("inference file", connection, Arc::clone(&files), space)
+        let writer = Writer::start(&tables::SCHEMA, connection, Arc::clone(&files), space)
             .map_err(StoreError::Prepare)?;
         Ok(Self { writer, reader, files, _in_use: in_use })
     }

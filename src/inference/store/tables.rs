@@ -51,6 +51,7 @@ INSERT INTO versions (topic_id, version) VALUES (0, 0);
 pub(super) const SCHEMA: Schema = Schema {
     name: "inference file",
     version: 1,
+    steps: &[],
     pragmas: "PRAGMA cache_size = -16384",
     open_wait: RETRIED_OPEN_WAIT,
     tables: "

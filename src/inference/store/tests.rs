@@ -232,8 +232,8 @@ async fn a_file_of_another_version_is_refused() {
     let error = reopen(&folder.path().join("inference.sqlite")).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "read the inference file of version 99: this program reads version 1; run the version that \
-         wrote it, or move its folder away to start with an empty one"
+        "inference file has format 99, expected 1; run the version that raised it, or restore the \
+         backup made before"
     );
 }
 

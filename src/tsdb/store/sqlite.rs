@@ -100,7 +100,7 @@ impl SqliteStore {
         let files = Arc::new(files);
         let readers = Readers::open(path.to_owned(), Arc::clone(&files))?;
         let space = SpaceWatch::new(path);
-        let writer = Writer::start("dataset store", connection, Arc::clone(&files), space)
+        let writer = Writer::start(&tables::SCHEMA, connection, Arc::clone(&files), space)
             .map_err(StoreError::Prepare)?;
         let writer = Arc::new(writer);
         let maintenance = Maintenance::start(Arc::clone(&writer), files)?;
@@ -184,6 +184,9 @@ impl From<CommitError> for StoreError {
         match error {
             CommitError::Full => Self::Full,
             CommitError::Replaced => Self::Replaced,
+            CommitError::Upgraded { found } => {
+                Self::Format { found, known: tables::SCHEMA.version }
+            }
             CommitError::Database(fault) if fault.is_busy() => Self::Locked,
             CommitError::Database(fault) if fault.is_read_only() => Self::ReadOnly,
             CommitError::Database(fault) => Self::Commit { reason: fault.to_string() },

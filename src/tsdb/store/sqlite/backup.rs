@@ -88,8 +88,8 @@ fn prepared(from: &Path, draft: &Path) -> Result<Report, AdminError> {
     // Through the engine, so that what is only in the log of a store is copied, too.
     copy(from, draft)?;
     let renewing = || -> Result<()> {
-        let connection = Connection::open(draft)?;
-        tables::SCHEMA.check_version(&connection)?;
+        let mut connection = Connection::open(draft)?;
+        tables::SCHEMA.upgrade(&mut connection)?;
         connection.execute("UPDATE counters SET value = random() WHERE name = 'era'", [])?;
         Ok(())
     };

@@ -59,6 +59,7 @@ use super::Result;
 pub(super) const SCHEMA: Schema = Schema {
     name: "dataset store",
     version: 10,
+    steps: &[],
     // Space that compaction frees is given back: only a file without tables takes that. The log is
     // moved into the file after 4000 pages: enough that a bulk load does not do it all the time, few
     // enough that the log stays below 40 MB.

@@ -1,0 +1,61 @@
+//! Formats of stores: numbers that grow with each change of the tables, and the steps between them.
+//!
+//! A store of an older format is upgraded when it is opened for writes, in one transaction. The service
+//! that was there before reads the format in each of its own writes, and fails them from then on. A
+//! store that is newer than the program, or older than the first step, is rejected.
+
+use rusqlite::Connection;
+
+/// Change of the tables of a file from one format to the next.
+#[derive(Debug, Clone, Copy)]
+pub enum Step {
+    /// Statements.
+    Sql(&'static str),
+    /// A change that statements cannot express, such as one of the bytes of chunks.
+    Code(fn(&Connection) -> rusqlite::Result<()>),
+}
+
+impl Step {
+    pub(crate) fn run(self, connection: &Connection) -> rusqlite::Result<()> {
+        match self {
+            Self::Sql(statements) => connection.execute_batch(statements),
+            Self::Code(change) => change(connection),
+        }
+    }
+}
+
+/// Returns those of `steps` that lead from format `found` to `known`, at which the last one ends; `None`
+/// if there is no way.
+pub(crate) fn steps_from<S>(steps: &[S], found: i64, known: i64) -> Option<&[S]> {
+    let n_missing = usize::try_from(known.checked_sub(found)?).ok()?;
+    steps.get(steps.len().checked_sub(n_missing)?..)
+}
+
+/// Returns what to do about a store of format `found`, which a program of format `known` rejects.
+#[must_use]
+pub const fn advice(found: i64, known: i64) -> &'static str {
+    if found > known {
+        "run the version that raised it, or restore the backup made before"
+    } else {
+        "export the data with the version that wrote it and import them into a new store"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_formats_within_the_steps_are_upgraded() {
+        let steps = ["7 to 8", "8 to 9"];
+        let check = |found, want: Option<&[&str]>| {
+            assert_eq!(steps_from(&steps, found, 9), want, "from {found}");
+        };
+        check(7, Some(&["7 to 8", "8 to 9"]));
+        check(8, Some(&["8 to 9"]));
+        check(9, Some(&[]));
+        for unknown in [i64::MIN, -1, 0, 6, 10, i64::MAX] {
+            check(unknown, None);
+        }
+    }
+}
