@@ -56,7 +56,7 @@ impl DatabaseStore {
     /// Connects, and creates the tables if they are missing.
     pub(crate) async fn open(url: &DatabaseUrl) -> Result<Self, AccountsError> {
         let connections = Connections::new(url, CONNECTIONS, Handle::current());
-        connections.write(|c| tables::DATABASE.open(c).boxed()).await?;
+        connections.open_tables(tables::DATABASE).await?;
         Ok(Self { connections, is_read_only: false, tasks: Group::default() })
     }
 
@@ -164,6 +164,9 @@ impl WorkError for AccountsError {
 
 impl From<sqlx::Error> for AccountsError {
     fn from(error: sqlx::Error) -> Self {
+        if let Some((found, known)) = SchemaError::raised_format(&error) {
+            return Self::Format { found, known };
+        }
         match Fault::from(&error) {
             Fault::Unreachable => Self::Unreachable(Box::new(error)),
             Fault::Full => Self::Full,

@@ -65,6 +65,7 @@ CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHO
 pub(super) const DATABASE: schema::Schema = schema::Schema {
     name: "accounts",
     version: 3,
+    steps: &[],
     tables: r"
 CREATE TABLE accounts (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -263,9 +263,7 @@ async fn connect(tables: &CopiedTables, url: &DatabaseUrl) -> Result<Connections
     let options =
         ConnectionsOptions { schema: schema.name, n_max: CONNECTIONS_MAX, n_writers: WRITERS_MAX };
     let connections = Connections::new(url, options, Handle::current());
-    connections
-        .write(|c| async move { Ok::<_, EngineError>(schema.open(c).await?) }.boxed())
-        .await?;
+    connections.open_tables(schema).await?;
     Ok(connections)
 }
 

@@ -25,6 +25,7 @@ CREATE TABLE things (
     database: SharedSchema {
         name: "things",
         version: 1,
+        steps: &[],
         tables: "
 CREATE TABLE people (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text NOT NULL UNIQUE

@@ -11,7 +11,7 @@ use std::{
     fmt::Write as _,
     ops::{Deref, DerefMut},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -36,6 +36,7 @@ use super::{
     fault::{
         Fault, WorkError, is_lost, is_refused_login, is_refused_option, no_connection, timed_out,
     },
+    schema::{Schema, SchemaError},
 };
 
 /// Longest wait for a connection: longer than a busy service needs to get to it, shorter than its client
@@ -105,12 +106,23 @@ struct Shared {
     is_pooled: Arc<AtomicBool>,
     /// Follows the start of a transaction behind a pooler: settings, and no prepared statements.
     local_settings: String,
+    /// Format of the tables once they were opened, which each transaction that writes compares.
+    known: OnceLock<Known>,
     /// True if a write found the server's disk full, and no check has found space since.
     is_full: AtomicBool,
     /// True if the last attempt to reach the server failed.
     is_lost: AtomicBool,
     n_waiting: AtomicUsize,
     n_timed_out: AtomicU64,
+}
+
+/// Format of the tables that this program knows.
+#[derive(Debug)]
+struct Known {
+    version: i32,
+    /// Follows the start of a transaction that writes. Its lock on the table keeps the format until the
+    /// transaction ends.
+    look: String,
 }
 
 /// Settings of the connections of a store.
@@ -180,6 +192,16 @@ impl Drop for Waiting<'_> {
     }
 }
 
+impl Known {
+    fn check(&self, found: i32) -> Result<(), sqlx::Error> {
+        if found == self.version {
+            return Ok(());
+        }
+        let error = SchemaError::Version { found: found.into(), known: self.version.into() };
+        Err(sqlx::Error::Configuration(Box::new(error)))
+    }
+}
+
 impl Connections {
     /// Connects to the database at `url` as connections are needed, on `runtime`.
     #[must_use]
@@ -195,6 +217,7 @@ impl Connections {
             writers: Arc::new(Semaphore::new(options.n_writers)),
             is_pooled: Arc::default(),
             local_settings,
+            known: OnceLock::new(),
             is_full: AtomicBool::default(),
             is_lost: AtomicBool::default(),
             n_waiting: AtomicUsize::default(),
@@ -272,6 +295,19 @@ impl Connections {
             transaction.finish(result).await
         };
         self.within(DONE_WITHIN, done).await
+    }
+
+    /// Creates or upgrades the tables of `schema`, and returns their random number. From then on writes
+    /// fail once a newer version of the program has upgraded the tables.
+    ///
+    /// # Errors
+    /// As for [`Schema::open`].
+    pub async fn open_tables(&self, schema: Schema) -> Result<i64, SchemaError> {
+        let era = self.write(|c| async move { schema.open(c).await }.boxed()).await?;
+        let Schema { name, version, .. } = schema;
+        let look = format!("; SELECT version FROM {name}.format");
+        self.shared.known.get_or_init(|| Known { version, look });
+        Ok(era)
     }
 
     /// Starts a transaction that sees one snapshot.
@@ -363,13 +399,23 @@ impl Connections {
                     is_clean: false,
                     writer: writer.take(),
                 };
-                let sql = match sql {
+                let known = self.shared.known.get().filter(|_| sql == Some(BEGIN_WRITE));
+                let mut sql = match sql {
                     None if !is_pooled => return Ok(transaction),
                     Some(sql) if !is_pooled => sql.to_owned(),
                     sql => sql.unwrap_or(BEGIN_WRITE).to_owned() + &self.shared.local_settings,
                 };
-                match sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *transaction).await {
-                    Ok(_) => return Ok(transaction),
+                if let Some(known) = known {
+                    sql.push_str(&known.look);
+                }
+                let statements = sqlx::raw_sql(AssertSqlSafe(sql));
+                match statements.fetch_optional(&mut *transaction).await {
+                    Ok(row) => {
+                        if let (Some(row), Some(known)) = (row, known) {
+                            known.check(row.try_get(0)?)?;
+                        }
+                        return Ok(transaction);
+                    }
                     Err(error) if n_left > 0 && is_lost(&error) => {
                         n_left -= 1;
                         writer = transaction.writer.take();

@@ -1,11 +1,13 @@
-//! The tables of a room, in a schema of their own, and the number of their format.
+//! The tables of a room, in a schema of their own, and the number of their format, which is upgraded.
 
 use sqlx::{AssertSqlSafe, PgConnection};
+use tracing::info;
 
 use super::fault::{Fault, WorkError};
+use crate::format;
 
-/// The key of the lock under which one service of several creates the tables: any number will do, and
-/// this one is the letters `tript`.
+/// The key of the lock under which one service of several creates or upgrades the tables: any number
+/// will do, and this one is the letters `tript`.
 const CREATE_LOCK: i64 = 0x74_72_69_70_74;
 
 /// Encoding of a database that holds every text.
@@ -16,8 +18,11 @@ const ENCODING: &str = "UTF8";
 pub struct Schema {
     /// The schema that holds them, such as `datasets`.
     pub name: &'static str,
-    /// The number of their format, kept in a table `format` beside them; any other is refused.
+    /// The number of their format, kept in a table `format` beside them.
     pub version: i32,
+    /// Statements that upgrade older formats, of which the last ones lead to [`Self::version`]. They
+    /// qualify their tables.
+    pub steps: &'static [&'static str],
     /// The statements that create them in an empty schema.
     pub tables: &'static str,
 }
@@ -42,9 +47,7 @@ pub enum SchemaError {
     #[error("open the tables of the database")]
     Database(#[from] sqlx::Error),
     /// Another version of the program made them.
-    #[error(
-        "read tables of format {found}, where this program knows format {known} alone; run the version that made them, see UPGRADE in `triptych man operate`"
-    )]
+    #[error("tables have format {found}, expected {known}; {}", format::advice(*found, *known))]
     Version {
         /// The format of the tables.
         found: i64,
@@ -74,13 +77,28 @@ impl WorkError for SchemaError {
     }
 }
 
+impl SchemaError {
+    /// Returns the formats found and known, if `error` is that of a write after a newer version of the
+    /// program upgraded the tables.
+    #[must_use]
+    pub fn raised_format(error: &sqlx::Error) -> Option<(i64, i64)> {
+        match error {
+            sqlx::Error::Configuration(cause) => match cause.downcast_ref()? {
+                Self::Version { found, known } => Some((*found, *known)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
 impl Schema {
-    /// Creates the tables if there are none, and checks their format, in the transaction of
-    /// `connection`. Returns a random number that is that of these tables.
+    /// Creates the tables if there are none, and upgrades those of an older format, in the transaction
+    /// of `connection`. Returns a random number that is that of these tables.
     ///
     /// # Errors
-    /// [`SchemaError`]: the database failed or is not one for texts, or another version of the program
-    /// made the tables.
+    /// [`SchemaError`]: the database failed or is not one for texts, or the tables have a format that
+    /// cannot be upgraded.
     pub async fn open(&self, connection: &mut PgConnection) -> Result<i64, SchemaError> {
         let sql = "SELECT current_setting('server_encoding')";
         let encoding: String = sqlx::query_scalar(sql).fetch_one(&mut *connection).await?;
@@ -92,7 +110,40 @@ impl Schema {
         if !self.are_there(connection).await? {
             self.create(connection).await?;
         }
+        sqlx::raw_sql("SAVEPOINT look").execute(&mut *connection).await?;
+        if self.read_format(connection).await? != self.version {
+            // Gives up the lock of the look, for which another service that upgrades would wait.
+            sqlx::raw_sql("ROLLBACK TO look").execute(&mut *connection).await?;
+            self.upgrade(connection).await?;
+        }
         self.check(connection).await
+    }
+
+    /// Upgrades tables of an older format. Waits until no transaction that has read the format is open,
+    /// which every one that writes does: those that follow see the new one.
+    async fn upgrade(&self, connection: &mut PgConnection) -> Result<(), SchemaError> {
+        let Self { name, version, steps, .. } = *self;
+        self.take_turn(connection).await?;
+        let lock = format!("LOCK TABLE {name}.format IN ACCESS EXCLUSIVE MODE");
+        sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *connection).await?;
+        // Read again: another service may have upgraded them meanwhile.
+        let found = self.read_format(connection).await?;
+        let (from, known) = (found.into(), version.into());
+        let steps = format::steps_from(steps, from, known);
+        for step in steps.ok_or(SchemaError::Version { found: from, known })? {
+            sqlx::raw_sql(*step).execute(&mut *connection).await?;
+        }
+        if found != version {
+            let raise = format!("UPDATE {name}.format SET version = $1");
+            sqlx::query(AssertSqlSafe(raise)).bind(version).execute(connection).await?;
+            info!(found, known, "upgraded the schema {name} from format {found} to {known}");
+        }
+        Ok(())
+    }
+
+    async fn read_format(&self, connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
+        let sql = format!("SELECT version FROM {}.format", self.name);
+        sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(connection).await
     }
 
     /// Checks the format of the tables and changes nothing, as on a server that takes no writes. Returns
@@ -134,13 +185,16 @@ impl Schema {
         sqlx::query_scalar(look).bind(self.name).fetch_one(connection).await
     }
 
+    /// Waits for another service that creates or upgrades tables.
+    async fn take_turn(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+        let lock = "SELECT pg_advisory_xact_lock($1)";
+        sqlx::query(lock).bind(CREATE_LOCK).execute(connection).await.map(drop)
+    }
+
     /// Creates the tables, unless another service did so meanwhile.
     async fn create(&self, connection: &mut PgConnection) -> Result<(), SchemaError> {
-        let Self { name, version, tables } = *self;
-        sqlx::query("SELECT pg_advisory_xact_lock($1)")
-            .bind(CREATE_LOCK)
-            .execute(&mut *connection)
-            .await?;
+        let Self { name, version, tables, .. } = *self;
+        self.take_turn(connection).await?;
         if self.are_there(connection).await? {
             return Ok(());
         }
@@ -162,3 +216,6 @@ impl Schema {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

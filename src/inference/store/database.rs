@@ -53,10 +53,9 @@ impl StoreDatabase {
     pub(super) fn open(url: &DatabaseUrl) -> Result<Self, StoreError> {
         let database = Self::connect(url, false)?;
         let schema = tables::shared();
-        let opened = database.connections.write(|c| async move { schema.open(c).await }.boxed());
         {
             let _context = database.enter();
-            wait(opened)?;
+            wait(database.connections.open_tables(schema))?;
         }
         Ok(database)
     }

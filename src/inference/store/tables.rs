@@ -171,5 +171,5 @@ static ALL_SHARED_TABLES: LazyLock<String> = LazyLock::new(|| {
 
 /// The schema of a database, in which several services keep what a file keeps.
 pub(super) fn shared() -> SharedSchema {
-    SharedSchema { name: SHARED_NAME, version: 2, tables: &ALL_SHARED_TABLES }
+    SharedSchema { name: SHARED_NAME, version: 2, steps: &[], tables: &ALL_SHARED_TABLES }
 }

@@ -109,8 +109,7 @@ impl PostgresStore {
     /// [`StoreError`]: the database cannot be reached, or another version of the program made its
     /// tables.
     pub fn open(url: &DatabaseUrl) -> Result<Self> {
-        let store =
-            Self::connect(url, false, |c| async move { Ok(SCHEMA.open(c).await?) }.boxed())?;
+        let store = Self::connect(url, false)?;
         let (connections, hints) = (store.connections.clone(), Arc::clone(&store.hints));
         let receive = (Arc::clone(&hints), url.clone());
         store.within(|| {
@@ -127,14 +126,10 @@ impl PostgresStore {
     /// # Errors
     /// As for [`Self::open`], or the database has no tables.
     pub fn open_read_only(url: &DatabaseUrl) -> Result<Self> {
-        Self::connect(url, true, |c| read_era(c).boxed())
+        Self::connect(url, true)
     }
 
-    fn connect(
-        url: &DatabaseUrl,
-        is_read_only: bool,
-        open: impl for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<i64>> + Send,
-    ) -> Result<Self> {
+    fn connect(url: &DatabaseUrl, is_read_only: bool) -> Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("datasets-postgres")
@@ -151,7 +146,11 @@ impl PostgresStore {
             group: Group::default(),
             runtime: Some(runtime),
         };
-        store.era = store.wait(store.connections.write(open))?;
+        store.era = if is_read_only {
+            store.wait(store.connections.write(|c| read_era(c).boxed()))?
+        } else {
+            store.wait(store.connections.open_tables(SCHEMA))?
+        };
         Ok(store)
     }
 

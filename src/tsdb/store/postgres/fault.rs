@@ -22,6 +22,9 @@ impl WorkError for StoreError {
 
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
+        if let Some((found, known)) = SchemaError::raised_format(&error) {
+            return Self::Format { found, known };
+        }
         if is_no_database(&error) {
             return Self::Unreachable(Box::new(error));
         }

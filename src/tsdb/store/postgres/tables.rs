@@ -7,7 +7,8 @@ use super::{Result, StoreError};
 
 /// The tables and the number of their format, which grows with each change of them. Format 9 and
 /// older ones kept rows in chunks.
-pub(super) const SCHEMA: Schema = Schema { name: "datasets", version: 10, tables: TABLES };
+pub(super) const SCHEMA: Schema =
+    Schema { name: "datasets", version: 10, steps: &[], tables: TABLES };
 
 /// The tables, in a schema of their own. Statements name the schema, never rely on `search_path`.
 ///

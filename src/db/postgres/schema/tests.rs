@@ -1,0 +1,102 @@
+//! Upgrades of tables that several services use.
+
+use futures::FutureExt as _;
+use test_postgres::{new_database, run};
+use tokio::runtime::Handle;
+
+use super::*;
+use crate::postgres::connections::{Connections, ConnectionsOptions};
+
+/// Tables of the first format.
+const OLDER: Schema = Schema {
+    name: "things",
+    version: 3,
+    steps: &[],
+    tables: "CREATE TABLE things.things (id bigint PRIMARY KEY)",
+};
+
+/// The tables after two changes: a column, and a value for it.
+const NEWER: Schema = Schema {
+    version: 5,
+    steps: &[
+        "ALTER TABLE things.things ADD COLUMN name text",
+        "UPDATE things.things SET name = 'old'",
+    ],
+    tables: "CREATE TABLE things.things (id bigint PRIMARY KEY, name text)",
+    ..OLDER
+};
+
+fn connect(url: &str) -> Connections {
+    let options = ConnectionsOptions { schema: "things", n_max: 2, n_writers: 1 };
+    Connections::new(&url.parse().unwrap(), options, Handle::current())
+}
+
+async fn insert(connections: &Connections, id: i64) -> Result<(), sqlx::Error> {
+    let sql = sqlx::query("INSERT INTO things.things (id) VALUES ($1)").bind(id);
+    connections.write(|c| async move { sql.execute(c).await.map(drop) }.boxed()).await
+}
+
+async fn read_text(url: &str, sql: &'static str) -> Option<String> {
+    let connections = connect(url);
+    let mut transaction = connections.begin_read().await.unwrap();
+    sqlx::query_scalar(sql).fetch_one(&mut *transaction).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn services_upgrade_older_tables_once_and_older_ones_stop_writing() {
+    let Some(url) = new_database() else { return };
+    let older = connect(&url);
+    older.open_tables(OLDER).await.unwrap();
+    insert(&older, 1).await.unwrap();
+    let newer: Vec<Connections> = (0..4).map(|_| connect(&url)).collect();
+    let opened = newer.iter().map(|connections| connections.open_tables(NEWER));
+    let eras = futures::future::try_join_all(opened).await.unwrap();
+    assert!(eras.iter().all(|era| *era == eras[0]), "{eras:?}");
+    let refused = insert(&older, 2).await.unwrap_err();
+    assert_eq!(SchemaError::raised_format(&refused), Some((5, 3)), "{refused}");
+    for (id, connections) in (3..).zip(&newer) {
+        insert(connections, id).await.unwrap();
+    }
+    let names = "SELECT string_agg(id || coalesce(name, '-'), ' ' ORDER BY id) FROM things.things";
+    assert_eq!(read_text(&url, names).await.as_deref(), Some("1old 3- 4- 5- 6-"));
+    let error = connect(&url).open_tables(OLDER).await.unwrap_err();
+    assert!(matches!(error, SchemaError::Version { found: 5, known: 3 }), "{error}");
+}
+
+/// An upgrade waits for a write that has begun, and that one is kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn upgrade_waits_for_writes_of_the_older_format() {
+    let Some(url) = new_database() else { return };
+    let older = connect(&url);
+    older.open_tables(OLDER).await.unwrap();
+    let mut write = older.begin_write().await.unwrap();
+    sqlx::raw_sql("INSERT INTO things.things (id) VALUES (1)").execute(&mut *write).await.unwrap();
+    let newer = connect(&url);
+    let upgrade = tokio::spawn(async move { newer.open_tables(NEWER).await });
+    let waits = "SELECT count(*)::text FROM pg_locks WHERE NOT granted";
+    while read_text(&url, waits).await.as_deref() == Some("0") {
+        assert!(!upgrade.is_finished());
+        tokio::task::yield_now().await;
+    }
+    write.finish(Ok::<_, sqlx::Error>(())).await.unwrap();
+    upgrade.await.unwrap().unwrap();
+    let names = "SELECT string_agg(id || name, ' ') FROM things.things";
+    assert_eq!(read_text(&url, names).await.as_deref(), Some("1old"));
+}
+
+#[tokio::test]
+async fn failed_upgrade_changes_nothing() {
+    const BROKEN: Schema =
+        Schema { steps: &["DROP TABLE things.things", "DROP TABLE things.missing"], ..NEWER };
+    let Some(url) = new_database() else { return };
+    let older = connect(&url);
+    older.open_tables(OLDER).await.unwrap();
+    assert!(matches!(connect(&url).open_tables(BROKEN).await, Err(SchemaError::Database(_))));
+    insert(&older, 1).await.unwrap();
+    run(&url, "UPDATE things.format SET version = 2");
+    let error = connect(&url).open_tables(NEWER).await.unwrap_err();
+    assert!(
+        error.to_string().contains("export the data with the version that wrote it"),
+        "{error}"
+    );
+}
