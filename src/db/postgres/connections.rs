@@ -171,6 +171,8 @@ pub struct Transaction {
     shared: Arc<Shared>,
     /// False for a single statement, which is its own transaction.
     is_open: bool,
+    /// True if there is nothing to commit.
+    is_read: bool,
     is_clean: bool,
     /// The permit of one that writes.
     writer: Option<OwnedSemaphorePermit>,
@@ -396,6 +398,7 @@ impl Connections {
                     connection: Some(connection),
                     shared: Arc::clone(&self.shared),
                     is_open: sql.is_some() || is_pooled,
+                    is_read: sql == Some(BEGIN_READ),
                     is_clean: false,
                     writer: writer.take(),
                 };
@@ -532,6 +535,7 @@ impl Transaction {
     /// That of `result`, or of the commit.
     pub async fn finish<T, E: WorkError>(mut self, result: Result<T, E>) -> Result<T, E> {
         let end = match &result {
+            Ok(_) if self.is_read => "ROLLBACK",
             Ok(_) => "COMMIT",
             // Also of a server that takes no writes any more: the next connection may find another.
             Err(error) if error.unreachable_cause().is_some() => return result,

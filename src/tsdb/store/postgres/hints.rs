@@ -6,7 +6,11 @@
 
 use std::{convert::Infallible, error::Error, sync::Arc, time::Duration};
 
-use db::postgres::{DatabaseUrl, connections::Connections, listener::Listener};
+use db::postgres::{
+    DatabaseUrl,
+    connections::{Connections, Snapshot},
+    listener::Listener,
+};
 use futures::FutureExt as _;
 use tokio::{sync::Notify, time::sleep};
 use tracing::debug;
@@ -55,7 +59,7 @@ impl Hints {
     pub(super) async fn send(&self, connections: &Connections) {
         loop {
             self.committed.notified().await;
-            let notified = connections.write(|c| {
+            let notified = connections.read(Snapshot::Statement, |c| {
                 let query = sqlx::query("SELECT pg_notify($1, $2)").bind(CHANNEL);
                 query.bind(self.id.to_string()).execute(c).map(|done| Ok(done.map(drop)?)).boxed()
             });
