@@ -41,6 +41,7 @@ use web::{
     host_names::HostNames,
     middleware::{Next, RequestOptions, add_layers, wrap},
     origin,
+    query_names::check_query_names,
     serve::{BindError, bind, serve_by},
 };
 use wire::paths;
@@ -152,10 +153,10 @@ pub async fn start(
 pub fn router(accounts: Accounts, options: PortalOptions) -> Router {
     let hosts = options.hosts.clone();
     let app = App { accounts, options, attempts: Arc::default() };
-    let api = Router::from(api())
+    let api = check_names(api())
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .with_state(app.clone());
-    let verify = Router::from(verify_api())
+    let verify = check_names(verify_api())
         .method_not_allowed_fallback(async || ApiError::NoMethod)
         .with_state(app.clone());
     let page = Router::new()
@@ -169,6 +170,13 @@ pub fn router(accounts: Accounts, options: PortalOptions) -> Router {
     };
     let router = hosts.wrap(guarded(api).merge(page), error::refusal).merge(guarded(verify));
     router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+}
+
+/// Serves `api`, and rejects query parameters that it does not describe.
+fn check_names(api: OpenApiRouter<App>) -> Router<App> {
+    let (router, description) = api.split_for_parts();
+    let reject = |error| ApiError::Unreadable(error).into_response();
+    check_query_names(router, &description, &[], reject)
 }
 
 /// The paths for people and their pages.

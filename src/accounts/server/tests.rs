@@ -121,6 +121,15 @@ fn refusal(error: &str) -> Value {
 }
 
 #[tokio::test]
+async fn unknown_query_parameters_are_rejected_by_name() {
+    let service = Service::start().await;
+    let mut browser = service.signed_up("ada").await;
+    let (status, body) = browser.get("/api/accounts/keys/?limt=3").await;
+    assert_eq!(status, 400, "{body}");
+    assert!(body["error"].as_str().unwrap().contains("unknown parameter limt"), "{body}");
+}
+
+#[tokio::test]
 async fn a_full_disk_is_a_507() {
     let service = Service::with(Some(SignUp::Open)).await;
     let mut browser = service.signed_up("late").await;

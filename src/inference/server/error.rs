@@ -146,6 +146,11 @@ impl ApiError {
                         "this service is read-only: nothing was stored; use one that is not",
                     );
                 }
+                Some(error) if error.is_busy() => {
+                    return Self::unavailable(
+                        "another process has the service's file locked: nothing was stored; try again",
+                    );
+                }
                 Some(StoreError::Unreachable(_)) => {
                     return Self::unavailable(
                         "the service's database cannot be reached; try again",

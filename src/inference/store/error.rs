@@ -73,7 +73,7 @@ impl StoreError {
     pub fn is_busy(&self) -> bool {
         match self {
             Self::Open(error) => error.is_busy(),
-            Self::Statement(fault) => fault.is_busy(),
+            Self::Statement(fault) | Self::Commit(fault) => fault.is_busy(),
             _ => false,
         }
     }

@@ -92,6 +92,17 @@ fn learn(store: &Store, topic: &Topic, nonce: BlockHeight) -> bool {
     store.learn(topic.id, nonce, at_two(), teach).unwrap().is_some()
 }
 
+#[test]
+fn write_to_a_locked_file_fails_as_busy() {
+    let (folder, store, topic) = open();
+    let other = Connection::open(folder.path().join("inference.sqlite")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = store.put_topic(&topic, None).unwrap_err();
+    assert!(error.is_busy(), "{error:?}");
+    other.execute_batch("ROLLBACK").unwrap();
+    store.put_topic(&topic, None).unwrap();
+}
+
 /// Declares a test of each engine for each promise of the [`contract`].
 macro_rules! on_each_engine {
     ($($promise:ident),+ $(,)?) => {

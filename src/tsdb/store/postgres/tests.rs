@@ -1,7 +1,4 @@
 //! The shared store keeps the contract of every store, and its own promises.
-//!
-//! They need a server, whose address is in `TRIPTYCH_TEST_POSTGRES`; `tests/interop/postgres/tests.sh`
-//! starts one and runs them.
 
 mod database;
 mod faults;
@@ -11,7 +8,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use model::{block::Series, dataset::Dtype, row::Value};
 
-use self::database::{new_database, number, open, open_any, run, text};
+use test_postgres::{new_database, number, run};
+
+use self::database::{open, open_any, text};
 use super::*;
 use crate::{
     admin::copy::tests::{change, copy_all, copy_some, fill},
@@ -20,23 +19,20 @@ use crate::{
 };
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn it_keeps_the_contract() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     contract::check_all(&|| open_any(&url)).await;
 }
 
 #[test]
-#[ignore = "needs a PostgreSQL server"]
 fn any_order_of_deeds_gives_what_a_plain_recomputation_gives() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     contract::random::check(&|| open_any(&url), 32);
 }
 
 #[test]
-#[ignore = "needs a PostgreSQL server"]
 fn any_order_of_sharing_shows_each_key_what_it_may_see() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     contract::catalog::check_random_sharing(&|| open_any(&url), 16);
 }
 
@@ -78,18 +74,16 @@ async fn store_of_every_type(url: &str) -> (PostgresStore, DatasetId, Block) {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn values_of_every_type_are_read_as_they_were_written() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let (store, id, rows) = store_of_every_type(&url).await;
     let (read, _) = contract::newest(&store, id, 9999);
     assert_eq!((read.times, read.columns), (rows.times, rows.columns));
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn people_read_numbers_in_a_view() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let (store, id, _) = store_of_every_type(&url).await;
     let sql = "SELECT sum(value * 7)::bigint FROM datasets.series
          WHERE dataset = 'typed' AND \"column\" = 'price' AND \"timestamp\" > 'epoch'";
@@ -103,9 +97,8 @@ async fn people_read_numbers_in_a_view() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn what_the_database_cannot_hold_is_refused() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let store = open(&url);
     let columns = vec![("note".to_owned(), Dtype::String)];
     let new = NewDataset { columns, ..contract::new_dataset("texts") };
@@ -127,9 +120,8 @@ async fn what_the_database_cannot_hold_is_refused() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn pages_end_where_their_text_is_too_long() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let store = open(&url);
     let columns = vec![("note".to_owned(), Dtype::String)];
     let new = NewDataset { columns, ..contract::new_dataset("texts") };
@@ -147,9 +139,8 @@ async fn pages_end_where_their_text_is_too_long() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn merged_rows_keep_the_values_they_lack() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let (store, id, mut want) = store_of_every_type(&url).await;
     let mut rows = want.part(100..2000).empty_like();
     for row_idx in (100..2000).step_by(3) {
@@ -167,9 +158,8 @@ async fn merged_rows_keep_the_values_they_lack() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn the_newest_rows_within_some_bytes_are_found() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("sized")).await;
     assert_eq!(store.newest_within(id, 1).unwrap(), None);
@@ -181,9 +171,8 @@ async fn the_newest_rows_within_some_bytes_are_found() {
 }
 
 #[test]
-#[ignore = "needs a PostgreSQL server"]
 fn every_table_has_a_primary_key() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     drop(open(&url));
     let sql = "SELECT coalesce(string_agg(relname, ' '), '') FROM pg_class c
          WHERE relnamespace = 'datasets'::regnamespace AND relkind IN ('r', 'p')
@@ -193,9 +182,8 @@ fn every_table_has_a_primary_key() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn rows_may_be_partitioned() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     drop(open(&url));
     run(
         &url,
@@ -211,9 +199,8 @@ async fn rows_may_be_partitioned() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn a_deleted_dataset_leaves_nothing_behind() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("doomed")).await;
     for rows in [contract::block((0..25_000).map(|n| (n * 99, 1.0))), contract::block([(3, 1.0)])] {
@@ -228,9 +215,8 @@ async fn a_deleted_dataset_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn batches_of_yesterday_and_of_very_many_the_oldest_are_forgotten() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let store = open(&url);
     run(
         &url,
@@ -251,9 +237,8 @@ async fn batches_of_yesterday_and_of_very_many_the_oldest_are_forgotten() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn commits_of_yesterday_are_not_on_record() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("old")).await;
     for second in 0..4 {
@@ -267,9 +252,9 @@ async fn commits_of_yesterday_are_not_on_record() {
 }
 
 #[test]
-#[ignore = "needs a PostgreSQL server"]
 fn copies_to_and_from_files_are_equal() {
-    let (url, folder) = (new_database(), tempfile::tempdir().unwrap());
+    let Some(url) = new_database() else { return };
+    let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| SqliteStore::open(&folder.path().join(name)).unwrap();
     let (from, back) = (file("from.db"), file("back.db"));
     fill(&from);
@@ -287,9 +272,9 @@ fn copies_to_and_from_files_are_equal() {
 }
 
 #[test]
-#[ignore = "needs a PostgreSQL server"]
 fn late_rows_and_other_changes_are_copied_by_the_next_run() {
-    let (url, folder) = (new_database(), tempfile::tempdir().unwrap());
+    let Some(url) = new_database() else { return };
+    let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| SqliteStore::open(&folder.path().join(name)).unwrap();
     let (from, there, back) = (file("from.db"), open(&url), file("back.db"));
     fill(&from);
@@ -306,9 +291,8 @@ fn late_rows_and_other_changes_are_copied_by_the_next_run() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn a_number_that_is_taken_is_told_from_a_name() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let store = open(&url);
     let id = contract::create(&store, contract::new_dataset("there")).await;
     let mut copied = store.next_entry(None).unwrap().unwrap();

@@ -2,15 +2,12 @@
 
 use std::{collections::BTreeSet, thread};
 
-use super::{
-    database::{new_database, number, open, run},
-    *,
-};
+use super::{database::open, *};
+use test_postgres::{new_database, number, run};
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn commits_of_several_services_are_in_one_order_without_gaps() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let stores = [open(&url), open(&url), open(&url)];
     let id = contract::create(&stores[0], contract::new_dataset("shared")).await;
     let append = async |idx: usize| {
@@ -35,9 +32,8 @@ async fn commits_of_several_services_are_in_one_order_without_gaps() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn a_batch_that_several_services_take_at_once_is_stored_once() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let stores = [open(&url), open(&url), open(&url)];
     let mut datasets = Vec::new();
     for name in ["one", "other"] {
@@ -56,9 +52,8 @@ async fn a_batch_that_several_services_take_at_once_is_stored_once() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn an_append_notices_what_others_changed() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let stores = [open(&url), open(&url)];
     let [mine, other] = &stores;
     let id = contract::create(mine, contract::new_dataset("shared")).await;
@@ -95,9 +90,8 @@ async fn an_append_notices_what_others_changed() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn a_column_that_another_service_adds_to_a_waiting_writer_is_folded() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let [mine, other] = [open(&url), open(&url)];
     let columns = vec![("note".to_owned(), Dtype::String)];
     let new = NewDataset { columns, ..contract::new_dataset("folded") };
@@ -121,9 +115,8 @@ async fn a_column_that_another_service_adds_to_a_waiting_writer_is_folded() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn a_commit_is_hinted_to_other_services_only() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let [mine, other] = [open(&url), open(&url)];
     let listening = "SELECT count(*) FROM pg_stat_activity
          WHERE datname = current_database() AND query LIKE 'LISTEN%'";
@@ -137,9 +130,8 @@ async fn a_commit_is_hinted_to_other_services_only() {
 }
 
 #[test]
-#[ignore = "needs a PostgreSQL server"]
 fn services_that_start_at_once_make_one_store() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let eras = thread::scope(|scope| {
         let starts: Vec<_> = (0..4).map(|_| scope.spawn(|| open(&url).era())).collect();
         starts.into_iter().map(|start| start.join().unwrap()).collect::<BTreeSet<_>>()
@@ -148,9 +140,8 @@ fn services_that_start_at_once_make_one_store() {
 }
 
 #[test]
-#[ignore = "needs a PostgreSQL server"]
 fn a_store_of_another_format_is_refused() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     drop(open(&url));
     for format in [9, 99] {
         run(&url, &format!("UPDATE datasets.format SET version = {format}"));
@@ -165,9 +156,8 @@ fn a_store_of_another_format_is_refused() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn a_read_only_store_reads_and_refuses_writes() {
-    let url = new_database();
+    let Some(url) = new_database() else { return };
     let parsed = url.parse().unwrap();
     assert!(PostgresStore::open_read_only(&parsed).is_err(), "it creates no tables");
     let store = open(&url);
