@@ -233,13 +233,18 @@ fn write_version_2(path: &Path, key: &ApiKey) {
 
 #[tokio::test]
 async fn keys_of_a_stored_file_open_services() {
-    let folder = tempdir().unwrap();
-    let path = folder.path().join("accounts.sqlite");
+    let place = Place::new_folder();
+    let Place::Folder(folder) = &place else { return };
     let key = ApiKey::from_random([8; 12]);
-    write_version_2(&path, &key);
+    write_version_2(&folder.path().join("accounts.sqlite"), &key);
+    check_stored_keys(&place, &key).await;
+}
+
+/// Checks that a place has the keys of [`write_version_2`], and changes them.
+pub(crate) async fn check_stored_keys(place: &Place, key: &ApiKey) {
     for _ in 0..2 {
-        let accounts = Accounts::open(&path, clock()).await.unwrap();
-        assert_eq!(accounts.verify(&key).await.unwrap(), Some(KeyId::new(1)));
+        let accounts = place.open().await;
+        assert_eq!(accounts.verify(key).await.unwrap(), Some(KeyId::new(1)));
         let gone = ApiKey::from_random([9; 12]);
         assert_eq!(accounts.verify(&gone).await.unwrap(), None);
         let list = accounts.list_keys(Scope::All).await.unwrap();
@@ -247,11 +252,11 @@ async fn keys_of_a_stored_file_open_services() {
         assert_eq!((old.name.as_str(), &old.prefix, old.account), ("old", &None, None));
         assert_eq!(gone.revoked_at, Some(Timestamp::from_seconds(2)));
     }
-    let accounts = Accounts::open(&path, clock()).await.unwrap();
+    let accounts = place.open().await;
     let (next, _) = accounts.create_key("new").await.unwrap();
     assert_eq!(next, KeyId::new(3));
     let renewed = accounts.renew(Scope::All, KeyId::new(1)).await.unwrap().unwrap();
-    assert_eq!(accounts.verify(&key).await.unwrap(), None);
+    assert_eq!(accounts.verify(key).await.unwrap(), None);
     assert_eq!(accounts.verify(&renewed).await.unwrap(), Some(KeyId::new(1)));
 }
 

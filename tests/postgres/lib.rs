@@ -82,6 +82,33 @@ pub fn new_pooled_database() -> Option<String> {
     Some(format!("{address}/{name}"))
 }
 
+/// Writes the database at `url` to the file at `path` as statements, for [`stored_database`].
+///
+/// Blocks.
+pub fn dump(url: &str, path: &Path) {
+    let mut dump = Command::new("pg_dump");
+    dump.args(["--no-owner", "--no-privileges", "--inserts", "--rows-per-insert=100", url]);
+    let output = dump.stdin(Stdio::null()).stderr(Stdio::inherit()).output().unwrap();
+    assert!(output.status.success(), "pg_dump: {}", output.status);
+    // Without comments, commands of psql, and settings that older servers do not know.
+    let text = String::from_utf8(output.stdout).unwrap();
+    let skipped = ["--", "\\", "SET "];
+    let lines = text.lines().filter(|line| !line.is_empty());
+    let lines = lines.filter(|line| !skipped.iter().any(|start| line.starts_with(start)));
+    let lines: Vec<&str> = lines.collect();
+    fs::write(path, lines.join("\n") + "\n").unwrap();
+}
+
+/// Returns the address of a new database that has what [`dump`] wrote to the file at `path`; `None` if
+/// there is no server to be had.
+///
+/// Blocks, and may be called from a task, too.
+pub fn stored_database(path: &Path) -> Option<String> {
+    let url = new_database()?;
+    run(&url, &fs::read_to_string(path).unwrap());
+    Some(url)
+}
+
 /// Runs statements, separated by semicolons, in the database at `url`.
 ///
 /// Blocks, and may be called from a task, too.

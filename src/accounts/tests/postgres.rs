@@ -1,6 +1,6 @@
 //! Accounts in a database that goes away, or is another one.
 
-use std::future::pending;
+use std::{future::pending, path::Path};
 
 use axum::{Router, body::Body, extract::Request, http::header::RETRY_AFTER, routing::get};
 use db::postgres::{
@@ -154,6 +154,31 @@ async fn diagnosis_tells_a_password_tls_and_a_right_apart() {
         let found = diagnose(&error).unwrap();
         assert!(found.text.contains(text) && found.next.contains(next), "{found:?} {error:?}");
     }
+}
+
+/// The stored tables are of format 3, the first that is upgraded. `TRIPTYCH_WRITE_STORED_FILE=1` writes
+/// those of a new one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_of_stored_tables_open_services() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/accounts/format_3.sql");
+    if std::env::var_os("TRIPTYCH_WRITE_STORED_FILE").is_some_and(|value| value == "1") {
+        let Some(url) = new_database() else { return };
+        drop(Place::Database(url.clone()).open().await);
+        test_postgres::dump(&url, &path);
+    }
+    let Some(url) = test_postgres::stored_database(&path) else { return };
+    let key = ApiKey::from_random([8; 12]);
+    for (key, name, revoked_at) in
+        [(key.clone(), "old", "NULL"), (ApiKey::from_random([9; 12]), "gone", "2000000")]
+    {
+        let hash = data_encoding::HEXLOWER.encode(&KeyHash::from_key(&key).to_bytes());
+        let insert = format!(
+            "INSERT INTO accounts.keys (hash, name, created_at, revoked_at)
+             VALUES ('\\x{hash}', '{name}', 1000000, {revoked_at})"
+        );
+        run(&url, &insert);
+    }
+    check_stored_keys(&Place::Database(url), &key).await;
 }
 
 #[tokio::test]

@@ -266,15 +266,45 @@ fn the_file_and_its_folder_are_their_owners_alone() {
     }
 }
 
-/// The file is of the first version of the tables: three epochs that were learned from, one that has
-/// closed, one that is open.
+/// Writes the stored file, which is of the first format: three epochs that were learned from, one that
+/// has closed, one that is open.
+fn write_stored(path: &Path) {
+    let stored = include_str!("../../../tests/data/inference/version-1.sql");
+    Connection::open(path).unwrap().execute_batch(stored).unwrap();
+}
+
 #[test]
 fn a_stored_file_opens_with_all_that_it_holds() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("inference.sqlite");
-    let stored = include_str!("../../../tests/data/inference/version-1.sql");
-    Connection::open(&path).unwrap().execute_batch(stored).unwrap();
-    let store = Store::open(&path).unwrap();
+    write_stored(&path);
+    check_stored(&Store::open(&path).unwrap());
+}
+
+/// The stored tables are of format 2, the first that is upgraded, and have what the stored file has.
+/// `TRIPTYCH_WRITE_STORED_FILE=1` writes those of a new one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stored_tables_open_with_all_that_they_hold() {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/inference/format_2.sql");
+    if std::env::var_os("TRIPTYCH_WRITE_STORED_FILE").is_some_and(|value| value == "1") {
+        use db::copy::{CopyPlace, copy};
+        let Some(url) = new_database() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("inference.sqlite");
+        write_stored(&file);
+        let to = CopyPlace::Database(url.parse().unwrap());
+        let tables = Store::copied_tables();
+        copy(&tables, &CopyPlace::File(file), &to, &mut |_| std::ops::ControlFlow::Continue(()))
+            .await
+            .unwrap();
+        test_postgres::dump(&url, &path);
+    }
+    let Some(url) = test_postgres::stored_database(&path) else { return };
+    check_stored(&Store::connect(&url.parse().unwrap()).unwrap());
+}
+
+fn check_stored(store: &Store) {
     let blocks = Blocks { genesis: at(1), block_time: Duration::from_secs(1) };
     assert_eq!(store.blocks().unwrap(), Some(blocks));
     assert_eq!(store.topics().unwrap(), crate::tests::test_topics());
@@ -295,5 +325,5 @@ fn a_stored_file_opens_with_all_that_it_holds() {
         learned.learn(&topic, &bundle, &[2.0]).unwrap();
     }
     assert_eq!(*store.learned(topic.id, None).unwrap().learned, learned);
-    assert!(learn(&store, &topic, 37));
+    assert!(learn(store, &topic, 37));
 }

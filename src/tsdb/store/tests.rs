@@ -7,6 +7,7 @@ pub(crate) mod archived;
 pub(crate) mod catalog;
 pub(crate) mod random;
 pub(crate) mod repeats;
+pub(crate) mod stored;
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 

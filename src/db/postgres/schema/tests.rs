@@ -72,14 +72,13 @@ async fn upgrade_waits_for_writes_of_the_older_format() {
     let mut write = older.begin_write().await.unwrap();
     sqlx::raw_sql("INSERT INTO things.things (id) VALUES (1)").execute(&mut *write).await.unwrap();
     let newer = connect(&url);
-    let upgrade = tokio::spawn(async move { newer.open_tables(NEWER).await });
-    let waits = "SELECT count(*)::text FROM pg_locks WHERE NOT granted";
-    while read_text(&url, waits).await.as_deref() == Some("0") {
-        assert!(!upgrade.is_finished());
-        tokio::task::yield_now().await;
-    }
-    write.finish(Ok::<_, sqlx::Error>(())).await.unwrap();
-    upgrade.await.unwrap().unwrap();
+    let finish = async {
+        let n_waiting = "SELECT count(*)::text FROM pg_locks WHERE NOT granted";
+        while read_text(&url, n_waiting).await.as_deref() == Some("0") {}
+        write.finish(Ok::<_, sqlx::Error>(())).await.unwrap();
+    };
+    let (upgraded, ()) = futures::join!(newer.open_tables(NEWER), finish);
+    upgraded.unwrap();
     let names = "SELECT string_agg(id || name, ' ') FROM things.things";
     assert_eq!(read_text(&url, names).await.as_deref(), Some("1old"));
 }

@@ -3,6 +3,7 @@
 mod database;
 mod faults;
 mod services;
+mod stored;
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,0 +1,58 @@
+//! Stores of the first format, which every later program reads.
+//!
+//! Each engine has a stored file next to its tests. A new format keeps the files of older ones and adds
+//! its own: run the tests with `TRIPTYCH_WRITE_STORED_FILE=1`.
+
+use std::collections::BTreeMap;
+
+use model::timestamp::Timestamp;
+
+use super::{append, block, compare, create, new_dataset};
+use crate::{catalog::DatasetRef, span::Span, store::Store};
+
+/// Rows that replace others, or come between and after all others.
+const LATE: [(i64, f64); 3] = [(0, 3.0), (61, 5.0), (120_000, 7.0)];
+
+/// Rows of each minute: full mantissas, then two decimals.
+fn minutes(minutes: std::ops::Range<i32>) -> impl Iterator<Item = (i64, f64)> {
+    minutes.map(|n| {
+        let value =
+            if n < 1024 { f64::from(n % 97) / 7.0 } else { f64::from(n * 7919 % 1013) / 100.0 };
+        (i64::from(n) * 60, value)
+    })
+}
+
+/// Returns true if the stored files are to be written.
+pub(crate) fn is_written() -> bool {
+    std::env::var_os("TRIPTYCH_WRITE_STORED_FILE").is_some_and(|value| value == "1")
+}
+
+/// Fills a store with rows in every form that it keeps.
+pub(crate) async fn fill(store: &dyn Store) {
+    let id = create(store, new_dataset("stored")).await;
+    for n in [0..1500, 1500..2000] {
+        append(store, id, block(minutes(n))).await;
+    }
+    store.settle().await.unwrap();
+    for n in [2000..2600, 2600..2700] {
+        append(store, id, block(minutes(n))).await;
+    }
+    append(store, id, block(LATE)).await;
+}
+
+/// Reads a store that [`fill`] filled, writes to it and deletes from it.
+pub(crate) async fn check(store: &dyn Store) {
+    let mut want: BTreeMap<i64, f64> = minutes(0..2700).chain(LATE).collect();
+    let which = DatasetRef::Name("stored".to_owned());
+    let id = store.sight(None, &which).unwrap().unwrap().dataset.id;
+    compare(store, id, &want, &[(5, 40, 30, 90_000)]);
+    store.settle().await.unwrap();
+    compare(store, id, &want, &[(5, 40, 30, 90_000)]);
+    let more = [(62, 6.0), (170_000, 8.0)];
+    append(store, id, block(more)).await;
+    want.extend(more);
+    compare(store, id, &want, &[(5, 40, 30, 90_000)]);
+    let span = Span { first: Timestamp::MIN, last: Timestamp::from_seconds(99_999) };
+    store.delete_rows(id, span, Timestamp::from_seconds(1), Box::new(|_| {})).await.unwrap();
+    compare(store, id, &want.split_off(&100_000), &[]);
+}
