@@ -346,9 +346,10 @@ async fn a_direction_is_judged_in_the_time_of_its_dataset() {
     stage.runner.tick().await;
     stage.pass(60).await;
     let history = stage.inference.history(stage.id(), 0..=BlockHeight::MAX, 10).await.unwrap();
-    let truth: Vec<_> = history[0].truth.iter().map(|value| value.value.to_string()).collect();
+    let truth = history[0].truth.iter();
+    let truth: Vec<_> = truth.map(|it| format!("{}={}", it.label_name, it.value)).collect();
     // From 50 to 50 + 1800 / 1000: up by more than a thousandth.
-    assert_eq!(truth, ["1", "0", "0"]);
+    assert_eq!(truth, ["down=0", "flat=0", "up=1"]);
     let sum: f64 = history[0].combined_value.iter().map(|v| v.value).sum();
     assert!((sum - 1.0).abs() < 1e-9);
     let brier: f64 = 0.5_f64.powi(2) + 0.2_f64.powi(2) + 0.3_f64.powi(2);

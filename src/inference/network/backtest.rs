@@ -404,9 +404,9 @@ fn mean(sum: f64, n: u64) -> Option<f64> {
     (n > 0).then(|| sum / n as f64)
 }
 
-/// The labels of an epoch: those that the topic names, or those that came, in their order.
+/// Returns the labels of an epoch: those of its submissions, in first-seen order.
 fn labels(topic: &Topic, submissions: &[Submission]) -> Vec<String> {
-    if !topic.takes_any_label() {
+    if topic.is_single() {
         return topic.labels.clone();
     }
     let mut labels: Vec<String> = Vec::new();

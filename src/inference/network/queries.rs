@@ -273,10 +273,14 @@ fn with_ids<E>(
     submissions: Vec<Submission>,
     labels: impl FnOnce() -> Result<Vec<String>, E>,
 ) -> Result<Vec<Submission>, E> {
-    if !topic.takes_any_label() {
+    if topic.is_single() {
         return Ok(submissions);
     }
     let labels = labels()?;
+    // Epochs of earlier versions have no registry: their submissions have all labels and ids.
+    if labels.is_empty() {
+        return Ok(submissions);
+    }
     let dense = |submission: Submission| {
         let inference = if submission.inference.is_empty() {
             Vec::new()

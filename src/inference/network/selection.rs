@@ -2,6 +2,12 @@
 //!
 //! The rule is [`crate::math::sortition`]'s. Here is what it is asked with, and what follows: submissions
 //! of actors that rest are withdrawn, and their scores move.
+//!
+//! Labels follow the chain (`FinalizeInferencesAndRegistryAtClose`, called by `CloseWorkerNonce` in
+//! `x/emissions/keeper/actor_utils/worker.go`): while the window is open, each label gets an id when
+//! it is first submitted. At the close, only those remain for which an active inferer submitted a
+//! value other than the default, in the same order, with ids from 1. A list of labels only restricts
+//! what can be submitted.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -127,7 +133,8 @@ fn split_active(
         }
     }
     let active = parts;
-    if !topic.takes_any_label() {
+    // Epochs that an earlier version opened have all labels of the topic's list, and no registry.
+    if topic.is_single() || labels.is_empty() {
         return Selection { active, labels: topic.labels.clone(), withdrawn };
     }
     let used: BTreeSet<&String> = active

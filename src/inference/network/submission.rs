@@ -102,8 +102,8 @@ pub struct Submission {
     pub worker: Address,
     /// Who is behind the address, where that is known.
     pub name: Option<String>,
-    /// One value for each label of the topic, in its order; on a topic that takes any label only those
-    /// that came, without ids. Empty if it does not infer.
+    /// The value of a topic with one output. Otherwise the submitted values that differ from the
+    /// default: without ids until the labels of their epoch are known. Empty if it does not infer.
     pub inference: Vec<LabeledValue>,
     /// The losses it expects, by inferer. Shared, since there may be a thousand.
     pub forecast: Arc<ByActor<f64>>,
@@ -116,7 +116,7 @@ pub struct PayloadError(String);
 
 impl Submission {
     /// Checks the payload of `worker` against `topic`. Labels are trimmed and compared without
-    /// regard to case; those that are missing are 0.
+    /// regard to case; those with the default value count as missing.
     ///
     /// # Errors
     /// A [`PayloadError`] that names the first thing unfit.
@@ -211,11 +211,11 @@ fn labeled(
             return Err(PayloadError(format!("take the values: {text}")));
         }
     }
-    if topic.takes_any_label() {
-        came.retain(says);
-        return Ok(came);
+    if topic.is_single() {
+        return Ok(dense(&came, &topic.labels, default));
     }
-    Ok(dense(&came, &topic.labels, default))
+    came.retain(says);
+    Ok(came)
 }
 
 /// `values` under `labels`, each of those that is missing as `default`.

@@ -219,8 +219,8 @@ pub struct Topic {
     pub name: String,
     /// What its values are.
     pub kind: TopicKind,
-    /// The labels it takes, whose ids are their places from 1: [`SINGLE_LABEL`] alone on a topic with
-    /// one output. With none, any label is taken, and ids are given in each epoch as labels come.
+    /// The labels that can be submitted: only [`SINGLE_LABEL`] on a topic with one output, any label if
+    /// empty. Ids are given in each epoch, in first-seen order.
     pub labels: Vec<String>,
     /// Which labels it takes, and how.
     pub labeling: Labeling,

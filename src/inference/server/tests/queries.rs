@@ -369,17 +369,17 @@ async fn who_signed_up_makes_no_topics() {
     Fixture::check(refused, 403, 7, "topics are made with an operator's key");
 }
 
-#[tokio::test]
-async fn where_any_label_is_taken_ids_are_given_as_labels_come() {
+/// Labels that a topic of directions accepts: `labels`, or any if there are none.
+async fn check_labels_served(labels: &[&str]) {
     let fixture = Fixture::new().await;
-    let settings = json!({"metadata": "any", "dataset": "btc", "column": "close",
-        "horizon_seconds": 60, "direction_threshold": "0.001"});
+    let settings = json!({"metadata": "labels", "dataset": "btc", "column": "close",
+        "horizon_seconds": 60, "direction_threshold": "0.001", "label_whitelist": labels});
     assert_eq!(fixture.put("POST", "/api/v1/topics", &settings).await.0, 200);
     let topic = "3".parse().unwrap();
     fixture.inference.open_epoch(topic, 1).await.unwrap();
     let path = "/api/v1/topics/3/submissions";
     for (model, values) in
-        [("a", json!({"Up": "0.7", "flat": "0"})), ("b", json!({"down": "0.5", "up": "0.5"}))]
+        [("a", json!({"Down": "0.7", "flat": "0"})), ("b", json!({"down": "0.5", "up": "0.5"}))]
     {
         let body = json!({"model": model, "values": values});
         assert_eq!(fixture.put("POST", path, &body).await.0, 200);
@@ -387,12 +387,22 @@ async fn where_any_label_is_taken_ids_are_given_as_labels_come() {
     assert!(fixture.inference.close(topic, 1).await.unwrap());
     let (_, body) = fixture.get("/emissions/v10/latest_network_inferences/3").await;
     let combined = &body["network_inferences"]["combined_value"];
-    let want = json!([{"label_id": 1, "label_name": "up", "value": "0.6"},
-        {"label_id": 2, "label_name": "down", "value": "0.25"}]);
-    assert_eq!(*combined, want);
-    let (_, value) = fixture.get("/api/v1/topics/3/value?label=down").await;
+    let want = json!([{"label_id": 1, "label_name": "down", "value": "0.6"},
+        {"label_id": 2, "label_name": "up", "value": "0.25"}]);
+    assert_eq!(*combined, want, "{labels:?}");
+    for submission in fixture.inference.submissions(topic, 1).await.unwrap() {
+        let ids: Vec<u32> = submission.inference.iter().map(|value| value.label_id).collect();
+        assert_eq!(ids, [1, 2], "{labels:?}");
+    }
+    let (_, value) = fixture.get("/api/v1/topics/3/value?label=up").await;
     assert_eq!(value["value"], "0.25");
     assert_eq!(fixture.get("/api/v1/topics/3/value").await.0, 400);
+}
+
+#[tokio::test]
+async fn labels_with_active_values_are_served_in_first_seen_order() {
+    check_labels_served(&[]).await;
+    check_labels_served(&["up", "down", "flat"]).await;
 }
 
 #[tokio::test]
