@@ -10,7 +10,7 @@ use client::{
         resume::{self, Repeats, ResumeFrom, RowEvent},
     },
 };
-use model::dataset::DatasetId;
+use model::dataset::{Dataset, DatasetId};
 use tokio::{
     sync::mpsc,
     time::{Instant, timeout_at},
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     event::{DataEvent, DatasetSearch, Effect, Event},
-    state::loadable::Failure,
+    state::{loadable::Failure, pattern::Pattern},
 };
 
 /// Datasets in a page of the list.
@@ -82,8 +82,16 @@ async fn pinned(service: Option<Datasets>, dataset: DatasetId) -> Event {
     Event::Data(DataEvent::Pinned { dataset, result })
 }
 
+/// Lists the datasets of a search. The service searches for a single text. Other patterns are matched
+/// here, against the names, descriptions and metadata of all datasets.
 async fn list(service: Option<Datasets>, search: DatasetSearch) -> Event {
-    let wanted = search.clone();
+    let (wanted, pattern) = match &search {
+        DatasetSearch::Text(typed) => match Pattern::parse(typed) {
+            pattern if pattern.is_plain() => (search.clone(), None),
+            pattern => (DatasetSearch::ALL, Some(pattern)),
+        },
+        DatasetSearch::Metadata(..) => (search.clone(), None),
+    };
     let list = |service: Datasets| async move {
         let mut all = list_page(&service, &wanted, 0).await?;
         while all.has_more && all.datasets.len() < DATASETS_MAX {
@@ -95,10 +103,20 @@ async fn list(service: Option<Datasets>, search: DatasetSearch) -> Event {
             all.n_datasets = page.n_datasets.or(all.n_datasets);
             all.datasets.extend(page.datasets);
         }
+        if let Some(pattern) = pattern {
+            all.datasets.retain(|it| matches(it, &pattern));
+            all.n_datasets = None;
+        }
         Ok(all)
     };
     let result = ask(service, "list the datasets", list).await;
     Event::Data(DataEvent::Datasets { search, result })
+}
+
+/// Returns true if the name, description or a field of `dataset` matches.
+fn matches(dataset: &Dataset, pattern: &Pattern) -> bool {
+    let fields = dataset.metadata.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    pattern.matches(&[&dataset.name, &dataset.description], &fields)
 }
 
 /// Lists datasets past the first `offset`.

@@ -156,13 +156,27 @@ async fn a_head_that_stalls_delays_no_other() {
 
 #[tokio::test]
 async fn datasets_are_listed_to_their_end() {
+    check_listed("", &["ds_1", "ds_2"]).await;
+}
+
+#[tokio::test]
+async fn datasets_are_found_by_patterns_that_the_service_does_not_know() {
+    check_listed("!ds_1", &["ds_2"]).await;
+    check_listed("^ds_[1-4]$ place=north", &["ds_1"]).await;
+}
+
+/// Checks the datasets listed for a search of which the service finds two, one a page.
+async fn check_listed(search: &str, want: &[&str]) {
     let mut rig = rig(None);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let datasets = Some(format!("http://{}/api", listener.local_addr().unwrap()));
     rig.runner.perform(Effect::Connect(Addresses { datasets, ..Addresses::default() }));
-    rig.runner.perform(Effect::LoadDatasets(crate::event::DatasetSearch::ALL));
+    let search = crate::event::DatasetSearch::Text(search.to_owned());
+    rig.runner.perform(Effect::LoadDatasets(search));
     let dataset = |id: u32| {
-        serde_json::json!({"id": id, "name": format!("ds_{id}"), "description": "", "metadata": {},
+        let metadata =
+            if id == 1 { serde_json::json!({"place": "north"}) } else { serde_json::json!({}) };
+        serde_json::json!({"id": id, "name": format!("ds_{id}"), "description": "", "metadata": metadata,
             "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"})
     };
     let pages = [("", dataset(1), Some("next")), ("offset=1", dataset(2), None)];
@@ -171,7 +185,7 @@ async fn datasets_are_listed_to_their_end() {
         let (reader, mut writer) = stream.split();
         let mut lines = BufReader::new(reader).lines();
         let first = lines.next_line().await.unwrap().unwrap();
-        assert!(first.contains(offset), "{first}");
+        assert!(first.contains(offset) && !first.contains("search"), "{first}");
         while lines.next_line().await.unwrap().is_some_and(|line| !line.is_empty()) {}
         let body =
             serde_json::json!({"count": 2, "next": next, "previous": null, "results": [dataset]});
@@ -186,7 +200,8 @@ async fn datasets_are_listed_to_their_end() {
         panic!("datasets")
     };
     let page = result.unwrap();
-    assert_eq!((page.datasets.len(), page.has_more), (2, false));
+    let names: Vec<&str> = page.datasets.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!((names.as_slice(), page.has_more), (want, false));
     rig.runner.shutdown().await;
 }
 

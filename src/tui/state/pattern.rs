@@ -32,17 +32,12 @@ enum Matcher {
 impl Pattern {
     /// Parses words separated by spaces. A word that is no regular expression is a text.
     pub(crate) fn parse(typed: &str) -> Self {
-        let word = |word: &str| {
-            let (is_unwanted, word) = match word.strip_prefix(['!', '-']) {
-                Some(rest) if !rest.is_empty() => (true, rest),
-                _ => (false, word),
-            };
-            let is_name = |field: &str| !field.is_empty() && !field.contains(META);
-            let pair = word.split_once('=').filter(|(field, _)| is_name(field));
-            let field = pair.map(|(field, value)| (field.to_owned(), Matcher::new(value)));
-            Word { field, matcher: Matcher::new(word), is_unwanted }
-        };
-        Self(typed.split_whitespace().map(word).collect())
+        Self(typed.split_whitespace().map(Word::parse).collect())
+    }
+
+    /// Parses a single word, which can contain spaces.
+    pub(crate) fn parse_phrase(typed: &str) -> Self {
+        Self(if typed.is_empty() { Vec::new() } else { vec![Word::parse(typed)] })
     }
 
     /// Returns true if it matches everything.
@@ -59,10 +54,21 @@ impl Pattern {
         self.0.iter().all(|word| word.matches(texts, fields.clone()) != word.is_unwanted)
     }
 
+    /// Returns true if it is empty or a single text that must match.
+    pub(crate) fn is_plain(&self) -> bool {
+        let [word] = self.0.as_slice() else { return self.is_empty() };
+        matches!(word, Word { field: None, matcher: Matcher::Text(_), is_unwanted: false })
+    }
+
     /// Returns where in `text` the first wanted word matches, and how many bytes it matches.
     pub(crate) fn find(&self, text: &str) -> Option<(usize, usize)> {
+        self.find_at(text, 0)
+    }
+
+    /// Returns the first match as [`Self::find`] does, from byte `from` of `text` on.
+    pub(crate) fn find_at(&self, text: &str, from: usize) -> Option<(usize, usize)> {
         let words = self.0.iter().filter(|word| !word.is_unwanted);
-        let found = words.filter_map(|word| word.matcher.find(text));
+        let found = words.filter_map(|word| word.matcher.find_at(text, from));
         // Letters of several bytes may be cut by a word of their bytes only in part.
         found
             .filter(|(_, length)| *length > 0)
@@ -72,6 +78,17 @@ impl Pattern {
 }
 
 impl Word {
+    fn parse(word: &str) -> Self {
+        let (is_unwanted, word) = match word.strip_prefix(['!', '-']) {
+            Some(rest) if !rest.is_empty() => (true, rest),
+            _ => (false, word),
+        };
+        let is_name = |field: &str| !field.is_empty() && !field.contains(META);
+        let pair = word.split_once('=').filter(|(field, _)| is_name(field));
+        let field = pair.map(|(field, value)| (field.to_owned(), Matcher::new(value)));
+        Self { field, matcher: Matcher::new(word), is_unwanted }
+    }
+
     fn matches<'a>(
         &self,
         texts: &[&str],
@@ -100,9 +117,19 @@ impl Matcher {
     }
 
     fn find(&self, text: &str) -> Option<(usize, usize)> {
+        self.find_at(text, 0)
+    }
+
+    /// Returns the first match from byte `from` of `text` on. `^` matches only the start of `text`.
+    fn find_at(&self, text: &str, from: usize) -> Option<(usize, usize)> {
         match self {
-            Self::Text(wanted) => find(text, wanted).map(|start| (start, wanted.len())),
-            Self::Regex(regex) => regex.find(text).map(|found| (found.start(), found.len())),
+            Self::Text(wanted) => {
+                let start = find(text.get(from..)?, wanted)?;
+                Some((from + start, wanted.len()))
+            }
+            Self::Regex(regex) => {
+                regex.find_at(text, from).map(|found| (found.start(), found.len()))
+            }
         }
     }
 }
@@ -160,6 +187,20 @@ mod tests {
     }
 
     #[test]
+    fn single_text_is_plain() {
+        for (typed, want) in [
+            ("", true),
+            ("btc", true),
+            ("a b", false),
+            ("!btc", false),
+            ("b.c", false),
+            ("a=b", false),
+        ] {
+            assert_eq!(Pattern::parse(typed).is_plain(), want, "{typed}");
+        }
+    }
+
+    #[test]
     fn a_field_is_matched_by_its_name() {
         check("exit=0", true);
         check("exit=1", false);
@@ -177,5 +218,7 @@ mod tests {
         assert_eq!(Pattern::parse("!roll").find("a roll call"), None);
         assert_eq!(Pattern::parse("x*").find("a roll call"), None);
         assert_eq!(Pattern::parse("ß").find("große"), Some((3, 2)));
+        assert_eq!(Pattern::parse("^a").find_at("aaa", 1), None);
+        assert_eq!(Pattern::parse("A").find_at("abab", 1), Some((2, 1)));
     }
 }

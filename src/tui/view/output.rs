@@ -23,7 +23,10 @@ use super::{
 };
 use crate::{
     event::Target,
-    state::results::{Output, ResultView, text},
+    state::{
+        pattern::Pattern,
+        results::{Output, ResultView},
+    },
     theme::Theme,
     widget::{format, paint},
 };
@@ -66,7 +69,7 @@ pub(crate) fn draw(
             paint::text_before(buf, area, (area.width, 0), &note, theme.muted);
         }
     }
-    let wanted = frame.state.output_search.value();
+    let wanted = Pattern::parse_phrase(frame.state.output_search.value());
     let mut y = 1;
     let mut n_seen = 0;
     for (number, line) in (first + 1..).zip(lines.iter().skip(first)) {
@@ -74,7 +77,7 @@ pub(crate) fn draw(
             break;
         }
         n_seen += 1;
-        let lit = lit(line, wanted, frame);
+        let lit = lit(line, &wanted, frame);
         let parts = if look.is_wrapped {
             wrapped_line(&lit, room, "")
         } else {
@@ -175,18 +178,18 @@ pub(crate) fn printable(text: &str) -> String {
 }
 
 /// A line with what is searched for lit.
-fn lit(line: &str, wanted: &str, frame: Frame<'_>) -> Line<'static> {
+fn lit(line: &str, wanted: &Pattern, frame: Frame<'_>) -> Line<'static> {
     let theme = frame.theme;
     let end = line.char_indices().nth(LINE_CHARS_MAX).map_or(line.len(), |(end, _)| end);
     let line = line.get(..end).unwrap_or(line);
     let found = theme.warn.add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
     let mut spans = Vec::new();
     let mut from = 0;
-    for range in text::matches(line, wanted) {
+    while let Some((start, length)) = wanted.find_at(line, from) {
         let part = |range: Range<usize>| printable(line.get(range).unwrap_or_default());
-        spans.push(Span::styled(part(from..range.start), theme.text));
-        spans.push(Span::styled(part(range.clone()), found));
-        from = range.end;
+        spans.push(Span::styled(part(from..start), theme.text));
+        spans.push(Span::styled(part(start..start + length), found));
+        from = start + length;
     }
     spans.push(Span::styled(printable(line.get(from..).unwrap_or_default()), theme.text));
     Line::from(spans)

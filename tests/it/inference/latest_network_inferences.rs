@@ -99,7 +99,7 @@ async fn a_classification_sums_to_one_and_changes_from_epoch_to_epoch() {
     };
     assert!(nonce(&second) > nonce(&first), "a later epoch: {second}");
     for body in [&first, &second] {
-        let bundle = check_shape(body, "2", &["up", "down", "flat"]);
+        let bundle = check_shape(body, "2", &["down", "flat", "up"]);
         for name in ["combined_value", "naive_value"] {
             let values = labeled(&bundle[name]);
             let sum: f64 = values.iter().map(|(_, value)| value).sum();

@@ -1,8 +1,10 @@
 //! The viewer of a result group's output: scroll position, horizontal offset and search.
 
-use std::ops::Range;
+use std::iter;
 
 use serde_json::Value;
+
+use crate::state::pattern::Pattern;
 
 /// The longest text that is formatted as JSON: a longer one would take longer than a frame may.
 const PRETTY_BYTES_MAX: usize = 256 * 1024;
@@ -68,26 +70,16 @@ pub(crate) fn pretty(text: &str) -> Option<String> {
     serde_json::to_string_pretty(&value).ok()
 }
 
-/// The matches of `wanted` in `line`, ignoring ASCII case, as ranges of bytes.
-pub(crate) fn matches(line: &str, wanted: &str) -> Vec<Range<usize>> {
-    if wanted.is_empty() {
-        return Vec::new();
-    }
-    // ASCII alone, so that places are the same.
-    let (line, wanted) = (line.to_ascii_lowercase(), wanted.to_ascii_lowercase());
-    line.match_indices(&wanted).map(|(start, part)| start..start + part.len()).collect()
-}
-
-/// The next line of `text` after `from`, or before it, that contains `wanted`; wraps around.
+/// The next line of `text` after `from`, or before it, that matches `wanted`; wraps around.
 pub(crate) fn find(
     text: &str,
-    wanted: &str,
+    wanted: &Pattern,
     from: Option<usize>,
     is_forward: bool,
 ) -> Option<usize> {
     let found: Vec<usize> = (0..)
         .zip(text.lines())
-        .filter(|(_, line)| !matches(line, wanted).is_empty())
+        .filter(|(_, line)| wanted.matches(&[line], &iter::empty()))
         .map(|(idx, _)| idx)
         .collect();
     let next = match (from, is_forward) {
@@ -124,12 +116,16 @@ mod tests {
 
     #[test]
     fn searches_wrap_around_in_both_directions() {
-        let text = "Mean 1\nx\nmean 2";
-        assert_eq!(find(text, "mean", None, true), Some(0));
-        assert_eq!(find(text, "mean", Some(0), true), Some(2));
-        assert_eq!(find(text, "mean", Some(2), true), Some(0));
-        assert_eq!(find(text, "mean", Some(0), false), Some(2));
-        assert_eq!(find(text, "nowhere", None, true), None);
-        assert_eq!(matches("a Mean, a mean", "mean"), [2..6, 10..14]);
+        let find = |wanted: &str, from, is_forward| {
+            find("Mean 1\nx\nmean 2", &Pattern::parse_phrase(wanted), from, is_forward)
+        };
+        assert_eq!(find("mean", None, true), Some(0));
+        assert_eq!(find("mean", Some(0), true), Some(2));
+        assert_eq!(find("mean", Some(2), true), Some(0));
+        assert_eq!(find("mean", Some(0), false), Some(2));
+        assert_eq!(find("nowhere", None, true), None);
+        assert_eq!(find("n.2$", None, true), Some(2));
+        assert_eq!(find("ean 2", None, true), Some(2), "a phrase");
+        assert_eq!(find("!mean", None, true), Some(1));
     }
 }

@@ -80,6 +80,12 @@ fn an_output_is_searched_in_both_directions() {
     check_shown(&screen, &["line number 17 "], &["line number 170"]);
     screen.press("esc");
     check_shown(&screen, &["line number 17 "], &["⌕ number"]);
+    screen.press("/");
+    screen.type_text("r 29[89]$");
+    check_shown(&screen, &["⌕ r 29[89]$", "line number 298"], &["line number 17 "]);
+    screen.press("esc /");
+    screen.type_text("!number ..?$");
+    check_shown(&screen, &["line number 100 "], &["line number 97 "]);
 }
 
 #[test]

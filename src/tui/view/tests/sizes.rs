@@ -153,3 +153,21 @@ fn the_logs_screen_fits_every_size() {
 fn the_overview_fits_every_size() {
     check("0");
 }
+
+#[test]
+fn columns_of_nodes_stay_in_place_when_a_node_is_cordoned() {
+    for (width, height) in [(60, 16), (80, 24), (120, 30), (160, 45), (200, 60), (300, 80)] {
+        let mut screen = Harness::ready(width, height);
+        screen.press("1");
+        let head_row = |screen: &Harness| {
+            let shown = screen.text();
+            shown.lines().find(|line| line.contains("ROLE")).unwrap().to_owned()
+        };
+        let before = head_row(&screen);
+        let mut nodes = harness::nodes();
+        nodes[2].cordoned = true;
+        screen.take(Event::Nodes(screen.head(), Ok(nodes), Duration::from_millis(1)));
+        assert_eq!(head_row(&screen), before, "{width}x{height}");
+        assert!(screen.text().contains("1 out"), "{}", screen.text());
+    }
+}

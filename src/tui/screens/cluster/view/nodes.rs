@@ -56,10 +56,10 @@ const NAME: &str = "NODE";
 /// The title of the peer ids.
 const PEER: &str = "PEER";
 
-/// The narrowest column of why nodes get no work.
-const STATUS_WIDTH_MIN: usize = 8;
+/// The width of a reason: that of `cordoned`, `draining`.
+const STATUS_WIDTH: u16 = 8;
 
-/// The title of why nodes get no work, which there is where any gets none.
+/// The title of the column with the reason why a node gets no work.
 const STATUS: &str = "STATUS";
 
 /// The title of how many heads see a node, which there is where there are several.
@@ -78,10 +78,11 @@ const PEER_WIDTH_MAX: u16 = 19;
 const NAME_WIDTH_MAX: u16 = 14;
 
 /// The columns that a narrow table leaves out, the first one first; the detail below has them, too.
-const LEFT_OUT: [&str; 4] = ["ORIGIN", SLOTS, "PING", "LAST"];
+/// Without STATUS, the slots of a node that gets no work give way to the reason.
+const LEFT_OUT: [&str; 5] = ["ORIGIN", STATUS, "PING", "LAST", SLOTS];
 
-/// The same where the nodes are grouped: groups have slots, and no round trip.
-const LEFT_OUT_GROUPED: [&str; 4] = ["ORIGIN", "PING", "LAST", SLOTS];
+/// The same where the nodes are grouped: groups have no round trip.
+const LEFT_OUT_GROUPED: [&str; 5] = ["ORIGIN", "PING", "LAST", STATUS, SLOTS];
 
 /// The columns of the table, left to right.
 pub(super) const COLUMNS: [Column; 13] = [
@@ -129,6 +130,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let rows = heads::draw_failures(rows, buf, frame);
 
     let (mut columns, peer_width) = columns(rows.width, &nodes, frame);
+    let has_status = columns.iter().any(|it| it.title == STATUS && it.width > 0);
     table::hide(&state.hidden_columns, TableName::Nodes, &mut columns);
     let table = Table {
         columns: &columns,
@@ -141,7 +143,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     table.draw(rows, buf, theme, hits, |row| match rows_shown.get(row) {
         Some(NodeRow::Group(group)) => group_cells(group, frame),
         Some(NodeRow::Node(idx)) => {
-            nodes.get(*idx).map(|node| cells(node, frame, peer_width)).unwrap_or_default()
+            let cells = |node| cells(node, frame, peer_width, has_status);
+            nodes.get(*idx).map(cells).unwrap_or_default()
         }
         None => Vec::new(),
     });
@@ -203,10 +206,12 @@ fn columns(width: u16, nodes: &[Node], frame: Frame<'_>) -> ([Column; COLUMNS.le
         let others: u16 = others.map(|column| column.width + 1).sum();
         width.saturating_sub(others)
     };
-    let statuses = nodes.iter().filter_map(Node::withheld_text);
-    let status_width = statuses.map(|text| text.len().max(STATUS_WIDTH_MIN)).max();
-    set(STATUS, u16::try_from(status_width.unwrap_or_default()).unwrap_or(u16::MAX));
-    set(HEADS, if frame.state.services.has_several_heads() { 5 } else { 0 });
+    // `cordoned`, and with several heads `cordoned 1/2`. Its width does not depend on the nodes: the
+    // columns stay where they are when a node is cordoned.
+    let has_several_heads = frame.state.services.has_several_heads();
+    let status_width = if has_several_heads { STATUS_WIDTH + 4 } else { STATUS_WIDTH };
+    set(STATUS, status_width);
+    set(HEADS, if has_several_heads { 5 } else { 0 });
     if is_grouped {
         // Sums have more digits.
         set(SLOTS, 9);
@@ -215,6 +220,9 @@ fn columns(width: u16, nodes: &[Node], frame: Frame<'_>) -> ([Column; COLUMNS.le
     for title in if is_grouped { LEFT_OUT_GROUPED } else { LEFT_OUT } {
         if room < PEER_WIDTH_MIN + 3 {
             room = set(title, 0);
+            if title == STATUS && !is_grouped {
+                room = set(SLOTS, status_width);
+            }
         }
     }
     let peer_width = room.clamp(PEER_WIDTH_MIN, PEER_WIDTH_MAX);
@@ -264,7 +272,7 @@ fn status(node: &Node, frame: Frame<'_>) -> (char, Style) {
     }
 }
 
-fn cells(node: &Node, frame: Frame<'_>, peer_width: usize) -> Vec<Cell> {
+fn cells(node: &Node, frame: Frame<'_>, peer_width: usize, has_status: bool) -> Vec<Cell> {
     let Frame { state, theme, .. } = frame;
     let (glyph, glyph_style) = status(node, frame);
     let role = node.role.as_deref().unwrap_or("?");
@@ -290,7 +298,10 @@ fn cells(node: &Node, frame: Frame<'_>, peer_width: usize) -> Vec<Cell> {
         (node.group_text(), theme.muted),
         heads::seen_by(node, frame),
         (node.withheld_text().unwrap_or_default(), theme.warn),
-        slots(node, frame),
+        match node.withheld_text().filter(|_| !has_status) {
+            Some(reason) => (reason, theme.warn),
+            None => slots(node, frame),
+        },
         (runs, theme.text),
         (agree, agree_style),
         (ping(node), theme.muted),

@@ -8,6 +8,7 @@ use crate::{
     screens::{Screen, cluster, execute::state::Pane},
     state::{
         State,
+        pattern::Pattern,
         results::{
             RunView,
             text::{self, Position},
@@ -59,7 +60,7 @@ fn shift(state: &mut State, by: isize) {
 /// Shows the next line that fits what is searched for; one that was found already stays in view where
 /// the next one `is_other`.
 fn find(state: &mut State, is_forward: bool, is_other: bool) {
-    let wanted = state.output_search.value().to_owned();
+    let wanted = Pattern::parse_phrase(state.output_search.value());
     let Some((_, text)) = state.output() else { return };
     let look = &mut state.results_mut().look;
     let from = look.found.filter(|_| is_other);
