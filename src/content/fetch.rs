@@ -13,11 +13,12 @@ use model::{
     node::PeerId,
 };
 use task::causes::chain;
-use tokio::time::timeout;
+use tokio::time::{Instant, error::Elapsed, timeout_at};
 use tracing::{debug, info, warn};
 
 use crate::{
     CAR_BYTES_MAX, Function, Functions, FunctionsError, Kind, blocking,
+    http::least_pace,
     kept::Requester,
     peers::{Answer, AnswerHead, AnswerLimits, AskError, Peers},
     single_flight::Flight,
@@ -25,11 +26,13 @@ use crate::{
     verify::{NameHints, VerifiedFunction},
 };
 
-/// How long one peer has to send a function: 64 MiB over a line of 40 Mbit/s.
+/// How long one peer has to send a function of up to [`SMALL_BYTES_MAX`]: over a line of 4 Mbit/s, with
+/// time to read it first.
 const PEER_WITHIN: Duration = Duration::from_secs(15);
 
-/// How long fetching may take in all, with the wait for a turn: many may wait for what nobody has.
-const FETCH_WITHIN: Duration = Duration::from_secs(45);
+/// How long a function is looked for, with the wait for a turn: many may wait for what nobody has. The
+/// transfer of a large function that has begun may take longer, as long as it keeps the minimum rate.
+pub(super) const SEARCH_WITHIN: Duration = Duration::from_secs(45);
 
 /// How many peers are asked for one function.
 const PEERS_MAX: usize = 8;
@@ -95,6 +98,8 @@ pub enum FetchError {
 enum GiveError {
     #[error("ask for a function")]
     Ask(#[source] AskError),
+    #[error("too many large functions are being fetched")]
+    Crowded,
     #[error("read an answer that is no function")]
     Malformed,
     #[error("get a function that the peer does not have")]
@@ -123,8 +128,8 @@ impl Default for FetchTurns {
 
 impl FetchTurns {
     /// Returns the turn of a fetch among the large ones, which is not taken yet.
-    pub(super) const fn large<'a>(&'a self, claim: &'a Claim) -> LargeTurn<'a> {
-        LargeTurn { turns: &self.large, claim, turn: None }
+    pub(super) const fn large<'a>(&'a self, claim: &'a Claim, until: Instant) -> LargeTurn<'a> {
+        LargeTurn { turns: &self.large, claim, until, turn: None }
     }
 }
 
@@ -132,15 +137,26 @@ impl FetchTurns {
 pub(super) struct LargeTurn<'a> {
     turns: &'a Turns,
     claim: &'a Claim,
+    /// End of the search: no turn is waited for after it.
+    until: Instant,
     turn: Option<Turn>,
 }
 
 impl LargeTurn<'_> {
     /// Waits for the turn if `n_bytes` are large. Cancel-safe.
-    pub(super) async fn hold(&mut self, n_bytes: usize) {
+    ///
+    /// # Errors
+    /// [`Elapsed`] if there was none before the search ended.
+    pub(super) async fn hold(&mut self, n_bytes: usize) -> Result<(), Elapsed> {
         if self.turn.is_none() && n_bytes > SMALL_BYTES_MAX {
-            self.turn = self.turns.take(self.claim.clone()).await;
+            self.turn = timeout_at(self.until, self.turns.take(self.claim.clone())).await?;
         }
+        Ok(())
+    }
+
+    /// Time until the search ends.
+    pub(super) fn remaining(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
     }
 }
 
@@ -178,11 +194,10 @@ impl Functions {
         }
         let content = id.content().ok_or(FetchError::Unsupported { id })?;
         let flight = Flight::join(self, id, &claim.requester);
-        let fetching = async {
-            let _turn = flight.lock.lock().await;
-            self.fetch(content, claim, peers).await
-        };
-        timeout(FETCH_WITHIN, fetching).await.map_err(|_| FetchError::TimedOut { id })?
+        let until = Instant::now() + SEARCH_WITHIN;
+        let late = |_| FetchError::TimedOut { id };
+        let _turn = timeout_at(until, flight.lock.lock()).await.map_err(late)?;
+        self.fetch(content, claim, peers, until).await
     }
 
     /// Returns what to answer a peer that asks for a function.
@@ -222,20 +237,26 @@ impl Functions {
         Some(Answer { head: head.to_line(), content })
     }
 
-    /// Fetches a function, unless it was kept meanwhile.
+    /// Fetches a function that is found before `until`, unless it was kept meanwhile.
     async fn fetch(
         &self,
         id: ContentId,
         claim: &Claim,
         peers: &impl Peers,
+        until: Instant,
     ) -> Result<Function, FetchError> {
-        let transfer = self.0.turns.transfers.take(claim.clone()).await;
+        let late = |_| FetchError::TimedOut { id: id.into() };
+        let turn = self.0.turns.transfers.take(claim.clone());
+        let transfer = timeout_at(until, turn).await.map_err(late)?;
         if let Some(function) = self.get(id.into()) {
             return Ok(function);
         }
-        let mut large = self.0.turns.large(claim);
+        let mut large = self.0.turns.large(claim, until);
         let to_ask = peers.peers();
         for peer in to_ask.iter().take(PEERS_MAX) {
+            if large.remaining().is_zero() {
+                return Err(FetchError::TimedOut { id: id.into() });
+            }
             match fetch_from_peer(id, peers, peer, &mut large).await {
                 Ok(checked) => {
                     let function = self.keep(checked, claim.requester.clone()).await;
@@ -254,8 +275,9 @@ impl Functions {
         // it waits for the gateway would wait for such a fetch, and that for it.
         drop(large);
         if !self.0.gateways.is_empty() {
-            let _turn = self.0.turns.gateways.take(claim.clone()).await;
-            let mut large = self.0.turns.large(claim);
+            let turn = self.0.turns.gateways.take(claim.clone());
+            let _turn = timeout_at(until, turn).await.map_err(late)?;
+            let mut large = self.0.turns.large(claim, until);
             if let Some(checked) = self.fetch_from_gateways(id, &mut large).await {
                 let kept = self.keep(checked, claim.requester.clone()).await;
                 return kept.map_err(FetchError::Keep);
@@ -285,11 +307,10 @@ async fn fetch_from_peer(
         let limits = AnswerLimits { bytes_max: bytes_max + HEAD_BYTES_MAX, within };
         peers.ask(peer, question.as_bytes(), limits).await
     };
-    let answer = match ask(SMALL_BYTES_MAX, PEER_WITHIN).await {
+    let answer = match ask(SMALL_BYTES_MAX, large.remaining().min(PEER_WITHIN)).await {
         Err(AskError::TooLong { .. }) => {
-            large.hold(CAR_BYTES_MAX).await;
-            // The largest functions take longer than small ones. A peer that drips is given up anyway.
-            ask(CAR_BYTES_MAX, FETCH_WITHIN).await
+            large.hold(CAR_BYTES_MAX).await.map_err(|_| GiveError::Crowded)?;
+            ask(CAR_BYTES_MAX, PEER_WITHIN + least_pace(CAR_BYTES_MAX)).await
         }
         answer => answer,
     };

@@ -27,11 +27,9 @@ pub const GATEWAYS_DEFAULT: [&str; 3] =
 /// The most gateways asked for one function.
 pub(super) const GATEWAYS_MAX: usize = 8;
 
-/// How long one gateway has. It looks for the content among its own peers first.
+/// Time in which one gateway has to send its first bytes. It looks for the content among its own peers
+/// first.
 const GATEWAY_WITHIN: Duration = Duration::from_secs(20);
-
-/// How long an archive that a manifest names may take.
-const ARCHIVE_WITHIN: Duration = Duration::from_secs(45);
 
 /// The media type that a gateway is asked for.
 const CAR_TYPE: &str = "application/vnd.ipld.car; version=1; order=dfs; dups=n";
@@ -86,6 +84,9 @@ impl Functions {
         large: &mut LargeTurn<'_>,
     ) -> Option<VerifiedFunction> {
         for gateway in &self.0.gateways {
+            if large.remaining().is_zero() {
+                return None;
+            }
             match self.fetch_from_gateway(gateway, id, large).await {
                 Ok(checked) => {
                     info!(function = %id, %gateway, "fetched a function from a gateway");
@@ -114,8 +115,7 @@ impl Functions {
             accept: CAR_TYPE,
             bytes_max: CAR_BYTES_MAX,
             // It searches before it sends.
-            start_within: GATEWAY_WITHIN,
-            within: GATEWAY_WITHIN,
+            start_within: large.remaining().min(GATEWAY_WITHIN),
         };
         let car = self.0.web.read(&gateway.car_url(id), wanted, large).await?;
         let dag = blocking(move || Ok(Dag::read(id, &car)?)).await?;
@@ -145,7 +145,6 @@ impl Functions {
             accept: "*/*",
             bytes_max: super::FUNCTION_BYTES_MAX,
             start_within: START_WITHIN,
-            within: ARCHIVE_WITHIN,
         };
         let archive = self.0.web.read(&url, wanted, large).await?;
         let checking = archive.clone();

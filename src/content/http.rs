@@ -26,7 +26,7 @@ use reqwest::{
 use tokio::{
     net::lookup_host,
     sync::OnceCell,
-    time::{Instant, timeout, timeout_at},
+    time::{Instant, timeout_at},
 };
 
 use super::fetch::LargeTurn;
@@ -110,13 +110,11 @@ pub enum WebError {
         /// Time since the request.
         elapsed: Duration,
     },
-    /// It took too long.
-    #[error("read all from {host} within {within:?}")]
-    TimedOut {
+    /// No turn of the large functions became free.
+    #[error("too many large functions are being fetched to read one from {host}")]
+    Crowded {
         /// The host's name or number.
         host: String,
-        /// How long it was given.
-        within: Duration,
     },
 }
 
@@ -127,10 +125,9 @@ pub(super) struct ReadLimits {
     pub(super) accept: &'static str,
     /// The most bytes taken.
     pub(super) bytes_max: usize,
-    /// Time in which the first bytes have to arrive.
+    /// Time in which the first bytes have to arrive. The others have to arrive at the minimum rate,
+    /// however many there are.
     pub(super) start_within: Duration,
-    /// The longest time it may take.
-    pub(super) within: Duration,
 }
 
 /// An HTTP reader with limits. It loads certificates at its first use.
@@ -166,9 +163,7 @@ impl WebReader {
         self.rule.check(url)?;
         let host = url.host_str().unwrap_or_default().to_owned();
         let client = self.client.get_or_try_init(async || self.rule.client()).await?;
-        let within = wanted.within;
-        let reading = read(client, url, &host, wanted, large);
-        timeout(within, reading).await.map_err(|_| WebError::TimedOut { host, within })?
+        read(client, url, &host, wanted, large).await
     }
 }
 
@@ -210,7 +205,8 @@ async fn read(
         }
         whole.extend_from_slice(&chunk);
         let paused = Instant::now();
-        large.hold(whole.len()).await;
+        let crowded = |_| WebError::Crowded { host: host.to_owned() };
+        large.hold(whole.len()).await.map_err(crowded)?;
         began += paused.elapsed();
     }
 }
@@ -229,7 +225,7 @@ fn rejected(error: &reqwest::Error) -> Option<WebError> {
 }
 
 /// Returns the time that `n_bytes` may take at the minimum rate.
-fn least_pace(n_bytes: usize) -> Duration {
+pub(super) fn least_pace(n_bytes: usize) -> Duration {
     let n_bytes = u64::try_from(n_bytes).unwrap_or(u64::MAX);
     Duration::from_millis(n_bytes.saturating_mul(1000) / BYTES_PER_SECOND_MIN)
 }

@@ -7,17 +7,17 @@
 //! for them: each node reads the address itself, and checks the archive against the manifest. Content
 //! that is installed from an address under a CID is checked against the CID.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use model::{function::FunctionId, parse::ParseError};
 use reqwest::Url;
+use tokio::time::Instant;
 use tracing::info;
 
 use super::{
     FetchError, Function, Functions, FunctionsError,
     archive::unpack,
     blocking,
+    fetch::SEARCH_WITHIN,
     http::{ReadLimits, START_WITHIN, WebError},
     kept::{InstallSource, Requester},
     manifest::{self, Manifest},
@@ -30,9 +30,6 @@ use super::{
 
 /// The longest address taken, in bytes.
 const ADDRESS_BYTES_MAX: usize = 2048;
-
-/// How long a manifest may take, as in b7s.
-const MANIFEST_WITHIN: Duration = Duration::from_secs(10);
 
 /// Why a function was not installed.
 #[derive(Debug, thiserror::Error)]
@@ -155,12 +152,11 @@ impl Functions {
         }
         let claim = Claim { requester: requester.clone(), purpose: Purpose::Install };
         let _turn = self.0.turns.transfers.take(claim.clone()).await;
-        let mut large = self.0.turns.large(&claim);
+        let mut large = self.0.turns.large(&claim, Instant::now() + SEARCH_WITHIN);
         let wanted = ReadLimits {
             accept: "application/json, */*",
             bytes_max: manifest::BYTES_MAX,
             start_within: START_WITHIN,
-            within: MANIFEST_WITHIN,
         };
         let bytes = self.0.web.read(&url, wanted, &mut large).await?;
         let manifest = Manifest::read(&bytes).map_err(FunctionsError::from)?;

@@ -47,7 +47,7 @@ pub trait Peers: Sync {
 pub struct AnswerLimits {
     /// Its length in bytes, with the line before the content.
     pub bytes_max: usize,
-    /// From the question to its last byte.
+    /// Time from the question to its last byte. A peer that drips is given up earlier.
     pub within: Duration,
 }
 

@@ -1,7 +1,7 @@
 //! One message on one stream: written whole and closed, or read to its first line feed or end.
 
 use std::{
-    io,
+    io, iter,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -9,12 +9,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use futures::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use libp2p::Stream;
 use task::group::Group;
 use tokio::{
     sync::{Semaphore, mpsc, oneshot},
-    time::{Instant, Sleep, sleep, timeout},
+    time::{Instant, Sleep, sleep, timeout, timeout_at},
 };
 use tracing::debug;
 
@@ -30,8 +30,11 @@ use crate::identity::model_peer_id;
 /// How long a peer has to send one message.
 const READ_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long an answer may take to be made and sent. A module of the greatest size over a slow line.
+/// How long an answer may take to be made, and how far its reader may be behind the minimum rate.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
+
+/// How much of an answer is written before its pace is judged again: a second at the minimum rate.
+const ANSWER_PIECE_BYTES: usize = 64 * 1024;
 
 /// Minimum rate of an answer, in bytes per second: a line of half a megabit. A peer that drips would
 /// keep others waiting until the time for the whole answer is up.
@@ -134,7 +137,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
         if let Poll::Ready(read) = Pin::new(stream).poll_read(context, buffer) {
             *n_bytes +=
                 read.as_ref().map_or(0, |n_read| u64::try_from(*n_read).unwrap_or(u64::MAX));
-            let due = Duration::from_millis(*n_bytes * 1000 / BYTES_PER_SECOND_MIN);
+            let due = least_pace(*n_bytes);
             let began = *began.get_or_insert_with(Instant::now);
             end.as_mut().reset(began + PAUSE_MAX + due);
             return Poll::Ready(read);
@@ -212,14 +215,10 @@ async fn read_one(
         let (answer, answered) = oneshot::channel();
         // Without a reader the node is stopping, and nobody will answer.
         drop(events.send(Event::Question { peer, bytes, answer }).await);
-        let answering = async {
-            if let Ok(answer) = answered.await {
-                stream.write_all(&answer.head).await?;
-                stream.write_all(&answer.content).await?;
-            }
-            stream.close().await
-        };
-        timeout(ANSWER_WITHIN, answering).await.map_err(late)??;
+        if let Ok(answer) = timeout(ANSWER_WITHIN, answered).await.map_err(late)? {
+            write_paced(&mut stream, &answer.head, &answer.content).await?;
+        }
+        timeout(READ_WITHIN, stream.close()).await.map_err(late)??;
     } else {
         timeout(READ_WITHIN, stream.close()).await.map_err(late)??;
         drop(slot);
@@ -230,6 +229,27 @@ async fn read_one(
         drop(events.send(Event::Message { peer, protocol, bytes }).await);
     }
     Ok(())
+}
+
+/// Writes an answer, as long as the other side reads it at the minimum rate.
+async fn write_paced(
+    stream: &mut (impl AsyncWrite + Unpin),
+    head: &[u8],
+    content: &[u8],
+) -> io::Result<()> {
+    let began = Instant::now();
+    let mut n_bytes = 0;
+    for piece in iter::once(head).chain(content.chunks(ANSWER_PIECE_BYTES)) {
+        let end = began + ANSWER_WITHIN + least_pace(n_bytes);
+        timeout_at(end, stream.write_all(piece)).await.map_err(|_| io::ErrorKind::TimedOut)??;
+        n_bytes += u64::try_from(piece.len()).unwrap_or(u64::MAX);
+    }
+    Ok(())
+}
+
+/// Returns the time that `n_bytes` may take at the minimum rate.
+const fn least_pace(n_bytes: u64) -> Duration {
+    Duration::from_millis(n_bytes.saturating_mul(1000) / BYTES_PER_SECOND_MIN)
 }
 
 /// Reads one message, as long as the other side keeps sending it.
@@ -330,6 +350,43 @@ mod tests {
         let given_up = read(&mut Paced::new(drips), None, 1000, None).await;
         assert!(matches!(given_up, Err(ExchangeError::Broken(_))), "{given_up:?}");
         assert!(began.elapsed() < PAUSE_MAX + Duration::from_secs(1));
+    }
+
+    /// Takes one piece of an answer in each `pause`.
+    struct SlowReader {
+        pause: Duration,
+        next: Pin<Box<Sleep>>,
+    }
+
+    impl AsyncWrite for SlowReader {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            std::task::ready!(self.next.as_mut().poll(context));
+            self.next = Box::pin(sleep(self.pause));
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_written_as_long_as_its_reader_keeps_the_minimum_rate() {
+        let content = vec![0; 300 * ANSWER_PIECE_BYTES];
+        for (pause_ms, want) in [(900, None), (2000, Some(io::ErrorKind::TimedOut))] {
+            let pause = Duration::from_millis(pause_ms);
+            let mut reader = SlowReader { pause, next: Box::pin(sleep(pause)) };
+            let written = write_paced(&mut reader, b"head", &content).await;
+            assert_eq!(written.map_err(|error| error.kind()).err(), want, "{pause:?}");
+        }
     }
 
     fn budget() -> Budget {

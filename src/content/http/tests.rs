@@ -45,24 +45,40 @@ fn addresses_of_one_s_own_network_are_not_public() {
     }
 }
 
-const WANTED: ReadLimits = ReadLimits {
-    accept: "*/*",
-    bytes_max: 10,
-    start_within: START_WITHIN,
-    within: Duration::from_secs(10),
-};
+const WANTED: ReadLimits = ReadLimits { accept: "*/*", bytes_max: 10, start_within: START_WITHIN };
 
 /// Reads what is at `url` as `reader` may.
 async fn read(reader: &WebReader, url: &str) -> Result<Bytes, WebError> {
+    read_within(reader, url, WANTED).await
+}
+
+async fn read_within(reader: &WebReader, url: &str, wanted: ReadLimits) -> Result<Bytes, WebError> {
     let turns = FetchTurns::default();
     let peer = "12D3KooWpeer".parse().unwrap();
     let claim = Claim { requester: Requester::Peer(peer), purpose: Purpose::Install };
-    reader.read(&url.parse().unwrap(), WANTED, &mut turns.large(&claim)).await
+    reader
+        .read(
+            &url.parse().unwrap(),
+            wanted,
+            &mut turns.large(&claim, Instant::now() + START_WITHIN),
+        )
+        .await
 }
 
 /// Five bytes, and then nothing.
 fn drips() -> impl futures::Stream<Item = Result<Bytes, std::convert::Infallible>> {
     futures::stream::iter([Ok(Bytes::from_static(b"01234"))]).chain(futures::stream::pending())
+}
+
+/// Number of pieces of the steady body. It takes longer than any search for a function.
+const N_PIECES: usize = 80;
+
+/// A body somewhat faster than the minimum rate.
+fn steady() -> impl futures::Stream<Item = Result<Bytes, std::convert::Infallible>> {
+    futures::stream::iter(0..N_PIECES).then(|_| async {
+        tokio::time::sleep(Duration::from_millis(900)).await;
+        Ok(Bytes::from(vec![0; 64 * 1024]))
+    })
 }
 
 async fn served(group: &Group) -> Url {
@@ -72,6 +88,7 @@ async fn served(group: &Group) -> Url {
     let router = Router::new()
         .route("/short", get(async || "0123456789"))
         .route("/long", get(async || "0123456789a"))
+        .route("/steady", get(async || Body::from_stream(steady())))
         .route("/drip", get(async || Body::from_stream(drips())))
         .route("/metadata", get(async || Redirect::temporary("http://169.254.169.254/latest")))
         .route("/metadata6", get(async || Redirect::temporary("http://[fe80::1]/latest")))
@@ -119,6 +136,16 @@ async fn redirect_to_a_metadata_address_is_rejected_unless_its_host_is_allowed()
     let allowing = HostRule { hosts: Hosts::Public, trusted: Arc::new(trusted) };
     allowing.check(&"http://169.254.169.254/x".parse().unwrap()).unwrap();
     allowing.check(&"http://169.254.169.253/x".parse().unwrap()).unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_body_at_a_low_steady_rate_is_read_whole() {
+    let group = Group::default();
+    let base = served(&group).await;
+    let any = WebReader::new(Hosts::Any, BTreeSet::new());
+    let wanted = ReadLimits { bytes_max: N_PIECES * 64 * 1024, ..WANTED };
+    let whole = read_within(&any, base.join("steady").unwrap().as_str(), wanted).await.unwrap();
+    assert_eq!(whole.len(), wanted.bytes_max);
 }
 
 /// A body that begins and then drips must not keep the turn of its fetch until the time is up.

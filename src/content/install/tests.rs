@@ -62,7 +62,8 @@ async fn reopened(dir: &TempDir) -> Functions {
 /// Fetches a function from the gateways of `store`.
 async fn fetched(store: &Functions, id: ContentId) -> Option<VerifiedFunction> {
     let claim = Claim { requester: Requester::Operator, purpose: Purpose::Run };
-    store.fetch_from_gateways(id, &mut store.0.turns.large(&claim)).await
+    let until = Instant::now() + SEARCH_WITHIN;
+    store.fetch_from_gateways(id, &mut store.0.turns.large(&claim, until)).await
 }
 
 /// Returns the ids that `id` was installed under by a manifest.
