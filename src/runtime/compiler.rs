@@ -116,7 +116,8 @@ struct Refused {
 impl Compiler {
     /// Compiles in `place`, each program within `within`.
     pub(crate) fn new(place: CompileIn, within: Duration) -> Self {
-        Self { place, within, permits: CompilePermits::default(), refused: Mutex::default() }
+        let permits = CompilePermits::of_machine(system::memory_bytes());
+        Self { place, within, permits, refused: Mutex::default() }
     }
 
     /// Returns the code of `program` for `engine`, which has these `settings`. Blocks until it is
@@ -138,6 +139,7 @@ impl Compiler {
         let compilation = Compilation {
             client: Arc::clone(client),
             size: compile_size(program),
+            memory_bytes: process::memory_bytes(program),
             is_suspect: self.is_suspect(client),
         };
         note_step(CompileStep::Queued);

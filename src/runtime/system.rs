@@ -11,6 +11,15 @@ pub(crate) use self::elsewhere::*;
 #[cfg(unix)]
 pub(crate) use self::unix::*;
 
+/// Returns the memory of this machine in bytes, or that of the control group of this process, if it has
+/// less; the largest number if it is unknown.
+pub(crate) fn memory_bytes() -> u64 {
+    let Ok(mut system) = sysinfo::System::new() else { return u64::MAX };
+    system.refresh_memory();
+    let group = system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory);
+    system.total_memory().min(group)
+}
+
 /// Limits that a process takes on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProcessLimits {

@@ -216,9 +216,9 @@ impl Executor {
         Ok(runtime.prepare(&program, how).await?)
     }
 
-    /// Compiles the module that `function` is called by, unless it is compiled, on behalf of `client`,
-    /// however long it waits for others. Returns false if the content is gone. Dropping it ends the
-    /// compiler if no one else waits for it.
+    /// Compiles the module that `function` is called by, for calls without limits of their own, on
+    /// behalf of `client`, however long it waits for others. Returns false if the content is gone.
+    /// Dropping it ends the compiler if no one else waits for it.
     pub(super) async fn compile_ahead(
         &self,
         function: &Function,
@@ -227,9 +227,11 @@ impl Executor {
         let Host::Here { runtime, .. } = &self.host else { return Ok(true) };
         let program = self.program(function.id, function.method.clone()).await?;
         let Some(program) = program else { return Ok(false) };
-        if !runtime.is_compiled(&program, false) {
+        // Code that counts fuel is compiled apart. A worker with a limit runs no other.
+        let has_fuel = self.limits.fuel.is_some();
+        if !runtime.is_compiled(&program, has_fuel) {
             let client = Arc::clone(client);
-            let how = Preparation { client, has_fuel: false, is_patient: true };
+            let how = Preparation { client, has_fuel, is_patient: true };
             runtime.prepare(&program, how).await?;
         }
         Ok(true)

@@ -1,13 +1,15 @@
 //! Imports of a program, checked before it is compiled: a program that asks for more than it is
 //! offered would only be found out after all of its functions were compiled.
 //!
-//! Of a module, its types and imports alone are compiled and linked, which takes milliseconds. Of a
-//! component, the names are compared: functions within an interface are checked when it is linked.
+//! Its types and imports are compiled and linked without the rest, which takes milliseconds. Of a
+//! component these are the sections before its first module. It may also import interfaces that only
+//! have types.
 
-use wasmparser::{
-    ComponentExternalKind, ComponentTypeRef, Encoding, Parser, Payload, SectionLimited,
+use wasmparser::{ComponentExternalKind, Encoding, Parser, Payload, SectionLimited};
+use wasmtime::{
+    Engine, Linker, Module,
+    component::{self, Component},
 };
-use wasmtime::{Engine, Linker, Module};
 
 use crate::{guest, program::Program};
 
@@ -20,36 +22,8 @@ const TYPE_SECTION: u8 = 1;
 /// Number of the section with the imports of a module.
 const IMPORT_SECTION: u8 = 2;
 
-/// The interfaces of WASI preview 2 that components are offered, without their versions.
-const INTERFACES: [&str; 27] = [
-    "wasi:cli/environment",
-    "wasi:cli/exit",
-    "wasi:cli/stderr",
-    "wasi:cli/stdin",
-    "wasi:cli/stdout",
-    "wasi:cli/terminal-input",
-    "wasi:cli/terminal-output",
-    "wasi:cli/terminal-stderr",
-    "wasi:cli/terminal-stdin",
-    "wasi:cli/terminal-stdout",
-    "wasi:clocks/monotonic-clock",
-    "wasi:clocks/wall-clock",
-    "wasi:filesystem/preopens",
-    "wasi:filesystem/types",
-    "wasi:io/error",
-    "wasi:io/poll",
-    "wasi:io/streams",
-    "wasi:random/insecure",
-    "wasi:random/insecure-seed",
-    "wasi:random/random",
-    "wasi:sockets/instance-network",
-    "wasi:sockets/ip-name-lookup",
-    "wasi:sockets/network",
-    "wasi:sockets/tcp",
-    "wasi:sockets/tcp-create-socket",
-    "wasi:sockets/udp",
-    "wasi:sockets/udp-create-socket",
-];
+/// The module of WASI preview 0, whose functions have other types and are not offered.
+const PREVIEW_0: &str = "wasi_unstable";
 
 /// The interface that a component of a command exports.
 const RUN: &str = "wasi:cli/run";
@@ -64,7 +38,7 @@ const VERSION: &str = "0.2";
 /// The reason, which names the import.
 pub(super) fn check(engine: &Engine, program: &Program) -> wasmtime::Result<()> {
     if program.is_component() {
-        check_component(&program.bytes)
+        check_component(engine, &program.bytes)
     } else {
         check_module(engine, &program.bytes)
     }
@@ -73,6 +47,9 @@ pub(super) fn check(engine: &Engine, program: &Program) -> wasmtime::Result<()> 
 fn check_module(engine: &Engine, program: &[u8]) -> wasmtime::Result<()> {
     let Some(imports) = imports_only(program) else { return Ok(()) };
     let Ok(module) = Module::new(engine, imports) else { return Ok(()) };
+    if module.imports().any(|import| import.module() == PREVIEW_0) {
+        wasmtime::bail!("`{PREVIEW_0}` is not supported: build the module for wasm32-wasip1");
+    }
     let mut linker = Linker::new(engine);
     guest::commands::offer(&mut linker)?;
     linker.instantiate_pre(&module).map(drop)
@@ -117,7 +94,7 @@ fn add_section<T>(
     Some(())
 }
 
-fn check_component(program: &[u8]) -> wasmtime::Result<()> {
+fn check_component(engine: &Engine, program: &[u8]) -> wasmtime::Result<()> {
     // Modules and components within it have sections of the same kinds.
     let mut depth = 0_usize;
     let mut has_run = false;
@@ -126,15 +103,6 @@ fn check_component(program: &[u8]) -> wasmtime::Result<()> {
         match payload {
             Payload::Version { encoding: Encoding::Module | Encoding::Component, .. } => depth += 1,
             Payload::End(_) => depth = depth.saturating_sub(1),
-            Payload::ComponentImportSection(section) if depth == 1 => {
-                for import in section.into_iter().filter_map(Result::ok) {
-                    let is_type = matches!(import.ty, ComponentTypeRef::Type(_));
-                    let name = import.name.name;
-                    if !is_type && !INTERFACES.iter().any(|known| is_version_of(name, known)) {
-                        wasmtime::bail!("unknown import: `{name}` has not been defined");
-                    }
-                }
-            }
             Payload::ComponentExportSection(section) if depth == 1 => {
                 has_run |= section.into_iter().filter_map(Result::ok).any(|export| {
                     export.kind == ComponentExternalKind::Instance
@@ -144,10 +112,33 @@ fn check_component(program: &[u8]) -> wasmtime::Result<()> {
             _ => {}
         }
     }
+    if let Ok(component) = Component::new(engine, component_imports(program)) {
+        let mut linker = component::Linker::new(engine);
+        guest::components::offer(&mut linker)?;
+        linker.instantiate_pre(&component)?;
+    }
     if !has_run {
         wasmtime::bail!("no exported instance named `{RUN}`");
     }
     Ok(())
+}
+
+/// Returns the start of a component, up to its first section that is neither types, imports nor
+/// aliases of these.
+fn component_imports(program: &[u8]) -> &[u8] {
+    let mut end = 0;
+    for payload in Parser::new(0).parse_all(program) {
+        end = match payload {
+            Ok(Payload::Version { range, .. }) => range.end,
+            Ok(Payload::ComponentTypeSection(section)) => section.range().end,
+            Ok(Payload::CoreTypeSection(section)) => section.range().end,
+            Ok(Payload::ComponentImportSection(section)) => section.range().end,
+            Ok(Payload::ComponentAliasSection(section)) => section.range().end,
+            Ok(Payload::CustomSection(section)) => section.range().end,
+            _ => break,
+        };
+    }
+    program.get(..end).unwrap_or_default()
 }
 
 /// Returns true if `name` is that of `interface` in a version of preview 2.
@@ -190,10 +181,8 @@ mod tests {
         assert_eq!(check_text("(module (func))"), Ok(()));
     }
 
-    /// A command that imports all interfaces that components are offered, without any function.
-    fn imports_all() -> String {
-        let import = |name: &str| format!(r#"(import "{name}@0.2.3" (instance))"#);
-        let imports: String = INTERFACES.iter().copied().map(import).collect();
+    /// A command that imports `imports`.
+    fn command(imports: &str) -> String {
         format!(
             r#"(component {imports}
             (core module $run (func (export "run") (result i32) i32.const 0))
@@ -204,12 +193,22 @@ mod tests {
         )
     }
 
+    const OFFERED: &str = r#"
+        (import "wasi:random/random@0.2.3" (instance
+            (export "get-random-u64" (func (result u64)))))
+        (import "wasi:cli/environment@0.2.0" (instance))
+        (import "example:shapes/types" (instance $types
+            (type $point (record (field "x" f64)))
+            (export "point" (type (eq $point)))))
+        (alias export $types "point" (type $point))
+        (import "example:shapes/empty" (instance))"#;
+
     #[test]
-    fn component_may_import_what_the_library_offers() {
-        assert_eq!(check_text(&imports_all()), Ok(()));
+    fn component_may_import_what_is_offered_and_instances_of_types() {
+        assert_eq!(check_text(&command(OFFERED)), Ok(()));
         let runs_max = NonZeroU32::MIN;
         let options = RuntimeOptions::for_runs(runs_max, CompileIn::ThisProcess);
-        let program = Program::new(wat::parse_str(imports_all()).unwrap());
+        let program = Program::new(wat::parse_str(command(OFFERED)).unwrap());
         let run = crate::run::Run {
             name: String::new(),
             entry: String::new(),
@@ -233,9 +232,26 @@ mod tests {
 
     #[test]
     fn component_with_another_import_or_without_run_is_refused() {
-        let other = imports_all().replace("wasi:io/poll@0.2.3", "wasi:io/poll@0.3.0");
-        assert!(check_text(&other).unwrap_err().contains("wasi:io/poll@0.3.0"));
+        for (import, named) in [
+            (r#"(import "a:b/c" (instance (export "f" (func))))"#, "a:b/c"),
+            (r#"(import "wasi:random/random@0.2.3" (instance (export "f" (func))))"#, "f"),
+            (
+                r#"(import "wasi:random/random@0.3.0" (instance
+                    (export "get-random-u64" (func (result u64)))))"#,
+                "wasi:random/random@0.3.0",
+            ),
+        ] {
+            let refusal = check_text(&command(import)).unwrap_err();
+            assert!(refusal.contains(named), "{import}: {refusal}");
+        }
         let inner = r#"(component (core module $m (func)) (component (import "a" (func))))"#;
         assert!(check_text(inner).unwrap_err().contains("wasi:cli/run"));
+    }
+
+    #[test]
+    fn preview_0_is_refused_with_the_way_out() {
+        let old = r#"(module (import "wasi_unstable" "proc_exit" (func (param i32))))"#;
+        let refusal = check_text(old).unwrap_err();
+        assert!(refusal.contains("wasm32-wasip1"), "{refusal}");
     }
 }

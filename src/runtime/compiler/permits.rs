@@ -21,6 +21,10 @@ const LARGE_MAX: usize = CHILDREN_MAX - 1;
 /// Of these, children of one client: it leaves one to the next client, which need not wait for it.
 const LARGE_OF_CLIENT_MAX: usize = LARGE_MAX - 1;
 
+/// Large programs are compiled at once only if all of them together fit in this share of the memory.
+/// The other half is left to runs, files and other processes. A single program is always compiled.
+const MEMORY_SHARE: u64 = 2;
+
 /// How much a program is expected to cost to compile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CompileSize {
@@ -34,14 +38,18 @@ pub(super) struct Compilation {
     /// Who has it compiled.
     pub(super) client: Arc<str>,
     pub(super) size: CompileSize,
+    /// Memory that compiling is expected to take.
+    pub(super) memory_bytes: u64,
     /// Whether a program of the client took too much lately: its large ones are compiled one at a
     /// time.
     pub(super) is_suspect: bool,
 }
 
 /// The permits, and the threads that wait for them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct CompilePermits {
+    /// Memory for all large programs that are compiled at once.
+    memory_bytes_max: u64,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -64,6 +72,15 @@ pub(super) struct CompilePermit<'a> {
 }
 
 impl CompilePermits {
+    /// Returns the permits of a machine with `memory_bytes` of memory.
+    pub(super) fn of_machine(memory_bytes: u64) -> Self {
+        Self {
+            memory_bytes_max: memory_bytes / MEMORY_SHARE,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
     /// Blocks until a permit is free and it is the client's turn. `None` once `is_wanted` returns
     /// false.
     pub(super) fn acquire(
@@ -76,7 +93,10 @@ impl CompilePermits {
         state.next_ticket += 1;
         state.waiting.push_back((ticket, compilation.clone()));
         loop {
-            if state.has_free(compilation.size) && state.next(compilation.size) == Some(ticket) {
+            if state.has_free(compilation.size)
+                && state.has_memory(&compilation, self.memory_bytes_max)
+                && state.next(compilation.size) == Some(ticket)
+            {
                 state.leave(ticket);
                 // Tickets count requests, which come later than those that are served.
                 let now = state.next_ticket;
@@ -108,6 +128,14 @@ impl State {
                 }
                 CompileSize::Large => self.n_running(CompileSize::Large) < LARGE_MAX,
             }
+    }
+
+    /// Returns true if `compilation` is small or fits in the memory next to the large ones.
+    fn has_memory(&self, compilation: &Compilation, bytes_max: u64) -> bool {
+        let large = self.running.iter().filter(|running| running.size == CompileSize::Large);
+        let taken = large.map(|running| running.memory_bytes).reduce(u64::saturating_add);
+        compilation.size == CompileSize::Small
+            || taken.is_none_or(|taken| taken.saturating_add(compilation.memory_bytes) <= bytes_max)
     }
 
     fn n_running(&self, size: CompileSize) -> usize {
@@ -157,8 +185,15 @@ impl State {
 impl Drop for CompilePermit<'_> {
     fn drop(&mut self) {
         let mut state = self.permits.state.lock();
-        let (client, size) = (&self.compilation.client, self.compilation.size);
-        let own = |running: &Compilation| running.client == *client && running.size == size;
+        let own = |running: &Compilation| {
+            let Compilation { client, size, memory_bytes, .. } = running;
+            (client, size, memory_bytes)
+                == (
+                    &self.compilation.client,
+                    &self.compilation.size,
+                    &self.compilation.memory_bytes,
+                )
+        };
         if let Some(idx) = state.running.iter().position(own) {
             state.running.swap_remove(idx);
         }
@@ -175,7 +210,7 @@ mod tests {
     use super::*;
 
     fn compilation(client: &str, size: CompileSize) -> Compilation {
-        Compilation { client: client.into(), size, is_suspect: false }
+        Compilation { client: client.into(), size, memory_bytes: 1, is_suspect: false }
     }
 
     fn try_take<'a>(
@@ -188,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_small_program_compiles_beside_any_number_of_large_ones() {
-        let permits = CompilePermits::default();
+        let permits = CompilePermits::of_machine(u64::MAX);
         let large: Vec<_> =
             (0..9).filter_map(|n| try_take(&permits, &n.to_string(), CompileSize::Large)).collect();
         assert_eq!(large.len(), LARGE_MAX);
@@ -201,7 +236,7 @@ mod tests {
 
     #[test]
     fn one_client_leaves_a_permit_of_each_size_to_others() {
-        let permits = CompilePermits::default();
+        let permits = CompilePermits::of_machine(u64::MAX);
         let take = |client: &str, size| try_take(&permits, client, size);
         let mut own: Vec<_> = (0..9).filter_map(|_| take("bombs", CompileSize::Large)).collect();
         assert_eq!(own.len(), LARGE_OF_CLIENT_MAX);
@@ -217,9 +252,27 @@ mod tests {
         assert!(permits.state.lock().last_served.is_empty(), "nothing is kept of idle clients");
     }
 
+    #[test]
+    fn large_programs_are_compiled_at_once_only_if_they_fit_in_the_memory() {
+        let permits = CompilePermits::of_machine(10 * MEMORY_SHARE);
+        let take = |client: &str, memory_bytes| {
+            let large = compilation(client, CompileSize::Large);
+            permits.acquire(Compilation { memory_bytes, ..large }, &|| false)
+        };
+        let alone = take("a", 40);
+        assert!(alone.is_some(), "a program that is larger than the memory is compiled alone");
+        assert!(take("b", 1).is_none());
+        assert!(try_take(&permits, "b", CompileSize::Small).is_some());
+        drop(alone);
+        let (first, second) = (take("a", 6), take("b", 4));
+        assert!(first.is_some() && second.is_some() && take("c", 1).is_none());
+        drop(second);
+        assert!(take("c", 4).is_some());
+    }
+
     /// The order in which large programs of these clients are served, one after the other.
     fn served(clients: &[&'static str]) -> Vec<&'static str> {
-        let permits = CompilePermits::default();
+        let permits = CompilePermits::of_machine(u64::MAX);
         let taken = |n: usize| try_take(&permits, &format!("before {n}"), CompileSize::Large);
         let mut before: Vec<_> = (0..LARGE_MAX).map(|n| taken(n).unwrap()).collect();
         let (sender, receiver) = mpsc::channel();
@@ -249,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_large_program_is_served_before_more_small_ones() {
-        let permits = CompilePermits::default();
+        let permits = CompilePermits::of_machine(u64::MAX);
         let take = |client: &str, size| try_take(&permits, client, size);
         let small: Vec<_> =
             (0..9).filter_map(|n| take(&n.to_string(), CompileSize::Small)).collect();

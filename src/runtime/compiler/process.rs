@@ -36,11 +36,19 @@ const ADDRESS_SPACE_BYTES: u64 = 768 * 1024 * 1024;
 /// Address space for each byte of a program. The compiler holds all functions and all code at once.
 const ADDRESS_SPACE_BY_BYTE: u64 = 40;
 
+/// Memory that a child is expected to use for each byte of its program: 860 MB for a module of 16.7 MB.
+const MEMORY_BY_BYTE: u64 = 52;
+
 /// The most code taken of a child: that of the largest program, four times its size.
 const CODE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 /// The variable that tells the compiler how many threads to use.
 const THREADS_VARIABLE: &str = "RAYON_NUM_THREADS";
+
+/// Returns the memory that compiling `program` is expected to take, in bytes.
+pub(super) fn memory_bytes(program: &Program) -> u64 {
+    u64::try_from(program.bytes.len()).unwrap_or(u64::MAX).saturating_mul(MEMORY_BY_BYTE)
+}
 
 /// Compiles `program` in a child of the program at `path`, and kills it after `within`, or once
 /// `is_wanted` returns false. The child is gone when this returns.

@@ -52,9 +52,13 @@ impl Bench {
         Self { root, executor, function }
     }
 
-    async fn run(&self, settings: RuntimeConfig) -> Result<NodeResult, ExecutorError> {
+    fn call(settings: RuntimeConfig) -> FunctionCall {
         let config = ExecuteConfig { runtime: Some(settings), ..ExecuteConfig::default() };
-        let call = FunctionCall::new("f.wasm".parse().unwrap(), None, &config);
+        FunctionCall::new("f.wasm".parse().unwrap(), None, &config)
+    }
+
+    async fn run(&self, settings: RuntimeConfig) -> Result<NodeResult, ExecutorError> {
+        let call = Self::call(settings);
         let identity = Identity::random();
         let (function, peer_id) = (&self.function, identity.peer_id());
         let result = self.executor.run(function, call, "0a1b", Arc::default(), peer_id).await?;
@@ -104,6 +108,18 @@ async fn a_request_does_not_raise_the_limits_of_the_node() {
     let limits = Limits { memory_bytes: 64 * 1024, ..LIMITS_DEFAULT };
     let asked = RuntimeConfig { limited_memory_pages: u64::MAX, ..RuntimeConfig::default() };
     check(limits, asked, 16).await;
+}
+
+#[tokio::test]
+async fn function_is_compiled_ahead_for_the_limits_of_the_node() {
+    for fuel in [None, Some(10_000)] {
+        let bench = Bench::new(ENDLESS, Limits { fuel, ..LIMITS_DEFAULT }, nothing).await;
+        let function = &bench.function;
+        let call = Bench::call(RuntimeConfig::default());
+        assert!(!bench.executor.is_compiled(function, &call).await.unwrap());
+        assert!(bench.executor.compile_ahead(function, &Arc::default()).await.unwrap());
+        assert!(bench.executor.is_compiled(function, &call).await.unwrap(), "{fuel:?}");
+    }
 }
 
 #[tokio::test]
