@@ -205,6 +205,7 @@ fn print(report: &Report, is_json: bool) -> anyhow::Result<()> {
                 "name": actor.name,
                 "worker": actor.worker.to_string(),
                 "role": actor.role.name(),
+                "rank": actor.rank,
                 "n_epochs": actor.n_epochs,
                 "mean_loss": actor.mean_loss,
                 "weight": actor.share,
@@ -216,6 +217,7 @@ fn print(report: &Report, is_json: bool) -> anyhow::Result<()> {
             "n_closed": report.n_closed,
             "n_learned": report.n_learned,
             "n_empty": report.n_empty,
+            "n_common_epochs": report.n_common_epochs,
             "combined_loss": report.combined_loss,
             "naive_loss": report.naive_loss,
             "interval_coverage": report.coverage,
@@ -238,6 +240,10 @@ fn sums(report: &Report) -> Vec<String> {
     } else {
         "no epoch's truth is in the range: it has to go on beyond the horizon".to_owned()
     });
+    if report.n_common_epochs > 0 {
+        let common = counted(report.n_common_epochs, "common epoch");
+        lines.push(format!("ranked by mean loss over {common}"));
+    }
     let coverage = report.coverage.map(|coverage| coverage * 100.0);
     lines.extend(coverage.map(|percent| format!("within the 95 % interval: {percent:.1} %")));
     lines.extend(report.failures.iter().map(|(name, (n, why))| {
@@ -249,6 +255,7 @@ fn sums(report: &Report) -> Vec<String> {
 fn actors(report: &Report) -> Option<String> {
     let row = |actor: &ActorResult| {
         vec![
+            actor.rank.map_or_else(|| "unranked".to_owned(), |rank| rank.to_string()),
             actor.name.clone(),
             actor.role.name().to_owned(),
             actor.n_epochs.to_string(),
@@ -258,7 +265,7 @@ fn actors(report: &Report) -> Option<String> {
             format!("{:.6}", actor.score),
         ]
     };
-    let header = ["actor", "role", "epochs", "mean loss", "weight", "regret", "score"];
+    let header = ["rank", "actor", "role", "epochs", "mean loss", "weight", "regret", "score"];
     let rows: Vec<_> = report.actors.iter().map(row).collect();
-    (!rows.is_empty()).then(|| table(&header, &rows, &[2, 3, 4, 5, 6]))
+    (!rows.is_empty()).then(|| table(&header, &rows, &[0, 3, 4, 5, 6, 7]))
 }

@@ -7,7 +7,7 @@
 mod baseline;
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -27,6 +27,7 @@ use crate::{
     },
     network::{
         close::{CloseContext, close},
+        leaderboard::{RANKED_EPOCHS_MIN, Record, Standings, standings},
         learned::{self, BundleError, Learned},
         rows::FlatRow,
         runs::Cause,
@@ -114,9 +115,12 @@ pub struct ActorResult {
     pub role: Role,
     /// In how many epochs that were learned from it took part.
     pub n_epochs: u32,
-    /// The mean of its losses.
+    /// Its rank in its role; `None` if it has too few epochs, as on the leaderboard.
+    pub rank: Option<u32>,
+    /// Mean of its losses in the epochs that all ranked actors have in common; in all of its own if it
+    /// is not ranked.
     pub mean_loss: f64,
-    /// The mean of its losses, none of them as a logarithm.
+    /// The same of its losses that are not logarithms.
     pub mean_plain_loss: f64,
     /// Its share in the last combined value.
     pub share: f64,
@@ -157,7 +161,9 @@ pub struct Report {
     pub plain: PlainLosses,
     /// How often the truth lay between the outer percentiles, 0 to 1; none for several labels.
     pub coverage: Option<f64>,
-    /// The actors: inferers first, the best first.
+    /// Epochs that all ranked actors have in common.
+    pub n_common_epochs: u64,
+    /// The actors: inferers first, by rank.
     pub actors: Vec<ActorResult>,
 }
 
@@ -171,19 +177,14 @@ struct Pending {
     uninformed: Values,
 }
 
-/// Sums over the epochs of one actor.
-#[derive(Default)]
-struct ActorSums {
-    loss: f64,
-    plain_loss: f64,
-    n_epochs: u32,
-}
+/// Losses of one actor by epoch, counted from 0: as they are learned from, and not as logarithms.
+type ActorLosses = BTreeMap<usize, (f64, f64)>;
 
 /// Sums over epochs.
 #[derive(Default)]
 struct Sums {
     report: Report,
-    losses: BTreeMap<(Role, Address), ActorSums>,
+    losses: BTreeMap<(Role, Address), ActorLosses>,
     /// The values that came true; none of a topic of directions.
     truths: f64,
     names: BTreeMap<Address, String>,
@@ -348,15 +349,32 @@ impl Backtest {
         sums.report.plain.combined += plain.combined;
         sums.report.plain.naive += plain.naive;
         sums.report.plain.uninformed += rule.loss(&epoch.uninformed, &truth);
+        let epoch = usize::try_from(sums.report.n_learned - 1).unwrap_or(usize::MAX);
         for role in Role::ALL {
             for (name, loss) in losses.by_actor(role) {
-                let sum = sums.losses.entry((role, name.clone())).or_default();
-                sum.loss += loss;
-                sum.plain_loss += plain.by_actor(role).get(name).copied().unwrap_or_default();
-                sum.n_epochs += 1;
+                let plain = plain.by_actor(role).get(name).copied().unwrap_or_default();
+                let own = sums.losses.entry((role, name.clone())).or_default();
+                own.insert(epoch, (*loss, plain));
             }
         }
         Ok(())
+    }
+}
+
+impl Report {
+    /// Sorts the actors: by role, the ranked ones first, the best first. Gives them their ranks.
+    fn rank_actors(&mut self) {
+        self.actors.sort_by(|a, b| {
+            (a.role, a.rank.is_none())
+                .cmp(&(b.role, b.rank.is_none()))
+                .then(a.mean_loss.total_cmp(&b.mean_loss))
+        });
+        for role in Role::ALL {
+            let ranked = self.actors.iter_mut().filter(|it| it.role == role && it.rank.is_some());
+            for (rank, actor) in (1..).zip(ranked) {
+                actor.rank = Some(rank);
+            }
+        }
     }
 }
 
@@ -378,22 +396,44 @@ impl Sums {
         #[expect(clippy::cast_precision_loss, reason = "as above")]
         let n_within = self.n_within as f64;
         report.coverage = (self.n_intervals > 0).then(|| part(n_within, self.n_intervals));
-        let of =
-            |family: &ByActor<f64>, name: &Address| family.get(name).copied().unwrap_or_default();
-        for ((role, worker), sums) in self.losses {
+        let n_learned = usize::try_from(report.n_learned).unwrap_or(usize::MAX);
+        let record = |((role, worker), losses): (&(Role, Address), &'_ ActorLosses)| {
+            let newest_first = losses.iter().map(|(epoch, loss)| (n_learned - 1 - epoch, loss.0));
+            (*role, worker.clone(), newest_first.collect::<BTreeMap<_, _>>())
+        };
+        let records: Vec<_> = self.losses.iter().map(record).collect();
+        let records = records.iter().map(|(role, worker, losses)| Record {
+            role: *role,
+            worker,
+            losses: losses.clone(),
+        });
+        let min = n_learned.min(usize::try_from(RANKED_EPOCHS_MIN).unwrap_or(usize::MAX));
+        let Standings { ranked, common, .. } = standings(records.collect(), min);
+        let ranked: BTreeSet<_> =
+            ranked.iter().map(|record| (record.role, record.worker.clone())).collect();
+        report.n_common_epochs = u64::try_from(common.len()).unwrap_or(u64::MAX);
+        for (actor, losses) in self.losses {
+            let is_ranked = ranked.contains(&actor);
+            let counts = |epoch: &usize| !is_ranked || common.contains(&(n_learned - 1 - epoch));
+            let counted: Vec<_> =
+                losses.iter().filter(|(epoch, _)| counts(epoch)).map(|(_, loss)| *loss).collect();
+            let mean = |sum: f64| sum / count(counted.len().max(1));
+            let (role, worker) = actor;
+            let of = |family: &ByActor<f64>| family.get(&worker).copied().unwrap_or_default();
             report.actors.push(ActorResult {
                 name: self.names.get(&worker).cloned().unwrap_or_default(),
                 role,
-                n_epochs: sums.n_epochs,
-                mean_loss: part(sums.loss, sums.n_epochs.into()),
-                mean_plain_loss: part(sums.plain_loss, sums.n_epochs.into()),
-                share: of(&self.shares[role], &worker),
-                regret: of(&learned.regrets.ordinary[role], &worker),
-                score: of(&learned.scores[role], &worker),
+                n_epochs: u32::try_from(losses.len()).unwrap_or(u32::MAX),
+                rank: is_ranked.then_some(0),
+                mean_loss: mean(counted.iter().map(|loss| loss.0).sum()),
+                mean_plain_loss: mean(counted.iter().map(|loss| loss.1).sum()),
+                share: of(&self.shares[role]),
+                regret: of(&learned.regrets.ordinary[role]),
+                score: of(&learned.scores[role]),
                 worker,
             });
         }
-        report.actors.sort_by(|a, b| a.role.cmp(&b.role).then(a.mean_loss.total_cmp(&b.mean_loss)));
+        report.rank_actors();
         report
     }
 }

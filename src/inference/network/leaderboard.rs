@@ -37,7 +37,7 @@ pub const EPOCHS_MAX: u32 = 500;
 
 /// Epochs that an actor needs to be ranked, among twice as many newest ones: fewer are luck, and an
 /// actor that left does not hold the others to the epochs that it had.
-const RANKED_EPOCHS_MIN: u32 = 10;
+pub(super) const RANKED_EPOCHS_MIN: u32 = 10;
 
 /// Losses of actors and of pairs of them that are read for one ranking. A topic with a dozen actors
 /// has all epochs that are asked for; one of a thousand inferers and fifty forecasters has five.
@@ -167,13 +167,13 @@ fn ranking(
 }
 
 /// Losses of one actor by epoch: 0 is the newest.
-struct Record<'a> {
-    role: Role,
-    worker: &'a Address,
-    losses: BTreeMap<usize, f64>,
+pub(super) struct Record<'a> {
+    pub(super) role: Role,
+    pub(super) worker: &'a Address,
+    pub(super) losses: BTreeMap<usize, f64>,
 }
 
-/// The actors of `losses`, the most experienced first.
+/// The actors of `losses`.
 fn records(losses: &[(BlockHeight, Losses)]) -> Vec<Record<'_>> {
     let mut records: BTreeMap<(Role, &Address), BTreeMap<usize, f64>> = BTreeMap::new();
     for (at, (_, losses)) in losses.iter().enumerate() {
@@ -184,23 +184,23 @@ fn records(losses: &[(BlockHeight, Losses)]) -> Vec<Record<'_>> {
         }
     }
     let record = |((role, worker), losses)| Record { role, worker, losses };
-    let mut records: Vec<Record<'_>> = records.into_iter().map(record).collect();
-    records.sort_by_key(|record| Reverse(record.losses.len()));
-    records
+    records.into_iter().map(record).collect()
 }
 
 /// Actors that can be compared, and those that cannot.
-struct Standings<'a> {
-    ranked: Vec<Record<'a>>,
+pub(super) struct Standings<'a> {
+    pub(super) ranked: Vec<Record<'a>>,
     /// The epochs that all ranked actors have.
-    common: BTreeSet<usize>,
+    pub(super) common: BTreeSet<usize>,
     /// The others, each with its epochs that count toward being ranked: the most first.
-    unranked: Vec<(Record<'a>, usize)>,
+    pub(super) unranked: Vec<(Record<'a>, usize)>,
 }
 
-/// Divides `records`, the most experienced first. Each actor that is ranked has `min` of the newest
+/// Divides `records`. Each actor that is ranked has `min` of the newest
 /// `2 * min` epochs, and leaves at least `min` epochs that all ranked ones have.
-fn standings(records: Vec<Record<'_>>, min: usize) -> Standings<'_> {
+pub(super) fn standings(mut records: Vec<Record<'_>>, min: usize) -> Standings<'_> {
+    // The most experienced first: they have the most epochs in common.
+    records.sort_by_key(|record| Reverse(record.losses.len()));
     let mut ranked = Vec::new();
     let mut common: Option<BTreeSet<usize>> = None;
     let mut unranked = Vec::new();

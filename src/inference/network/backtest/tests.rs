@@ -45,6 +45,50 @@ async fn on_a_straight_line_drift_wins_and_the_network_follows_it() {
     assert!(report.failures.is_empty() && report.coverage.is_some());
 }
 
+/// Predicts the newest value exactly, for the first `n_epochs` only.
+struct Lucky {
+    n_epochs: Mutex<u32>,
+}
+
+#[async_trait]
+impl Model for Lucky {
+    fn name(&self) -> &'static str {
+        "lucky"
+    }
+
+    async fn predict(&self, seen: &[FlatRow]) -> Result<Vec<Prediction>, Cause> {
+        let mut n_left = self.n_epochs.lock();
+        let Some(n) = n_left.checked_sub(1) else { return Ok(Vec::new()) };
+        *n_left = n;
+        let next = seen.last().and_then(|row| row.values.get("load_percent")).unwrap() + 1.0;
+        let values = vec![("y".to_owned(), next.to_string())];
+        let worker = "allo1lucky".parse().unwrap();
+        Ok(vec![Prediction { worker, name: "lucky".to_owned(), values }])
+    }
+}
+
+#[tokio::test]
+async fn actor_with_a_few_lucky_epochs_is_not_ranked() {
+    let mut trial = backtest(load());
+    trial.models.push(Arc::new(Lucky { n_epochs: Mutex::new(3) }));
+    let rows = rows("load_percent", 60, |minute| 10.0 + minute);
+    let report = trial.run(&rows, Timestamp::from_seconds(600), |_| ()).await.unwrap();
+    let ranks: Vec<_> = report
+        .actors
+        .iter()
+        .filter(|actor| actor.role == Role::Inferer)
+        .map(|actor| (actor.name.as_str(), actor.rank))
+        .collect();
+    let want = [
+        ("baseline: drift", Some(1)),
+        ("baseline: last", Some(2)),
+        ("baseline: mean", Some(3)),
+        ("lucky", None),
+    ];
+    assert_eq!(ranks, want);
+    assert!(report.n_common_epochs > 3, "of those that are ranked");
+}
+
 #[tokio::test]
 async fn directions_are_judged_too() {
     let market = test_topics().remove(1);
