@@ -20,8 +20,9 @@ use self::generator::{Bar, Generator, Ticker};
 use super::{Description, Feed, ROW_HOLD};
 use crate::Datasets;
 
-/// Bars in one append: eight chunks.
-const BATCH_BARS: usize = 8192;
+/// Bars in one append: the history of a first start and the time in which the service did not run fit
+/// in one commit. Predictors that read while they are written see none or all of them.
+const BATCH_BARS: usize = 65_536;
 
 /// Time between two looks at the clock, which is how often bars of a second are appended.
 const TICK: Duration = Duration::from_secs(1);

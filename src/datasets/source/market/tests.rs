@@ -101,6 +101,8 @@ fn longer_bars_begin_at_multiples_of_their_length_and_leave_no_gap() {
     // After a pause it continues with the next whole bar.
     assert_eq!(super::spans(NOW - 2 * DAY + 1, NOW).first().map(|span| span.start % 300), Some(0));
     assert_eq!(super::spans(NOW, NOW), []);
+    let history = super::spans(NOW - MarketOptions::USUAL.history.as_secs().cast_signed(), NOW);
+    assert_eq!(history.last().map(|span| span.end), Some(NOW), "in one append");
 }
 
 async fn rows_of(datasets: &Datasets, name: &str) -> Vec<i64> {
