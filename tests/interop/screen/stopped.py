@@ -1,0 +1,67 @@
+"""Stops each service in turn; every screen must say within seconds that it does not respond: stopped.py PROGRAM
+
+A stopped process keeps its connections open, and answers nothing.
+"""
+
+import os
+import re
+import signal
+import sys
+import time
+
+from service import Stack
+
+# The screens that show the service, and how their header calls it.
+SHOWN = {"head": "10", "data": "30", "infer": "40"}
+PROCESS = {"head": "head", "data": "datasets", "infer": "inference"}
+# Beyond this a screen looks alive that is not.
+WITHIN_S = 5
+# A draw of the screen and the reading of it.
+SLACK_S = 1.5
+
+
+def age(terminal, service):
+    """Returns the age that the screen shows of a service that does not respond, if it does."""
+    found = re.search(r"not responding, (\d+) s", terminal.text())
+    return int(found.group(1)) if found else None
+
+
+def check(stack, service):
+    terminal = stack.terminal
+    terminal.press("1", 2)
+    pid = int(terminal.wait(rf"● {PROCESS[service]} +(\d+) ").group(1))
+    for screen in SHOWN[service]:
+        terminal.press(screen, 3)
+        os.kill(pid, signal.SIGSTOP)
+        stopped = time.monotonic()
+        try:
+            terminal.wait(r"not responding, \d+ s", 30)
+            seconds = time.monotonic() - stopped
+            first = age(terminal, service)
+            terminal.read(4)
+            later = age(terminal, service)
+            text = terminal.text()
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        print(f"{service} stopped, screen {screen}: shown after {seconds:.1f} s, {first} s, then {later} s")
+        assert seconds <= WITHIN_S + SLACK_S, text
+        assert later is not None and later > first, f"the age stands still:\n{text}"
+        end = time.monotonic() + 60
+        while age(terminal, service) is not None:
+            assert time.monotonic() < end, terminal.text()
+            terminal.read(0.5)
+
+
+def main():
+    stack = Stack(sys.argv[1])
+    try:
+        stack.terminal.press("4", 1)
+        stack.terminal.wait(r"combined", 180)
+        for service in SHOWN:
+            check(stack, service)
+    finally:
+        stack.close()
+
+
+if __name__ == "__main__":
+    main()
