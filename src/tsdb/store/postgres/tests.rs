@@ -38,9 +38,9 @@ fn any_order_of_sharing_shows_each_key_what_it_may_see() {
 }
 
 #[tokio::test]
-#[ignore = "needs a PostgreSQL server"]
 async fn archived_rows_are_recorded_and_written_over() {
-    contract::archived::check(&open(&new_database())).await;
+    let Some(url) = new_database() else { return };
+    contract::archived::check(&open(&url)).await;
 }
 
 /// A store with a dataset of columns of each type, and rows with some of the values.

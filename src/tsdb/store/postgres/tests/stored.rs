@@ -13,7 +13,7 @@ async fn stored_tables_are_read_and_written() {
     let folder = tempdir().unwrap();
     let statements = folder.path().join("statements.sql");
     if contract::stored::is_written() {
-        let Some(url) = test_postgres::new_database() else { return };
+        let Some(url) = new_database() else { return };
         contract::stored::fill(&PostgresStore::open(&url.parse().unwrap()).unwrap()).await;
         test_postgres::dump(&url, &statements);
         let packed = zstd::encode_all(fs::File::open(&statements).unwrap(), 19).unwrap();
