@@ -252,6 +252,13 @@ impl Connections {
         Self { pool, shared: Arc::new(shared) }
     }
 
+    /// Returns true once a pooler was found that leads each transaction to another connection of the server.
+    /// There one that listens would have others receive its notifications.
+    #[must_use]
+    pub fn is_pooled(&self) -> bool {
+        self.shared.is_pooled()
+    }
+
     /// Runs `work`, which only reads; again on another connection if one was lost.
     ///
     /// # Errors

@@ -112,10 +112,15 @@ impl PostgresStore {
         let store = Self::connect(url, false)?;
         let (connections, hints) = (store.connections.clone(), Arc::clone(&store.hints));
         let receive = (Arc::clone(&hints), url.clone());
+        let is_pooled = connections.is_pooled();
         store.within(|| {
             store.group.spawn("dataset store", maintenance::run(connections.clone()));
             store.group.spawn("send hints", async move { hints.send(&connections).await });
-            store.group.spawn("receive hints", async move { receive.0.receive(&receive.1).await });
+            // Behind a pooler a connection that listens would be that of other callers, too.
+            if !is_pooled {
+                let receive = async move { receive.0.receive(&receive.1).await };
+                store.group.spawn("receive hints", receive);
+            }
         });
         Ok(store)
     }

@@ -8,8 +8,7 @@ mod stored;
 use std::{collections::BTreeMap, time::Duration};
 
 use model::{block::Series, dataset::Dtype, row::Value};
-
-use test_postgres::{new_database, number, run};
+use test_postgres::{new_database, new_pooled_database, number, run};
 
 use self::database::{open, open_any, text};
 use super::*;
@@ -41,6 +40,12 @@ fn any_order_of_sharing_shows_each_key_what_it_may_see() {
 async fn archived_rows_are_recorded_and_written_over() {
     let Some(url) = new_database() else { return };
     contract::archived::check(&open(&url)).await;
+}
+
+#[tokio::test]
+async fn it_keeps_the_contract_behind_a_pooler_of_transactions() {
+    let Some(url) = new_pooled_database() else { return };
+    contract::check_all(&|| open_any(&url)).await;
 }
 
 /// A store with a dataset of columns of each type, and rows with some of the values.
