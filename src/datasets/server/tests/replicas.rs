@@ -105,6 +105,9 @@ async fn read_rows(reader: &mut Reader, n_rows: usize) -> Vec<(f64, i64)> {
     let mut rows = Vec::new();
     while rows.len() < n_rows {
         let (name, data) = reader.next().await.unwrap();
+        if name == "heartbeat" {
+            continue;
+        }
         assert_eq!(name, "data", "{data}");
         let last_id = reader.last_id.as_deref().unwrap();
         let (_, number) = last_id.rsplit_once('-').unwrap();
