@@ -213,8 +213,7 @@ fn start(programs: &Path, known: &mut File) -> String {
     let pgbouncer = format!(
         "[databases]\n* = host=127.0.0.1 port={port} user=postgres password={password}\n\
          [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {pooled_port}\nunix_socket_dir =\n\
-         auth_type = any\npool_mode = transaction\nmax_client_conn = 1000\ndefault_pool_size = 4\n\
-         ignore_startup_parameters = extra_float_digits\n"
+         auth_type = any\npool_mode = transaction\nmax_client_conn = 1000\ndefault_pool_size = 4\n"
     );
     for (name, text) in [
         ("pgbouncer.ini", pgbouncer.as_str()),

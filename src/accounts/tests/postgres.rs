@@ -5,7 +5,7 @@ use std::{future::pending, path::Path};
 use axum::{Router, body::Body, extract::Request, http::header::RETRY_AFTER, routing::get};
 use db::postgres::{
     fault::{diagnose, next_step},
-    schema::SchemaSeen,
+    schema::{SchemaSeen, late_sequences},
     single,
 };
 use futures::FutureExt as _;
@@ -107,6 +107,19 @@ async fn database_of_another_encoding_is_rejected() {
     let url = format!("{server}/{latin}").parse().unwrap();
     let error = Accounts::connect(&url, clock()).await.unwrap_err();
     assert!(chain(&error).contains("encoding LATIN1, expected UTF8"), "{}", chain(&error));
+}
+
+#[tokio::test]
+async fn sequence_behind_its_rows_is_found() {
+    let Some(url) = new_database() else { return };
+    let accounts = Place::Database(url.clone()).open().await;
+    for name in ["one", "two"] {
+        accounts.create_key(name).await.unwrap();
+    }
+    let mut connection = single::connect(&url.parse().unwrap()).await.unwrap();
+    assert!(late_sequences(&mut connection, "accounts").await.unwrap().is_empty());
+    run(&url, "SELECT setval('accounts.keys_id_seq', 1)");
+    assert_eq!(late_sequences(&mut connection, "accounts").await.unwrap(), ["accounts.keys"]);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use accounts::Accounts;
 use db::postgres::{
     DatabaseUrl,
     fault::{Refused, next_step},
-    schema::SchemaSeen,
+    schema::{SchemaSeen, late_sequences},
     single,
 };
 use inference::store::Store;
@@ -34,6 +34,13 @@ pub(super) async fn check(url: &DatabaseUrl) -> Vec<Finding> {
                 Some(Finding::wrong(what, format!("cannot {}", chain(&error)), next))
             }
         });
+    }
+    for schema in ["datasets", "accounts", "inference"] {
+        let late = late_sequences(&mut connection, schema).await.unwrap_or_default();
+        findings.extend(late.into_iter().map(|table| {
+            let next = "set it after the rows: SELECT setval(pg_get_serial_sequence('TABLE', 'id'), max(id)) FROM TABLE";
+            Finding::wrong(format!("numbers of {table}"), "the next one is taken", next)
+        }));
     }
     findings
 }

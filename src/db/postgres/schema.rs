@@ -217,5 +217,29 @@ impl Schema {
     }
 }
 
+/// Returns the tables of the schema `name` whose next number is one that a row has, as after a copy of rows
+/// by logical replication, which leaves sequences as they are.
+///
+/// # Errors
+/// That of the database.
+pub async fn late_sequences(
+    connection: &mut PgConnection,
+    name: &str,
+) -> Result<Vec<String>, sqlx::Error> {
+    let list = "SELECT format('SELECT %L FROM %I.%I HAVING max(%I) >
+                 (SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM %s)',
+             table_schema || '.' || table_name, table_schema, table_name, column_name,
+             pg_get_serial_sequence(format('%I.%I', table_schema, table_name), column_name))
+         FROM information_schema.columns WHERE table_schema = $1 AND is_identity = 'YES'";
+    let queries: Vec<String> =
+        sqlx::query_scalar(list).bind(name).fetch_all(&mut *connection).await?;
+    let mut late = Vec::new();
+    for query in queries {
+        let found = sqlx::query_scalar(AssertSqlSafe(query)).fetch_optional(&mut *connection);
+        late.extend(found.await?);
+    }
+    Ok(late)
+}
+
 #[cfg(test)]
 mod tests;
