@@ -124,7 +124,7 @@ fn refusal(error: &str) -> Value {
 async fn unknown_query_parameters_are_rejected_by_name() {
     let service = Service::start().await;
     let mut browser = service.signed_up("ada").await;
-    let (status, body) = browser.get("/api/accounts/keys/?limt=3").await;
+    let (status, body) = browser.get("keys?limt=3").await;
     assert_eq!(status, 400, "{body}");
     assert!(body["error"].as_str().unwrap().contains("unknown parameter limt"), "{body}");
 }
