@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Rows that each service inserts in one test.
-const ROWS_EACH: usize = 300;
+const ROWS_EACH: usize = 60;
 
 /// Two services on one database, with a dataset that only one test uses.
 struct Pair {
