@@ -18,11 +18,10 @@ use tracing::{debug, info, warn};
 
 use crate::{
     CAR_BYTES_MAX, Function, Functions, FunctionsError, Kind, blocking,
-    http::least_pace,
     kept::Requester,
     peers::{Answer, AnswerHead, AnswerLimits, AskError, Peers},
     single_flight::Flight,
-    turns::{Claim, Purpose, Turn, TurnLimits, Turns},
+    turns::{Claim, Purpose, Turn, TurnLimits, Turns, least_pace},
     verify::{NameHints, VerifiedFunction},
 };
 

@@ -29,7 +29,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::fetch::LargeTurn;
+use super::{fetch::LargeTurn, turns::least_pace};
 
 /// How long a connection may take: a lost packet and its second try.
 const CONNECT_WITHIN: Duration = Duration::from_secs(4);
@@ -37,10 +37,6 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(4);
 /// Time in which a host has to send its first bytes. A host that needs longer is not worth the turn
 /// that the fetch takes from others.
 pub(super) const START_WITHIN: Duration = Duration::from_secs(5);
-
-/// Minimum transfer rate after that, on average: a line of half a megabit per second. A server that
-/// drips would keep its turn until the time is up.
-const BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
 
 /// How many redirects are followed. Gateways use one or two.
 const REDIRECTS_MAX: usize = 5;
@@ -222,12 +218,6 @@ fn rejected(error: &reqwest::Error) -> Option<WebError> {
         cause = error.source();
     }
     None
-}
-
-/// Returns the time that `n_bytes` may take at the minimum rate.
-pub(super) fn least_pace(n_bytes: usize) -> Duration {
-    let n_bytes = u64::try_from(n_bytes).unwrap_or(u64::MAX);
-    Duration::from_millis(n_bytes.saturating_mul(1000) / BYTES_PER_SECOND_MIN)
 }
 
 impl HostRule {

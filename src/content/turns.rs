@@ -4,12 +4,22 @@
 //! drips. So each unnamed peer has few turns at a time, all of them together leave some to the peers
 //! that the operator named, and installs leave some to roll calls and work orders, which go first.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::kept::Requester;
+
+/// Minimum rate of a transfer, on average: a line of half a megabit per second. A peer or server that
+/// drips would keep its turn for good.
+const BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
+
+/// Returns the time that `n_bytes` may take at the minimum rate.
+pub(super) fn least_pace(n_bytes: usize) -> Duration {
+    let n_bytes = u64::try_from(n_bytes).unwrap_or(u64::MAX);
+    Duration::from_millis(n_bytes.saturating_mul(1000) / BYTES_PER_SECOND_MIN)
+}
 
 /// Maximum number of turns at once.
 #[derive(Debug, Clone, Copy)]
