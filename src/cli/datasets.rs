@@ -3,6 +3,7 @@
 //! All but `serve` and the upkeep of stores speak HTTP to a service, as anyone could.
 //! Standard output carries the result and nothing else; messages go to standard error.
 
+mod archive_flags;
 mod backup;
 mod columns;
 pub(crate) mod connection;

@@ -7,6 +7,7 @@
 //! Absent on purpose: how keys are made and stored, which is `accounts`.
 
 mod append;
+mod archive;
 mod catalog;
 mod download;
 mod download_cache;
@@ -47,6 +48,7 @@ use crate::{
     recent_commits::RecentCommits,
 };
 pub use crate::{
+    archive::ArchiveStorage,
     replicas::POLL_EVERY,
     server::{DatasetsOptions, DatasetsService, MetadataFilters, StartError},
     source::{

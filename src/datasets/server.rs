@@ -43,7 +43,9 @@ use model::key::KeyId;
 use serde::de::DeserializeOwned;
 use task::{clock::Clock, group::Group};
 use tracing::{info, warn};
-use tsdb::store::{Store, StoreError, postgres::PostgresStore, sqlite::SqliteStore};
+use tsdb::store::{
+    StoreError, archived::ArchiveRecords, postgres::PostgresStore, sqlite::SqliteStore,
+};
 use utoipa_axum::{
     router::{OpenApiRouter, UtoipaMethodRouterExt as _},
     routes,
@@ -66,6 +68,7 @@ use wire::{
 use self::{error::ApiError, health::Health};
 use crate::{
     Datasets, ReadOptions,
+    archive::{self, ArchiveStorage},
     download_cache::DownloadCache,
     key_limit::KeyLimit,
     query::{Caps, params::Params},
@@ -102,6 +105,8 @@ pub struct DatasetsOptions {
     pub database: Option<DatabaseUrl>,
     /// True if nothing is written to the database, such as a standby.
     pub is_read_only: bool,
+    /// Place of old rows; `None` if all stay in the store.
+    pub archive: Option<ArchiveStorage>,
     /// Authenticates callers, and limits their rates.
     pub gate: Gate,
     /// Interval of polls for commits of other services on the database.
@@ -171,7 +176,7 @@ impl DatasetsService {
     ) -> Result<Self, StartError> {
         let listener = bind(&options.listen).await?;
         let address = listener.local_addr().map_err(StartError::Address)?;
-        let store = open_store(&options).await?;
+        let (store, archive) = open_store(&options).await?;
         let cache = open_download_cache(&options).await;
         let file = options.database.is_none().then(|| options.store_path.into());
         let datasets = Datasets {
@@ -191,6 +196,9 @@ impl DatasetsService {
         }
         if !datasets.is_read_only() {
             group.spawn("retention", retention::run(datasets.clone(), clock.clone()));
+        }
+        if let Some(archive) = archive {
+            group.spawn("archive", archive::run(archive, clock.clone()));
         }
         let app = Arc::new(Shared {
             datasets,
@@ -217,19 +225,21 @@ impl DatasetsService {
 }
 
 /// Opens the database of the store, or its file.
-async fn open_store(options: &DatasetsOptions) -> Result<Arc<dyn Store>, StartError> {
+async fn open_store(options: &DatasetsOptions) -> Result<archive::Opened, StartError> {
     let (path, database) = (options.store_path.clone(), options.database.clone());
     let place = match &database {
         Some(database) => database.to_string(),
         None => path.display().to_string(),
     };
     let is_read_only = options.is_read_only;
-    let open = move || match database {
-        Some(database) if is_read_only => {
-            PostgresStore::open_read_only(&database).map(|store| Arc::new(store) as _)
-        }
-        Some(database) => PostgresStore::open(&database).map(|store| Arc::new(store) as _),
-        None => SqliteStore::open(&path).map(|store| Arc::new(store) as _),
+    let storage = options.archive.clone();
+    let open = move || {
+        let store: Arc<dyn ArchiveRecords> = match database {
+            Some(database) if is_read_only => Arc::new(PostgresStore::open_read_only(&database)?),
+            Some(database) => Arc::new(PostgresStore::open(&database)?),
+            None => Arc::new(SqliteStore::open(&path)?),
+        };
+        archive::open(store, storage.as_ref())
     };
     let opened = run_blocking(open).await.and_then(|opened| opened);
     opened.map_err(|source| StartError::Store { place, source })

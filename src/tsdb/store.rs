@@ -309,6 +309,9 @@ pub enum StoreError {
         #[source]
         source: Cause,
     },
+    /// The store has archived rows, and is used without its archive.
+    #[error("the dataset store has archived rows; name its archive with --archive")]
+    NoArchive,
     /// Archived rows that a write needs were changed while it was prepared. Nothing was stored.
     #[error("archived rows of dataset {dataset} changed during the operation")]
     ArchiveChanged {

@@ -12,6 +12,7 @@ use task::{clock::Clock, group::Group};
 use web::cors::ReaderSites;
 
 use crate::cli::{
+    datasets::archive_flags::ArchiveFlags,
     gate::{GateFlags, PortalFlags, StoreFlags},
     stop,
 };
@@ -31,6 +32,8 @@ pub(crate) struct ServeCommand {
     #[arg(long, default_value_t = 250, value_name = "MS", requires = "store",
         value_parser = clap::value_parser!(u64).range(20..=60_000))]
     poll_ms: u64,
+    #[command(flatten)]
+    archive: ArchiveFlags,
     /// Fill datasets with live data: this machine's own load, and a synthetic market
     #[arg(long)]
     demo: bool,
@@ -91,6 +94,7 @@ pub(crate) async fn run(command: ServeCommand) -> anyhow::Result<()> {
         store_path: data_dir.datasets(),
         database: command.store.store,
         is_read_only: command.store.read_only,
+        archive: command.archive.storage(),
         poll_every: Duration::from_millis(command.poll_ms),
         gate,
         portal,

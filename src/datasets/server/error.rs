@@ -39,6 +39,9 @@ const LOCKED: &str = "the service's file is locked by another process: nothing w
 /// The text when the store's file was replaced.
 const REPLACED: &str = "the service's file was removed or replaced: nothing was stored";
 
+/// The text when a month was archived while rows of it were written.
+const ARCHIVING: &str = "these rows are being archived: nothing was stored; send them again";
+
 /// The text when the store's database cannot be reached.
 const UNREACHABLE: &str = "the service's database cannot be reached now: what was sent may be stored or not; send it again";
 
@@ -137,6 +140,9 @@ impl ApiError {
             Some(StoreError::Replaced) => {
                 return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, REPLACED));
             }
+            Some(error @ (StoreError::Archive { .. } | StoreError::ArchiveChanged { .. })) => {
+                return Some(archive_failure(error));
+            }
             Some(StoreError::Unreachable(_)) => {
                 warn!(causes = causes(self), "failed to {self}");
                 return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, UNREACHABLE));
@@ -188,6 +194,18 @@ impl ApiError {
     fn store_error(&self) -> Option<&StoreError> {
         find_cause(self)
     }
+}
+
+/// The public text of a failure of the archive.
+fn archive_failure(error: &StoreError) -> Public {
+    let StoreError::Archive { dataset, month, .. } = error else {
+        return Public::new(StatusCode::SERVICE_UNAVAILABLE, ARCHIVING);
+    };
+    warn!(causes = causes(error), "{error}");
+    let text = format!(
+        "archived rows of dataset {dataset} in {month} cannot be read now; newer rows are served"
+    );
+    Public::new(StatusCode::SERVICE_UNAVAILABLE, &text)
 }
 
 /// The first error of a kind, out of an error and its causes.

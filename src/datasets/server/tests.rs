@@ -35,6 +35,8 @@ use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
 use tower::ServiceExt as _;
 
+use tsdb::store::Store;
+
 use super::*;
 use crate::POLL_EVERY;
 
@@ -314,6 +316,7 @@ async fn the_service_serves_on_a_port_and_says_where() {
         store_path: folder.path().join("d.sqlite"),
         database: None,
         is_read_only: false,
+        archive: None,
         poll_every: POLL_EVERY,
         gate: Gate::new(accounts, GateOptions::unlimited(), Clock::system()),
         portal: None,

@@ -94,6 +94,7 @@ async fn serve(folder: &Path, group: &Group) -> Outcome<(SocketAddr, Keys)> {
         store_path: folder.join("datasets.sqlite"),
         database: None,
         is_read_only: false,
+        archive: None,
         poll_every: POLL_EVERY,
         gate: Gate::new(accounts, GateOptions::unlimited(), clock.clone()),
         portal: None,

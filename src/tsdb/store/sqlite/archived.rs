@@ -216,6 +216,12 @@ pub(super) fn cut(
     Ok(())
 }
 
+/// Returns true if a dataset has archived months.
+pub(super) fn has_files(connection: &Connection, dataset: DatasetId) -> Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM archived WHERE dataset = ?1 AND state = 1)";
+    Ok(connection.value(sql, [dataset.get()])?)
+}
+
 /// Leaves all files of a deleted dataset to be deleted.
 pub(super) fn doom(connection: &Connection, dataset: DatasetId) -> Result<()> {
     connection.run("DELETE FROM archived_cuts WHERE dataset = ?1", [dataset.get()])?;

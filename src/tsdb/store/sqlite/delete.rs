@@ -33,7 +33,8 @@ pub(super) fn rows(
     span: Span,
     now: Timestamp,
 ) -> Result<Removed> {
-    if Progress::read(connection, dataset)?.archived_until.is_some() {
+    Progress::read(connection, dataset)?;
+    if archived::has_files(connection, dataset)? {
         return Err(StoreError::ArchiveChanged { dataset });
     }
     cut(connection, dataset, span, now, None)

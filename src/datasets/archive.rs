@@ -1,0 +1,78 @@
+//! Archives old rows in the background.
+
+use std::{error::Error, sync::Arc, time::Duration};
+
+use task::clock::Clock;
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::{info, warn};
+use tsdb::{
+    archive::{
+        ArchiveOptions, ArchivedStore,
+        objects::{ArchiveUrl, Objects},
+    },
+    store::{Store, StoreError, archived::ArchiveRecords},
+};
+
+use crate::run_blocking;
+
+/// Interval of looks for months that are old enough, and for corrections of archived ones.
+const LOOK_EVERY: Duration = Duration::from_mins(5);
+
+/// Time after which a file that has no effect any more is deleted. It exceeds the time limit of a
+/// download, which may have begun with the file.
+const GRACE: Duration = Duration::from_hours(7);
+
+/// Place of old rows, and the age at which they go there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchiveStorage {
+    /// Address of the archive.
+    pub url: ArchiveUrl,
+    /// Age of a month, from its end, at which it is archived.
+    pub after: Duration,
+}
+
+/// A store, and its archive if it has one.
+pub(crate) type Opened = (Arc<dyn Store>, Option<Arc<ArchivedStore>>);
+
+/// Puts a store over its archive.
+///
+/// # Errors
+/// [`StoreError::NoArchive`] if the store has archived rows and no archive is given. Blocks.
+pub(crate) fn open(
+    store: Arc<dyn ArchiveRecords>,
+    storage: Option<&ArchiveStorage>,
+) -> Result<Opened, StoreError> {
+    let Some(storage) = storage else {
+        return if store.has_archive()? { Err(StoreError::NoArchive) } else { Ok((store, None)) };
+    };
+    let objects =
+        Objects::open(&storage.url).map_err(|error| StoreError::Statement(error.into()))?;
+    let options = ArchiveOptions { after: storage.after, grace: GRACE };
+    let store = Arc::new(ArchivedStore::new(store, objects, options));
+    Ok((Arc::clone(&store) as _, Some(store)))
+}
+
+/// Archives months that are old enough, from time to time, until dropped.
+pub(crate) async fn run(store: Arc<ArchivedStore>, clock: Clock) {
+    let mut looks = interval(LOOK_EVERY);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        if store.is_read_only() {
+            continue;
+        }
+        let (archive, now) = (Arc::clone(&store), clock.now());
+        let place = store.place();
+        match run_blocking(move || archive.archive(now)).await.and_then(|archived| archived) {
+            Ok(report) if report.n_files > 0 || report.n_deleted > 0 => {
+                let (n_files, n_rows) = (report.n_files, report.n_rows);
+                info!(n_files, n_rows, n_deleted = report.n_deleted, "archived rows to {place}");
+            }
+            Ok(_) => {}
+            // Nothing is lost: it is tried again.
+            Err(error) => {
+                warn!(error = &error as &dyn Error, "failed to archive rows to {place}");
+            }
+        }
+    }
+}

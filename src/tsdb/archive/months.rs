@@ -1,0 +1,493 @@
+//! Archived rows of a dataset, read month by month and merged with stored ones.
+
+use std::{iter::once, ops::Range, sync::Arc};
+
+use model::{
+    block::{Block, Rows},
+    dataset::{DatasetId, Dtype},
+    resolution::Resolution,
+    timestamp::Timestamp,
+};
+
+use super::{
+    Archive,
+    file::{FileFooter, FileReader},
+    objects::ObjectError,
+    write::PAGE_ROWS,
+};
+use crate::{
+    catalog::DatasetRef,
+    span::{Order, Span},
+    store::{
+        Count, PAGE_TEXT_BYTES_MAX, PageOfRows, PageRead, Result, StoreError,
+        archived::ArchivedMonth,
+    },
+};
+
+/// Attempts of a read whose files change meanwhile. A change takes a moment and comes once a day.
+pub(super) const TRIES: usize = 6;
+
+/// Buckets of a month that are read one by one. More are read with all that is between them.
+const SINGLE_BUCKETS_MAX: usize = 16;
+
+/// A month that is being read.
+pub(super) struct OpenMonth<'a> {
+    pub(super) reader: FileReader<'a>,
+    /// Rows of a span that were not deleted since, by their indices in the file.
+    pub(super) kept: Vec<Range<u64>>,
+}
+
+/// Part of a span: a month of the archive, or time without one.
+struct Segment<'a> {
+    span: Span,
+    month: Option<&'a ArchivedMonth>,
+}
+
+/// Timestamps that both spans have.
+pub(super) fn overlap(one: Span, other: Span) -> Span {
+    Span { first: one.first.max(other.first), last: one.last.min(other.last) }
+}
+
+/// Stamps of the files in effect.
+pub(super) fn stamps(months: &[ArchivedMonth]) -> Vec<i64> {
+    months.iter().map(|month| month.file.stamp).collect()
+}
+
+impl Archive {
+    /// Runs `read` on the archived months that touch a span, again if they change meanwhile.
+    pub(super) fn retry<T>(
+        &self,
+        dataset: DatasetId,
+        span: Span,
+        mut read: impl FnMut(&[ArchivedMonth]) -> Result<T>,
+    ) -> Result<T> {
+        let mut failure = StoreError::ArchiveChanged { dataset };
+        for _ in 0..TRIES {
+            let months = self.store.archived(dataset, span)?;
+            let done = read(&months);
+            match done {
+                Err(error) if is_outdated(&error) => {
+                    for file in months.iter().flat_map(|month| once(&month.file).chain(&month.next))
+                    {
+                        self.footers.remove(&file.sha256);
+                    }
+                    failure = error;
+                }
+                Err(error) => return Err(error),
+                Ok(done) => {
+                    if stamps(&self.store.archived(dataset, span)?) == stamps(&months) {
+                        return Ok(done);
+                    }
+                }
+            }
+        }
+        Err(failure)
+    }
+
+    /// Returns a block without rows, for the dataset.
+    pub(super) fn empty(&self, dataset: DatasetId) -> Result<Block> {
+        let sight = self.store.sight(None, &DatasetRef::Id(dataset))?;
+        let columns = sight.ok_or(StoreError::NoDataset { dataset })?.columns;
+        let dtypes: Vec<Dtype> = columns.iter().map(|column| column.dtype).collect();
+        Ok(Block::new(&dtypes))
+    }
+
+    /// Opens a month, to read its rows of a span.
+    pub(super) fn open_month(
+        &self,
+        dataset: DatasetId,
+        month: &ArchivedMonth,
+        span: Span,
+    ) -> Result<OpenMonth<'_>> {
+        let fail = fails(dataset, month);
+        let reader = self.open_file(month).map_err(&fail)?;
+        let mut kept = vec![positions(&reader, span).map_err(&fail)?];
+        for cut in &month.cuts {
+            let gone = positions(&reader, *cut).map_err(&fail)?;
+            let split = |rows: Range<u64>| {
+                [rows.start..rows.end.min(gone.start), rows.start.max(gone.end)..rows.end]
+            };
+            kept = kept.into_iter().flat_map(split).filter(|rows| !rows.is_empty()).collect();
+        }
+        kept.retain(|rows| !rows.is_empty());
+        Ok(OpenMonth { reader, kept })
+    }
+
+    /// Opens whichever of its recorded files a month has now.
+    fn open_file(&self, month: &ArchivedMonth) -> Result<FileReader<'_>, ObjectError> {
+        let mut failure = None;
+        for file in once(&month.file).chain(&month.next) {
+            let footer = match self.footers.get(&file.sha256) {
+                Some(footer) => Ok(footer),
+                None => FileFooter::read(&self.objects, file).map(Arc::new),
+            };
+            match footer {
+                Ok(footer) => {
+                    self.footers.put(file.sha256, Arc::clone(&footer), footer.n_bytes());
+                    return Ok(FileReader { objects: &self.objects, file: file.clone(), footer });
+                }
+                Err(error @ ObjectError::Damaged { .. }) => {
+                    failure = failure.or(Some(error));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let missing = || ObjectError::Missing { key: month.file.key.clone() };
+        Err(failure.unwrap_or_else(missing))
+    }
+
+    /// Reads a page of stored and archived rows.
+    pub(super) fn merged_page(
+        &self,
+        dataset: DatasetId,
+        read: &PageRead,
+        months: &[ArchivedMonth],
+    ) -> Result<PageOfRows> {
+        let mut page = self.empty(dataset)?;
+        let is_counted = read.count == Count::All;
+        let (mut skip, mut count) = (read.skip, 0_u64);
+        let mut revision: Option<u64> = None;
+        let mut segments = segments(read.span, months);
+        if read.order == Order::Descending {
+            segments.reverse();
+        }
+        for segment in segments {
+            let left = read.limit.saturating_sub(page.len());
+            let is_full = left == 0 || page.text_bytes() > PAGE_TEXT_BYTES_MAX;
+            if is_full && !is_counted {
+                break;
+            }
+            let limit = if is_full { 0 } else { left };
+            let wanted = if is_counted || skip > 0 { Count::All } else { Count::Nothing };
+            let part = PageRead { span: segment.span, skip, limit, count: wanted, ..*read };
+            let found = match segment.month {
+                None => self.store.page(dataset, &part)?,
+                Some(month) => self.month_page(dataset, &part, month)?,
+            };
+            revision = Some(revision.map_or(found.revision, |known| known.min(found.revision)));
+            let n = found.count.unwrap_or_default();
+            count = count.saturating_add(n);
+            skip = skip.saturating_sub(n);
+            if let Rows::Raw(rows) = found.rows {
+                page.extend_from(&rows, 0..rows.len());
+            }
+        }
+        let revision = match revision {
+            Some(revision) => revision,
+            None => self.revision(dataset)?,
+        };
+        Ok(PageOfRows { count: is_counted.then_some(count), rows: Rows::Raw(page), revision })
+    }
+
+    /// Returns the last commit of a dataset.
+    pub(super) fn revision(&self, dataset: DatasetId) -> Result<u64> {
+        let sight = self.store.sight(None, &DatasetRef::Id(dataset))?;
+        Ok(sight.ok_or(StoreError::NoDataset { dataset })?.revision)
+    }
+
+    /// Reads a page of the rows of one month.
+    fn month_page(
+        &self,
+        dataset: DatasetId,
+        read: &PageRead,
+        month: &ArchivedMonth,
+    ) -> Result<PageOfRows> {
+        let fail = fails(dataset, month);
+        let mut open = self.open_month(dataset, month, read.span)?;
+        let (mut span, mut count) = (read.span, None);
+        if read.count == Count::All {
+            let stored = self.stored_times(dataset, span)?;
+            let n_both = open.count_contained(&stored).map_err(&fail)?;
+            let n = open.n_rows() + stored.len() as u64 - n_both;
+            count = Some(n);
+            if read.skip >= n {
+                span.last = Timestamp::from_micros(span.first.micros() - 1);
+                open.kept.clear();
+            } else if stored.is_empty() {
+                open.skip(read.order, read.skip);
+            } else if read.skip > 0 {
+                let first = open.nth_time(&stored, read.order, read.skip).map_err(&fail)?;
+                match read.order {
+                    Order::Ascending => span.first = first,
+                    Order::Descending => span.last = first,
+                }
+                open = self.open_month(dataset, month, span)?;
+            }
+        }
+        let stored = PageRead { span, skip: 0, count: Count::Nothing, ..*read };
+        let PageOfRows { rows, revision, .. } = self.store.page(dataset, &stored)?;
+        let Rows::Raw(mut over) = rows else { return Err(StoreError::Closed) };
+        if read.order == Order::Descending {
+            over.reverse();
+        }
+        let is_cut =
+            |rows: &Block| rows.len() < read.limit && rows.text_bytes() > PAGE_TEXT_BYTES_MAX;
+        let (under, is_all) =
+            open.read(read.order, read.limit, &over.empty_like()).map_err(&fail)?;
+        // Beyond the end of a part that ended early, the other one is not complete.
+        let mut ends: Vec<Timestamp> = Vec::new();
+        for (rows, is_short) in [(&over, is_cut(&over)), (&under, !is_all)] {
+            if is_short {
+                let end = match read.order {
+                    Order::Ascending => rows.times.last(),
+                    Order::Descending => rows.times.first(),
+                };
+                ends.extend(end);
+            }
+        }
+        let mut merged = under.merge(&over);
+        let n_merged = merged.len();
+        let rows = match read.order {
+            Order::Ascending => {
+                let end = ends.iter().min().map_or(n_merged, |end| merged.first_after(*end));
+                0..end.min(read.limit)
+            }
+            Order::Descending => {
+                let start = ends.iter().max().map_or(0, |end| merged.first_not_before(*end));
+                start.max(n_merged.saturating_sub(read.limit))..n_merged
+            }
+        };
+        if rows.len() < n_merged {
+            merged = merged.part(rows);
+        }
+        if read.order == Order::Descending {
+            merged.reverse();
+        }
+        Ok(PageOfRows { count, rows: Rows::Raw(merged), revision })
+    }
+
+    /// Reads the timestamps of the stored rows of a span.
+    pub(super) fn stored_times(&self, dataset: DatasetId, span: Span) -> Result<Vec<Timestamp>> {
+        let mut times = Vec::new();
+        if span.first <= span.last {
+            self.store.scan(dataset, Resolution::Raw, span, &mut |batch| {
+                if let Rows::Raw(rows) = batch.rows()? {
+                    times.extend(rows.times);
+                }
+                Ok(std::ops::ControlFlow::Continue(()))
+            })?;
+        }
+        Ok(times)
+    }
+
+    /// Reads the archived rows of the buckets of five minutes that start at `starts`, which are in order.
+    pub(super) fn rows_of_buckets(
+        &self,
+        dataset: DatasetId,
+        months: &[ArchivedMonth],
+        starts: &[Timestamp],
+    ) -> Result<Block> {
+        let mut found = self.empty(dataset)?;
+        let length = Resolution::FiveMinutes.bucket().unwrap_or_default();
+        let bucket = |start: Timestamp| {
+            let last = Timestamp::from_micros((start + length).micros() - 1);
+            Span { first: start, last }
+        };
+        for month in months {
+            let whole = month.file.month.span();
+            let here: Vec<Timestamp> = starts
+                .iter()
+                .copied()
+                .filter(|start| whole.first <= *start && *start <= whole.last)
+                .collect();
+            let (Some(first), Some(last)) = (here.first(), here.last()) else { continue };
+            let spans: Vec<Span> = if here.len() <= SINGLE_BUCKETS_MAX {
+                here.iter().copied().map(bucket).collect()
+            } else {
+                vec![Span { first: *first, last: bucket(*last).last }]
+            };
+            for span in spans {
+                let open = self.open_month(dataset, month, span)?;
+                for rows in open.kept.clone() {
+                    let rows = open.reader.rows(rows, &found).map_err(fails(dataset, month))?;
+                    found.extend_from(&rows, 0..rows.len());
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the timestamp of the newest archived row that is left, with `cut` deleted.
+    pub(super) fn newest_archived(
+        &self,
+        dataset: DatasetId,
+        months: &[ArchivedMonth],
+        cut: Option<Span>,
+    ) -> Result<Option<Timestamp>> {
+        for month in months.iter().rev() {
+            let mut month = month.clone();
+            month.cuts.extend(cut);
+            let last = month.file.rows.last;
+            if !month.cuts.iter().any(|cut| cut.first <= last && last <= cut.last) {
+                return Ok(Some(last));
+            }
+            let open = self.open_month(dataset, &month, month.file.month.span())?;
+            if let Some(rows) = open.kept.last() {
+                let times = open.reader.times(rows.end - 1..rows.end);
+                return Ok(times.map_err(fails(dataset, &month))?.pop());
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl OpenMonth<'_> {
+    pub(super) fn n_rows(&self) -> u64 {
+        self.kept.iter().map(|rows| rows.end - rows.start).sum()
+    }
+
+    /// Counts those of `times`, which are in order, at which there is a row.
+    pub(super) fn count_contained(&self, times: &[Timestamp]) -> Result<u64, ObjectError> {
+        let (mut left, mut n) = (times, 0);
+        for (rows, last) in self.reader.pages() {
+            let here = left.partition_point(|time| *time <= last);
+            let (here, later) = left.split_at(here);
+            left = later;
+            if here.is_empty() {
+                continue;
+            }
+            let archived = self.reader.times(rows.clone())?;
+            for time in here {
+                let Ok(found) = archived.binary_search(time) else { continue };
+                let row = rows.start + found as u64;
+                n += u64::from(self.kept.iter().any(|kept| kept.contains(&row)));
+            }
+        }
+        Ok(n)
+    }
+
+    /// Leaves out the first `n_rows` in an order.
+    fn skip(&mut self, order: Order, mut n_rows: u64) {
+        if order == Order::Descending {
+            self.kept.reverse();
+        }
+        for rows in &mut self.kept {
+            let n = n_rows.min(rows.end - rows.start);
+            n_rows -= n;
+            match order {
+                Order::Ascending => rows.start += n,
+                Order::Descending => rows.end -= n,
+            }
+        }
+        if order == Order::Descending {
+            self.kept.reverse();
+        }
+        self.kept.retain(|rows| !rows.is_empty());
+    }
+
+    /// Returns the timestamp of the row after the first `n_rows` of these and the stored ones.
+    fn nth_time(
+        &self,
+        stored: &[Timestamp],
+        order: Order,
+        n_rows: u64,
+    ) -> Result<Timestamp, ObjectError> {
+        let mut times = stored.to_vec();
+        for rows in self.kept.clone() {
+            times.extend(self.reader.times(rows)?);
+        }
+        times.sort_unstable();
+        times.dedup();
+        let n_rows = usize::try_from(n_rows).unwrap_or(usize::MAX);
+        let found = match order {
+            Order::Ascending => times.get(n_rows),
+            Order::Descending => times.len().checked_sub(n_rows + 1).and_then(|idx| times.get(idx)),
+        };
+        Ok(found.copied().unwrap_or_default())
+    }
+
+    /// Reads the first `limit` rows in an order, the oldest of them first; and whether their text did not
+    /// end it early.
+    fn read(
+        &self,
+        order: Order,
+        limit: usize,
+        empty: &Block,
+    ) -> Result<(Block, bool), ObjectError> {
+        let mut kept = self.kept.clone();
+        if order == Order::Descending {
+            kept.reverse();
+        }
+        let (mut parts, mut n_left, mut n_bytes) = (Vec::new(), limit as u64, 0);
+        let mut is_all = true;
+        'months: for mut rows in kept {
+            while !rows.is_empty() && n_left > 0 {
+                if n_bytes > PAGE_TEXT_BYTES_MAX {
+                    is_all = false;
+                    break 'months;
+                }
+                let n = n_left.min(rows.end - rows.start).min(PAGE_ROWS as u64);
+                let here = match order {
+                    Order::Ascending => rows.start..rows.start + n,
+                    Order::Descending => rows.end - n..rows.end,
+                };
+                match order {
+                    Order::Ascending => rows.start += n,
+                    Order::Descending => rows.end -= n,
+                }
+                let block = self.reader.rows(here, empty)?;
+                n_bytes += block.text_bytes();
+                n_left -= n;
+                parts.push(block);
+            }
+        }
+        if order == Order::Descending {
+            parts.reverse();
+        }
+        let mut found = empty.empty_like();
+        for part in parts {
+            found.extend_from(&part, 0..part.len());
+        }
+        Ok((found, is_all))
+    }
+}
+
+/// Indices of the rows of a span.
+fn positions(reader: &FileReader<'_>, span: Span) -> Result<Range<u64>, ObjectError> {
+    let rows = reader.file.rows;
+    let start = if span.first <= rows.first { 0 } else { reader.position(span.first)? };
+    let end = if span.last >= rows.last {
+        reader.n_rows()
+    } else {
+        reader.position(Timestamp::from_micros(span.last.micros() + 1))?
+    };
+    Ok(start..end.max(start))
+}
+
+/// Divides a span by the months in it.
+fn segments(span: Span, months: &[ArchivedMonth]) -> Vec<Segment<'_>> {
+    let (mut segments, mut from) = (Vec::new(), span.first.micros());
+    for month in months {
+        let here = overlap(month.file.month.span(), span);
+        if here.first > here.last {
+            continue;
+        }
+        if from < here.first.micros() {
+            let last = Timestamp::from_micros(here.first.micros() - 1);
+            let gap = Span { first: Timestamp::from_micros(from), last };
+            segments.push(Segment { span: gap, month: None });
+        }
+        segments.push(Segment { span: here, month: Some(month) });
+        from = here.last.micros() + 1;
+    }
+    if from <= span.last.micros() {
+        let gap = Span { first: Timestamp::from_micros(from), last: span.last };
+        segments.push(Segment { span: gap, month: None });
+    }
+    segments
+}
+
+/// Says which month of which dataset could not be read.
+pub(super) fn fails(
+    dataset: DatasetId,
+    month: &ArchivedMonth,
+) -> impl Fn(ObjectError) -> StoreError + use<> {
+    let month = month.file.month;
+    move |error| StoreError::Archive { dataset, month, source: error.into() }
+}
+
+/// True if an error can be that of a file which was replaced while it was read.
+fn is_outdated(error: &StoreError) -> bool {
+    let StoreError::Archive { source, .. } = error else { return false };
+    matches!(source.downcast_ref(), Some(ObjectError::Damaged { .. } | ObjectError::Missing { .. }))
+}

@@ -1,0 +1,257 @@
+//! Objects of the archive, on S3 or in a directory, by `object_store`.
+//!
+//! Requests run on a small runtime of their own, so that readers can block their thread wherever they
+//! are called.
+
+mod error;
+#[cfg(test)]
+pub(crate) mod test_server;
+mod url;
+
+use std::{
+    fs::File,
+    future::Future,
+    io::Read as _,
+    ops::Range,
+    slice::from_ref,
+    sync::{Arc, mpsc},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use object_store::{
+    BackoffConfig, ClientOptions, ObjectStore, ObjectStoreExt as _, RetryConfig, WriteMultipart,
+    aws::AmazonS3Builder, coalesce_ranges, local::LocalFileSystem, path::Path, prefix::PrefixStore,
+};
+use tokio::{
+    runtime::{Builder, Runtime},
+    time::timeout,
+};
+
+use self::url::Target;
+pub use self::{
+    error::ObjectError,
+    url::{ArchiveUrl, ArchiveUrlError},
+};
+
+/// Time limit of opening a connection. A server that is up responds within a round trip.
+const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+
+/// Time limit of a read with its retries: less than the time limit of a request for a page.
+const READ_WITHIN: Duration = Duration::from_secs(20);
+
+/// Time limit of one request, which sends 8 MiB at most.
+const REQUEST_WITHIN: Duration = Duration::from_secs(64);
+
+/// Retries after an error that may pass, such as `SlowDown`, within [`RETRY_WITHIN`].
+const RETRIES: usize = 4;
+
+/// Time after the first attempt in which there are retries. A restart of the server within it goes
+/// unnoticed.
+const RETRY_WITHIN: Duration = Duration::from_secs(10);
+
+/// Pause before the first retry; later ones are up to twice as long each.
+const PAUSE_FIRST: Duration = Duration::from_millis(100);
+
+/// Longest pause before a retry.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// Ranges that are no further apart are read by one request.
+const GAP_BYTES: u64 = 64 * 1024;
+
+/// Bytes of a part of an upload. S3 takes 10 000 parts of at least 5 MiB.
+const PART_BYTES: usize = 8 * 1024 * 1024;
+
+/// Parts that are sent at the same time.
+const PARTS_AT_ONCE: usize = 4;
+
+/// Threads of the runtime: they only wait for requests.
+const THREADS: usize = 2;
+
+/// The result of an operation on objects.
+pub(crate) type Result<T, E = ObjectError> = std::result::Result<T, E>;
+
+/// The objects of an archive.
+#[derive(derive_more::Debug)]
+#[debug("Objects({place})")]
+pub struct Objects {
+    #[debug(skip)]
+    store: Arc<dyn ObjectStore>,
+    /// Address, for messages.
+    place: String,
+    /// `None` only while this is dropped.
+    #[debug(skip)]
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Objects {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Objects {
+    /// Returns the objects at `url`. A directory is created if it is missing; S3 is not contacted yet.
+    ///
+    /// # Errors
+    /// [`ObjectError::Prepare`] if the directory cannot be created, or the settings are incomplete.
+    pub fn open(url: &ArchiveUrl) -> Result<Self> {
+        Self::connect(url, AmazonS3Builder::from_env())
+    }
+
+    /// Returns the objects at `url`, with the credentials of `builder`.
+    fn connect(url: &ArchiveUrl, builder: AmazonS3Builder) -> Result<Self> {
+        let store: Arc<dyn ObjectStore> = match &url.0 {
+            Target::Directory(path) => {
+                std::fs::create_dir_all(path)
+                    .map_err(|error| ObjectError::Prepare(error.into()))?;
+                let directory = LocalFileSystem::new_with_prefix(path)
+                    .map_err(|error| ObjectError::Prepare(error.into()))?;
+                Arc::new(directory.with_fsync(true))
+            }
+            Target::Bucket { bucket, prefix, endpoint, region } => {
+                if rustls::crypto::CryptoProvider::get_default().is_none()
+                    && rustls::crypto::ring::default_provider().install_default().is_err()
+                {
+                    tracing::debug!("another thread installed a provider of cryptography first");
+                }
+                let is_plain = endpoint.as_ref().is_some_and(|url| url.starts_with("http://"));
+                let client = ClientOptions::new()
+                    .with_allow_http(is_plain)
+                    .with_connect_timeout(CONNECT_WITHIN)
+                    .with_timeout(REQUEST_WITHIN);
+                let backoff =
+                    BackoffConfig { init_backoff: PAUSE_FIRST, max_backoff: PAUSE_MAX, base: 2.0 };
+                let retry =
+                    RetryConfig { backoff, max_retries: RETRIES, retry_timeout: RETRY_WITHIN };
+                let mut builder =
+                    builder.with_client_options(client).with_retry(retry).with_bucket_name(bucket);
+                if let Some(endpoint) = endpoint {
+                    builder = builder.with_endpoint(endpoint);
+                }
+                if let Some(region) = region {
+                    builder = builder.with_region(region);
+                }
+                let bucket = builder.build().map_err(|error| ObjectError::Prepare(error.into()))?;
+                Arc::new(PrefixStore::new(bucket, prefix.clone()))
+            }
+        };
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("archive")
+            .enable_all()
+            .build()
+            .map_err(|error| ObjectError::Prepare(error.into()))?;
+        Ok(Self { store, place: url.to_string(), runtime: Some(runtime) })
+    }
+
+    /// Address of the archive.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Reads ranges of an object, in their order. Blocks.
+    pub(crate) fn read_ranges(&self, key: &str, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let (store, path, ranges) = (Arc::clone(&self.store), path(key)?, ranges.to_vec());
+        let wanted: Vec<u64> = ranges.iter().map(|range| range.end - range.start).collect();
+        let read = async move {
+            let fetch = |range: Range<u64>| store.get_range(&path, range);
+            coalesce_ranges(&ranges, fetch, GAP_BYTES).await
+        };
+        let read = self.wait(key, READ_WITHIN, read)?;
+        if read.iter().map(|bytes| bytes.len() as u64).eq(wanted) {
+            return Ok(read);
+        }
+        Err(ObjectError::Damaged { key: key.to_owned(), what: "it is too short".to_owned() })
+    }
+
+    /// Reads a range of an object. Blocks.
+    pub(crate) fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
+        let mut read = self.read_ranges(key, from_ref(&range))?;
+        Ok(read.pop().unwrap_or_default())
+    }
+
+    /// Returns the length of an object; `None` if it does not exist. Blocks.
+    pub(crate) fn length(&self, key: &str) -> Result<Option<u64>> {
+        let (store, path) = (Arc::clone(&self.store), path(key)?);
+        match self.wait(key, READ_WITHIN, async move { store.head(&path).await }) {
+            Ok(meta) => Ok(Some(meta.size)),
+            Err(ObjectError::Missing { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes an object of `n_bytes` from a file, which takes effect as a whole. Blocks.
+    pub(crate) fn write(&self, key: &str, mut file: File, n_bytes: u64) -> Result<()> {
+        let (store, path) = (Arc::clone(&self.store), path(key)?);
+        let n_parts = n_bytes.div_ceil(PART_BYTES as u64).max(1);
+        let within = REQUEST_WITHIN.saturating_mul(u32::try_from(n_parts).unwrap_or(u32::MAX));
+        let write = async move {
+            let io = |source: std::io::Error| object_store::Error::Generic {
+                store: "archive",
+                source: source.into(),
+            };
+            let mut part = Vec::new();
+            if n_parts == 1 {
+                file.read_to_end(&mut part).map_err(io)?;
+                return store.put(&path, part.into()).await.map(drop);
+            }
+            let upload = store.put_multipart(&path).await?;
+            let mut upload = WriteMultipart::new_with_chunk_size(upload, PART_BYTES);
+            loop {
+                part.clear();
+                file.by_ref().take(PART_BYTES as u64).read_to_end(&mut part).map_err(io)?;
+                if part.is_empty() {
+                    return upload.finish().await.map(drop);
+                }
+                upload.wait_for_capacity(PARTS_AT_ONCE).await?;
+                upload.write(&part);
+            }
+        };
+        self.wait(key, within, write)
+    }
+
+    /// Deletes an object. A missing one is no error. Blocks.
+    pub(crate) fn delete(&self, key: &str) -> Result<()> {
+        let (store, path) = (Arc::clone(&self.store), path(key)?);
+        match self.wait(key, READ_WITHIN, async move { store.delete(&path).await }) {
+            Ok(()) | Err(ObjectError::Missing { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Runs `work` on a thread of the runtime that may block; `None` if the program is stopping.
+    pub(super) async fn run_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        self.runtime.as_ref()?.spawn_blocking(work).await.ok()
+    }
+
+    /// Runs a request on the runtime, and blocks until its end.
+    fn wait<T: Send + 'static>(
+        &self,
+        key: &str,
+        limit: Duration,
+        request: impl Future<Output = object_store::Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let closed = || ObjectError::Unreachable("the program is stopping".into());
+        let runtime = self.runtime.as_ref().ok_or_else(closed)?;
+        let (reply, done) = mpsc::sync_channel(1);
+        runtime.spawn(async move {
+            // The caller waits for it.
+            reply.send(timeout(limit, request).await).ok();
+        });
+        match done.recv().map_err(|_| closed())? {
+            Ok(done) => done.map_err(|error| ObjectError::classify(key, error)),
+            Err(late) => Err(ObjectError::Unreachable(late.into())),
+        }
+    }
+}
+
+fn path(key: &str) -> Result<Path> {
+    Path::parse(key).map_err(|error| ObjectError::Prepare(error.into()))
+}

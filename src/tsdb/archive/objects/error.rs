@@ -1,0 +1,152 @@
+//! Failures of requests to the archive, and what can be done about them.
+
+use std::error::Error;
+
+use object_store::client::{HttpError, HttpErrorKind};
+
+use crate::store::Cause;
+
+/// Failure of a request to the archive.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObjectError {
+    /// The settings are incomplete or make no sense.
+    #[error("invalid settings of the archive")]
+    Prepare(#[source] Cause),
+    /// The server cannot be reached, is overloaded or too slow. It may work again later.
+    #[error("archive cannot be reached")]
+    Unreachable(#[source] Cause),
+    /// The environment has no credentials, and the machine or the service that it names gives none.
+    #[error("no credentials for the archive")]
+    NoCredentials(#[source] Cause),
+    /// The server does not know the credentials, or they lack a right.
+    #[error("archive rejects the credentials")]
+    Denied(#[source] Cause),
+    /// There is no such bucket.
+    #[error("bucket of the archive does not exist")]
+    NoBucket(#[source] Cause),
+    /// There is no such object. Somebody deleted it, or a rule of the bucket did.
+    #[error("object {key} is missing")]
+    Missing {
+        /// The missing object's key.
+        key: String,
+    },
+    /// The object is not the one that was written.
+    #[error("object {key} was changed or damaged: {what}")]
+    Damaged {
+        /// Key of the object.
+        key: String,
+        /// Difference to what was written.
+        what: String,
+    },
+    /// The server refused the request, or answered what nobody understands.
+    #[error("request to the archive failed")]
+    Failed(#[source] Cause),
+}
+
+/// What S3 answered in place of what was asked for. The rest of such an answer repeats the request
+/// with all that its signature was made of, and is left out.
+#[derive(Debug, thiserror::Error)]
+#[error("it answered with status {status} {code}")]
+struct Refusal {
+    status: u16,
+    /// S3's name of the error, or nothing.
+    code: String,
+}
+
+/// What happened to a connection. Each error around it repeats those that it is made of, and is left
+/// out.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Broken(String);
+
+impl ObjectError {
+    /// What an operator can do about it.
+    pub const fn advice(&self) -> &'static str {
+        match self {
+            Self::Prepare(_) => "correct the variables that begin with AWS_",
+            Self::NoCredentials(_) => {
+                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role"
+            }
+            Self::Unreachable(_) => "check that it runs, and its endpoint",
+            Self::Denied(_) => {
+                "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; allow s3:PutObject, s3:GetObject and s3:DeleteObject on the objects, and s3:ListBucket on the bucket"
+            }
+            Self::NoBucket(_) => "create it, or correct its name, endpoint or region",
+            Self::Missing { .. } | Self::Damaged { .. } => {
+                "restore the object from a backup or an earlier version; look for other programs that write to the archive"
+            }
+            Self::Failed(_) => "see the log of the server",
+        }
+    }
+
+    /// What `error` of a request for `key` means.
+    pub(super) fn classify(key: &str, error: object_store::Error) -> Self {
+        if let Some(transport) = transport(&error) {
+            // Such as a certificate that nobody knows.
+            let is_lasting = transport.kind() == HttpErrorKind::Unknown;
+            let broken = Broken(innermost(transport).to_string());
+            if is_of_credentials(&error) {
+                return Self::NoCredentials(broken.into());
+            }
+            return if is_lasting { Self::Failed } else { Self::Unreachable }(broken.into());
+        }
+        let Some(refusal) = Refusal::parse(&error.to_string()) else {
+            return match error {
+                object_store::Error::NotFound { .. } => Self::Missing { key: key.to_owned() },
+                error => Self::Failed(error.into()),
+            };
+        };
+        match (refusal.status, &*refusal.code) {
+            _ if is_of_credentials(&error) => Self::NoCredentials(refusal.into()),
+            (404, "NoSuchBucket") => Self::NoBucket(refusal.into()),
+            (404, _) => Self::Missing { key: key.to_owned() },
+            (401 | 403, _) => Self::Denied(refusal.into()),
+            (408 | 429 | 500 | 502.., _) => Self::Unreachable(refusal.into()),
+            _ => Self::Failed(refusal.into()),
+        }
+    }
+}
+
+/// Whether `error` is of a request for credentials, by its address: that of a machine's metadata, of a
+/// container's role, or of Amazon's service for tokens. Its own type is private.
+fn is_of_credentials(error: &object_store::Error) -> bool {
+    let text = error.to_string();
+    let request = text.split_once("Error performing ").and_then(|(_, rest)| rest.split(' ').nth(1));
+    request.is_some_and(|url| {
+        let places =
+            ["://169.254.", "://[fd00:ec2:", "://sts.", "/latest/api/token", "/latest/meta-data/"];
+        places.iter().any(|place| url.contains(place))
+    })
+}
+
+/// The cause that has none itself.
+fn innermost(error: &HttpError) -> &(dyn Error + 'static) {
+    let mut cause: &(dyn Error + 'static) = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause
+}
+
+/// The error of the connection that `error` comes from, if it does.
+fn transport(error: &object_store::Error) -> Option<&HttpError> {
+    let mut cause: &(dyn Error + 'static) = error;
+    loop {
+        if let Some(error) = cause.downcast_ref() {
+            return Some(error);
+        }
+        cause = cause.source()?;
+    }
+}
+
+impl Refusal {
+    /// Parses the answer out of `text`, that of an error whose own type is private.
+    fn parse(text: &str) -> Option<Self> {
+        let (_, answer) = text.split_once("status code: ")?;
+        let status = answer.get(..3)?.parse().ok()?;
+        let code = answer.split_once("<Code>").and_then(|(_, code)| code.split_once("</Code>"));
+        let code = code.map(|(code, _)| code).filter(|code| code.len() < 64).unwrap_or_default();
+        Some(Self { status, code: code.to_owned() })
+    }
+}

@@ -1,0 +1,110 @@
+//! Address of an archive.
+
+use std::{
+    fmt,
+    path::{Path as FilePath, PathBuf},
+    str::FromStr,
+};
+
+use object_store::path::Path;
+use reqwest::Url;
+
+/// Address of an archive: `s3://bucket/prefix?region=eu-central-1`, or `file:///path` of a directory.
+///
+/// `endpoint=http://10.0.0.9:9000` names a server other than Amazon's. What is missing comes from the
+/// environment variables that other tools for S3 read, as the credentials always do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchiveUrl(pub(super) Target);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Target {
+    Directory(PathBuf),
+    Bucket { bucket: String, prefix: Path, endpoint: Option<String>, region: Option<String> },
+}
+
+/// Rejection of an address. It does not contain the text, which may hold a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArchiveUrlError {
+    /// The text is no address, or has unknown options.
+    #[error(
+        "not the address of an archive, such as s3://bucket/prefix?region=eu-central-1, s3://bucket?endpoint=http://host:9000 or file:///path"
+    )]
+    Form,
+    /// The address holds credentials, which the command line would show to everybody.
+    #[error(
+        "the address of an archive holds credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead"
+    )]
+    Credentials,
+}
+
+impl FromStr for ArchiveUrl {
+    type Err = ArchiveUrlError;
+
+    fn from_str(text: &str) -> Result<Self, ArchiveUrlError> {
+        let url = Url::parse(text).map_err(|_| ArchiveUrlError::Form)?;
+        reject_credentials(&url)?;
+        if url.port().is_some() || url.fragment().is_some() {
+            return Err(ArchiveUrlError::Form);
+        }
+        if url.scheme() == "file" {
+            let path = url.to_file_path().map_err(|()| ArchiveUrlError::Form)?;
+            let is_plain = url.query().is_none() && path != FilePath::new("/");
+            return if is_plain {
+                Ok(Self(Target::Directory(path)))
+            } else {
+                Err(ArchiveUrlError::Form)
+            };
+        }
+        let bucket = url.host_str().filter(|host| url.scheme() == "s3" && !host.is_empty());
+        let bucket = bucket.ok_or(ArchiveUrlError::Form)?.to_owned();
+        let prefix = Path::from_url_path(url.path()).map_err(|_| ArchiveUrlError::Form)?;
+        let (mut endpoint, mut region) = (None, None);
+        for (name, value) in url.query_pairs() {
+            let option = match &*name {
+                "endpoint" => &mut endpoint,
+                "region" => &mut region,
+                _ => return Err(ArchiveUrlError::Form),
+            };
+            if value.is_empty() || option.is_some() {
+                return Err(ArchiveUrlError::Form);
+            }
+            *option = Some(value.into_owned());
+        }
+        if let Some(endpoint) = &endpoint {
+            let url = Url::parse(endpoint).map_err(|_| ArchiveUrlError::Form)?;
+            reject_credentials(&url)?;
+            if !matches!(url.scheme(), "http" | "https") || !url.has_host() || url.query().is_some()
+            {
+                return Err(ArchiveUrlError::Form);
+            }
+        }
+        Ok(Self(Target::Bucket { bucket, prefix, endpoint, region }))
+    }
+}
+
+fn reject_credentials(url: &Url) -> Result<(), ArchiveUrlError> {
+    let has_none = url.username().is_empty() && url.password().is_none();
+    if has_none { Ok(()) } else { Err(ArchiveUrlError::Credentials) }
+}
+
+impl fmt::Display for ArchiveUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (bucket, prefix, endpoint, region) = match &self.0 {
+            Target::Directory(path) => return write!(f, "file://{}", path.display()),
+            Target::Bucket { bucket, prefix, endpoint, region } => {
+                (bucket, prefix, endpoint, region)
+            }
+        };
+        write!(f, "s3://{bucket}")?;
+        if !prefix.is_root() {
+            write!(f, "/{prefix}")?;
+        }
+        let options = [("endpoint", endpoint), ("region", region)];
+        let given = options.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        for (i, (name, value)) in given.enumerate() {
+            write!(f, "{}{name}={value}", if i == 0 { '?' } else { '&' })?;
+        }
+        Ok(())
+    }
+}

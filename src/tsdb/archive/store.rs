@@ -1,0 +1,505 @@
+//! The store's trait, over a store and its archive.
+
+use std::{ops::ControlFlow, sync::Arc};
+
+use db::postgres::connections::Figures;
+use futures::future::{BoxFuture, FutureExt as _};
+use model::{
+    block::Block,
+    dataset::{Dataset, DatasetId},
+    idempotency::IdempotencyKey,
+    key::KeyId,
+    resolution::Resolution,
+    row::Bucket,
+    timestamp::Timestamp,
+};
+use parking_lot::Mutex;
+
+use super::{
+    Archive, ArchivedStore,
+    months::{TRIES, overlap, stamps},
+    random,
+    scan::ScanMerge,
+};
+use crate::{
+    catalog::{DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter},
+    span::{Order, Span},
+    store::{
+        Append, Appended, Count, OnCommit, OnRemoval, PageOfRows, PageRead, Result, SharedStore,
+        Sight, Since, Store, StoreError,
+        archived::{ArchivedMonth, Beneath, RowDeletion},
+        batch::StoredBatch,
+        copying::{CatalogEntry, CopyStore},
+        row_batch::VisitBatch,
+    },
+};
+
+/// Archived rows that are looked through for those after a certain one. A reader that has missed more does
+/// better to download them.
+const SINCE_ROWS_MAX: u64 = 512 * 1024;
+
+/// All of time.
+const ALL: Span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+
+/// The starts of the buckets of five minutes that hold `times`, which are in order.
+fn starts_of(times: &[Timestamp]) -> Vec<Timestamp> {
+    let finest = Resolution::FiveMinutes;
+    let mut starts: Vec<Timestamp> = times.iter().map(|time| finest.bucket_start(*time)).collect();
+    starts.dedup();
+    starts
+}
+
+/// The buckets of five minutes that a span touches.
+fn widened(span: Span) -> Span {
+    let finest = Resolution::FiveMinutes;
+    let end = finest.bucket_start(span.last) + finest.bucket().unwrap_or_default();
+    let last = Timestamp::from_micros(end.micros() - 1);
+    Span { first: finest.bucket_start(span.first), last }
+}
+
+impl Archive {
+    /// Returns the end of the last archived month of a dataset.
+    fn archived_until(&self, dataset: DatasetId) -> Result<Option<Timestamp>> {
+        if let Some(known) = self.ends.lock().get(&dataset) {
+            return Ok(*known);
+        }
+        let months = self.store.archived(dataset, ALL)?;
+        let until = months.last().map(|month| month.file.month.next().start());
+        self.ends.lock().insert(dataset, until);
+        Ok(until)
+    }
+
+    /// Reads the archived rows beneath rows that are to be appended.
+    fn beneath(&self, dataset: DatasetId, rows: &Block) -> Result<Beneath> {
+        let (first, last) = (rows.times.first().copied(), rows.times.last().copied());
+        let (first, last) = (first.unwrap_or_default(), last.unwrap_or_default());
+        let span = widened(Span { first, last });
+        self.retry(dataset, span, |months| {
+            let rows = self.rows_of_buckets(dataset, months, &starts_of(&rows.times))?;
+            Ok(Beneath { span, stamps: stamps(months), rows })
+        })
+    }
+
+    /// Prepares the deletion of a span; `None` if the dataset has no archived rows.
+    fn deletion(
+        &self,
+        dataset: DatasetId,
+        span: Span,
+        now: Timestamp,
+    ) -> Result<Option<RowDeletion>> {
+        self.retry(dataset, ALL, |all| {
+            if all.is_empty() || span.first > span.last {
+                return Ok(None);
+            }
+            let revision = self.revision(dataset)?;
+            let edges = widened(span);
+            let touches = |month: &&ArchivedMonth| {
+                let here = overlap(month.file.month.span(), edges);
+                here.first <= here.last
+            };
+            let months: Vec<ArchivedMonth> = all.iter().filter(touches).cloned().collect();
+            let mut n_rows = 0;
+            for month in &months {
+                let here = overlap(month.file.month.span(), span);
+                if here.first > here.last {
+                    continue;
+                }
+                let open = self.open_month(dataset, month, here)?;
+                let stored = self.stored_times(dataset, here)?;
+                let n_both = open.count_contained(&stored);
+                n_rows += open.n_rows() - n_both.map_err(super::months::fails(dataset, month))?;
+            }
+            let mut starts = starts_of(&[span.first, span.last]);
+            starts.dedup();
+            let found = self.rows_of_buckets(dataset, &months, &starts)?;
+            let mut rows = found.part(0..found.first_not_before(span.first));
+            rows.extend_from(&found, found.first_after(span.last)..found.len());
+            let newest_archived = self.newest_archived(dataset, all, Some(span))?;
+            let beneath = Beneath { span: edges, stamps: stamps(&months), rows };
+            let stamp = random();
+            Ok(Some(RowDeletion { span, now, newest_archived, beneath, revision, n_rows, stamp }))
+        })
+    }
+
+    /// Reads a page of raw rows.
+    fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
+        let page = self.store.page(dataset, read)?;
+        let mut touched = read.span;
+        // A page that the store fills reaches no further than its last row.
+        if read.count == Count::Nothing
+            && read.skip == 0
+            && page.rows.len() == read.limit
+            && let Some(end) = page.rows.timestamp(read.limit.saturating_sub(1))
+        {
+            match read.order {
+                Order::Ascending => touched.last = end,
+                Order::Descending => touched.first = end,
+            }
+        }
+        if self.store.archived(dataset, touched)?.is_empty() {
+            return Ok(page);
+        }
+        self.retry(dataset, read.span, |months| self.merged_page(dataset, read, months))
+    }
+
+    /// Scans raw rows.
+    pub(super) fn scan(&self, dataset: DatasetId, span: Span, visit: VisitBatch<'_>) -> Result<()> {
+        for _ in 0..TRIES {
+            let months = self.store.archived(dataset, span)?;
+            let known = stamps(&months);
+            let mut merge = ScanMerge::new(self, dataset, span, months)?;
+            let (mut is_begun, mut is_changed, mut is_over) = (false, false, false);
+            self.store.scan(dataset, Resolution::Raw, span, &mut |batch| {
+                if !is_begun {
+                    is_changed = stamps(&self.store.archived(dataset, span)?) != known;
+                    is_begun = true;
+                }
+                if is_changed {
+                    return Ok(ControlFlow::Break(()));
+                }
+                let flow = merge.visit(batch, visit)?;
+                is_over = flow.is_break();
+                Ok(flow)
+            })?;
+            if !is_begun {
+                is_changed = stamps(&self.store.archived(dataset, span)?) != known;
+            }
+            if is_over {
+                return Ok(());
+            }
+            if !is_changed {
+                return merge.visit_before(None, visit).map(drop);
+            }
+        }
+        Err(StoreError::ArchiveChanged { dataset })
+    }
+
+    /// Reads the rows with numbers above `after`.
+    fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>> {
+        self.retry(dataset, ALL, |months| {
+            let Some(mut since) = self.store.since(dataset, after, limit)? else { return Ok(None) };
+            let months: Vec<&ArchivedMonth> =
+                months.iter().filter(|month| month.file.last_row > after).collect();
+            if months.iter().map(|month| month.file.n_rows).sum::<u64>() > SINCE_ROWS_MAX {
+                return Ok(None);
+            }
+            let mut found = since.rows.clone();
+            for month in months {
+                let span = month.file.month.span();
+                let open = self.open_month(dataset, month, span)?;
+                let replaced = self.stored_times(dataset, span)?;
+                for rows in open.kept.clone() {
+                    let rows = open.reader.rows(rows, &found);
+                    let rows = rows.map_err(super::months::fails(dataset, month))?;
+                    for row_idx in 0..rows.len() {
+                        let is_new = rows.ids.get(row_idx).is_some_and(|id| *id > after);
+                        let time = rows.times.get(row_idx);
+                        if is_new && time.is_some_and(|time| replaced.binary_search(time).is_err())
+                        {
+                            found.extend_from(&rows, row_idx..row_idx + 1);
+                        }
+                    }
+                }
+            }
+            if found.len() > since.rows.len() {
+                let mut order: Vec<usize> = (0..found.len()).collect();
+                order.sort_by_key(|row_idx| found.ids.get(*row_idx).copied());
+                since.is_all &= found.len() <= limit;
+                order.truncate(limit);
+                since.rows = found.empty_like();
+                for row_idx in order {
+                    since.rows.extend_from(&found, row_idx..row_idx + 1);
+                }
+            }
+            Ok(Some(since))
+        })
+    }
+
+    /// Returns the stamps of the months that are pruned before `before`, the time before which stored rows
+    /// can be pruned, and the newest archived row that stays.
+    fn pruning(
+        &self,
+        dataset: DatasetId,
+        before: Timestamp,
+    ) -> Result<(Vec<i64>, Timestamp, Option<Timestamp>)> {
+        let before = Resolution::FiveMinutes.bucket_start(before);
+        self.retry(dataset, ALL, |months| {
+            let ends_before = |month: &ArchivedMonth| month.file.month.next().start() <= before;
+            let n_whole = months.iter().take_while(|month| ends_before(month)).count();
+            let (whole, rest) = months.split_at_checked(n_whole).unwrap_or((months, &[]));
+            let start = rest.first().map_or(before, |month| month.file.month.start());
+            let newest =
+                if whole.is_empty() { None } else { self.newest_archived(dataset, rest, None)? };
+            Ok((stamps(whole), before.min(start), newest))
+        })
+    }
+}
+
+impl ArchivedStore {
+    /// Runs `work` on a thread that may block.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Archive) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let archive = Arc::clone(&self.archive);
+        let done = self.archive.objects.run_blocking(move || work(&archive));
+        done.await.ok_or(StoreError::Closed)?
+    }
+}
+
+/// A callback that several attempts share, of which one succeeds.
+type Shared<F> = Arc<Mutex<Option<F>>>;
+
+fn shared<F>(callback: F) -> Shared<F> {
+    Arc::new(Mutex::new(Some(callback)))
+}
+
+impl Store for ArchivedStore {
+    fn create(
+        &self,
+        datasets: Vec<NewDataset>,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<Vec<Dataset>>> {
+        self.archive.store.create(datasets, now)
+    }
+
+    fn change(
+        &self,
+        dataset: DatasetId,
+        change: DatasetChange,
+        now: Timestamp,
+    ) -> BoxFuture<'_, Result<Sight>> {
+        self.archive.store.change(dataset, change, now)
+    }
+
+    fn change_tag(&self, change: TagChange) -> BoxFuture<'_, Result<bool>> {
+        self.archive.store.change_tag(change)
+    }
+
+    fn append(
+        &self,
+        dataset: DatasetId,
+        append: Append,
+        on_commit: OnCommit,
+    ) -> BoxFuture<'_, Result<Appended>> {
+        async move {
+            let store = &self.archive.store;
+            let known = self.archive.ends.lock().get(&dataset).copied();
+            let until = match known {
+                Some(until) => until,
+                None => self.blocking(move |archive| archive.archived_until(dataset)).await?,
+            };
+            let first = append.rows.times.first().copied();
+            let first = first.map(|first| Resolution::FiveMinutes.bucket_start(first));
+            if first.zip(until).is_none_or(|(first, until)| first >= until) {
+                let appended = store.append(dataset, append, on_commit).await;
+                if let Err(StoreError::ArchiveChanged { .. }) = appended {
+                    self.archive.ends.lock().remove(&dataset);
+                }
+                return appended;
+            }
+            let on_commit = shared(on_commit);
+            for _ in 0..TRIES {
+                let rows = append.rows.clone();
+                let beneath = self.blocking(move |archive| archive.beneath(dataset, &rows)).await?;
+                let callback = Arc::clone(&on_commit);
+                let report: OnCommit = Box::new(move |appended, rows| {
+                    if let Some(on_commit) = callback.lock().take() {
+                        on_commit(appended, rows);
+                    }
+                });
+                match store.append_over(dataset, append.clone(), beneath, report).await {
+                    Err(StoreError::ArchiveChanged { .. }) => {}
+                    appended => return appended,
+                }
+            }
+            Err(StoreError::ArchiveChanged { dataset })
+        }
+        .boxed()
+    }
+
+    fn find_batch(&self, writer: KeyId, key: &IdempotencyKey) -> Result<Option<StoredBatch>> {
+        self.archive.store.find_batch(writer, key)
+    }
+
+    fn prune(
+        &self,
+        dataset: DatasetId,
+        before: Timestamp,
+        limit_rows: usize,
+        on_commit: OnRemoval,
+    ) -> BoxFuture<'_, Result<u64>> {
+        async move {
+            let store = &self.archive.store;
+            let pruning = self.blocking(move |archive| archive.pruning(dataset, before)).await?;
+            let (stamps, before, newest) = pruning;
+            if stamps.is_empty() {
+                return store.prune(dataset, before, limit_rows, on_commit).await;
+            }
+            store.prune_files(dataset, stamps, newest, on_commit).await
+        }
+        .boxed()
+    }
+
+    fn delete_rows(
+        &self,
+        dataset: DatasetId,
+        span: Span,
+        now: Timestamp,
+        on_commit: OnRemoval,
+    ) -> BoxFuture<'_, Result<u64>> {
+        async move {
+            let store = &self.archive.store;
+            let on_commit = shared(on_commit);
+            for _ in 0..TRIES {
+                let prepare = move |archive: &Archive| archive.deletion(dataset, span, now);
+                let deletion = self.blocking(prepare).await?;
+                let callback = Arc::clone(&on_commit);
+                let report: OnRemoval = Box::new(move |removed| {
+                    if let Some(on_commit) = callback.lock().take() {
+                        on_commit(removed);
+                    }
+                });
+                let deleted = match deletion {
+                    None => store.delete_rows(dataset, span, now, report).await,
+                    Some(deletion) => store.delete_over(dataset, deletion, report).await,
+                };
+                match deleted {
+                    Err(StoreError::ArchiveChanged { .. }) => {}
+                    deleted => return deleted,
+                }
+            }
+            Err(StoreError::ArchiveChanged { dataset })
+        }
+        .boxed()
+    }
+
+    fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool>> {
+        self.archive.ends.lock().remove(&dataset);
+        self.archive.store.delete(dataset)
+    }
+
+    fn settle(&self) -> BoxFuture<'_, Result<()>> {
+        self.archive.store.settle()
+    }
+
+    fn sight(&self, key: Option<KeyId>, which: &DatasetRef) -> Result<Option<Sight>> {
+        self.archive.store.sight(key, which)
+    }
+
+    fn version(&self) -> Option<i64> {
+        self.archive.store.version()
+    }
+
+    fn list(&self, key: KeyId, filter: &Filter, skip: u64, limit: usize) -> Result<Listed> {
+        self.archive.store.list(key, filter, skip, limit)
+    }
+
+    fn tags(&self, filter: TagFilter) -> Result<Vec<Tag>> {
+        self.archive.store.tags(filter)
+    }
+
+    fn holders(&self, owner: KeyId, tag: &str) -> Result<Vec<KeyId>> {
+        self.archive.store.holders(owner, tag)
+    }
+
+    fn retained(&self) -> Result<Vec<Dataset>> {
+        self.archive.store.retained()
+    }
+
+    /// Counts the bytes of stored rows: archived ones are older than all that are counted.
+    fn newest_within(&self, dataset: DatasetId, n_bytes: u64) -> Result<Option<Timestamp>> {
+        self.archive.store.newest_within(dataset, n_bytes)
+    }
+
+    fn page(&self, dataset: DatasetId, read: &PageRead) -> Result<PageOfRows> {
+        match read.resolution {
+            Resolution::Raw => self.archive.page(dataset, read),
+            _ => self.archive.store.page(dataset, read),
+        }
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.archive.store.is_read_only()
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<()>> {
+        self.archive.store.check()
+    }
+
+    fn database(&self) -> Option<Figures> {
+        self.archive.store.database()
+    }
+
+    #[cfg(any(test, feature = "faults"))]
+    fn limit_pages(&self, n_pages: u32) -> BoxFuture<'_, Result<()>> {
+        self.archive.store.limit_pages(n_pages)
+    }
+
+    fn shared(&self) -> Option<&dyn SharedStore> {
+        self.archive.store.shared()
+    }
+
+    fn era(&self) -> i64 {
+        self.archive.store.era()
+    }
+
+    fn since(&self, dataset: DatasetId, after: i64, limit: usize) -> Result<Option<Since>> {
+        self.archive.since(dataset, after, limit)
+    }
+
+    fn scan(
+        &self,
+        dataset: DatasetId,
+        resolution: Resolution,
+        span: Span,
+        visit: VisitBatch<'_>,
+    ) -> Result<()> {
+        match resolution {
+            Resolution::Raw => self.archive.scan(dataset, span, visit),
+            _ => self.archive.store.scan(dataset, resolution, span, visit),
+        }
+    }
+}
+
+/// A source of copies. A copy is written to a store without an archive.
+impl CopyStore for ArchivedStore {
+    fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {
+        self.archive.store.next_entry(after)
+    }
+
+    fn grants(&self) -> Result<Vec<TagChange>> {
+        self.archive.store.grants()
+    }
+
+    fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>> {
+        self.archive.store.create_copy(entry)
+    }
+
+    fn copy_buckets(
+        &self,
+        dataset: DatasetId,
+        buckets: Vec<Bucket>,
+        kept_from: Timestamp,
+    ) -> BoxFuture<'_, Result<()>> {
+        self.archive.store.copy_buckets(dataset, buckets, kept_from)
+    }
+
+    fn prune_copy(
+        &self,
+        dataset: DatasetId,
+        before: Timestamp,
+        kept_from: Timestamp,
+    ) -> BoxFuture<'_, Result<()>> {
+        self.archive.store.prune_copy(dataset, before, kept_from)
+    }
+
+    fn copy_rows(
+        &self,
+        dataset: DatasetId,
+        rows: Block,
+        updated_at: Timestamp,
+    ) -> BoxFuture<'_, Result<()>> {
+        self.archive.store.copy_rows(dataset, rows, updated_at)
+    }
+}

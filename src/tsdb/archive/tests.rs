@@ -1,0 +1,344 @@
+//! A store with an archive gives what one without gives, whatever happens to both.
+
+use std::{fs, path::Path, sync::Arc, time::Duration};
+
+use futures::executor::block_on;
+use model::{
+    block::{Block, Rows},
+    dataset::{DatasetId, Dtype},
+    resolution::Resolution,
+    row::Value,
+    timestamp::Timestamp,
+};
+use proptest::{
+    prelude::*,
+    test_runner::{Config, TestRunner},
+};
+use tempfile::{TempDir, tempdir};
+
+use super::{
+    ArchiveOptions, ArchivedStore,
+    objects::{Objects, test_server::TestServer},
+};
+use crate::{
+    span::{Order, Span},
+    store::{
+        Append, AppendMode, Count, PageRead, Store, StoreError,
+        sqlite::SqliteStore,
+        tests::{create, new_dataset},
+    },
+};
+
+/// Seconds of a step of the rows of a test: a hundred days have 2 400.
+const STEP: i64 = 3_600;
+
+/// Time at which everything is old enough.
+const LATE: Timestamp = Timestamp::from_seconds(900 * 86_400);
+
+const ALL: Span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
+
+const OPTIONS: ArchiveOptions =
+    ArchiveOptions { after: Duration::from_hours(24), grace: Duration::ZERO };
+
+fn at(step: i64) -> Timestamp {
+    Timestamp::from_seconds(step * STEP)
+}
+
+fn open(folder: &Path) -> ArchivedStore {
+    let url = format!("file://{}", folder.join("archive").display());
+    let objects = Objects::open(&url.parse().unwrap()).unwrap();
+    let store = SqliteStore::open(&folder.join("datasets.sqlite")).unwrap();
+    ArchivedStore::new(Arc::new(store), objects, OPTIONS)
+}
+
+/// Rows of two columns, by their steps; a value is missing where it is zero.
+fn rows(steps: &[(i64, u8)]) -> Block {
+    let mut block = Block::new(&[Dtype::Float, Dtype::String]);
+    for (step, value) in steps {
+        block.times.push(at(*step));
+        let number = Value::Float(f64::from(*value) / 4.0);
+        match value {
+            0 => block.columns[0].push_missing(1),
+            _ => block.columns[0].push(number).unwrap(),
+        }
+        block.columns[1].push(Value::String(format!("{step} {value}"))).unwrap();
+    }
+    block
+}
+
+fn append(store: &dyn Store, dataset: DatasetId, mode: AppendMode, steps: &[(i64, u8)]) {
+    let now = Timestamp::from_seconds(1);
+    let append = Append { mode, rows: rows(steps), now, batches: Vec::new() };
+    block_on(store.append(dataset, append, Box::new(|_, _| ()))).unwrap();
+}
+
+fn delete(store: &dyn Store, dataset: DatasetId, first: i64, last: i64) -> u64 {
+    let span = Span { first: at(first), last: at(last) };
+    block_on(store.delete_rows(dataset, span, at(0), Box::new(|_| ()))).unwrap()
+}
+
+fn new_pair(store: &dyn Store) -> DatasetId {
+    let mut new = new_dataset("rows");
+    new.columns = vec![("value".to_owned(), Dtype::Float), ("note".to_owned(), Dtype::String)];
+    block_on(create(store, new))
+}
+
+/// Rows of hours from `start` on, a month of 720 each.
+fn hours(start: i64, n: i64) -> Vec<(i64, u8)> {
+    (start..start + n).map(|step| (step, u8::try_from(step.rem_euclid(250)).unwrap() + 1)).collect()
+}
+
+fn read(span: Span, order: Order, skip: u64, limit: usize) -> PageRead {
+    PageRead { resolution: Resolution::Raw, span, order, skip, limit, count: Count::All }
+}
+
+fn scanned(store: &dyn Store, dataset: DatasetId, span: Span) -> Block {
+    let mut found = rows(&[]);
+    store
+        .scan(dataset, Resolution::Raw, span, &mut |batch| {
+            let n_rows = batch.n_rows;
+            let Rows::Raw(block) = batch.rows()? else { panic!("not rows") };
+            assert_eq!(block.len(), n_rows);
+            found.extend_from(&block, 0..n_rows);
+            Ok(std::ops::ControlFlow::Continue(()))
+        })
+        .unwrap();
+    found
+}
+
+/// Checks that all reads of two datasets are equal.
+fn compare(
+    one: &dyn Store,
+    other: &dyn Store,
+    dataset: DatasetId,
+    reads: &[(u64, usize, i64, i64)],
+) {
+    assert_eq!(scanned(one, dataset, ALL), scanned(other, dataset, ALL));
+    for (skip, limit, start, length) in reads {
+        let span = Span { first: at(*start), last: at(start + length) };
+        assert_eq!(scanned(one, dataset, span), scanned(other, dataset, span));
+        for order in [Order::Ascending, Order::Descending] {
+            for count in [Count::All, Count::Nothing] {
+                for span in [span, ALL] {
+                    let read = PageRead { count, ..read(span, order, *skip, *limit) };
+                    let (one, other) = (one.page(dataset, &read), other.page(dataset, &read));
+                    let (one, other) = (one.unwrap(), other.unwrap());
+                    assert_eq!((one.count, one.rows), (other.count, other.rows), "{read:?}");
+                }
+            }
+        }
+    }
+    for resolution in Resolution::ALL.into_iter().skip(1) {
+        let read = PageRead { resolution, ..read(ALL, Order::Ascending, 0, usize::MAX) };
+        let (one, other) = (one.page(dataset, &read).unwrap(), other.page(dataset, &read).unwrap());
+        assert_eq!(one.rows, other.rows, "{resolution}");
+    }
+    let newest = |store: &dyn Store| {
+        let sight = store.sight(None, &crate::catalog::DatasetRef::Id(dataset)).unwrap().unwrap();
+        sight.newest
+    };
+    assert_eq!(newest(one), newest(other));
+    for after in [0, 5, 100, 4_000] {
+        let since = |store: &dyn Store| {
+            store.since(dataset, after, 50).unwrap().map(|since| (since.rows, since.is_all))
+        };
+        assert_eq!(since(one), since(other), "after {after}");
+    }
+}
+
+/// Something done to a dataset.
+#[derive(Debug, Clone)]
+enum Deed {
+    Append(AppendMode, Vec<(i64, u8)>),
+    Delete(i64, i64),
+    Archive,
+    Reopen,
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    let mode = || prop_oneof![3 => Just(AppendMode::Replace), 1 => Just(AppendMode::Merge)];
+    prop_oneof![
+        4 => (mode(), prop::collection::btree_map(0..2_400_i64, 0..9_u8, 1..20))
+            .prop_map(|(mode, rows)| Deed::Append(mode, rows.into_iter().collect())),
+        2 => (mode(), 0..2_000_i64, 600..1_500_i64)
+            .prop_map(|(mode, start, n)| Deed::Append(mode, hours(start, n))),
+        2 => (0..2_400_i64, 0..900_i64).prop_map(|(from, n)| Deed::Delete(from, from + n)),
+        3 => Just(Deed::Archive),
+        1 => Just(Deed::Reopen),
+    ]
+}
+
+#[test]
+fn reads_equal_those_of_a_store_without_archive() {
+    let reads = (0..2_500_u64, 1..700_usize, -99..2_400_i64, 0..2_000_i64);
+    let strategy = (prop::collection::vec(deed(), 1..10), prop::collection::vec(reads, 3));
+    let check = |(deeds, reads): (Vec<Deed>, Vec<_>)| {
+        let (folder, plain_folder) = (tempdir().unwrap(), tempdir().unwrap());
+        let plain = SqliteStore::open(&plain_folder.path().join("datasets.sqlite")).unwrap();
+        let mut store = open(folder.path());
+        let id = new_pair(&plain);
+        assert_eq!(new_pair(&store), id);
+        for deed in deeds {
+            match deed {
+                Deed::Append(mode, rows) => {
+                    append(&plain, id, mode, &rows);
+                    append(&store, id, mode, &rows);
+                }
+                Deed::Delete(first, last) => {
+                    assert_eq!(delete(&plain, id, first, last), delete(&store, id, first, last));
+                }
+                Deed::Archive => {
+                    store.archive(LATE).unwrap();
+                }
+                Deed::Reopen => {
+                    drop(store);
+                    store = open(folder.path());
+                }
+            }
+            compare(&store, &plain, id, &reads);
+        }
+        Ok(())
+    };
+    TestRunner::new(Config::with_cases(24)).run(&strategy, check).unwrap();
+}
+
+/// A store with three archived months, and the file of the second one.
+fn archived() -> (TempDir, ArchivedStore, DatasetId, std::path::PathBuf) {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    let id = new_pair(&store);
+    append(&store, id, AppendMode::Replace, &hours(0, 2_000));
+    let report = store.archive(LATE).unwrap();
+    assert_eq!((report.n_files, report.n_rows), (3, 2_000));
+    let file = folder.path().join(format!("archive/dataset={id}/month=1970-02/part-0.parquet"));
+    assert!(file.is_file());
+    (folder, store, id, file)
+}
+
+/// Checks that only the second month cannot be read, and is named.
+fn check_lost(folder: &Path, id: DatasetId) {
+    let store = open(folder);
+    let error = store.page(id, &read(ALL, Order::Ascending, 0, 2_000)).unwrap_err();
+    assert!(matches!(error, StoreError::Archive { .. }), "{error:?}");
+    assert_eq!(error.to_string(), format!("archive of dataset {id} is unavailable for 1970-02"));
+    let january = Span { first: at(0), last: at(743) };
+    let page = PageRead { count: Count::Nothing, ..read(january, Order::Ascending, 0, 2_000) };
+    assert_eq!(store.page(id, &page).unwrap().rows.len(), 744);
+    let day = PageRead { resolution: Resolution::Day, ..read(ALL, Order::Ascending, 0, 99) };
+    assert_eq!(store.page(id, &day).unwrap().rows.len(), 84, "buckets need no archive");
+    let rows = Append {
+        mode: AppendMode::Replace,
+        rows: rows(&[(800, 1)]),
+        now: at(0),
+        batches: Vec::new(),
+    };
+    let late = block_on(store.append(id, rows, Box::new(|_, _| ())));
+    assert!(matches!(late, Err(StoreError::Archive { .. })), "{late:?}");
+    append(&store, id, AppendMode::Replace, &[(3_000, 1)]);
+}
+
+#[test]
+fn lost_file_fails_reads_of_its_month_only() {
+    let (folder, store, id, file) = archived();
+    drop(store);
+    let kept = fs::read(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    check_lost(folder.path(), id);
+    fs::write(&file, kept).unwrap();
+    assert_eq!(scanned(&open(folder.path()), id, ALL).len(), 2_001);
+}
+
+#[test]
+fn truncated_and_flipped_files_are_never_taken_for_rows() {
+    let (folder, store, id, file) = archived();
+    drop(store);
+    let sound = fs::read(&file).unwrap();
+    fs::write(&file, &sound[..sound.len() - 9]).unwrap();
+    check_lost(folder.path(), id);
+    for at in (0..sound.len()).step_by(sound.len() / 24) {
+        let mut flipped = sound.clone();
+        flipped[at] ^= 4;
+        fs::write(&file, flipped).unwrap();
+        let error = open(folder.path()).page(id, &read(ALL, Order::Ascending, 0, 2_000));
+        let error = error.unwrap_err();
+        assert!(matches!(error, StoreError::Archive { .. }), "byte {at}: {error:?}");
+    }
+}
+
+#[test]
+fn file_that_was_written_and_not_recorded_is_no_loss() {
+    let (folder, store, id, file) = archived();
+    let before = scanned(&store, id, ALL);
+    append(&store, id, AppendMode::Replace, &[(800, 77)]);
+    let want = scanned(&store, id, ALL);
+    assert_ne!(before, want);
+    let old = fs::read(&file).unwrap();
+    let later = LATE + Duration::from_hours(48);
+    assert_eq!(store.archive(later).unwrap().n_files, 1, "a single correction after a day");
+    assert_ne!(fs::read(&file).unwrap(), old);
+    assert_eq!(scanned(&store, id, ALL), want);
+    drop(store);
+    // As if the process had been killed between both: announced, and still the old file.
+    let database = rusqlite::Connection::open(folder.path().join("datasets.sqlite")).unwrap();
+    let n: i64 = database.query_row("SELECT count(*) FROM archived", [], |row| row.get(0)).unwrap();
+    assert_eq!(n, 3);
+    drop(database);
+    assert_eq!(scanned(&open(folder.path()), id, ALL), want);
+}
+
+#[test]
+fn pruned_months_and_deleted_datasets_lose_their_files() {
+    let (folder, store, id, file) = archived();
+    let february = Timestamp::from_seconds(59 * 86_400);
+    let prune = |before| block_on(store.prune(id, before, 99_999, Box::new(|_| ()))).unwrap();
+    assert_eq!(prune(february + Duration::from_hours(24)), 744 + 672);
+    assert_eq!(prune(february + Duration::from_hours(24)), 0, "march stays as a whole");
+    assert_eq!(scanned(&store, id, ALL).len(), 2_000 - 744 - 672);
+    let days = PageRead { resolution: Resolution::Day, ..read(ALL, Order::Ascending, 0, 99) };
+    assert_eq!(store.page(id, &days).unwrap().rows.len(), 84, "buckets stay");
+    assert!(block_on(store.delete(id)).unwrap());
+    // The clock of the records is that of the engine.
+    let later = Timestamp::from_seconds(4_000_000_000);
+    assert_eq!(store.archive(later).unwrap().n_deleted, 3);
+    assert!(!file.exists());
+    drop(folder);
+}
+
+#[test]
+fn archive_of_another_store_is_not_overwritten() {
+    let (folder, store, id, file) = archived();
+    drop(store);
+    for ending in ["", "-wal", "-shm"] {
+        fs::remove_file(folder.path().join(format!("datasets.sqlite{ending}"))).ok();
+    }
+    let kept = fs::read(&file).unwrap();
+    let store = open(folder.path());
+    let mut new = new_dataset("other");
+    new.columns = vec![("value".to_owned(), Dtype::Float), ("note".to_owned(), Dtype::String)];
+    let made = block_on(store.create(vec![new], Timestamp::from_seconds(77))).unwrap();
+    assert_eq!(made[0].id, id);
+    append(&store, id, AppendMode::Replace, &hours(0, 2_000));
+    let error = store.archive(LATE).unwrap_err();
+    assert!(matches!(error, StoreError::Archive { .. }), "{error:?}");
+    assert_eq!(fs::read(&file).unwrap(), kept);
+}
+
+#[test]
+fn overloaded_s3_fails_reads_by_name_and_recovers() {
+    let server = TestServer::start();
+    let folder = tempdir().unwrap();
+    let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
+    let store = ArchivedStore::new(Arc::new(store), server.open(), OPTIONS);
+    let id = new_pair(&store);
+    append(&store, id, AppendMode::Replace, &hours(0, 900));
+    let want = scanned(&store, id, ALL);
+    assert_eq!(store.archive(LATE).unwrap().n_files, 2);
+    let key = format!("dataset={id}/month=1970-01/part-0.parquet");
+    assert!(server.keys().contains(&key), "{:?}", server.keys());
+    assert_eq!(scanned(&store, id, ALL), want);
+    server.lose(true);
+    let error = store.page(id, &read(ALL, Order::Ascending, 0, 900)).unwrap_err();
+    assert!(matches!(error, StoreError::Archive { .. }), "{error:?}");
+    server.lose(false);
+    assert_eq!(scanned(&store, id, ALL), want);
+}

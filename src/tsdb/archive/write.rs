@@ -1,0 +1,293 @@
+//! Writes rows as a Parquet file with checksums.
+
+use std::{
+    fs::File,
+    io::{self, BufWriter, Seek as _, Write},
+    sync::Arc,
+};
+
+use crc32fast::Hasher;
+use data_encoding::BASE64;
+use model::{
+    block::{Block, Series},
+    dataset::{Column, Dtype, TIMESTAMP},
+    timestamp::Timestamp,
+};
+use parquet::{
+    basic::{
+        Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
+    },
+    column::writer::{ColumnWriter, ColumnWriterImpl},
+    data_type::{DataType, Int64Type},
+    errors::Result,
+    file::{
+        metadata::{KeyValue, SortingColumn},
+        properties::{EnabledStatistics, WriterProperties},
+        writer::SerializedFileWriter,
+    },
+    schema::types::{ColumnPath, Type},
+};
+use sha2::{Digest as _, Sha256};
+
+/// Rows of a row group: those of a month of minutes.
+pub(super) const GROUP_ROWS: usize = 65_536;
+
+/// Bytes of rows from which on a row group ends early, since it is built in memory.
+const GROUP_BYTES: usize = 64 * 1024 * 1024;
+
+/// Rows of a page, which is decompressed for a single row.
+pub(super) const PAGE_ROWS: usize = 4_096;
+
+/// Bytes that a checksum covers, and so the least that is read.
+pub(super) const BLOCK_BYTES: u64 = 16 * 1024;
+
+/// Key of the checksums in the metadata of a file.
+pub(super) const CHECKSUMS: &str = "triptych.checksums";
+
+/// Key of the number and the creation time of the dataset in the metadata of a file.
+pub(super) const DATASET: &str = "triptych.dataset";
+
+/// Field number of the timestamps.
+pub(super) const TIMESTAMP_FIELD: i32 = 1;
+
+/// Field number of the row numbers.
+pub(super) const ID_FIELD: i32 = 2;
+
+/// Field number of the creation times.
+pub(super) const CREATED_FIELD: i32 = 3;
+
+/// Field number of the first column of the dataset. The others follow by their places, which never
+/// change, whatever the names of the columns are.
+pub(super) const FIRST_FIELD: i32 = 16;
+
+/// A file that was written to a temporary one.
+#[derive(Debug)]
+pub(super) struct WrittenFile {
+    pub(super) file: File,
+    pub(super) n_bytes: u64,
+    pub(super) sha256: [u8; 32],
+    pub(super) tail_bytes: u64,
+    pub(super) tail_crc: u32,
+}
+
+/// Writer of a file.
+pub(super) struct FileWriter {
+    writer: SerializedFileWriter<Summed>,
+    /// Places of the columns that are not deleted.
+    places: Vec<usize>,
+    pending: Block,
+}
+
+/// Destination of a file, which computes checksums.
+struct Summed {
+    file: BufWriter<File>,
+    n_bytes: u64,
+    sha256: Sha256,
+    block: Hasher,
+    /// CRC-32 of each complete block.
+    blocks: Vec<u32>,
+    tail: Option<Hasher>,
+}
+
+impl Write for Summed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let left = BLOCK_BYTES - self.n_bytes % BLOCK_BYTES;
+        let n = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let part = bytes.get(..n).unwrap_or_default();
+        self.file.write_all(part)?;
+        self.sha256.update(part);
+        self.n_bytes += n as u64;
+        if let Some(tail) = &mut self.tail {
+            tail.update(part);
+        } else {
+            self.block.update(part);
+            if self.n_bytes.is_multiple_of(BLOCK_BYTES) {
+                self.blocks.push(std::mem::take(&mut self.block).finalize());
+            }
+        }
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl FileWriter {
+    /// Begins a file of a dataset with these columns, which `dataset` identifies.
+    pub(super) fn begin(file: File, columns: &[Column], dataset: String) -> Result<Self> {
+        let shown = columns.iter().enumerate().filter(|(_, column)| !column.is_deleted());
+        let places: Vec<usize> = shown.map(|(place, _)| place).collect();
+        let sink = Summed {
+            file: BufWriter::new(file),
+            n_bytes: 0,
+            sha256: Sha256::new(),
+            block: Hasher::new(),
+            blocks: Vec::new(),
+            tail: None,
+        };
+        let (schema, properties) = (schema(columns)?, properties(columns, dataset));
+        let writer = SerializedFileWriter::new(sink, Arc::new(schema), Arc::new(properties))?;
+        let dtypes: Vec<Dtype> = columns.iter().map(|column| column.dtype).collect();
+        Ok(Self { writer, places, pending: Block::new(&dtypes) })
+    }
+
+    /// Adds rows, which come after all others.
+    pub(super) fn add(&mut self, rows: &Block) -> Result<()> {
+        let mut from = 0;
+        while from < rows.len() {
+            let until = rows.len().min(from + GROUP_ROWS - self.pending.len());
+            self.pending.extend_from(rows, from..until);
+            from = until;
+            if self.pending.len() >= GROUP_ROWS || self.pending.n_bytes() >= GROUP_BYTES {
+                self.write_group()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the file.
+    pub(super) fn finish(mut self) -> Result<WrittenFile> {
+        if !self.pending.is_empty() {
+            self.write_group()?;
+        }
+        self.writer.flush()?;
+        let sink = self.writer.inner_mut();
+        let data_bytes = sink.n_bytes;
+        if !data_bytes.is_multiple_of(BLOCK_BYTES) {
+            sink.blocks.push(std::mem::take(&mut sink.block).finalize());
+        }
+        sink.tail = Some(Hasher::new());
+        let blocks: Vec<u8> = sink.blocks.iter().flat_map(|crc| crc.to_le_bytes()).collect();
+        let checksums = KeyValue::new(CHECKSUMS.to_owned(), BASE64.encode(&blocks));
+        self.writer.append_key_value_metadata(checksums);
+        let sink = self.writer.into_inner()?;
+        let mut file = sink.file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.rewind()?;
+        Ok(WrittenFile {
+            file,
+            n_bytes: sink.n_bytes,
+            sha256: sink.sha256.finalize().into(),
+            tail_bytes: sink.n_bytes - data_bytes,
+            tail_crc: sink.tail.unwrap_or_default().finalize(),
+        })
+    }
+
+    fn write_group(&mut self) -> Result<()> {
+        let rows = &self.pending;
+        let mut group = self.writer.next_row_group()?;
+        let micros = |times: &[Timestamp]| times.iter().map(|time| time.micros()).collect();
+        let (times, created): (Vec<i64>, Vec<i64>) = (micros(&rows.times), micros(&rows.created));
+        for numbers in [&times, &rows.ids, &created] {
+            if let Some(mut column) = group.next_column()? {
+                column.typed::<Int64Type>().write_batch(numbers, None, None)?;
+                column.close()?;
+            }
+        }
+        for series in self.places.iter().filter_map(|place| rows.columns.get(*place)) {
+            let Some(mut column) = group.next_column()? else { break };
+            write_series(column.untyped(), series)?;
+            column.close()?;
+        }
+        group.close()?;
+        self.pending = self.pending.empty_like();
+        Ok(())
+    }
+}
+
+fn write_series(column: &mut ColumnWriter<'_>, series: &Series) -> Result<()> {
+    match (column, series) {
+        (ColumnWriter::DoubleColumnWriter(column), Series::Float(values)) => {
+            write_values(column, values, |number| *number)
+        }
+        (ColumnWriter::Int64ColumnWriter(column), Series::Integer(values)) => {
+            write_values(column, values, |number| *number)
+        }
+        (ColumnWriter::BoolColumnWriter(column), Series::Boolean(values)) => {
+            write_values(column, values, |truth| *truth)
+        }
+        (ColumnWriter::ByteArrayColumnWriter(column), Series::String(values)) => {
+            write_values(column, values, |text| (&**text).into())
+        }
+        // The schema was made of the same columns.
+        _ => Ok(()),
+    }
+}
+
+fn write_values<T: DataType, V>(
+    column: &mut ColumnWriterImpl<'_, T>,
+    values: &[Option<V>],
+    convert: impl Fn(&V) -> T::T,
+) -> Result<()> {
+    let levels: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
+    let values: Vec<T::T> = values.iter().flatten().map(convert).collect();
+    column.write_batch(&values, Some(&levels), None).map(drop)
+}
+
+/// Returns the name of a column of the archive, with underscores in front if the dataset has a column of
+/// this name.
+fn own_name(name: &str, columns: &[Column]) -> String {
+    let mut name = name.to_owned();
+    while columns.iter().any(|column| column.name == name) {
+        name.insert(0, '_');
+    }
+    name
+}
+
+/// Names of the columns that every file has: timestamps, row numbers and creation times.
+fn own_names(columns: &[Column]) -> [String; 3] {
+    [TIMESTAMP, "id", "created_at"].map(|name| own_name(name, columns))
+}
+
+fn schema(columns: &[Column]) -> Result<Type> {
+    let mut fields = Vec::new();
+    let fields_of_rows = [TIMESTAMP_FIELD, ID_FIELD, CREATED_FIELD];
+    for (name, id) in own_names(columns).iter().zip(fields_of_rows) {
+        let time = LogicalType::timestamp(true, TimeUnit::MICROS);
+        let field = Type::primitive_type_builder(name, Physical::INT64)
+            .with_repetition(Repetition::REQUIRED)
+            .with_logical_type((id != ID_FIELD).then_some(time))
+            .with_id(Some(id));
+        fields.push(Arc::new(field.build()?));
+    }
+    for (column, id) in columns.iter().zip(FIRST_FIELD..) {
+        if column.is_deleted() {
+            continue;
+        }
+        let (physical, logical) = match column.dtype {
+            Dtype::Boolean => (Physical::BOOLEAN, None),
+            Dtype::Integer => (Physical::INT64, None),
+            Dtype::Float => (Physical::DOUBLE, None),
+            Dtype::String => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        };
+        let field = Type::primitive_type_builder(&column.name, physical)
+            .with_repetition(Repetition::OPTIONAL)
+            .with_logical_type(logical)
+            .with_id(Some(id));
+        fields.push(Arc::new(field.build()?));
+    }
+    Type::group_type_builder("rows").with_fields(fields).build()
+}
+
+fn properties(columns: &[Column], dataset: String) -> WriterProperties {
+    let mut properties = WriterProperties::builder()
+        .set_created_by(concat!("triptych ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_data_page_row_count_limit(PAGE_ROWS)
+        .set_write_batch_size(PAGE_ROWS)
+        .set_max_row_group_row_count(None)
+        .set_statistics_enabled(EnabledStatistics::Page)
+        .set_key_value_metadata(Some(vec![KeyValue::new(DATASET.to_owned(), dataset)]))
+        .set_sorting_columns(Some(vec![SortingColumn {
+            column_idx: 0,
+            descending: false,
+            nulls_first: false,
+        }]));
+    for name in own_names(columns) {
+        let path = ColumnPath::from(vec![name]);
+        properties = properties
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+    }
+    properties.build()
+}
