@@ -24,6 +24,7 @@ use crate::{
     span::{Order, Span},
     store::{
         Append, AppendMode, Count, PageRead, Store, StoreError,
+        archived::ArchiveRecords,
         sqlite::SqliteStore,
         tests::{create, new_dataset},
     },
@@ -44,11 +45,21 @@ fn at(step: i64) -> Timestamp {
     Timestamp::from_seconds(step * STEP)
 }
 
+/// Opens the store of a folder, which is created if it is missing.
+pub(crate) type OpenIn<'a> = &'a dyn Fn(&Path) -> Arc<dyn ArchiveRecords>;
+
+fn open_file(folder: &Path) -> Arc<dyn ArchiveRecords> {
+    Arc::new(SqliteStore::open(&folder.join("datasets.sqlite")).unwrap())
+}
+
 fn open(folder: &Path) -> ArchivedStore {
+    open_archived(folder, &open_file)
+}
+
+fn open_archived(folder: &Path, open: OpenIn<'_>) -> ArchivedStore {
     let url = format!("file://{}", folder.join("archive").display());
     let objects = Objects::open(&url.parse().unwrap()).unwrap();
-    let store = SqliteStore::open(&folder.join("datasets.sqlite")).unwrap();
-    ArchivedStore::new(Arc::new(store), objects, OPTIONS)
+    ArchivedStore::new(open(folder), objects, OPTIONS)
 }
 
 /// Rows of two columns, by their steps; a value is missing where it is zero.
@@ -170,36 +181,42 @@ fn deed() -> impl Strategy<Value = Deed> {
 
 #[test]
 fn reads_equal_those_of_a_store_without_archive() {
+    check_equal(&open_file, 24);
+}
+
+/// Checks random changes of two datasets of an engine, one of which has an archive.
+pub(crate) fn check_equal(open: OpenIn<'_>, n_cases: u32) {
     let reads = (0..2_500_u64, 1..700_usize, -99..2_400_i64, 0..2_000_i64);
     let strategy = (prop::collection::vec(deed(), 1..10), prop::collection::vec(reads, 3));
     let check = |(deeds, reads): (Vec<Deed>, Vec<_>)| {
         let (folder, plain_folder) = (tempdir().unwrap(), tempdir().unwrap());
-        let plain = SqliteStore::open(&plain_folder.path().join("datasets.sqlite")).unwrap();
-        let mut store = open(folder.path());
-        let id = new_pair(&plain);
+        let plain = open(plain_folder.path());
+        let plain: &dyn Store = &*plain;
+        let mut store = open_archived(folder.path(), open);
+        let id = new_pair(plain);
         assert_eq!(new_pair(&store), id);
         for deed in deeds {
             match deed {
                 Deed::Append(mode, rows) => {
-                    append(&plain, id, mode, &rows);
+                    append(plain, id, mode, &rows);
                     append(&store, id, mode, &rows);
                 }
                 Deed::Delete(first, last) => {
-                    assert_eq!(delete(&plain, id, first, last), delete(&store, id, first, last));
+                    assert_eq!(delete(plain, id, first, last), delete(&store, id, first, last));
                 }
                 Deed::Archive => {
                     store.archive(LATE).unwrap();
                 }
                 Deed::Reopen => {
                     drop(store);
-                    store = open(folder.path());
+                    store = open_archived(folder.path(), open);
                 }
             }
-            compare(&store, &plain, id, &reads);
+            compare(&store, plain, id, &reads);
         }
         Ok(())
     };
-    TestRunner::new(Config::with_cases(24)).run(&strategy, check).unwrap();
+    TestRunner::new(Config::with_cases(n_cases)).run(&strategy, check).unwrap();
 }
 
 /// A store with three archived months, and the file of the second one.
@@ -341,4 +358,42 @@ fn overloaded_s3_fails_reads_by_name_and_recovers() {
     assert!(matches!(error, StoreError::Archive { .. }), "{error:?}");
     server.lose(false);
     assert_eq!(scanned(&store, id, ALL), want);
+}
+
+#[test]
+fn bars_take_at_most_30_bytes_a_row() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    let mut new = new_dataset("bars");
+    let names = ["open", "high", "low", "close", "volume", "volume_notional", "trades_done"];
+    new.columns = names.map(|name| (name.to_owned(), Dtype::Float)).to_vec();
+    let id = block_on(create(&store, new));
+    let mut state = 0x2545_F491_4F6C_DD1D_u64;
+    let mut unit = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        f64::from(u32::try_from(state >> 32).unwrap()) / f64::from(u32::MAX)
+    };
+    let cents = |number: f64| (number * 100.0).round() / 100.0;
+    let mut close = 400.0;
+    let mut block = Block::new(&[Dtype::Float; 7]);
+    for minute in 0..44_640_i64 {
+        let open = close;
+        close = cents(close + (unit() - 0.5) * 0.4);
+        let high = cents(open.max(close) + unit() * 0.1);
+        let low = cents(open.min(close) - unit() * 0.1);
+        let volume = (unit() * 1_000.0).round();
+        let row = [open, high, low, close, volume, cents(volume * close), (volume / 9.0).ceil()];
+        block.times.push(Timestamp::from_seconds(minute * 60));
+        for (series, number) in block.columns.iter_mut().zip(row) {
+            series.push(Value::Float(number)).unwrap();
+        }
+    }
+    let rows = Append { mode: AppendMode::Replace, rows: block, now: at(0), batches: Vec::new() };
+    block_on(store.append(id, rows, Box::new(|_, _| ()))).unwrap();
+    assert_eq!(store.archive(LATE).unwrap().n_rows, 44_640);
+    let file = folder.path().join(format!("archive/dataset={id}/month=1970-01/part-0.parquet"));
+    let n_bytes = fs::metadata(file).unwrap().len();
+    assert!(n_bytes <= 30 * 44_640, "{n_bytes} bytes for 44 640 rows");
 }
