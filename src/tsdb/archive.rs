@@ -25,7 +25,7 @@ pub mod objects;
 mod scan;
 mod store;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod write;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};

@@ -5,9 +5,15 @@ mod faults;
 mod services;
 mod stored;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use model::{block::Series, dataset::Dtype, row::Value};
+use parking_lot::Mutex;
 use test_postgres::{new_database, new_pooled_database, number, run};
 
 use self::database::{open, open_any, text};
@@ -15,7 +21,10 @@ use super::*;
 use crate::{
     admin::copy::tests::{change, copy_all, copy_some, fill},
     catalog::Refusal,
-    store::{AppendMode, copying::CopyStore as _, sqlite::SqliteStore, tests as contract},
+    store::{
+        AppendMode, archived::ArchiveRecords, copying::CopyStore as _, sqlite::SqliteStore,
+        tests as contract,
+    },
 };
 
 #[tokio::test]
@@ -40,6 +49,20 @@ fn any_order_of_sharing_shows_each_key_what_it_may_see() {
 async fn archived_rows_are_recorded_and_written_over() {
     let Some(url) = new_database() else { return };
     contract::archived::check(&open(&url)).await;
+}
+
+#[test]
+fn reads_with_an_archive_equal_those_without_one() {
+    if new_database().is_none() {
+        return;
+    }
+    let urls = Mutex::new(HashMap::new());
+    let open_in = |folder: &Path| -> Arc<dyn ArchiveRecords> {
+        let mut urls = urls.lock();
+        let url = urls.entry(folder.to_owned()).or_insert_with(|| new_database().unwrap());
+        Arc::new(open(url))
+    };
+    crate::archive::tests::check_equal(&open_in, 6);
 }
 
 #[tokio::test]
