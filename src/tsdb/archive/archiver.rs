@@ -90,7 +90,7 @@ impl ArchivedStore {
 }
 
 impl Archive {
-    fn extend_lease(&self, now: Timestamp) -> Result<bool> {
+    pub(super) fn extend_lease(&self, now: Timestamp) -> Result<bool> {
         let lease = ArchiveLease { holder: self.holder, now, until: now + LEASE };
         block_on(self.store.lease_archive(lease))
     }
@@ -190,7 +190,7 @@ impl Archive {
     }
 
     /// Writes the stored and archived rows of a month to a temporary file; `None` if there are none.
-    fn write_draft(
+    pub(super) fn write_draft(
         &self,
         entry: &CatalogEntry,
         month: Month,
@@ -279,8 +279,8 @@ impl Archive {
 }
 
 /// A file that is not written to its place yet.
-struct Draft {
-    file: ArchivedFile,
+pub(super) struct Draft {
+    pub(super) file: ArchivedFile,
     rows: RowsDigest,
     /// A block without rows, of the dataset.
     empty: Block,

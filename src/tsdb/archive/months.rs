@@ -117,7 +117,9 @@ impl Archive {
     fn open_file(&self, month: &ArchivedMonth) -> Result<FileReader<'_>, ObjectError> {
         let mut failure = None;
         for file in once(&month.file).chain(&month.next) {
-            let footer = match self.footers.get(&file.sha256) {
+            // While a file is being replaced, only its end tells which one it is.
+            let known = self.footers.get(&file.sha256).filter(|_| month.next.is_empty());
+            let footer = match known {
                 Some(footer) => Ok(footer),
                 None => FileFooter::read(&self.objects, file).map(Arc::new),
             };

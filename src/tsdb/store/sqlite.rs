@@ -4,6 +4,7 @@
 
 mod append;
 mod archived;
+mod archived_files;
 pub(crate) mod backup;
 mod batches;
 mod bucket_reader;

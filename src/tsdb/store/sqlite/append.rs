@@ -9,11 +9,10 @@ use model::{block::Block, dataset::DatasetId, resolution::Resolution, timestamp:
 use rusqlite::Connection;
 
 use super::{
-    Result, StoreError, archived,
-    buckets::{self, Layers},
-    catalog,
+    Result, StoreError, archived_files, buckets, catalog,
     chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN},
     progress::{self, Progress},
+    rebuild_buckets::Layers,
     scan,
     series::SeriesId,
     tables, tail,
@@ -74,7 +73,7 @@ fn append_created(
     let fold = catalog::fold(connection, dataset)?;
     let is_after = progress.newest.is_none_or(|newest| newest < first);
     if !is_after {
-        archived::check_beneath(connection, dataset, &progress, first, beneath)?;
+        archived_files::check_beneath(connection, dataset, &progress, first, beneath)?;
     }
     let beneath = beneath.map(|beneath| &beneath.rows);
     let kept_from = progress.kept_from;

@@ -18,7 +18,7 @@ use super::{
     Result,
     bucket_reader::{self, Page},
     chunks::{self, CHUNK_ROWS},
-    rebuild_buckets::{self, BucketRebuild, FoldedRows, fold_rows},
+    rebuild_buckets::{self, BucketRebuild, FoldedRows, Layers, fold_rows},
     scan,
     series::{self, KEPT, SETTLED, SeriesId, code, micros, span},
 };
@@ -128,15 +128,6 @@ fn put_new(connection: &Connection, series: SeriesId, new: &[Bucket]) -> Result<
 
 /// Buckets of one length, by their start; none for one without rows that have a number.
 type Folded = Vec<(Timestamp, Option<Bucket>)>;
-
-/// Rows above and beneath the stored ones.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Layers<'a> {
-    /// New rows, which win.
-    pub(super) over: &'a Block,
-    /// Archived rows of their buckets of five minutes, which lose.
-    pub(super) beneath: Option<&'a Block>,
-}
 
 /// A span whose rows are gone.
 #[derive(Debug, Clone, Copy)]

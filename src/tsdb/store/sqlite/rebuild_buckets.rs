@@ -19,7 +19,6 @@ use rusqlite::Connection;
 
 use super::{
     Result, StoreError,
-    buckets::Layers,
     progress::Progress,
     readers,
     scan::{self, Projection},
@@ -94,6 +93,15 @@ impl BucketRebuild<'_> {
 
 /// Rows that win over those that are stored, and the timestamps of them that chunks have.
 pub(super) type Over<'a> = (&'a Block, &'a mut Vec<Timestamp>);
+
+/// Rows above and beneath the stored ones.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layers<'a> {
+    /// New rows, which win.
+    pub(super) over: &'a Block,
+    /// Archived rows of their buckets of five minutes, which lose.
+    pub(super) beneath: Option<&'a Block>,
+}
 
 /// Rows that are folded with the stored ones.
 pub(super) struct FoldedRows<'a> {
