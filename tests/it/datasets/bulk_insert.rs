@@ -157,7 +157,7 @@ async fn an_insert_whose_answer_is_lost_is_stored_once_from_a_database() {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().display().to_string();
     // Between the database, which has committed, and the service.
-    let cut = Cut::before(host, &["INTO batches", "COMMIT"]);
+    let cut = Cut::before(host, &["INTO datasets.batches", "COMMIT"]);
     let store = format!("{user}@{}/{name}", cut.address);
     let environment = [("TRIPTYCH_STORE", store.as_str())];
     let key = new_key_with(&data_dir, "it", &environment);

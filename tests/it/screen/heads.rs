@@ -53,7 +53,7 @@ async fn two_heads_are_shown_together_and_one_may_go() {
     session.wait_text("Cordon this node?", SHOWN_WITHIN);
     session.press("y");
     // Not the notice that the first of them has.
-    wait_row(&session, &worker.id(), &["2/2 cordoned  "]);
+    wait_row(&session, &worker.id(), &["2/2", " cordoned  "]);
     session.press("c");
     session.wait_text("gets work again", SHOWN_WITHIN);
     session.press("esc");

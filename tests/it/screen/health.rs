@@ -99,7 +99,7 @@ fn check_other_format(name: &str) {
     // The panes at the left, whose lines break anywhere in a path.
     let left = shown.lines().filter_map(|line| line.split('│').nth(1));
     let said = left.collect::<String>().replace(' ', "");
-    for wanted in [&*path.display().to_string(), "99", "awaytostartwithanemptyone"] {
+    for wanted in [&*path.display().to_string(), "99", "restorethebackupmadebefore"] {
         assert!(said.contains(wanted), "{wanted} in {shown}");
     }
     for (key, shown) in [("5", "╭─ Logs"), ("1", "╭─ Nodes"), ("?", "╭─ Keys")] {

@@ -10,7 +10,13 @@ use model::{
 };
 use sqlx::{AssertSqlSafe, PgConnection};
 
-use super::{Result, StoreError, binary::Array, head::Head, tags, time::Time};
+use super::{
+    Result, StoreError,
+    binary::Array,
+    head::{Head, dtype},
+    tags::{self, sought},
+    time::Time,
+};
 use crate::{
     catalog::{Change, ColumnChange, DatasetChange, DatasetRef, NewDataset, Refusal},
     rollup::Fold,
@@ -23,17 +29,6 @@ const SHARED_MAX: i64 = 20;
 /// The fields and values of the metadata of dataset `d`, in one order.
 const METADATA: &str = "ARRAY(SELECT key FROM jsonb_each_text(d.metadata) ORDER BY key),
      ARRAY(SELECT value FROM jsonb_each_text(d.metadata) ORDER BY key)";
-
-/// A text to look for, which may be any: the database has none with a zero, and none of ours contains the
-/// control character in its place.
-pub(super) fn sought(text: &str) -> String {
-    text.replace('\0', "\u{1}")
-}
-
-/// The type that is stored as this text.
-pub(super) fn dtype(text: &str) -> Result<Dtype> {
-    text.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)).into())
-}
 
 /// The dataset of a stored number.
 pub(super) fn dataset_id(number: i64) -> Result<DatasetId> {

@@ -10,7 +10,7 @@ use model::{
 };
 use sqlx::{FromRow as _, PgConnection, postgres::PgRow};
 
-use super::{Result, StoreError, catalog, time::Time};
+use super::{Result, StoreError, time::Time};
 use crate::{
     catalog::VALUE_COLUMN,
     rollup::Fold,
@@ -107,7 +107,7 @@ impl Head {
 
     fn new(dataset: DatasetId, locked: Locked) -> Result<Self> {
         let (revision, last_row, latest, kept_from, value_column, names, dtypes, ..) = locked;
-        let dtypes = dtypes.iter().map(|text| catalog::dtype(text)).collect::<Result<Vec<_>>>()?;
+        let dtypes = dtypes.iter().map(|text| dtype(text)).collect::<Result<Vec<_>>>()?;
         let column = |(name, dtype)| Column {
             id: 0,
             dataset_id: dataset,
@@ -222,3 +222,8 @@ pub(super) const SPAN: &str = "span";
 
 /// The kind of a commit that removed old rows.
 pub(super) const OLD: &str = "old";
+
+/// The type that is stored as this text.
+pub(super) fn dtype(text: &str) -> Result<Dtype> {
+    text.parse().map_err(|error| sqlx::Error::Decode(Box::new(error)).into())
+}

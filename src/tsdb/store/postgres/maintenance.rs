@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
-use super::{Result, StoreError, archived, batches, commits, time::Time};
+use super::{Result, StoreError, archived_files, batches, commits, time::Time};
 
 /// How often it looks for deleted datasets, which nobody waits for.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -67,7 +67,7 @@ pub(super) async fn doom(c: &mut PgConnection, dataset: DatasetId) -> Result<boo
     let sql = "WITH gone AS (DELETE FROM datasets.datasets WHERE id = $1 RETURNING id)
          INSERT INTO datasets.doomed (dataset) SELECT id FROM gone";
     let doomed = sqlx::query(sql).bind(dataset.get()).execute(&mut *c).await?;
-    archived::doom(c, dataset).await?;
+    archived_files::doom(c, dataset).await?;
     Ok(doomed.rows_affected() > 0)
 }
 

@@ -7,10 +7,7 @@ use db::postgres::fault::unsigned;
 use model::key::KeyId;
 use sqlx::PgConnection;
 
-use super::{
-    Result,
-    catalog::{self, sought},
-};
+use super::{Result, catalog, tags::sought};
 use crate::catalog::{Filter, Listed};
 
 /// The datasets that key `$1` sees and that match: all fields and values of `$2` and `$3`, and every word

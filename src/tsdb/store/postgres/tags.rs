@@ -3,8 +3,14 @@
 use model::{dataset::DatasetId, key::KeyId};
 use sqlx::PgConnection;
 
-use super::{Result, StoreError, catalog::sought};
+use super::{Result, StoreError};
 use crate::catalog::{Tag, TagChange, TagFilter};
+
+/// A text to look for, which may be any: the database has none with a zero, and none of ours contains the
+/// control character in its place.
+pub(super) fn sought(text: &str) -> String {
+    text.replace('\0', "\u{1}")
+}
 
 /// Changes which datasets have a tag, or which keys hold it; whether that was not so before.
 pub(super) async fn change(c: &mut PgConnection, change: &TagChange) -> Result<bool> {
