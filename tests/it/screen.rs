@@ -42,7 +42,7 @@ const CHART_LEFT: u16 = 52;
 fn nodes(screen: &Screen) -> BTreeSet<(String, String)> {
     let text = text(screen);
     let rows = text.lines().filter_map(|line| {
-        let mut words = line.split_whitespace().skip_while(|word| !word.starts_with("12D3KooW"));
+        let mut words = line.split_whitespace().skip_while(|word| !word.starts_with("12D3Koo"));
         let peer = words.next()?;
         let role = words.next().filter(|word| ["head", "worker"].contains(word))?;
         Some((peer.to_owned(), role.to_owned()))
