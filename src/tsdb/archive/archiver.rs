@@ -21,6 +21,7 @@ use super::{
     write::{FileWriter, PAGE_ROWS, WrittenFile},
 };
 use crate::{
+    catalog::DatasetRef,
     span::{Order, Span},
     store::{
         Cause, Count, PageRead, Result, StoreError,
@@ -63,17 +64,20 @@ impl ArchivedStore {
     /// deletes files that have no effect any more. Does nothing while another process does it. Blocks.
     ///
     /// # Errors
-    /// [`StoreError`]. What was archived until then stays archived, and the rest is done next time.
+    /// [`StoreError`] of the first dataset that failed. The others were archived, and it is tried again next
+    /// time.
     pub fn archive(&self, now: Timestamp) -> Result<ArchiveReport> {
         let archive = &*self.archive;
         let mut report = ArchiveReport::default();
         if !archive.extend_lease(now)? {
             return Ok(report);
         }
-        let mut after = None;
+        let (mut after, mut failure) = (None, None);
         while let Some(entry) = archive.store.next_entry(after)? {
             after = Some(entry.dataset.id);
-            archive.archive_dataset(&entry, now, &mut report)?;
+            if let Err(error) = archive.archive_dataset(&entry, now, &mut report) {
+                failure.get_or_insert(error);
+            }
         }
         for (dataset, key) in
             archive.store.doomed_files(now - archive.options.grace, DELETIONS_MAX)?
@@ -85,7 +89,10 @@ impl ArchivedStore {
             block_on(archive.store.forget_file(dataset, key))?;
             report.n_deleted += 1;
         }
-        Ok(report)
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(report),
+        }
     }
 }
 
@@ -163,6 +170,7 @@ impl Archive {
         let fail = |source: Cause| StoreError::Archive { dataset, month, source };
         let revision = self.revision(dataset)?;
         let before = self.store.archived(dataset, month.span())?;
+        let last_row = self.last_stored_row(dataset, month)?;
         let Some((written, draft)) = self.write_draft(entry, month, &before)? else {
             let commit =
                 ArchiveCommit { dataset, month, stamp: None, revision, last_row: i64::MIN };
@@ -181,12 +189,25 @@ impl Archive {
         self.objects.write(&file.key, written.file, file.n_bytes).map_err(|e| fail(e.into()))?;
         self.verify(&file, draft.rows, &draft.empty).map_err(|e| fail(e.into()))?;
         let stamp = Some(file.stamp);
-        let commit = ArchiveCommit { dataset, month, stamp, revision, last_row: file.last_row };
+        let commit = ArchiveCommit { dataset, month, stamp, revision, last_row };
         if block_on(self.store.commit_file(commit, self.holder))? {
             report.n_files += 1;
             report.n_rows += file.n_rows;
         }
         Ok(())
+    }
+
+    /// Returns the highest number of the stored rows of a month. A later scan shows every row up to it, also
+    /// if its batches are of different snapshots, since numbers are in the order of commits.
+    fn last_stored_row(&self, dataset: DatasetId, month: Month) -> Result<i64> {
+        let mut last_row = i64::MIN;
+        self.store.scan(dataset, Resolution::Raw, month.span(), &mut |batch| {
+            if let Rows::Raw(block) = batch.rows()? {
+                last_row = block.ids.iter().copied().fold(last_row, i64::max);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(last_row)
     }
 
     /// Writes the stored and archived rows of a month to a temporary file; `None` if there are none.
@@ -219,6 +240,11 @@ impl Archive {
         let Some(ends) = ends else { return Ok(None) };
         // What was merged is what the record of that time says.
         if stamps(&self.store.archived(dataset, month.span())?) != stamps(before) {
+            return Err(StoreError::ArchiveChanged { dataset });
+        }
+        // The file would lack the values of a column that was added in the meantime.
+        let sight = self.store.sight(None, &DatasetRef::Id(dataset))?;
+        if sight.is_none_or(|sight| digest_of(&sight.columns) != digest_of(&entry.columns)) {
             return Err(StoreError::ArchiveChanged { dataset });
         }
         let written = writer.finish().map_err(|error| fail(error.into()))?;

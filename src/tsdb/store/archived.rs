@@ -97,7 +97,7 @@ pub struct ArchiveCommit {
     pub stamp: Option<i64>,
     /// Revision of the dataset before its rows were read. The commit is refused if rows were deleted since.
     pub revision: u64,
-    /// Highest row number of the rows that were read. Stored rows of the month with higher ones stay.
+    /// Highest row number of the stored rows before the file was written. Rows with higher ones stay.
     pub last_row: i64,
 }
 
