@@ -71,8 +71,7 @@ const PIECES_MAX: usize = 2;
 /// How long a download waits for its reader to take a piece. Then it is cut off, since it holds a permit.
 const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// How long a download may take. While it reads, PostgreSQL keeps all that others have replaced since it
-/// began, and the objects that it reads on S3 must not be deleted.
+/// Maximum duration of a download. Files of the archive that it reads are not deleted for longer than that.
 const DOWNLOAD_MAX: Duration = Duration::from_hours(6);
 
 /// A download ended early. The log has the reason.
