@@ -10,7 +10,6 @@ use model::{
     idempotency::IdempotencyKey,
     key::KeyId,
     resolution::Resolution,
-    row::Bucket,
     timestamp::Timestamp,
 };
 use parking_lot::Mutex;
@@ -29,7 +28,6 @@ use crate::{
         Sight, Since, Store, StoreError,
         archived::{ArchivedMonth, Beneath, RowDeletion},
         batch::StoredBatch,
-        copying::{CatalogEntry, CopyStore},
         row_batch::VisitBatch,
     },
 };
@@ -459,47 +457,5 @@ impl Store for ArchivedStore {
             Resolution::Raw => self.archive.scan(dataset, span, visit),
             _ => self.archive.store.scan(dataset, resolution, span, visit),
         }
-    }
-}
-
-/// A source of copies. A copy is written to a store without an archive.
-impl CopyStore for ArchivedStore {
-    fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {
-        self.archive.store.next_entry(after)
-    }
-
-    fn grants(&self) -> Result<Vec<TagChange>> {
-        self.archive.store.grants()
-    }
-
-    fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>> {
-        self.archive.store.create_copy(entry)
-    }
-
-    fn copy_buckets(
-        &self,
-        dataset: DatasetId,
-        buckets: Vec<Bucket>,
-        kept_from: Timestamp,
-    ) -> BoxFuture<'_, Result<()>> {
-        self.archive.store.copy_buckets(dataset, buckets, kept_from)
-    }
-
-    fn prune_copy(
-        &self,
-        dataset: DatasetId,
-        before: Timestamp,
-        kept_from: Timestamp,
-    ) -> BoxFuture<'_, Result<()>> {
-        self.archive.store.prune_copy(dataset, before, kept_from)
-    }
-
-    fn copy_rows(
-        &self,
-        dataset: DatasetId,
-        rows: Block,
-        updated_at: Timestamp,
-    ) -> BoxFuture<'_, Result<()>> {
-        self.archive.store.copy_rows(dataset, rows, updated_at)
     }
 }
