@@ -3,29 +3,28 @@
 //! Screens and overlays handle their own events in their `update` modules.
 
 mod perform;
-pub(crate) mod view;
 
 use std::time::Duration;
+
+use ratatui::{buffer::Buffer, layout::Rect, style::Modifier};
 
 use crate::{
     action::Action,
     event::{DataEvent, Effect, Event, Target, Timer},
-    keymap::{Chord, Resolved},
+    keymap::{Chord, Layer, Resolved},
     local::{Addresses, Level, LocalEvent},
-    overlay::{self, Overlay, profiles},
+    overlay::{
+        self, Overlay, columns, copy_as, help, notices, palette, profiles, themes,
+        view::{Surface, draw_confirm},
+    },
     screens::{
         Screen,
         cluster::{
             self,
             update::{local, nodes, operator},
         },
-        data,
-        execute::{
-            self,
-            update::{output, runs},
-        },
-        inference, overview,
-        update::{PROCESS_SCREENS, connect, health, load_nodes_of, on_copied, show},
+        data, execute, inference, logs, overview,
+        update::{PROCESS_SCREENS, answers, connect, load_nodes_of, on_copied, show},
     },
     state::{
         Dirty, State,
@@ -34,6 +33,9 @@ use crate::{
         services::{HeadId, Service},
         session, stack,
     },
+    theme::Theme,
+    view::{Frame, SIZE_MIN, Tier, centered, draw_empty, footer, header, hits::Hits, split_rows},
+    widget::{note, paint, pane::Pane},
 };
 
 /// How long a second `^C` is waited for.
@@ -105,26 +107,28 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         }
         Event::Nodes(head, result, latency) => nodes::on(state, head, result, latency),
         Event::Probed { service, answer, latency } => {
-            health::on_probe(state, service, answer.as_ref(), latency);
+            answers::on_probe(state, service, answer.as_ref(), latency);
         }
-        Event::Functions(head, result) => runs::on_functions(state, head, result),
+        Event::Functions(head, result) => execute::update::on_functions(state, head, result),
         Event::RunAccepted(id, request_id) => state.runs.set_request_id(id, request_id),
-        Event::RunUnreachable(id, trouble) => runs::on_unreachable(state, id, trouble),
+        Event::RunUnreachable(id, trouble) => execute::update::on_unreachable(state, id, trouble),
         Event::RunReport(id, body) => state.runs.add_report(id, &body),
-        Event::Cluster(head, news) => runs::on_cluster(state, head, news),
+        Event::Cluster(head, news) => execute::update::on_cluster(state, head, news),
         Event::NodeChanged(head, result) => operator::on_changed(state, head, result),
         Event::GroupChanged(head, outcome) => operator::on_group_changed(state, head, outcome),
-        Event::FunctionAdded(head, result) => runs::on_function_added(state, head, result),
+        Event::FunctionAdded(head, result) => {
+            execute::update::on_function_added(state, head, result);
+        }
         Event::Presets(list) => state.execute.presets = list,
         Event::Copied { text, by } => on_copied(state, text, by),
         Event::Usage(usage) => state.stack.measured(usage),
         Event::Paged(Ok(())) => {}
         Event::Saved(path, what) => state.notify(format!("saved to {}", path.display()), what),
         Event::Failed(failure) | Event::Paged(Err(failure)) => state.notify_failure(&failure),
-        Event::Executed(id, result) => runs::on_executed(state, id, result),
+        Event::Executed(id, result) => execute::update::on_executed(state, id, result),
         Event::Profile(event) => profiles::update::on(state, event),
-        Event::Data(event) => data::update::answers::on(state, event),
-        Event::Inference(event) => inference::update::answers::on(state, event),
+        Event::Data(event) => answers::on_data(state, event),
+        Event::Inference(event) => answers::on_inference(state, event),
     }
     settle(state)
 }
@@ -157,7 +161,7 @@ fn urgency(state: &State, event: &Event) -> Dirty {
             Dirty::Clean
         }
         Event::Usage(_) if state.screen != Screen::Cluster => Dirty::Clean,
-        Event::Cluster(_, news) => runs::urgency(state, news),
+        Event::Cluster(_, news) => execute::update::urgency(state, news),
         Event::TimerDue(Timer::Age) => Dirty::Age,
         Event::TimerDue(Timer::Interrupt | Timer::Notice) => Dirty::Data,
         Event::TimerDue(_) | Event::Nodes(_, Ok(_), _) => Dirty::Poll,
@@ -190,7 +194,7 @@ fn settle(state: &mut State) -> Vec<Effect> {
         }
     }
     session::select(state);
-    runs::choose_head(state);
+    execute::update::choose_head(state);
     state.effects.append(&mut state.data.effects);
     state.effects.append(&mut state.inference.effects);
     let is_close = |effect: &Effect| matches!(effect, Effect::CloseStream { .. });
@@ -266,7 +270,7 @@ fn edited(state: &mut State) {
         Screen::Data => state.data.edited(state.now),
         Screen::Logs => state.logs.edited(),
         Screen::Cluster | Screen::Execute if state.output_search.is_edited() => {
-            output::search(state);
+            execute::update::search_output(state);
         }
         Screen::Execute if state.overlays.is_empty() => state.execute.form.edited(),
         _ => {}
@@ -330,13 +334,112 @@ fn on_timer(state: &mut State, timer: Timer) {
     let now = state.now;
     match timer {
         Timer::Nodes(head) => load_nodes_of(state, head),
-        Timer::Probe => health::probe(state),
+        Timer::Probe => answers::probe(state),
         Timer::Interrupt => state.is_interrupted = false,
         // Ages are drawn, and notices looked at, after each event, these too.
         Timer::Age | Timer::Notice => {}
         Timer::Datasets | Timer::Rows => state.data.on_timer(timer, now),
         Timer::Overview => overview::update::load_topics(state),
         Timer::Topics => state.inference.on_timer(now),
+    }
+}
+
+/// Draws the whole screen; returns what can be clicked.
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -> Hits {
+    let mut hits = Hits::default();
+    theme.clear(area, buf);
+    let Some(tier) = Tier::for_area(area) else {
+        draw_too_small(area, buf, state, theme);
+        return hits;
+    };
+    let frame = Frame { state, theme, tier };
+    let [top, middle, bottom] = rows(area, footer::height(frame, area.width));
+    match state.screen {
+        Screen::Cluster => cluster::view::draw(middle, buf, frame, &mut hits),
+        Screen::Execute => execute::view::draw(middle, buf, frame, &mut hits),
+        Screen::Data => data::view::draw(middle, buf, frame, &mut hits),
+        Screen::Inference => inference::view::draw(middle, buf, frame, &mut hits),
+        Screen::Logs => logs::view::draw(middle, buf, frame, &mut hits),
+        Screen::Overview => overview::view::draw(middle, buf, frame, &mut hits),
+    }
+    draw_overlay(middle, buf, frame, &mut hits);
+    // After the overlay, which leaves nothing of the screen to be selected.
+    header::draw(top, buf, frame, &mut hits);
+    footer::draw(bottom, buf, frame, &mut hits);
+    if let Some(Overlay::Jump(typed)) = state.overlays.last() {
+        overlay::jump::view::draw(buf, theme, &hits, typed);
+    }
+    overlay::keys::view::draw(middle, buf, frame);
+    state.symbols.apply(buf);
+    hits
+}
+
+/// Draws what can be said where a screen broke while it was drawn: the way to the others, and why.
+pub(crate) fn draw_broken(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme, why: &str) {
+    theme.clear(area, buf);
+    let frame = Frame { state, theme, tier: Tier::for_area(area).unwrap_or(Tier::Small) };
+    let [top, middle, bottom] = rows(area, footer::height(frame, area.width));
+    header::draw(top, buf, frame, &mut Hits::default());
+    footer::draw(bottom, buf, frame, &mut Hits::default());
+    let name = state.screen.name();
+    let inside = Pane::new(name.to_owned()).draw(middle, buf, theme);
+    let title = format!("✗ the {name} screen failed to draw: a bug in this program");
+    let next = "other screens still work; any other key retries this one, then the program ends";
+    draw_empty(inside, buf, theme, &[title, why.to_owned(), next.to_owned()]);
+}
+
+/// The first row, all between, and the last `n_last` rows.
+fn rows(area: Rect, n_last: u16) -> [Rect; 3] {
+    let [top, rest] = split_rows(area, 1);
+    let [middle, bottom] = split_rows(rest, rest.height.saturating_sub(n_last));
+    [top, middle, bottom]
+}
+
+/// Draws the topmost overlay over `area`, if there is one. The screen beneath cannot be clicked; a
+/// click beside the overlay closes it.
+fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Some(overlay) = frame.state.overlays.last() else { return };
+    if matches!(overlay, Overlay::Jump(_)) {
+        // Labels are for what is beneath; the view lays them over the whole frame.
+        return;
+    }
+    hits.clear();
+    hits.add(area, Target::Action(Action::Back));
+    // A theme is chosen by what it does to the rest of the screen.
+    if !matches!(overlay, Overlay::Themes(_)) {
+        frame.theme.fade(area, buf);
+    }
+    let on = Surface { area, buf, frame, hits };
+    match overlay {
+        Overlay::Jump(_) => {}
+        Overlay::Help(help) => help::view::draw(on, help),
+        Overlay::ConfirmQuit => draw_confirm(on),
+        Overlay::Palette(palette) => palette::view::draw(on, palette),
+        Overlay::Themes(themes) => themes::view::draw(on, *themes),
+        Overlay::AddNode => cluster::view::node_form::draw(on),
+        Overlay::ConfirmStop => cluster::view::node_form::draw_confirm(on),
+        Overlay::ConfirmNode(question) => cluster::view::operator::draw(on, question),
+        Overlay::Presets(row) => execute::view::draw_presets(on, *row),
+        Overlay::PresetName(name) => execute::view::preset_prompt(name, frame).draw(on),
+        Overlay::Save(save) => save.prompt(frame).draw(on),
+        Overlay::CopyAs(copy_as) => copy_as::view::draw(on, copy_as),
+        Overlay::Columns(row) => columns::draw(on, *row),
+        Overlay::Profiles(row) => profiles::view::draw(on, *row),
+        Overlay::Key(form) => profiles::view::draw_key(on, form),
+        Overlay::Notices(row) => notices::view::draw(on, *row),
+    }
+}
+
+fn draw_too_small(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) {
+    let (width, height) = SIZE_MIN;
+    let text = format!("{width}×{height} needed, {}×{} now", area.width, area.height);
+    let [top, _, bottom] = rows(area, 1);
+    header::draw_health(top, buf, state, theme);
+    let bold = theme.text.add_modifier(Modifier::BOLD);
+    note::centered(buf, centered(area, area.width, 1), &[(&text, bold)]);
+    if area.height > 2 {
+        let quit = format!("{} quit", state.keys.key_text(Layer::Global, Action::Quit));
+        paint::text(buf, bottom, (0, 0), &quit, theme.muted);
     }
 }
 

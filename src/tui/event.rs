@@ -16,22 +16,21 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
+pub(crate) use client::datasets::{
+    Acquired, DatasetsPage, NamedRow, Order, Rows, RowsPage, RowsQuery, download::DownloadQuery,
+};
 use model::{
     dataset::{Column, Dataset, DatasetId},
     key::ApiKey,
     topic::TopicId,
 };
+pub(crate) use wire::inference::LatestBundle;
 use wire::{
     executions::{ClusterEvent, ExecutionBody},
     functions::{ExecuteRequest, ExecuteResponse, FunctionBody, NodeBody},
     inference::{Bundle, TopicHistory, TopicList, leaderboard::Leaderboard, network::LatestBody},
     nodes::NodeDetail,
 };
-
-pub(crate) use client::datasets::{
-    Acquired, DatasetsPage, NamedRow, Order, Rows, RowsPage, RowsQuery, download::DownloadQuery,
-};
-pub(crate) use wire::inference::LatestBundle;
 
 use crate::{
     keymap::Chord,
@@ -420,7 +419,7 @@ pub(crate) enum Target {
     /// An output of a result group.
     Output(crate::state::results::Output),
     /// A kind of chart.
-    Chart(crate::screens::data::state::chart_style::ChartKind),
+    Chart(crate::screens::data::state::zoom::ChartKind),
     /// A resolution of the chart.
     Resolution(model::resolution::Resolution),
     /// The candle or point of the chart at this time.

@@ -321,7 +321,7 @@ impl Loop {
         let (state, theme) = (&self.state, Theme::new(self.state.theme_name(), self.depth));
         let has_changes = self.terminal.would_change(|area, buf| {
             // A panic here repeats when the frame is drawn.
-            guard::guarded(|| app::view::draw(area, buf, state, &theme)).ok();
+            guard::guarded(|| app::draw(area, buf, state, &theme)).ok();
         });
         self.state.now = now;
         has_changes
@@ -483,12 +483,12 @@ impl Loop {
             let draw = || {
                 #[cfg(debug_assertions)]
                 panic_if(fault == Some(FaultInjection::View) && state.screen == Screen::Logs);
-                app::view::draw(area, buf, state, &theme)
+                app::draw(area, buf, state, &theme)
             };
             match guard::guarded(draw) {
                 Ok(drawn) => hits = drawn,
                 Err(why) => {
-                    app::view::draw_broken(area, buf, state, &theme, &why);
+                    app::draw_broken(area, buf, state, &theme, &why);
                     broken = Some(state.screen);
                 }
             }

@@ -2,11 +2,35 @@
 //! event, `view` draws it.
 
 pub(crate) mod cluster;
-pub(crate) mod data;
-pub(crate) mod execute;
-pub(crate) mod inference;
-pub(crate) mod logs;
-pub(crate) mod overview;
+pub(crate) mod data {
+    //! The Data screen: datasets, charts, tables and pins.
+    pub(crate) mod state;
+    pub(crate) mod update;
+    pub(crate) mod view;
+}
+pub(crate) mod execute {
+    //! The Execute screen: the form of an execution and its outcome.
+    pub(crate) mod state;
+    pub(crate) mod update;
+    pub(crate) mod view;
+}
+pub(crate) mod inference {
+    //! The Inference screen: topics, combined values, actors and history.
+    pub(crate) mod state;
+    pub(crate) mod update;
+    pub(crate) mod view;
+}
+pub(crate) mod logs {
+    //! The Logs screen: log lines of local processes and of the screen itself.
+    pub(crate) mod state;
+    pub(crate) mod view;
+}
+pub(crate) mod overview {
+    //! The Overview screen: a summary of all services.
+    pub(crate) mod state;
+    pub(crate) mod update;
+    pub(crate) mod view;
+}
 pub(crate) mod update;
 
 /// One of the screens.

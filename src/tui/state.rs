@@ -249,7 +249,7 @@ impl State {
         let Some(topic) = topic.filter(|topic| topic.labels.len() < 2) else { return "" };
         let mut list = self.data.list().iter();
         let dataset = list.find(|dataset| dataset.name == topic.dataset);
-        dataset.map_or("", |dataset| screens::data::state::pins::unit(&dataset.metadata))
+        dataset.map_or("", |dataset| screens::data::state::live::unit(&dataset.metadata))
     }
 
     /// Warns of user-defined themes that cannot be used.

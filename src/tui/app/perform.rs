@@ -1,8 +1,8 @@
 //! Performs actions: those of every screen here, the rest in the screen or overlay in view.
 
-use super::{INTERRUPT_WITHIN, point};
 use crate::{
     action::Action,
+    app::{INTERRUPT_WITHIN, point},
     event::{Effect, Target, Timer},
     keymap::Layer,
     overlay::{self, Overlay, copy_as::state::CopyMenu, save::state::SaveForm},
@@ -13,10 +13,7 @@ use crate::{
             state::ClusterContext,
             update::{operator, processes},
         },
-        execute::{
-            state::FormField,
-            update::{output, runs},
-        },
+        execute::{self, state::FormField},
         inference::state::Feed,
         overview,
         update::{load_nodes, send_copy, show},
@@ -36,7 +33,7 @@ pub(crate) fn perform(state: &mut State, action: Action) {
                 state.execute.focus_form();
             }
         }
-        Action::Undo => super::undo(state),
+        Action::Undo => crate::app::undo(state),
         Action::Help
         | Action::Palette
         | Action::Themes
@@ -81,9 +78,11 @@ pub(crate) fn perform(state: &mut State, action: Action) {
             state.effects.push(Effect::CaptureMouse(state.has_mouse));
         }
         Action::Redraw => state.effects.push(Effect::Redraw),
-        Action::Run => runs::run(state),
-        Action::CopyCurl => runs::copy_as_curl(state),
-        Action::Presets | Action::SavePreset | Action::Remove => runs::presets(state, action),
+        Action::Run => execute::update::run(state),
+        Action::CopyCurl => execute::update::copy_as_curl(state),
+        Action::Presets | Action::SavePreset | Action::Remove => {
+            execute::update::presets(state, action);
+        }
         Action::AddNode | Action::StopProcess | Action::StopNow | Action::StartNode => {
             processes::act(state, action);
         }
@@ -119,13 +118,13 @@ fn in_view(state: &mut State, action: Action) {
         && state.screen == Screen::Execute
         && state.execute.form.focus == FormField::Function
         && !state.execute.is_adding
-        && runs::upload_file(state)
+        && execute::update::upload_file(state)
     {
         // The key goes on while the head is given the file.
         state.execute.form.move_focus(1);
         return;
     }
-    if output::act(state, action) {
+    if execute::update::act_on_output(state, action) {
         return;
     }
     if cluster::update::start::act(state, action) {
@@ -195,7 +194,7 @@ fn again(state: &mut State) {
             state.cluster.focus,
             cluster::state::Pane::Nodes | cluster::state::Pane::Processes
         );
-    if is_process { processes::restart(state) } else { runs::repeat(state) }
+    if is_process { processes::restart(state) } else { execute::update::repeat(state) }
 }
 
 fn quit(state: &mut State) {

@@ -25,9 +25,9 @@ pub(crate) fn table_in_view(state: &State) -> Option<(TableName, Vec<&'static st
             };
             (table, cluster::view::columns(state.cluster.focus).to_vec())
         }
-        Screen::Data => (TableName::Datasets, data::view::list::columns(u16::MAX, 0).to_vec()),
+        Screen::Data => (TableName::Datasets, data::view::list_columns(u16::MAX, 0).to_vec()),
         Screen::Inference if state.inference.pane == inference::state::Pane::Topics => {
-            (TableName::Topics, inference::view::topics::columns(u16::MAX).to_vec())
+            (TableName::Topics, inference::view::topic_columns(u16::MAX).to_vec())
         }
         Screen::Inference => {
             let columns = inference::view::actors::columns(u16::MAX, state.inference.detail);

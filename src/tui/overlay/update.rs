@@ -16,9 +16,7 @@ use crate::{
     event::{Effect, Target},
     keymap::Chord,
     screens::{
-        Screen, cluster,
-        execute::update::runs,
-        inference,
+        Screen, cluster, execute, inference,
         update::{send_copy, show},
     },
     state::{State, field::Field, navigation::Steps as _},
@@ -171,8 +169,8 @@ fn take(state: &mut State) {
         }
         Some(Overlay::Columns(row)) => columns::toggle(state, *row),
         Some(Overlay::Profiles(row)) => profiles::update::take(state, *row),
-        Some(Overlay::Presets(row)) => runs::take_preset(state, *row),
-        Some(Overlay::PresetName(_)) => runs::keep_preset(state),
+        Some(Overlay::Presets(row)) => execute::update::take_preset(state, *row),
+        Some(Overlay::PresetName(_)) => execute::update::keep_preset(state),
         Some(Overlay::CopyAs(copy_as)) => {
             let text = copy_as.selected();
             state.close();

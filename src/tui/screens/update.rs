@@ -1,14 +1,14 @@
 //! What the updates of several screens share: showing a screen, connecting, asking for the nodes,
 //! copying.
 
-pub(crate) mod health;
+pub(crate) mod answers;
 
-use super::{Screen, overview::update::load_bundles};
 use crate::{
     action::Action,
     event::{Effect, Timer},
     keymap::Layer,
     local::Addresses,
+    screens::{Screen, overview::update::load_bundles},
     state::{
         State,
         loadable::Failure,

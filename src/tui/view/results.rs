@@ -24,7 +24,7 @@ use crate::{
         State,
         loadable::Failure,
         navigation::Steps as _,
-        results::{self, DIFF_LINES_MAX, text::Position},
+        results::{self, DIFF_LINES_MAX, Position},
         runs::{Phase, Run, Verdict, workers_text},
         services::host_of,
     },

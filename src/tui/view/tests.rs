@@ -16,7 +16,7 @@ use ratatui::style::{Color, Modifier};
 use super::*;
 use crate::{
     action::Action,
-    app::view::draw,
+    app::draw,
     event::{Event, Target},
     harness::Harness,
     local::{Addresses, Level, LocalEvent, LocalLog},

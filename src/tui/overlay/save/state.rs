@@ -10,7 +10,7 @@ use crate::{
     keymap::Layer,
     local::LocalLog,
     overlay::view::Prompt,
-    screens::{Screen, inference::state::past::History},
+    screens::{Screen, inference::state::History},
     state::{State, field::Field},
     view::Frame,
 };

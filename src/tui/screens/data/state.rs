@@ -6,16 +6,8 @@
 //! held back.
 
 pub(crate) mod chart;
-pub(crate) mod chart_style;
-pub(crate) mod columns;
-pub(crate) mod export;
-pub(crate) mod filter;
-pub(crate) mod past;
-pub(crate) mod pins;
-pub(crate) mod sample;
-pub(crate) mod spark;
-pub(crate) mod stream;
-pub(crate) mod table;
+pub(crate) mod live;
+pub(crate) mod rows;
 pub(crate) mod zoom;
 
 use std::{
@@ -24,7 +16,7 @@ use std::{
 };
 
 use model::{
-    dataset::{Column, Dataset, DatasetId},
+    dataset::{Column, Dataset, DatasetId, Dtype},
     page::Limit,
     resolution::Resolution,
     row::Bucket,
@@ -32,17 +24,14 @@ use model::{
 };
 use strum::{IntoStaticStr, VariantArray};
 
-use self::{
-    chart::Chart, export::Export, filter::Filter, past::OlderRows, pins::Pin, sample::Shape,
-    table::Table, zoom::Zoom,
-};
-pub(crate) use self::{
-    chart_style::{ChartKind, Indicators},
-    spark::{RecentValues, SPARK_VALUES},
-    stream::{LiveStream, fresh_for, is_past},
-};
 use crate::{
     event::{Acquired, DatasetsPage, Effect, NamedRow, RowsQuery},
+    screens::data::state::{
+        chart::{Chart, Shape},
+        live::{Export, LiveStream, Pin},
+        rows::{OlderRows, RecentValues, Table},
+        zoom::{ChartKind, Indicators, Zoom},
+    },
     state::{field::Field, loadable::Loadable},
 };
 
@@ -275,5 +264,199 @@ impl State {
     /// The candle at `time`.
     pub(crate) fn candle_at(&self, time: Timestamp) -> Option<&Bucket> {
         self.chart.nth_newest(self.chart.index_from_newest(time)?)
+    }
+}
+
+impl State {
+    /// The column chosen of the dataset that is charted; none for its usual one.
+    pub(crate) fn chosen_column(&self) -> Option<&String> {
+        self.chosen_columns.get(&self.selected?)
+    }
+
+    /// The unit of the charted values, by the dataset's metadata; empty where a column
+    /// is charted that the metadata does not mention.
+    pub(crate) fn unit(&self) -> &str {
+        let metadata = self.dataset().map(|dataset| &dataset.metadata);
+        match (metadata, self.chosen_column()) {
+            (Some(metadata), None) => live::unit(metadata),
+            (Some(metadata), Some(column)) => {
+                metadata.get(&format!("{column}_unit")).map_or("", |unit| live::unit_in_short(unit))
+            }
+            (None, _) => "",
+        }
+    }
+
+    /// The resolutions to choose from: the service keeps buckets of the usual column alone, if that
+    /// is not one of integers.
+    pub(crate) fn resolutions(&self) -> &'static [Resolution] {
+        let has_buckets = match (self.dataset(), self.columns.value()) {
+            _ if self.chosen_column().is_some() => false,
+            (Some(dataset), Some(columns)) => Shape::has_buckets(&dataset.metadata, columns),
+            _ => true,
+        };
+        match (has_buckets, self.is_documented_only) {
+            (false, _) => &[Resolution::Raw],
+            (true, true) => &Resolution::DOCUMENTED,
+            (true, false) => &Resolution::ALL,
+        }
+    }
+
+    /// The shape of any dataset, the same for the list, the Overview, pins and the chart: by the column
+    /// that the user chose, else by its columns, and as long as these are unknown by a `row` of it.
+    pub(crate) fn shape_for(
+        &self,
+        dataset: DatasetId,
+        metadata: &BTreeMap<String, String>,
+        row: Option<&NamedRow>,
+    ) -> Option<Shape> {
+        if let Some(column) = self.chosen_columns.get(&dataset) {
+            return Some(Shape::Value(column.clone()));
+        }
+        match self.known_columns.get(&dataset) {
+            Some(columns) => Some(Shape::from_columns(metadata, columns)),
+            None => row.map(|row| Shape::guess(metadata, row)),
+        }
+    }
+
+    /// The column of a dataset that is shown as its value, if it has several columns of numbers.
+    pub(crate) fn shown_column(
+        &self,
+        dataset: DatasetId,
+        metadata: &BTreeMap<String, String>,
+    ) -> Option<String> {
+        let columns = self.known_columns.get(&dataset)?;
+        let is_number = |column: &&Column| matches!(column.dtype, Dtype::Float | Dtype::Integer);
+        let is_ambiguous = columns.iter().filter(is_number).count() > 1;
+        let shape = self.shape_for(dataset, metadata, None).filter(|_| is_ambiguous)?;
+        shape.value_column().map(str::to_owned)
+    }
+
+    /// The shape of the dataset that is charted, as far as its columns are known.
+    pub(crate) fn shape(&self) -> Option<Shape> {
+        let dataset = self.dataset()?;
+        if let Some(column) = self.chosen_column() {
+            return Some(Shape::Value(column.clone()));
+        }
+        match self.columns.value() {
+            Some(columns) => Some(Shape::from_columns(&dataset.metadata, columns)),
+            None => self.tape.front().map(|row| Shape::guess(&dataset.metadata, row)),
+        }
+    }
+
+    /// As [`Self::shape`]; of a dataset of which no row is there yet, by the first of its rows.
+    pub(crate) fn shape_of(&self, row: Option<&NamedRow>) -> Option<Shape> {
+        self.shape().or_else(|| Some(Shape::guess(&self.dataset()?.metadata, row?)))
+    }
+}
+
+/// Pairs remembered to choose from: those of a few hundred datasets.
+const KNOWN_MAX: usize = 500;
+
+/// Pairs shown below what is typed.
+const CHOICES_MAX: usize = 8;
+
+/// The metadata filter.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Filter {
+    /// `field=value`, as it is typed.
+    pub(crate) text: Field,
+    /// The field and the value in force.
+    chosen: Option<(String, String)>,
+    /// The pairs of all datasets seen so far.
+    known: BTreeSet<String>,
+    /// What was typed before the first choice was taken.
+    typed: Option<String>,
+}
+
+impl Filter {
+    /// The field and the value in force.
+    pub(crate) const fn active(&self) -> Option<&(String, String)> {
+        self.chosen.as_ref()
+    }
+
+    /// Known pairs that hold what is typed.
+    pub(crate) fn choices(&self) -> Vec<&str> {
+        let typed = self.typed.as_deref().unwrap_or_else(|| self.text.value()).to_lowercase();
+        let known = self.known.iter().filter(|pair| pair.to_lowercase().contains(&typed));
+        known.take(CHOICES_MAX).map(String::as_str).collect()
+    }
+
+    pub(crate) fn add_values(&mut self, datasets: &[Dataset]) {
+        for (field, value) in datasets.iter().flat_map(|dataset| &dataset.metadata) {
+            if self.known.len() < KNOWN_MAX {
+                self.known.insert(format!("{field}={value}"));
+            }
+        }
+    }
+
+    /// Handles an edit of the filter text.
+    pub(crate) fn edited(&mut self) {
+        self.typed = None;
+    }
+
+    /// Selects the known pair `n` after the current one.
+    pub(crate) fn choose(&mut self, n: isize) {
+        let choices = self.choices();
+        let here = choices.iter().position(|choice| *choice == self.text.value());
+        let len = choices.len().max(1).cast_signed();
+        let next = here.map_or(if n < 0 { -1 } else { 0 }, |here| here.cast_signed() + n);
+        let next = next.rem_euclid(len).cast_unsigned();
+        let Some(choice) = choices.get(next).map(|choice| (*choice).to_owned()) else { return };
+        self.typed.get_or_insert_with(|| self.text.value().to_owned());
+        self.text.set(&choice);
+    }
+
+    /// Applies the typed filter; returns whether it changed.
+    pub(crate) fn apply(&mut self) -> bool {
+        let pair = self.text.value().split_once('=');
+        let pair = pair.map(|(field, value)| (field.trim().to_owned(), value.trim().to_owned()));
+        let pair = pair.filter(|(field, value)| !field.is_empty() && !value.is_empty());
+        self.typed = None;
+        // What is no pair is typed on.
+        if pair.is_some() || self.text.value().trim().is_empty() {
+            self.text.confirm();
+        }
+        let is_other = pair != self.chosen;
+        self.chosen = pair;
+        is_other
+    }
+
+    /// Removes the filter; returns whether there was one.
+    pub(crate) fn clear(&mut self) -> bool {
+        self.typed = None;
+        self.text.clear() | self.chosen.take().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(known: &[&str], typed: &str) -> Filter {
+        let known = known.iter().map(|pair| (*pair).to_owned()).collect();
+        Filter { text: Field::edited(typed), known, ..Filter::default() }
+    }
+
+    #[test]
+    fn a_valid_pair_is_applied_and_other_text_stays_focused() {
+        let mut filter = filter(&[], "ticker");
+        filter.text.edit();
+        assert!(!filter.apply() && filter.text.is_edited());
+        filter.text.set(" ticker = BTC ");
+        assert!(filter.apply() && !filter.text.is_edited());
+        assert_eq!(filter.active(), Some(&("ticker".to_owned(), "BTC".to_owned())));
+        assert!(!filter.apply(), "the same again");
+        assert!(filter.clear() && filter.active().is_none());
+    }
+
+    #[test]
+    fn known_pairs_matching_the_text_are_selected_in_turn() {
+        let mut filter = filter(&["source=tiingo", "ticker=BTC", "ticker=ETH"], "tick");
+        for want in ["ticker=BTC", "ticker=ETH", "ticker=BTC"] {
+            filter.choose(1);
+            assert_eq!(filter.text.value(), want);
+        }
+        filter.choose(-1);
+        assert_eq!(filter.text.value(), "ticker=ETH");
     }
 }

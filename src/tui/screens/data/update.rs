@@ -1,25 +1,23 @@
 //! Updates of the Data screen: answers of the service, timers, keys and clicks.
 
-pub(crate) mod answers;
-mod columns;
-mod crosshair;
-mod export;
 mod load;
-mod pins;
-mod spark;
 mod stream;
-mod table;
 
 use std::time::Duration;
 
 use model::{dataset::PUBLIC_TAG, timestamp::Timestamp};
 
-use super::state::{ListOrder, Pane, State, pins::is_gone, zoom::Zoom};
 use crate::{
     action::Action,
-    event::{DataEvent, Effect, StreamEvent, Target, Timer},
+    event::{DataEvent, Effect, RowsPage, RowsQuery, StreamEvent, Target, Timer},
+    screens::data::state::{
+        ListOrder, Pane, State, chart,
+        live::is_gone,
+        rows::{self, OlderRows, PAGE_ROWS},
+        zoom::Zoom,
+    },
     state::{
-        loadable::Loadable,
+        loadable::{Failure, Loadable},
         navigation::{Steps as _, rows_down, sort_by},
     },
 };
@@ -57,7 +55,7 @@ const DATASETS_OFTEN: usize = 500;
 const ROWS_FIRST: Duration = Duration::from_millis(150);
 
 /// Rows shown a page up or down of the list.
-const PAGE_ROWS: usize = 20;
+const LIST_PAGE_ROWS: usize = 20;
 
 impl State {
     /// Called when the services' addresses are known or have changed. Pins stay and are loaded again.
@@ -195,7 +193,7 @@ impl State {
 
     /// Handles an action.
     pub(crate) fn act(&mut self, action: Action, now: Timestamp) {
-        if let Some(n) = rows_down(action, PAGE_ROWS) {
+        if let Some(n) = rows_down(action, LIST_PAGE_ROWS) {
             return self.move_by(n, now);
         }
         match action {
@@ -336,7 +334,8 @@ impl State {
                 }
             }
             Target::Column { column, .. } => {
-                let order = super::view::list::column_title(column).and_then(ListOrder::of_column);
+                let order =
+                    crate::screens::data::view::column_title(column).and_then(ListOrder::of_column);
                 if let Some(order) = order {
                     sort_by(order, &mut self.order, &mut self.is_reversed);
                     self.sort_again(now);
@@ -408,6 +407,116 @@ impl State {
         if self.filter.apply() {
             self.load_datasets(now);
         }
+    }
+}
+
+impl State {
+    pub(crate) fn set_zoom(&mut self, zoom: Zoom, now: Timestamp) {
+        let is_other = zoom.resolution != self.chart.resolution();
+        self.zoom = zoom;
+        if !is_other {
+            return;
+        }
+        self.crosshair = None;
+        self.chart.change_resolution(zoom.resolution);
+        self.rows = Loadable::Idle;
+        self.load_rows(now);
+        self.reload_table();
+    }
+
+    /// Moves the crosshair into the past, and asks for older rows where it nears the oldest.
+    pub(crate) fn move_crosshair(&mut self) {
+        let n = self.crosshair.and_then(|time| self.chart.index_from_newest(time));
+        let n = n.map_or(0, |n| n + self.stride());
+        self.crosshair = self.chart.nth_newest(n).map(|candle| candle.timestamp);
+        let n_left = self.chart.candles().len().saturating_sub(n);
+        if n_left <= BUCKETS / 4 {
+            self.load_older();
+        }
+    }
+
+    /// Puts the crosshair on the candle at `time`.
+    pub(crate) fn set_crosshair(&mut self, time: Timestamp) {
+        self.crosshair = self.candle_at(time).map(|candle| candle.timestamp);
+        let n = self.chart.index_from_newest(time).unwrap_or(0);
+        if self.chart.candles().len().saturating_sub(n) <= BUCKETS / 4 {
+            self.load_older();
+        }
+    }
+
+    pub(crate) fn move_crosshair_later(&mut self) {
+        let n = self.crosshair.and_then(|time| self.chart.index_from_newest(time));
+        let n = n.and_then(|n| n.checked_sub(self.stride()));
+        self.crosshair = n.and_then(|n| self.chart.nth_newest(n)).map(|candle| candle.timestamp);
+    }
+
+    fn stride(&self) -> usize {
+        if self.is_line() { self.zoom.density.stride() } else { 1 }
+    }
+
+    fn load_older(&mut self) {
+        let oldest = self.chart.candles().first().map(|candle| candle.timestamp);
+        let (Some(newest), Some(oldest)) = (self.first_page(), oldest) else { return };
+        if self.older != OlderRows::Unknown
+            || self.asked.is_some()
+            || self.chart.candles().len() >= chart::CANDLES_MAX
+        {
+            return;
+        }
+        self.ask(rows::query_before(newest, oldest));
+    }
+}
+
+impl State {
+    /// Asks for the newest rows, if the table is shown.
+    pub(crate) fn load_table(&mut self) {
+        if let Some(query) = self.newest_rows(PAGE_ROWS).filter(|_| self.is_table) {
+            self.table.asked = Some(query);
+            self.effects.push(Effect::LoadTable(query));
+        }
+    }
+
+    /// Drops the rows, and asks for the newest ones if the table is shown.
+    pub(crate) fn reload_table(&mut self) {
+        self.effects.extend(self.table.clear());
+        self.load_table();
+    }
+
+    /// Shows rows as a table, or no longer.
+    pub(crate) fn toggle_table(&mut self) {
+        self.is_table = !self.is_table;
+        if self.is_table {
+            self.pane = Pane::Chart;
+            self.load_table();
+        } else {
+            self.effects.extend(self.table.clear());
+        }
+    }
+
+    /// Moves through the table.
+    pub(crate) fn move_table(&mut self, n: isize) {
+        let Some(newest) = self.newest_rows(PAGE_ROWS) else { return };
+        if n == isize::MIN && self.table.has_newer {
+            return self.reload_table();
+        }
+        self.effects.extend(self.table.move_by(n, newest).map(Effect::LoadTable));
+    }
+
+    /// Scrolls the table by `n` columns.
+    pub(crate) fn scroll_table(&mut self, n: isize) {
+        let last = self.table_columns().len().saturating_sub(1);
+        self.table.n_hidden = self.table.n_hidden.saturating_add_signed(n).min(last);
+    }
+
+    /// Handles a page of the table.
+    pub(crate) fn on_table(
+        &mut self,
+        query: RowsQuery,
+        result: Result<RowsPage, Failure>,
+        now: Timestamp,
+    ) {
+        let next = self.table.take(query, result, now);
+        self.effects.extend(next.map(Effect::LoadTable));
     }
 }
 

@@ -17,21 +17,46 @@
 //! `hits`, in the numbers that `state/data.rs` knows.
 
 mod chart;
-pub(crate) mod list;
 pub(crate) mod pins;
-mod table;
-mod tape;
+mod rows;
 
-use ratatui::{buffer::Buffer, layout::Rect};
+use std::time::Duration;
 
-use super::state::{Pane, State};
+use model::dataset::Dataset;
+use ratatui::{buffer::Buffer, layout::Rect, style::Modifier, widgets::Widget as _};
+use unicode_width::UnicodeWidthStr;
+
 use crate::{
+    action::Action,
     event::Target,
-    state::{
-        layout::{Divider, Nudge},
-        navigation::Steps as _,
+    keymap::Layer,
+    screens::data::state::{
+        ListOrder, Pane, State,
+        chart::Shape,
+        live::fresh_for,
+        rows::{RecentValues, SPARK_VALUES},
     },
-    view::{Frame, hits::Hits, split_columns, split_rows},
+    state::{
+        columns::TableName,
+        field::Field,
+        layout::{Divider, Nudge},
+        loadable::Loadable,
+        navigation::Steps as _,
+        services::Service,
+    },
+    view::{
+        Frame,
+        field::draw_field,
+        focus_if,
+        hits::Hits,
+        split_columns, split_rows,
+        table::{self, Cell, Column, Side, Table, draw_facts},
+    },
+    widget::{
+        format, paint,
+        pane::{self, divider},
+        sparkline::{Floor, Sparkline},
+    },
 };
 
 /// Where the panes are; one without cells is not shown.
@@ -52,14 +77,14 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     {
         hits.add(place, Target::Pane(pane.number()));
     }
-    list::draw(places.list, buf, frame, hits);
+    draw_list(places.list, buf, frame, hits);
     chart::draw(places.chart, buf, frame, hits);
     let is_wide = !places.list.is_empty() && !places.tape.is_empty();
     if is_wide {
         hits.add_column_divider(places.list.union(places.tape));
         hits.add_row_divider(Divider::LeftRows, places.list);
     }
-    tape::draw(places.tape, buf, frame);
+    rows::draw_tape(places.tape, buf, frame);
     pins::draw(places.pins, buf, frame);
 }
 
@@ -87,7 +112,7 @@ impl Places {
         let [left, chart] = split_columns(area, at);
         // What a short list does not need is worth more rows of the tape.
         let n_datasets = u16::try_from(state.list().len()).unwrap_or(u16::MAX);
-        let list_height = n_datasets.saturating_add(list::FACTS_HEIGHT + 5);
+        let list_height = n_datasets.saturating_add(FACTS_HEIGHT + 5);
         let tape_height = left.height.saturating_sub(list_height).max((left.height / 3).max(8));
         let at = nudge.left_row(left.height.saturating_sub(tape_height), left.height);
         let [list, tape] = split_rows(left, at);
@@ -95,6 +120,261 @@ impl Places {
         let [chart, pins] = split_rows(chart, chart.height - pins_height);
         Self { list, chart, tape, pins }
     }
+}
+
+/// Rows of facts about the selected dataset that are worth cutting the list for.
+pub(crate) const FACTS_HEIGHT: u16 = 11;
+
+/// The columns of a newest value.
+const LAST_WIDTH: usize = 9;
+
+/// The title of the newest values, which are read in turn: those not followed are up to this old.
+const LAST: &str = "LAST ≤10s";
+
+/// In this time each dataset of a short list has been read once.
+const READ_WITHIN: Duration = Duration::from_secs(30);
+
+/// The longest sparkline.
+const SPARK_MAX: u16 = 24;
+
+/// The columns by the width there is: the source gives way to names that would not fit beside it.
+pub(crate) fn list_columns(width: u16, longest_name: usize) -> [Column; 6] {
+    let (source, frequency, spark, last) = match width {
+        0..24 => (0, 0, 0, 0),
+        24..34 => (0, 0, 0, 9),
+        34..46 => (0, 0, 8, 9),
+        _ if longest_name > usize::from(width - 36) => (0, 4, 8, 9),
+        _ => (9, 4, 8, 9),
+    };
+    let others = [source, frequency, spark, last].into_iter().filter(|part| *part > 0);
+    let taken: u16 = others.map(|part| part + 1).sum();
+    let name = width.saturating_sub(2 + taken);
+    // What the longest name leaves free makes the sparkline longer.
+    let free = name.saturating_sub(u16::try_from(longest_name).unwrap_or(u16::MAX));
+    let free = if spark > 0 { free.min(SPARK_MAX - spark) } else { 0 };
+    let left = |title, width| Column { title, width, side: Side::Left };
+    [
+        left("", 1),
+        left("NAME", (name - free).max(1)),
+        left("SOURCE", source),
+        left("FREQ", frequency),
+        left("TREND", spark + free),
+        Column { title: LAST, width: last, side: Side::Right },
+    ]
+}
+
+/// The title of a column.
+pub(crate) fn column_title(column: usize) -> Option<&'static str> {
+    list_columns(u16::MAX, 0).get(column).map(|column| column.title)
+}
+
+/// Draws the pane.
+pub(crate) fn draw_list(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let (state, theme) = (&frame.state.data, frame.theme);
+    if area.is_empty() {
+        return;
+    }
+    let list = state.list();
+    let filter = state.filter.active().map(|(field, value)| format!("{field}={value} · "));
+    let info = match &state.datasets {
+        Loadable::Ready { value, .. } => match value.n_datasets {
+            Some(n) if n > list.len() as u64 => format!("{} of {}", list.len(), format::count(n)),
+            _ => list.len().to_string(),
+        },
+        other => other.note(frame.state.now),
+    };
+    let focus = focus_if(state.pane == Pane::List);
+    let arrow = if state.is_reversed { '▴' } else { '▾' };
+    let order = match state.order {
+        ListOrder::Listed => String::new(),
+        order => format!(" · {} {arrow}", order.into_str()),
+    };
+    let info = format!("{}{info}{order}", filter.unwrap_or_default());
+    let info = frame.away_or(Service::Data, info);
+    let body = pane::Pane::new("Datasets").info(info).focus(focus).draw(area, buf, theme);
+    let facts_height = if body.height >= FACTS_HEIGHT + 7 { FACTS_HEIGHT } else { 0 };
+    let top = draw_search(body, buf, frame);
+    let rows_height = body.height.saturating_sub(top + facts_height);
+    let rows = Rect { y: body.y + top, height: rows_height, ..body };
+    draw_rows(rows, buf, frame, hits);
+    if let Some(dataset) = state.dataset().filter(|_| facts_height > 0) {
+        let y = area.height - 1 - facts_height;
+        let title = format::fit(&dataset.name, usize::from(area.width.saturating_sub(6)));
+        divider(buf, area, y, title.into_owned(), focus, theme);
+        let facts = Rect { y: area.y + y + 1, height: facts_height - 1, ..body };
+        draw_dataset(facts, buf, dataset, frame);
+    }
+}
+
+/// Draws what is searched for or filtered by, while there is something; returns how many rows that
+/// took.
+fn draw_search(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> u16 {
+    let state = &frame.state.data;
+    let (search, filter, theme) = (&state.search, &state.filter, frame.theme);
+    let is_wanted = |field: &Field| field.is_edited() || !field.value().is_empty();
+    let (mark, field) = match () {
+        () if is_wanted(&filter.text) => (Action::MetadataFilter, &filter.text),
+        () if is_wanted(search) => (Action::Filter, search),
+        () => return 0,
+    };
+    let from = paint::text(buf, area, (0, 0), &frame.key(Layer::Data, mark), theme.key) + 1;
+    let (x, width) = (area.x.saturating_add(from), area.width.saturating_sub(from));
+    let room = Rect { x, width, ..area };
+    draw_field(room, buf, theme, field, field.is_edited());
+    if !filter.text.is_edited() {
+        return 2;
+    }
+    if field.value().is_empty() {
+        paint::text(buf, room, (1, 0), " field=value", theme.muted);
+    }
+    let mut y = 1;
+    for choice in filter.choices() {
+        if y + 3 > area.height {
+            break;
+        }
+        let is_here = choice == field.value();
+        let style = if is_here { theme.focus } else { theme.muted };
+        let mark = if is_here { "▸ " } else { "  " };
+        let text = format!("{mark}{}", format::fit(choice, usize::from(area.width) / 2));
+        paint::text(buf, area, (0, y), &text, style);
+        y += 1;
+    }
+    y + 1
+}
+
+fn draw_rows(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let (state, theme) = (&frame.state.data, frame.theme);
+    let list = state.list();
+    if list.is_empty() {
+        let empty = if !state.search.value().is_empty() || state.filter.active().is_some() {
+            "nothing found".to_owned()
+        } else {
+            let key = frame.key(Layer::Data, Action::AcquireTag);
+            format!("no datasets visible\n{key} acquires the tag public")
+        };
+        frame.draw_absent(area, buf, &state.datasets, ["no dataset service yet", &empty]);
+        return;
+    }
+    let longest_name = list.iter().map(|dataset| dataset.name.width()).max().unwrap_or(0);
+    let mut columns = list_columns(area.width, longest_name);
+    table::hide(&frame.state.hidden_columns, TableName::Datasets, &mut columns);
+    let table = Table {
+        columns: &columns,
+        n_rows: list.len(),
+        selected: list.iter().position(|dataset| Some(dataset.id) == state.selected),
+        pane: Pane::List.number(),
+        sorted: columns.iter().position(|it| ListOrder::of_column(it.title) == Some(state.order)),
+        n_scrolled: state.n_list_scrolled,
+    };
+    let row = |row| list.get(row).map(|dataset| cells(dataset, frame)).unwrap_or_default();
+    table.draw(area, buf, theme, hits, row);
+    for (row, dataset) in table.rows(area).filter_map(|(idx, row)| Some((row, list.get(idx)?))) {
+        if state.is_pinned(dataset.id) {
+            paint::put(buf, row, (1, 0), '★', theme.key);
+        }
+        if let (Some(spark), [.., trend, _]) = (state.sparkline(dataset.id), &*table.places(row)) {
+            let mut values: Vec<_> = spark.values().rev().take(SPARK_VALUES).map(Some).collect();
+            values.reverse();
+            let is_selected = Some(dataset.id) == state.selected;
+            let style = if is_selected { theme.focus } else { theme.series(0) };
+            Sparkline::new(&values, Floor::Lowest, style).render(*trend, buf);
+        }
+    }
+}
+
+/// What a row says; its trend is drawn.
+fn cells(dataset: &Dataset, frame: Frame<'_>) -> Vec<Cell> {
+    let (state, now, theme) = (&frame.state.data, frame.state.now, frame.theme);
+    let is_selected = Some(dataset.id) == state.selected;
+    let spark = state.sparkline(dataset.id);
+    let metadata = |name| dataset.metadata.get(name).map(String::as_str);
+    let frequency = metadata("frequency");
+    // A dataset that is not followed is read only now and then.
+    let fresh_for = fresh_for(frequency).max(READ_WITHIN);
+    let is_fresh = spark.is_some_and(|spark| spark.age(now) <= fresh_for);
+    let is_away = frame.state.services.health(Service::Data).is_away();
+    let (dot, dot_style) = match () {
+        () if is_away => ("◌", theme.warn),
+        () if is_selected && state.live.is_up() => ("●", theme.up),
+        () if is_fresh => ("○", theme.up),
+        () => ("·", theme.faint),
+    };
+    let name = match state.shown_column(dataset.id, &dataset.metadata) {
+        Some(column) if column != "close" => format!("{} · {column}", dataset.name),
+        _ => dataset.name.clone(),
+    };
+    let bold = if is_selected { Modifier::BOLD } else { Modifier::empty() };
+    let mut newest = spark.iter().flat_map(|spark| spark.values().rev());
+    let last = newest.next().map(|value| {
+        let values = || spark.iter().flat_map(|spark| spark.values());
+        let decimals = format::decimals_for(values());
+        let change = value - newest.next().unwrap_or(value);
+        let column: Vec<f64> = values().collect();
+        let text = format::short_in(value, &column, decimals, LAST_WIDTH);
+        (text, theme.signed(change))
+    });
+    // Without a column of numbers, the first value of the newest row stands for it.
+    let text = spark.and_then(RecentValues::text);
+    let last = last.or_else(|| {
+        text.map(|(_, text)| (format::fit(text, LAST_WIDTH).into_owned(), theme.muted))
+    });
+    vec![
+        (dot.to_owned(), dot_style),
+        (name, theme.text.add_modifier(bold)),
+        (metadata("source").or(metadata("provider")).unwrap_or_default().to_owned(), theme.accent2),
+        (frequency.unwrap_or(format::NONE).to_owned(), theme.muted),
+        Cell::default(),
+        last.unwrap_or_default(),
+    ]
+}
+
+/// Draws what a dataset is, a fact in a row.
+fn draw_dataset(area: Rect, buf: &mut Buffer, dataset: &Dataset, frame: Frame<'_>) {
+    let (state, now, theme) = (&frame.state.data, frame.state.now, frame.theme);
+    let columns = match state.columns.value() {
+        Some(columns) => {
+            let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
+            format!("{}: {}", names.len(), names.join(" "))
+        }
+        None => state.columns.note(now),
+    };
+    let tags = match state.tags.value() {
+        Some(tags) if tags.is_empty() => "none".to_owned(),
+        tags => tags.map_or_else(String::new, |tags| tags.join(" ")),
+    };
+    // The stream knows of newer rows than the list.
+    let updated_at = state.live.updated_at(now).max(Some(dataset.updated_at));
+    let updated_at = updated_at.unwrap_or(dataset.updated_at);
+    let charted = state.shape();
+    let charted = match charted.as_ref() {
+        Some(Shape::Bars) => "open, high, low, close".to_owned(),
+        Some(Shape::Value(column)) => column.clone(),
+        Some(Shape::Nothing) => "no column of numbers".to_owned(),
+        None => String::new(),
+    };
+    let mut facts = vec![
+        ("id", dataset.id.to_string()),
+        ("columns", columns),
+        ("charted", charted),
+        ("tags", tags),
+        ("created", format::date(dataset.created_at)),
+        ("updated", format::ago(now.since(updated_at))),
+    ];
+    let known = ["source", "provider", "ticker", "frequency"];
+    for name in known {
+        if let Some(value) = dataset.metadata.get(name) {
+            facts.insert(facts.len() - 5, (name, value.clone()));
+        }
+    }
+    let others = dataset.metadata.iter().filter(|(name, _)| !known.contains(&name.as_str()));
+    facts.extend(others.map(|(name, value)| (name.as_str(), value.clone())));
+    facts.retain(|(_, value)| !value.is_empty());
+    if !dataset.description.is_empty() {
+        let text = format::fit(&dataset.description, area.width.into());
+        paint::text(buf, area, (0, 0), &text, theme.muted);
+    }
+    let [_, area] = split_rows(area, u16::from(!dataset.description.is_empty()));
+    draw_facts(area, buf, theme, &facts);
 }
 
 #[cfg(test)]

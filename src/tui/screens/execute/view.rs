@@ -2,7 +2,6 @@
 
 mod form;
 pub(crate) mod peers;
-pub(crate) mod presets;
 
 use ratatui::{
     buffer::Buffer,
@@ -11,18 +10,27 @@ use ratatui::{
     widgets::Widget as _,
 };
 
-use super::state::{Pane, RESULTS};
 use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
-    screens::{cluster, logs},
+    overlay::view::{Prompt, Surface, raise},
+    screens::{
+        cluster,
+        execute::state::{Pane, RESULTS},
+        logs,
+    },
     state::{
+        field::Field,
         layout::Divider,
-        runs::{Phase, Run},
+        runs::{Phase, Run, workers_text},
     },
     view::{
-        Frame, Tier, focus_if, hits::Hits, results, spinner, split_columns, split_rows, text_cut,
+        Frame, Tier, centered, draw_empty, focus_if,
+        hits::Hits,
+        results, spinner, split_columns, split_rows,
+        table::{Column, Side, Table},
+        text_cut,
     },
     widget::{
         format, paint, pane,
@@ -232,4 +240,63 @@ fn draw_durations(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     };
     let text = format!("p50 {}  p95 {}", at(50), at(95));
     paint::text(buf, area, (width + 2, area.height - 1), &text, theme.muted);
+}
+
+/// The columns of the table, left to right.
+const PRESET_COLUMNS: [Column; 5] = [
+    Column { title: "NAME", width: 28, side: Side::Left },
+    Column { title: "FUNCTION", width: 11, side: Side::Left },
+    Column { title: "METHOD", width: 18, side: Side::Left },
+    Column { title: "NODES", width: 5, side: Side::Right },
+    Column { title: "WORKERS", width: 10, side: Side::Left },
+];
+
+/// Draws the list of presets over `area`.
+pub(crate) fn draw_presets(on: Surface<'_>, selected: usize) {
+    let Surface { area, buf, frame, hits } = on;
+    let Frame { state, theme, .. } = frame;
+    let presets = &state.execute.presets;
+    let n_presets = presets.len();
+    let height = u16::try_from(n_presets.max(3)).unwrap_or(u16::MAX).saturating_add(3);
+    let place = centered(area, 84.min(area.width.saturating_sub(4)), height.min(area.height));
+    let of = pane::Pane::new("Presets").info(if n_presets == 0 {
+        String::new()
+    } else {
+        n_presets.to_string()
+    });
+    let inside = raise(place, buf, frame, of, hits);
+    if n_presets == 0 {
+        let key = frame.key(Layer::Form, Action::SavePreset);
+        let lines = ["No presets yet.".to_owned(), format!("{key} in the form saves one.")];
+        draw_empty(inside, buf, theme, &lines);
+        return;
+    }
+    let table = Table {
+        columns: &PRESET_COLUMNS,
+        n_rows: n_presets,
+        selected: Some(selected),
+        ..Table::default()
+    };
+    table.draw(inside, buf, theme, hits, |row| {
+        let Some((name, preset)) = presets.iter().nth(row) else { return Vec::new() };
+        let request = &preset.request;
+        vec![
+            (name.clone(), theme.text),
+            (format::short_cid(&request.function_id).into_owned(), theme.muted),
+            (request.method.clone(), theme.focus),
+            (request.config.number_of_nodes.to_string(), theme.text),
+            (workers_text(request).unwrap_or_else(|| "*".to_owned()), theme.muted),
+        ]
+    });
+}
+
+/// The box that asks for the name of a preset.
+pub(crate) fn preset_prompt<'a>(field: &'a Field, frame: Frame<'_>) -> Prompt<'a> {
+    let key = frame.key(Layer::PresetName, Action::Open);
+    Prompt {
+        title: "Save preset",
+        label: "name",
+        field,
+        note: format!("{key} saves it; values of variables named KEY, TOKEN etc. are left out"),
+    }
 }

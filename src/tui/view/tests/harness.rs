@@ -210,14 +210,14 @@ impl Harness {
     pub(crate) fn hits(&self) -> Hits {
         let area = Rect::new(0, 0, self.state.size.0, self.state.size.1);
         let theme = Theme::new(theme::Name::Dark, Depth::TrueColor);
-        app::view::draw(area, &mut Buffer::empty(area), &self.state, &theme)
+        app::draw(area, &mut Buffer::empty(area), &self.state, &theme)
     }
 
     /// What is shown, in cells.
     pub(crate) fn drawn(&self, name: theme::Name) -> Buffer {
         let area = Rect::new(0, 0, self.state.size.0, self.state.size.1);
         let mut buffer = Buffer::empty(area);
-        app::view::draw(area, &mut buffer, &self.state, &Theme::new(name, Depth::TrueColor));
+        app::draw(area, &mut buffer, &self.state, &Theme::new(name, Depth::TrueColor));
         buffer
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     keymap::Layer,
     local::{Level, LocalEvent, LocalFunction},
     screens::{
-        execute::update::runs,
+        execute,
         update::{PROCESS_SCREENS, connect},
     },
     state::State,
@@ -50,7 +50,7 @@ pub(crate) fn on(state: &mut State, event: LocalEvent) {
             connect(state, &ready.addresses);
         }
         LocalEvent::Log(log) => {
-            runs::on_log(state, &log);
+            execute::update::on_log(state, &log);
             state.logs.push(log);
         }
         LocalEvent::Restarting { process, code, restart_in } => {

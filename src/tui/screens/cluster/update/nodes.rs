@@ -7,7 +7,7 @@ use wire::functions::NodeBody;
 use crate::{
     event::{Effect, Timer},
     overlay::Overlay,
-    screens::{Screen, update::health::note},
+    screens::{Screen, update::answers::note},
     state::{
         State,
         loadable::Failure,

@@ -1,11 +1,36 @@
-//! How much of a dataset's past a chart shows: a resolution, and how dense its candles are.
+//! How a dataset is drawn: the kind of chart, its indicators, and how much of the past it shows.
 //!
-//! Zooming steps through both, so that no span is ever asked for that the resolution refuses.
+//! Zooming steps through resolutions and densities, so that no span is requested that a resolution
+//! does not serve.
 
 use model::resolution::Resolution;
-use strum::VariantArray as _;
+use strum::VariantArray;
 
 use crate::widget::candles::Density;
+
+/// How a chart is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
+pub(crate) enum ChartKind {
+    #[default]
+    Candles,
+    /// As a line through the closes.
+    Line,
+    /// As candles, smoothed.
+    Heikin,
+}
+
+/// What is drawn with a chart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
+pub(crate) enum Indicators {
+    /// Means over 20 and 50, and the mean weighted by volume.
+    #[default]
+    Averages,
+    /// Means over 12 and 26 in which what is newer counts more.
+    Exponential,
+    /// A mean over 20, and two deviations above and below.
+    Bands,
+    Off,
+}
 
 /// A step of the zoom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,15 +3,24 @@
 use std::time::Duration;
 
 use model::{
-    dataset::{Column, Dataset, DatasetId},
+    dataset::{Column, Dataset, DatasetId, Dtype},
+    page::Limit,
     resolution::Resolution,
     timestamp::Timestamp,
 };
 
-use super::{BUCKETS, RAW_ROWS, TAPE_ROWS};
 use crate::{
-    event::{DatasetSearch, DatasetsPage, Effect, Rows, RowsPage, RowsQuery},
-    screens::data::state::{LiveStream, Pane, State, chart::Chart, past::OlderRows},
+    event::{DatasetSearch, DatasetsPage, Effect, NamedRow, Rows, RowsPage, RowsQuery},
+    screens::data::{
+        state::{
+            Pane, State,
+            chart::{Chart, Shape},
+            live::{LiveStream, OTHERS_MAX, PIN_VALUES},
+            rows::{OlderRows, RecentValues, SPARK_VALUES},
+            zoom::Zoom,
+        },
+        update::{BUCKETS, RAW_ROWS, ROWS_APART, ROWS_EVERY, ROWS_FIRST, SPARKS_MAX, TAPE_ROWS},
+    },
     state::loadable::{Failure, Loadable},
 };
 
@@ -276,4 +285,194 @@ impl State {
 fn is_unserved(resolution: Resolution, why: &Failure) -> bool {
     !Resolution::DOCUMENTED.contains(&resolution)
         && why.status.is_some_and(|status| UNFIT.contains(&status))
+}
+
+/// Number of datasets whose columns are kept: several times as many as are read in turn.
+const COLUMNS_KNOWN_MAX: usize = 128;
+
+impl State {
+    /// Whether `rows` have a value in a column that was added since the columns were read, and that
+    /// these were not read again for.
+    pub(crate) fn has_new_column(&mut self, rows: &[NamedRow]) -> bool {
+        let Some(columns) = self.columns.value() else { return false };
+        let is_known = |name: &&String| columns.iter().any(|column| column.name == **name);
+        let names = rows.iter().flat_map(|row| row.values.keys());
+        let new: Vec<String> = names.filter(|name| !is_known(name)).cloned().collect();
+        // One that the service does not list is not asked for with each row.
+        let n_before = self.new_columns.len();
+        self.new_columns.extend(new);
+        self.new_columns.len() > n_before
+    }
+
+    /// Charts the next column of numbers, after the last one the usual one again.
+    pub(crate) fn next_column(&mut self, now: Timestamp) {
+        let (Some(dataset), Some(columns)) = (self.dataset(), self.columns.value()) else {
+            return;
+        };
+        let usual = Shape::from_columns(&dataset.metadata, columns);
+        let is_number = |column: &&Column| matches!(column.dtype, Dtype::Float | Dtype::Integer);
+        let names = columns.iter().filter(is_number).map(|column| &column.name);
+        // A bar is charted as a whole, and then column by column.
+        let others = names.filter(|name| usual != Shape::Value(String::clone(name)));
+        let next = match self.chosen_column() {
+            None => others.clone().next(),
+            Some(chosen) => others.clone().skip_while(|name| *name != chosen).nth(1),
+        };
+        let (id, next) = (dataset.id, next.cloned());
+        match next {
+            Some(name) => self.chosen_columns.insert(id, name),
+            None => self.chosen_columns.remove(&id),
+        };
+        let zoom = Zoom { resolution: Resolution::Raw, ..self.zoom };
+        if self.chosen_column().is_some() {
+            self.zoom = zoom;
+        }
+        self.forget_values(id);
+        self.chart = Chart::new(self.zoom.resolution);
+        self.crosshair = None;
+        self.load_rows(now);
+    }
+
+    /// Takes the columns of a dataset. Values that were taken of another column are read again.
+    pub(crate) fn know_columns(&mut self, dataset: DatasetId, columns: Vec<Column>) {
+        let listed = self.list().iter().find(|it| it.id == dataset).map(|it| it.metadata.clone());
+        let pinned = self.pins.iter().find(|it| it.dataset == dataset);
+        let metadata = listed.or_else(|| pinned.map(|pin| pin.metadata.clone()));
+        self.known_columns.insert(dataset, columns);
+        while self.known_columns.len() > COLUMNS_KNOWN_MAX {
+            let is_needless = |id: &&DatasetId| **id != dataset && Some(**id) != self.selected;
+            let Some(other) = self.known_columns.keys().find(is_needless).copied() else { break };
+            self.known_columns.remove(&other);
+        }
+        let Some(metadata) = metadata else { return };
+        let shape = self.shape_for(dataset, &metadata, None);
+        let column = shape.as_ref().and_then(Shape::value_column);
+        let is_of_other = |spark: &RecentValues| spark.column() != column;
+        let is_wrong = self.sparklines.get(&dataset).is_some_and(is_of_other)
+            || self.pins.iter().any(|it| it.dataset == dataset && is_of_other(&it.spark));
+        if is_wrong {
+            self.forget_values(dataset);
+        }
+    }
+
+    /// Drops the newest values of a dataset, of which another column is shown from now on. They are
+    /// read again: those of a pinned one by opening its stream anew.
+    fn forget_values(&mut self, dataset: DatasetId) {
+        self.sparklines.remove(&dataset);
+        if let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) {
+            pin.spark = RecentValues::new(PIN_VALUES, Timestamp::MIN);
+            if pin.details.value().is_some() {
+                self.effects.push(Effect::OpenStream { dataset });
+            }
+        }
+    }
+}
+
+impl State {
+    /// Asks for the newest rows of the dataset whose values were read longest ago.
+    pub(crate) fn load_sparkline(&mut self) {
+        if self.asked.is_some() {
+            return;
+        }
+        let read_at = |id: &DatasetId| self.sparklines.get(id).map(|spark| spark.at);
+        if let Some(oldest) = self.read_in_turn().min_by_key(read_at) {
+            self.ask(sparkline_query(oldest));
+        }
+    }
+
+    /// The datasets whose values are read in turn: those that are seen, and do not come anyway.
+    fn read_in_turn(&self) -> impl Iterator<Item = DatasetId> {
+        // On another screen the pinned ones are shown by what their streams bring.
+        let is_streamed = |id: DatasetId| !self.is_shown && self.is_pinned(id);
+        let n_max = if self.is_shown { SPARKS_MAX } else { OTHERS_MAX };
+        let list = self.list();
+        // Of a long list those around the selected one are in view.
+        let selected = list.iter().position(|dataset| Some(dataset.id) == self.selected);
+        let first = selected
+            .filter(|_| self.is_shown)
+            .map_or(0, |idx| idx.saturating_sub(n_max / 2).min(list.len().saturating_sub(n_max)));
+        let listed = list.iter().skip(first).map(|dataset| dataset.id);
+        listed.filter(move |id| !self.is_charted(*id) && !is_streamed(*id)).take(n_max)
+    }
+
+    /// Whether the chart in view is of this dataset.
+    pub(crate) fn is_charted(&self, id: DatasetId) -> bool {
+        self.is_shown && Some(id) == self.selected
+    }
+
+    /// Whether `query` is of the newest values alone, while the chart is not in view.
+    pub(crate) fn is_sparkline_query(&self, query: RowsQuery) -> bool {
+        !self.is_shown && query == sparkline_query(query.dataset)
+    }
+
+    /// How long to wait for the next of these reads: as long as one was not read for a while, as after
+    /// another screen was in view, little.
+    pub(crate) fn next_sparkline_wait(&self, now: Timestamp) -> Duration {
+        let is_old =
+            |id| self.sparklines.get(&id).is_none_or(|it| now.since(it.at) > ROWS_EVERY * 2);
+        if self.read_in_turn().any(is_old) {
+            return ROWS_FIRST;
+        }
+        let n_others = u32::try_from(self.read_in_turn().count()).unwrap_or(u32::MAX).max(1);
+        (ROWS_EVERY / n_others).max(ROWS_APART)
+    }
+
+    /// Takes the newest rows of a dataset that is not charted.
+    pub(crate) fn add_sparkline_rows(&mut self, dataset: DatasetId, rows: &Rows, now: Timestamp) {
+        let Some(metadata) =
+            self.list().iter().find(|one| one.id == dataset).map(|one| one.metadata.clone())
+        else {
+            return;
+        };
+        let Rows::Raw(rows) = rows else { return };
+        let shape = self.shape_for(dataset, &metadata, rows.first());
+        let n_numbers =
+            |row: &NamedRow| row.values.values().filter(|value| value.as_f64().is_some()).count();
+        // A single number needs no list of columns to be found.
+        let is_ambiguous = rows.first().is_some_and(|row| n_numbers(row) > 1);
+        if is_ambiguous && !self.known_columns.contains_key(&dataset) {
+            self.effects.push(Effect::LoadColumns { dataset });
+        }
+        self.store_sparkline(dataset, shape.as_ref(), rows, now);
+    }
+
+    /// Records that the newest rows of a dataset could not be read, so that the next one's are.
+    pub(crate) fn skip_sparkline(&mut self, dataset: DatasetId, now: Timestamp) {
+        let spark = self.sparklines.entry(dataset);
+        spark.or_insert_with(|| RecentValues::new(SPARK_VALUES, now)).at = now;
+    }
+
+    /// Takes rows of the dataset that is charted, newest first or last.
+    pub(crate) fn update_own_sparkline<'a>(
+        &mut self,
+        rows: impl IntoIterator<Item = &'a NamedRow>,
+        now: Timestamp,
+    ) {
+        if let Some(dataset) = self.selected {
+            let mut rows = rows.into_iter().peekable();
+            let shape = self.shape_of(rows.peek().copied());
+            self.store_sparkline(dataset, shape.as_ref(), rows, now);
+        }
+    }
+
+    fn store_sparkline<'a>(
+        &mut self,
+        dataset: DatasetId,
+        shape: Option<&Shape>,
+        rows: impl IntoIterator<Item = &'a NamedRow>,
+        now: Timestamp,
+    ) {
+        if self.sparklines.len() >= SPARKS_MAX && !self.sparklines.contains_key(&dataset) {
+            let oldest =
+                self.sparklines.iter().min_by_key(|(_, spark)| spark.at).map(|(id, _)| *id);
+            self.sparklines.retain(|id, _| Some(*id) != oldest);
+        }
+        let spark = self.sparklines.entry(dataset);
+        spark.or_insert_with(|| RecentValues::new(SPARK_VALUES, now)).take_rows(shape, rows, now);
+    }
+}
+
+/// What is asked for a sparkline.
+fn sparkline_query(dataset: DatasetId) -> RowsQuery {
+    RowsQuery::newest(dataset, Resolution::Raw, Limit::clamp(SPARK_VALUES))
 }

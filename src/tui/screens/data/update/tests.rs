@@ -8,14 +8,13 @@ use model::{
     row::{Bucket, Value},
 };
 
-use super::*;
 use crate::{
     event::{
         Acquired, DatasetSearch, DatasetsPage, ExportNews, NamedRow, Progress, Rows, RowsPage,
         RowsQuery, StreamEvent,
     },
     keymap::Chord,
-    screens::data::state::RecentValues,
+    screens::data::{state::rows::RecentValues, update::*},
     state::loadable::Failure,
 };
 

@@ -12,17 +12,18 @@ use ratatui::{
 };
 use unicode_width::UnicodeWidthStr;
 
-use super::{pins, table, tape};
 use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
-    screens::data::state::{
-        ChartKind, Indicators, Pane, State,
-        chart::heikin,
-        export::{Export, Range},
-        pins::PERCENT,
-        sample::Shape,
+    screens::data::{
+        state::{
+            Pane, State,
+            chart::{Shape, heikin},
+            live::{Export, PERCENT, Range},
+            zoom::{ChartKind, Indicators},
+        },
+        view::{pins, rows},
     },
     state::{loadable::Loadable, services::Service},
     theme::Theme,
@@ -98,7 +99,7 @@ fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) ->
         draw_export(form, buf, frame);
     }
     if state.is_table {
-        table::draw(body, buf, frame);
+        rows::draw_table(body, buf, frame);
         return None;
     }
     if state.shape() == Some(Shape::Nothing) && !state.tape.is_empty() {
@@ -380,7 +381,7 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: Frame<'_>)
         Span::styled(number(newest.close), theme.text.add_modifier(Modifier::BOLD)),
         Span::styled(if unit.is_empty() { String::new() } else { format!(" {unit}") }, theme.muted),
         Span::styled(
-            format!(" {} {}", tape::arrow(change), format::signed(change, decimals)),
+            format!(" {} {}", rows::arrow(change), format::signed(change, decimals)),
             style,
         ),
     ];

@@ -1,5 +1,6 @@
 //! What is pinned: a value, how it moved, how live it is, and a line of its newest values, of each.
 
+use model::timestamp::Timestamp;
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
@@ -9,13 +10,15 @@ use ratatui::{
 };
 use unicode_width::UnicodeWidthStr as _;
 
-use super::tape;
 use crate::{
     action::Action,
     keymap::Layer,
-    screens::data::state::{
-        RecentValues, SPARK_VALUES, is_past,
-        pins::{PERCENT, PIN_VALUES, WatchedDataset},
+    screens::data::{
+        state::{
+            live::{PERCENT, PIN_VALUES, WatchedDataset, is_past},
+            rows::{RecentValues, SPARK_VALUES},
+        },
+        view::rows,
     },
     state::services::{Health, Service},
     theme::Theme,
@@ -26,7 +29,6 @@ use crate::{
         format, paint, pane,
     },
 };
-use model::timestamp::Timestamp;
 
 /// The narrowest card, and the rows of each.
 const CARD: (u16, u16) = (34, 4);
@@ -176,12 +178,12 @@ fn draw_move(
         0.0 => "unchanged".to_owned(),
         // What is a share already moves by points.
         by if one.unit == PERCENT => {
-            format!("{} {} points", tape::arrow(by), format::signed(by, decimals))
+            format!("{} {} points", rows::arrow(by), format::signed(by, decimals))
         }
         by if percent.is_finite() => {
-            format!("{} {}%", tape::arrow(by), format::percent(percent))
+            format!("{} {}%", rows::arrow(by), format::percent(percent))
         }
-        by => format!("{} {}", tape::arrow(by), format::signed(by, decimals)),
+        by => format!("{} {}", rows::arrow(by), format::signed(by, decimals)),
     };
     let style = if change == 0.0 { theme.muted } else { theme.signed(change) };
     // Over how long is left out where there is no room.

@@ -253,7 +253,7 @@ fn history_shows_no_value_of_now() {
     let mut state = with_buckets(opened("synthetic-btc"));
     state.data.act(Action::NextPane, now());
     let newest = state.data.chart.nth_newest(0).unwrap().close;
-    let newest = crate::widget::format::grouped(newest, 2);
+    let newest = format::grouped(newest, 2);
     // The chart alone: the list goes on showing the newest values.
     let text = |state: &state::State| {
         let shown = shot::text(&drawn(state, 120, 30, theme::Name::Dark));
@@ -524,7 +524,7 @@ fn a_gap_between_raw_rows_is_marked_with_its_length() {
 #[test]
 fn a_chart_of_percent_is_scaled_from_0_to_100() {
     let mut state = opened("cpu");
-    let state::loadable::Loadable::Ready { value: page, .. } = &mut state.data.datasets else {
+    let Loadable::Ready { value: page, .. } = &mut state.data.datasets else {
         panic!("the list is there");
     };
     let unit = ("unit".to_owned(), "percent".to_owned());

@@ -1,7 +1,6 @@
 //! The form: its fields, their errors, and the request they make.
 
 mod checks;
-mod names;
 
 use std::collections::BTreeMap;
 
@@ -11,9 +10,8 @@ use wire::functions::{
     EnvVar, ExecuteConfig, ExecuteRequest, FunctionBody, Parameter, RuntimeConfig,
 };
 
-use super::words;
 use crate::{
-    screens::cluster::state::ClusterContext,
+    screens::{cluster::state::ClusterContext, execute::state::words},
     state::{
         field::Field,
         navigation::{Steps as _, cycled},

@@ -6,8 +6,10 @@ use model::topic::Address;
 use strum::VariantArray;
 use wire::inference::{ActorSummary, Bundle, WorkerValues, leaderboard::RankedActor};
 
-use super::{State, confidence, past};
-use crate::widget::stats;
+use crate::{
+    screens::inference::state::{self, State},
+    widget::stats,
+};
 
 /// The role of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
@@ -171,8 +173,8 @@ impl State {
         label: &str,
     ) -> Actor<'a> {
         let worker = &said.worker;
-        let value = past::label_value(&said.values, label);
-        let combined = past::label_value(&bundle.combined_value, label);
+        let value = state::label_value(&said.values, label);
+        let combined = state::label_value(&bundle.combined_value, label);
         let without = one_out(bundle, worker, role, label);
         let known = self
             .topic()
@@ -196,7 +198,7 @@ impl State {
             delta: value.zip(combined).map(|(value, combined)| value - combined),
             influence: combined.zip(without).map(|(combined, without)| combined - without),
             weight: beside
-                .and_then(|beside| confidence::weight(beside, worker))
+                .and_then(|beside| state::weight_of(beside, worker))
                 .or(known.and_then(|known| known.weight)),
             without,
             alone: one_in(bundle, worker, role, label),
@@ -223,12 +225,12 @@ fn one_out(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option
             .find(|one| one.withheld_forecaster == *worker)
             .map(|one| &one.combined_inference),
     };
-    past::label_value(without?, label)
+    state::label_value(without?, label)
 }
 
 /// What the inferers and this forecaster alone combine to.
 fn one_in(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option<f64> {
     let mut values = bundle.one_in_forecaster_values.iter();
     let alone = values.find(|one| role == Role::Forecaster && one.forecaster == *worker)?;
-    past::label_value(&alone.combined_inference, label)
+    state::label_value(&alone.combined_inference, label)
 }

@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use ratatui::{buffer::Buffer, layout::Rect, style::Style, widgets::Widget as _};
 use wire::inference::ActorSummary;
 
-use super::{Scene, losses::loss_text, past::points};
 use crate::{
-    screens::inference::state::{
-        Pane,
-        actors::{Actor, Detail, Role, Sort},
-        past::Epoch,
+    screens::inference::{
+        state::{
+            Epoch, Pane,
+            actors::{Actor, Detail, Role, Sort},
+        },
+        view::{
+            Scene,
+            charts::{loss_text, points},
+        },
     },
     state::{columns::TableName, navigation::Steps as _},
     theme::Theme,

@@ -9,14 +9,11 @@ use ratatui::{
 };
 use unicode_width::UnicodeWidthStr;
 
-use super::Scene;
 use crate::{
     event::Target,
-    screens::inference::state::{
-        Feed,
-        actors::Role,
-        confidence::widest_interval,
-        past::{Epoch, label_value},
+    screens::inference::{
+        state::{Epoch, Feed, actors::Role, label_value, widest_interval},
+        view::Scene,
     },
     state::{loadable::Loadable, services::Service},
     view::{hits::Hits, join_facts, strip},

@@ -106,7 +106,7 @@ fn words_above_the_chart_are_chosen_by_a_click() {
     let mut state = charted();
     let indicators = state.data.indicators;
     click(&mut state, "heikin");
-    assert_eq!(state.data.kind, crate::screens::data::state::ChartKind::Heikin);
+    assert_eq!(state.data.kind, crate::screens::data::state::zoom::ChartKind::Heikin);
     click(&mut state, "MA 20");
     assert_ne!(state.data.indicators, indicators);
     click(&mut state, "1h 90d");
@@ -132,5 +132,5 @@ fn heads_of_the_list_sort_it() {
     assert_eq!(state.data.selected, selected);
     let addresses = Addresses { datasets: Some("http://other/api".into()), ..Addresses::default() };
     connect(&mut state, &addresses);
-    assert_eq!(state.data.order, crate::screens::data::state::ListOrder::Last);
+    assert_eq!(state.data.order, ListOrder::Last);
 }

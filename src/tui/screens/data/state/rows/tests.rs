@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use model::{dataset::DatasetId, page::Limit};
 
-use super::*;
+use crate::screens::data::state::rows::*;
 
 const HOUR: i64 = 3_600;
 

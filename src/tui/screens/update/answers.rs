@@ -1,19 +1,22 @@
-//! The health of the services: by their answers, their streams, and probes that run on every screen.
+//! Answers of the services: the health they show, by responses, streams and probes, and the screens
+//! that take them.
 
 use std::time::Duration;
 
-use super::load_nodes_of;
 use crate::{
     action::Action,
-    event::{Effect, Timer},
+    event::{
+        Acquired, DataEvent, DatasetSearch, Effect, ExportNews, InferenceEvent, LatestBundle,
+        StreamEvent, Timer,
+    },
     keymap::Layer,
-    screens::Screen,
+    screens::{Screen, overview::update::load_bundles, update::load_nodes_of},
     state::{
         Dirty, State,
         loadable::Failure,
         services::{Health, PROBE_EVERY, Service, Services},
     },
-    widget::format,
+    widget::format::{self, bytes, counted},
 };
 
 /// Probes every service whose address is known, and again after [`PROBE_EVERY`].
@@ -141,5 +144,81 @@ fn note_health(state: &mut State, service: Service, health: Health) {
             state.notify(format!("{title} is reachable again"), String::new());
         }
         None => {}
+    }
+}
+
+/// Handles an event of the dataset service.
+pub(crate) fn on_data(state: &mut State, event: DataEvent) {
+    if let Some(result) = event.outcome() {
+        note(state, Service::Data, &result.map_err(Failure::clone), None);
+    }
+    match &event {
+        DataEvent::Datasets { search, result: Ok(page) } if *search == DatasetSearch::ALL => {
+            let names = page.datasets.iter().map(|dataset| dataset.name.clone());
+            state.execute.form.set_datasets(names);
+        }
+        DataEvent::Export(ExportNews::Done { progress, path }) => {
+            let n_rows = counted(progress.rows, "row");
+            let n_bytes = bytes(progress.bytes);
+            let text = format!("exported to {}", path.display());
+            state.notify(text, format!("{n_rows}, {n_bytes}"));
+        }
+        DataEvent::Export(ExportNews::Failed(failure)) => state.notify_failure(failure),
+        DataEvent::Acquired { tag, result } => match result {
+            Ok(Acquired::Now) => state.notify(format!("tag {tag} acquired"), String::new()),
+            Ok(Acquired::Already) => {
+                state.notify(format!("tag {tag} is already held"), String::new());
+            }
+            Err(failure) => state.notify_failure(failure),
+        },
+        DataEvent::Stream { news: StreamEvent::Lost { why, .. }, .. } => {
+            note_stream(state, Service::Data, Some(why));
+        }
+        DataEvent::Stream { .. } => note_stream(state, Service::Data, None),
+        _ => {}
+    }
+    let now = state.now;
+    state.data.on(event, now);
+}
+
+/// Handles an event of the inference service.
+pub(crate) fn on_inference(state: &mut State, event: InferenceEvent) {
+    match &event {
+        InferenceEvent::Topics(result) => note(state, Service::Inference, result, None),
+        InferenceEvent::Latest { topic, is_resistant, result } => {
+            note(state, Service::Inference, result, None);
+            if !is_resistant {
+                state.overview.on_latest(*topic, result.clone(), state.now);
+            }
+        }
+        InferenceEvent::Bundle { topic, news: StreamEvent::Item(latest) } => {
+            note_stream(state, Service::Inference, None);
+            state.overview.on_latest(*topic, Ok(LatestBundle::clone(latest)), state.now);
+        }
+        InferenceEvent::Bundle { news: StreamEvent::Connected, .. } => {
+            note_stream(state, Service::Inference, None);
+        }
+        InferenceEvent::Bundle { news: StreamEvent::Lost { why, .. }, .. } => {
+            note_stream(state, Service::Inference, Some(why));
+        }
+        InferenceEvent::Confidence { result: Err(why), .. }
+        | InferenceEvent::PastBundles { result: Err(why), .. }
+        | InferenceEvent::Leaderboard { result: Err(why), .. }
+            if why.retry_after.is_some() =>
+        {
+            note(state, Service::Inference, &Err::<(), _>(why.clone()), None);
+        }
+        // Otherwise what not every service has says nothing about how it is doing.
+        InferenceEvent::Confidence { .. }
+        | InferenceEvent::PastBundles { .. }
+        | InferenceEvent::Leaderboard { .. }
+        | InferenceEvent::Bundle { .. } => {}
+        InferenceEvent::History { result, .. } => note(state, Service::Inference, result, None),
+    }
+    let now = state.now;
+    let is_listed = matches!(event, InferenceEvent::Topics(_));
+    state.inference.on(event, now);
+    if is_listed {
+        load_bundles(state);
     }
 }

@@ -2,11 +2,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use wire::functions::FunctionBody;
 
-use super::*;
 use crate::{
     event::{Event, Target},
     harness::{FUNCTION_ID, Harness, PEERS, REQUEST_ID, split_response},
-    screens::execute::state::FormField,
+    screens::execute::{state::FormField, update::*},
     state::runs::{Phase, live::Stage},
 };
 

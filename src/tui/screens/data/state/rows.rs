@@ -1,0 +1,432 @@
+//! Rows of datasets as numbers: the newest values of each, the table of rows, and how to read further
+//! into the past than one query can span.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use model::{
+    dataset::DatasetId,
+    page::Limit,
+    resolution::Resolution,
+    row::{Bucket, Value},
+    timestamp::Timestamp,
+};
+
+use crate::{
+    event::{Effect, NamedRow, Order, Rows, RowsPage, RowsQuery},
+    screens::data::state::{State, chart::Shape},
+    state::loadable::Failure,
+};
+
+/// Values kept of each dataset: a few more than a sparkline has columns.
+pub(crate) const SPARK_VALUES: usize = 64;
+
+/// The newest values of a dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RecentValues {
+    values: BTreeMap<Timestamp, f64>,
+    /// The column that they are of; `None` if the dataset has none of numbers, or no rows yet.
+    column: Option<String>,
+    /// The newest row, if its dataset has no column of numbers: its timestamp, and its first value.
+    text: Option<(Timestamp, String)>,
+    /// When they were read.
+    pub(crate) at: Timestamp,
+    /// When the newest value arrived; its own timestamp if it was loaded.
+    came_at: Timestamp,
+    /// How many are kept.
+    n_max: usize,
+}
+
+impl RecentValues {
+    /// Returns no values, of which `n_max` will be kept.
+    pub(crate) const fn new(n_max: usize, now: Timestamp) -> Self {
+        let came_at = Timestamp::MIN;
+        Self { values: BTreeMap::new(), column: None, text: None, at: now, came_at, n_max }
+    }
+
+    /// The column that the values are of.
+    pub(crate) fn column(&self) -> Option<&str> {
+        self.column.as_deref()
+    }
+
+    /// The newest row of a dataset without a column of numbers: its timestamp, and its first value.
+    pub(crate) fn text(&self) -> Option<(Timestamp, &str)> {
+        self.text.as_ref().map(|(time, text)| (*time, text.as_str()))
+    }
+
+    /// The values, oldest first.
+    pub(crate) fn values(&self) -> impl DoubleEndedIterator<Item = f64> {
+        self.values.values().copied()
+    }
+
+    /// The time from the oldest value to the newest.
+    pub(crate) fn length(&self) -> Duration {
+        let ends = self.values.keys().next().zip(self.values.keys().next_back());
+        ends.map_or(Duration::ZERO, |(first, last)| last.since(*first))
+    }
+
+    /// The newest timestamp and value.
+    pub(crate) fn newest(&self) -> Option<(Timestamp, f64)> {
+        self.values.last_key_value().map(|(time, value)| (*time, *value))
+    }
+
+    /// How long ago the newest value came. Data of the past that is played back now is new, too.
+    pub(crate) fn age(&self, now: Timestamp) -> Duration {
+        now.since(self.came_at)
+    }
+
+    /// Adds rows of a dataset of this shape, in any order.
+    pub(crate) fn take_rows<'a>(
+        &mut self,
+        shape: Option<&Shape>,
+        rows: impl IntoIterator<Item = &'a NamedRow>,
+        now: Timestamp,
+    ) {
+        if shape == Some(&Shape::Nothing) {
+            let newest = rows.into_iter().max_by_key(|row| row.timestamp);
+            let newest = newest.and_then(|row| {
+                let text = row.values.values().next().map(value_text)?;
+                Some((row.timestamp, text))
+            });
+            self.text = newest.max(self.text.take());
+            self.at = now;
+            return;
+        }
+        let column = shape.and_then(Shape::value_column);
+        let samples = rows.into_iter().filter_map(|row| shape?.sample(row));
+        self.take(column, samples.collect::<Vec<_>>(), now);
+    }
+
+    /// Adds values of `column`; each replaces an older one with the same timestamp.
+    pub(crate) fn take(
+        &mut self,
+        column: Option<&str>,
+        samples: impl IntoIterator<Item = Bucket>,
+        now: Timestamp,
+    ) {
+        if self.column.as_deref() != column {
+            self.column = column.map(str::to_owned);
+            self.values.clear();
+        }
+        self.text = None;
+        let newest_before = self.newest().map(|(time, _)| time);
+        for sample in samples {
+            self.values.insert(sample.timestamp, sample.close);
+            if self.values.len() > self.n_max {
+                self.values.pop_first();
+            }
+        }
+        self.at = now;
+        let newest = self.newest().map(|(time, _)| time);
+        if newest > newest_before {
+            self.came_at = if newest_before.is_some() { now } else { newest.unwrap_or(now) };
+        }
+    }
+}
+
+impl State {
+    /// The newest values of a dataset that are known: a pinned one's stream may be ahead of what was
+    /// read for the list.
+    pub(crate) fn sparkline(&self, dataset: DatasetId) -> Option<&RecentValues> {
+        let pinned = self.pins.iter().filter(|pin| pin.dataset == dataset).map(|pin| &pin.spark);
+        let read = self.sparklines.get(&dataset);
+        read.into_iter().chain(pinned).max_by_key(|spark| spark.newest().map(|(time, _)| time))
+    }
+}
+
+fn value_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Boolean(truth) => truth.to_string(),
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+    }
+}
+
+/// Inserts a row: newest first, each timestamp once, none at `n_max` or behind.
+pub(crate) fn put_newest(rows: &mut VecDeque<NamedRow>, row: NamedRow, n_max: usize) {
+    match rows.binary_search_by(|kept| row.timestamp.cmp(&kept.timestamp)) {
+        Ok(idx) => {
+            if let Some(kept) = rows.get_mut(idx) {
+                *kept = row;
+            }
+        }
+        Err(idx) if idx < n_max => rows.insert(idx, row),
+        Err(_) => {}
+    }
+}
+
+/// The smallest step between timestamps.
+const STEP: Duration = Duration::from_micros(1);
+
+/// Whether there are rows before the oldest one read.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) enum OlderRows {
+    /// There may be older rows.
+    #[default]
+    Unknown,
+    /// Not in the span of this query; days before it are asked for.
+    Probing(RowsQuery),
+    /// There are no older rows.
+    Nothing,
+}
+
+impl OlderRows {
+    /// Searches before the span of `searched`, in which there is nothing; returns the query for that.
+    pub(crate) fn probe(&mut self, searched: RowsQuery) -> Option<RowsQuery> {
+        let probe = probe_query(&searched);
+        *self = if probe.is_some() { Self::Probing(searched) } else { Self::Nothing };
+        probe
+    }
+
+    /// The query whose span was searched in vain, if `query` probes what is before it.
+    pub(crate) fn searched_before(&self, query: &RowsQuery) -> Option<RowsQuery> {
+        let Self::Probing(searched) = self else { return None };
+        (probe_query(searched).as_ref() == Some(query)).then_some(*searched)
+    }
+
+    /// Takes what a probe found; returns the query that goes on there, if there is anything.
+    pub(crate) fn take_probe(&mut self, searched: &RowsQuery, rows: &Rows) -> Option<RowsQuery> {
+        let next = next_query(searched, rows);
+        *self = if next.is_some() { Self::Unknown } else { Self::Nothing };
+        next
+    }
+}
+
+/// As `query`, for the newest rows before `time`, as far back as the resolution allows.
+pub(crate) fn query_before(query: RowsQuery, time: Timestamp) -> RowsQuery {
+    let end = time - STEP;
+    let start = query.resolution.span_max().map(|span| end - span);
+    RowsQuery { start, end: Some(end), order: Order::Descending, ..query }
+}
+
+/// As `query`, for the oldest rows after `time`.
+pub(crate) fn query_after(query: RowsQuery, time: Timestamp) -> RowsQuery {
+    let start = time + STEP;
+    let end = query.resolution.span_max().map(|span| start + span);
+    RowsQuery { start: Some(start), end, order: Order::Ascending, ..query }
+}
+
+/// The query for the newest day before the span of `searched`; none where that had no beginning.
+fn probe_query(searched: &RowsQuery) -> Option<RowsQuery> {
+    let end = searched.start? - STEP;
+    let newest = RowsQuery::newest(searched.dataset, Resolution::Day, Limit::clamp(1));
+    Some(RowsQuery { end: Some(end), ..newest })
+}
+
+/// The query that goes on where [`probe_query`] found a day; none where it found none.
+fn next_query(searched: &RowsQuery, found: &Rows) -> Option<RowsQuery> {
+    let Rows::Buckets(days) = found else { return None };
+    let end = days.first()?.timestamp + Resolution::Day.bucket()?;
+    let time = searched.start.map_or(end, |start| start.min(end));
+    Some(query_before(*searched, time))
+}
+
+/// Rows of a page: some screens full.
+pub(crate) const PAGE_ROWS: usize = 500;
+
+/// Rows kept. Of ten columns they are a few megabytes.
+const ROWS_KEPT_MAX: usize = 4_000;
+
+/// So many rows before the last one that is known, the next page is asked for.
+const ROWS_AHEAD: usize = 150;
+
+/// The columns of a bucket.
+const BUCKET_COLUMNS: [&str; 6] = ["open", "high", "low", "close", "volume", "count"];
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Table {
+    /// The rows that are kept, newest first.
+    pub(crate) rows: VecDeque<NamedRow>,
+    /// The timestamp of the selected row; none while the newest is followed.
+    pub(crate) chosen: Option<Timestamp>,
+    /// Whether newer rows were dropped.
+    pub(crate) has_newer: bool,
+    /// Whether there are rows before the oldest one kept.
+    pub(crate) older: OlderRows,
+    /// The page that is awaited.
+    pub(crate) asked: Option<RowsQuery>,
+    /// Columns scrolled out on the left.
+    pub(crate) n_hidden: usize,
+    /// Why the last page did not come.
+    pub(crate) failure: Option<Failure>,
+}
+
+impl Table {
+    /// The index of the selected row among those kept.
+    pub(crate) fn selected_idx(&self) -> usize {
+        let Some(time) = self.chosen else { return 0 };
+        let found = self.rows.binary_search_by(|row| time.cmp(&row.timestamp));
+        found.unwrap_or_else(|idx| idx).min(self.rows.len().saturating_sub(1))
+    }
+
+    /// Drops all rows.
+    pub(crate) fn clear(&mut self) -> Option<Effect> {
+        let was_asked = self.asked.is_some();
+        *self = Self { n_hidden: self.n_hidden, ..Self::default() };
+        was_asked.then_some(Effect::DropTable)
+    }
+
+    /// Takes rows of the stream.
+    pub(crate) fn add_live_rows(&mut self, rows: &[NamedRow]) {
+        if self.has_newer {
+            return;
+        }
+        for row in rows {
+            // Before the oldest it would leave a gap.
+            let n_kept = self.rows.len();
+            put_newest(&mut self.rows, row.clone(), n_kept);
+        }
+        self.drop_oldest();
+    }
+
+    fn drop_oldest(&mut self) {
+        if self.rows.len() > ROWS_KEPT_MAX {
+            self.rows.truncate(ROWS_KEPT_MAX);
+            self.older = OlderRows::Unknown;
+        }
+    }
+
+    /// Moves the selection by `n` rows and returns the query for the next page, if needed: as
+    /// `newest`, which is the one for the first page.
+    pub(crate) fn move_by(&mut self, n: isize, newest: RowsQuery) -> Option<RowsQuery> {
+        let last = self.rows.len().checked_sub(1)?;
+        let idx = self.selected_idx().saturating_add_signed(n).min(last);
+        let is_newest = idx == 0 && !self.has_newer;
+        self.chosen = self.rows.get(idx).filter(|_| !is_newest).map(|row| row.timestamp);
+        if self.asked.is_some() {
+            return None;
+        }
+        self.asked = if idx + ROWS_AHEAD >= self.rows.len() && self.older == OlderRows::Unknown {
+            Some(query_before(newest, self.rows.back()?.timestamp))
+        } else if idx < ROWS_AHEAD && self.has_newer {
+            Some(query_after(newest, self.rows.front()?.timestamp))
+        } else {
+            None
+        };
+        self.asked
+    }
+
+    /// Takes a page; returns the next query, if any.
+    pub(crate) fn take(
+        &mut self,
+        query: RowsQuery,
+        result: Result<RowsPage, Failure>,
+        now: Timestamp,
+    ) -> Option<RowsQuery> {
+        if self.asked != Some(query) {
+            return None;
+        }
+        self.asked = None;
+        let page = match result {
+            Ok(page) => page,
+            Err(why) => {
+                self.failure = Some(why);
+                return None;
+            }
+        };
+        self.failure = None;
+        self.asked = match self.older.searched_before(&query) {
+            Some(searched) => self.older.take_probe(&searched, &page.rows),
+            None => self.add_rows(query, page.rows, now),
+        };
+        self.asked
+    }
+
+    fn add_rows(&mut self, query: RowsQuery, rows: Rows, now: Timestamp) -> Option<RowsQuery> {
+        let rows = match rows {
+            Rows::Raw(rows) => rows,
+            Rows::Buckets(buckets) => buckets.into_iter().map(named).collect(),
+        };
+        let is_empty = rows.is_empty();
+        if query.order == Order::Ascending {
+            for row in rows {
+                self.rows.push_front(row);
+            }
+            self.drop_oldest();
+            let end = query.end.filter(|end| is_empty && *end < now);
+            self.has_newer = !is_empty || end.is_some();
+            return end.map(|end| query_after(query, end));
+        }
+        if query.end.is_none() {
+            // The newest page of a dataset that was silent for longer than a span is empty, too.
+            self.rows = rows.into();
+            self.has_newer = false;
+            let searched = query_before(query, now);
+            return is_empty.then(|| self.older.probe(searched)).flatten();
+        }
+        self.rows.extend(rows);
+        let n_over = self.rows.len().saturating_sub(ROWS_KEPT_MAX);
+        self.rows.drain(..n_over);
+        self.has_newer |= n_over > 0;
+        if is_empty { self.older.probe(query) } else { None }
+    }
+}
+
+impl State {
+    /// The columns of the table: those of a bucket or of the dataset, as long as these are not known
+    /// those of its newest row.
+    pub(crate) fn table_columns(&self) -> Vec<&str> {
+        match self.columns.value() {
+            _ if self.chart.resolution() != Resolution::Raw => BUCKET_COLUMNS.to_vec(),
+            Some(columns) => columns.iter().map(|column| column.name.as_str()).collect(),
+            None => {
+                let newest = self.table.rows.front().into_iter();
+                newest.flat_map(|row| row.values.keys()).map(String::as_str).collect()
+            }
+        }
+    }
+}
+
+/// The numbers of a bucket as a row of [`BUCKET_COLUMNS`].
+fn named(bucket: Bucket) -> NamedRow {
+    let Bucket { timestamp, open, high, low, close, volume, count } = bucket;
+    let numbers = [open, high, low, close, volume].map(Value::Float);
+    let count = Value::Integer(i64::try_from(count).unwrap_or(i64::MAX));
+    let names = BUCKET_COLUMNS.map(str::to_owned).into_iter();
+    NamedRow { timestamp, values: names.zip(numbers.into_iter().chain([count])).collect() }
+}
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+mod past_tests {
+    use model::{dataset::DatasetId, row::Bucket};
+
+    use super::*;
+
+    fn timestamp(second: i64) -> Timestamp {
+        Timestamp::from_seconds(second)
+    }
+
+    fn newest(resolution: Resolution) -> RowsQuery {
+        RowsQuery::newest(DatasetId::new(1).unwrap(), resolution, Limit::clamp(10))
+    }
+
+    fn day(second: i64) -> Bucket {
+        let timestamp = timestamp(second);
+        Bucket { timestamp, open: 1.0, high: 1.0, low: 1.0, close: 1.0, volume: 0.0, count: 1 }
+    }
+
+    #[test]
+    fn a_span_without_rows_is_not_the_end_of_the_data() {
+        let searched = query_before(newest(Resolution::Raw), timestamp(900_000));
+        let asked = probe_query(&searched).unwrap();
+        assert_eq!((asked.resolution, asked.limit.get()), (Resolution::Day, 1));
+        assert!(asked.end < searched.start);
+        let next = next_query(&searched, &Rows::Buckets(vec![day(86_400)])).unwrap();
+        assert_eq!(next.end, Some(timestamp(172_800) - STEP), "the whole of that day");
+        let next = next_query(&searched, &Rows::Buckets(vec![day(777_600)])).unwrap();
+        assert_eq!(next.end, Some(searched.start.unwrap() - STEP), "what was not searched of it");
+        assert_eq!(next_query(&searched, &Rows::Buckets(Vec::new())), None);
+    }
+
+    #[test]
+    fn a_query_of_days_has_no_span() {
+        let searched = query_before(newest(Resolution::Day), timestamp(900_000));
+        assert_eq!((searched.start, probe_query(&searched)), (None, None));
+    }
+}
