@@ -52,8 +52,8 @@ ENDLESS = [
 # Commands that open the screen.
 SCREEN = [r"triptych( --profile \w+)?$"]
 
-# What `.ci/run` does before.
-DONE_ELSEWHERE = ["cargo install"]
+# Commands that `.ci/run` executes before this script.
+DONE_ELSEWHERE = ["cargo install", "cargo run --release", "cargo test"]
 
 # Commands that are asked again until they succeed: their text says that they wait for an epoch.
 EVENTUAL = [r"triptych inference show"]

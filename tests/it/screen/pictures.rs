@@ -40,11 +40,17 @@ const STARTED: &str = "✓ local stack";
 /// Buckets that workers are asked for at the most, less one: a digit.
 const BUCKETS_MAX: u32 = 10;
 
-/// Draws the screen as it is now.
-fn shoot(session: &Session, name: &str) {
+/// Time that the animation shows a screen that does not move.
+const STILL: Duration = Duration::from_millis(2500);
+
+/// Frames of the live chart in the animation, and the time it shows each.
+const MOVING: (usize, Duration) = (12, Duration::from_millis(500));
+
+/// Draws the screen as it is now, and returns it.
+fn shoot(session: &Session, name: &str) -> Screen {
     let ground = if name.ends_with("light") { svg::LIGHT } else { svg::DARK };
-    let draw = |screen: &Screen| Some(svg::draw(screen, ground));
-    let svg = session.wait_for("a whole frame", SHOWN_WITHIN, draw);
+    let screen = session.wait_for("a whole frame", SHOWN_WITHIN, |screen| Some(screen.clone()));
+    let svg = svg::draw(&screen, ground);
     let path = format!("{ROOT}/screenshots/{name}");
     fs::write(format!("{path}.svg"), svg).unwrap();
     let convert = Command::new("rsvg-convert")
@@ -54,6 +60,20 @@ fn shoot(session: &Session, name: &str) {
     if let Ok(status) = convert {
         assert!(status.success(), "{name}.png is drawn");
     }
+    screen
+}
+
+/// Returns the next frames of the screen that differ from the ones before them.
+fn moving(session: &Session) -> Vec<(Screen, Duration)> {
+    let mut frames: Vec<(Screen, Duration)> = Vec::new();
+    while frames.len() < MOVING.0 {
+        let last = frames.last().map(|(screen, _)| text(screen));
+        let screen = session.wait_for("another frame", SHOWN_WITHIN, |screen| {
+            (last.as_ref() != Some(&text(screen))).then(|| screen.clone())
+        });
+        frames.push((screen, MOVING.1));
+    }
+    frames
 }
 
 /// How many epochs of the first topic have known losses: the number after its subgroup.
@@ -195,7 +215,7 @@ fn shoot_both(session: &Session, ending: &str) {
 }
 
 /// Draws the Overview, once each card has its whole line and each topic its value.
-fn shoot_overview(session: &Session) {
+fn shoot_overview(session: &Session) -> Screen {
     session.press("0");
     session.wait_for("all values", GROWN_WITHIN, |screen| {
         let text = text(screen);
@@ -205,7 +225,7 @@ fn shoot_overview(session: &Session) {
         let is_fresh = !text.contains("m ago");
         (n_whole >= N_DATASETS && is_known && is_fresh).then_some(())
     });
-    shoot(session, "overview");
+    shoot(session, "overview")
 }
 
 #[test]
@@ -216,7 +236,7 @@ fn screenshots() {
     session.press("4");
     session.wait_text("combined", SHOWN_WITHIN);
     run_some(&session);
-    shoot(&session, "execute");
+    let execute = shoot(&session, "execute");
     for pinned in ["machine_cpu", "synthetic_ethusd"] {
         chart(&session, pinned);
         session.press("p");
@@ -228,16 +248,20 @@ fn screenshots() {
     session.wait_for("losses are learned", GROWN_WITHIN, |screen| {
         learned(screen).filter(|n_epochs| *n_epochs >= N_LEARNED)
     });
-    shoot(&session, "inference");
+    let inference = shoot(&session, "inference");
     session.press("5");
     session.wait_text("─ Logs ─", SHOWN_WITHIN);
     shoot(&session, "logs");
     session.press("1");
     session.wait_text("/min", GROWN_WITHIN);
-    shoot(&session, "cluster");
-    shoot_overview(&session);
+    let cluster = shoot(&session, "cluster");
+    let overview = shoot_overview(&session);
     show_data(&session);
     session.wait_for("a line of each dataset", SHOWN_WITHIN, |it| has_sparks(it).then_some(()));
+    let mut tour = vec![(overview, STILL)];
+    tour.extend(moving(&session));
+    tour.extend([cluster, execute, inference].map(|screen| (screen, STILL)));
+    fs::write(format!("{ROOT}/screenshots/tour.svg"), svg::animate(&tour, svg::DARK)).unwrap();
     session.press("left left left left left left left left left left left left");
     session.wait_text("┊", SHOWN_WITHIN);
     shoot(&session, "data");

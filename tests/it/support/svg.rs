@@ -1,6 +1,8 @@
 //! A screen as a picture: SVG with the shapes of terminals (rules, blocks, braille) drawn as shapes,
 //! so that they meet without seams in any font. Equal screens give equal bytes.
 
+use std::{collections::HashMap, time::Duration};
+
 use vt100::{Cell, Color, Screen};
 
 /// The size of a cell. The font's advance is 0.6 of its size.
@@ -51,26 +53,75 @@ struct Style {
 
 /// Draws `screen` on `ground`.
 pub(crate) fn draw(screen: &Screen, ground: Ground) -> String {
+    let mut svg = start(screen, ground);
+    for (top, cells) in rows(screen) {
+        draw_row(&mut svg, top, &cells, ground);
+    }
+    svg.push_str("</g>\n</svg>\n");
+    svg
+}
+
+/// Draws `frames` of one size as an endless animation. Each frame is visible for its duration. Viewers
+/// without animations show the first one.
+pub(crate) fn animate(frames: &[(Screen, Duration)], ground: Ground) -> String {
+    let whole: f64 = frames.iter().map(|(_, duration)| duration.as_secs_f64()).sum();
+    let mut svg = start(&frames[0].0, ground);
+    let mut ids = HashMap::new();
+    let mut rest = String::new();
+    let mut elapsed = 0.0;
+    for (n, (screen, duration)) in frames.iter().enumerate() {
+        let until = elapsed + duration.as_secs_f64();
+        let (visibility, values, times) = match n {
+            0 => ("visible", "visible;hidden", format!("0;{:.4}", until / whole)),
+            _ => ("hidden", "hidden;visible;hidden", {
+                format!("0;{:.4};{:.4}", elapsed / whole, (until / whole).min(0.9999))
+            }),
+        };
+        rest.push_str(&format!(
+            "<g visibility=\"{visibility}\"><animate attributeName=\"visibility\" values=\"{values}\" \
+             keyTimes=\"{times}\" dur=\"{whole}s\" calcMode=\"discrete\" repeatCount=\"indefinite\"/>\n"
+        ));
+        for (top, cells) in rows(screen) {
+            let mut row = String::new();
+            draw_row(&mut row, 0.0, &cells, ground);
+            // A row that several frames share is drawn once.
+            let next = ids.len();
+            let id = *ids.entry(row.clone()).or_insert_with(|| {
+                svg.push_str(&format!("<defs><g id=\"r{next}\">{row}</g></defs>\n"));
+                next
+            });
+            rest.push_str(&format!("<use href=\"#r{id}\" y=\"{top:.1}\"/>\n"));
+        }
+        rest.push_str("</g>\n");
+        elapsed = until;
+    }
+    svg + &rest + "</g>\n</svg>\n"
+}
+
+/// Returns the beginning of a picture of the size of `screen`.
+fn start(screen: &Screen, ground: Ground) -> String {
     let (rows, columns) = screen.size();
     let (width, height) = (
         f64::from(columns.get()) * CELL.0 + 2.0 * MARGIN,
         f64::from(rows.get()) * CELL.1 + 2.0 * MARGIN,
     );
-    let mut svg = format!(
+    format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
          viewBox=\"0 0 {width} {height}\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"{}\"/>\n\
          <g transform=\"translate({MARGIN},{MARGIN})\" font-size=\"{FONT_SIZE}\" \
          font-family=\"JetBrains Mono, DejaVu Sans Mono, monospace\" xml:space=\"preserve\">\n",
         ground[0],
-    );
-    for row in 0..rows.get() {
-        let cells: Vec<_> =
-            (0..columns.get()).filter_map(|column| screen.cell(row, column)).collect();
-        draw_row(&mut svg, f64::from(row) * CELL.1, &cells, ground);
-    }
-    svg.push_str("</g>\n</svg>\n");
-    svg
+    )
+}
+
+/// Returns the cells of each row with the row's top.
+fn rows(screen: &Screen) -> impl Iterator<Item = (f64, Vec<&Cell>)> {
+    let (rows, columns) = screen.size();
+    (0..rows.get()).map(move |row| {
+        let cells = (0..columns.get()).filter_map(|column| screen.cell(row, column)).collect();
+        (f64::from(row) * CELL.1, cells)
+    })
 }
 
 fn draw_row(svg: &mut String, top: f64, cells: &[&Cell], ground: Ground) {
