@@ -1,16 +1,8 @@
 //! Performs effects: calls the services through the client, and sends events back.
 
-mod calls;
-mod clipboard;
-mod datasets;
-mod export;
-mod head;
-mod inference;
 mod machine;
-mod pager;
-mod profiles;
 mod run;
-mod timers;
+mod services;
 
 use std::{collections::HashMap, future::Future, path::PathBuf, sync::Arc};
 
@@ -19,13 +11,12 @@ use client::{
     transport::Transport,
 };
 use model::key::ApiKey;
-use task::{causes::chain, group::Group};
+use task::group::Group;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use self::timers::Timers;
 use crate::{
-    event::{Effect, Event},
+    event::{Effect, Event, Timer},
     local::{Addresses, LocalEvent, LocalStack},
     profiles::Profiles,
     state::{loadable::Failure, runs::RunId, services::HeadId},
@@ -44,6 +35,31 @@ impl Clients {
     /// The client of `head`. Effects are of the connection in use: its place says which it is.
     fn head(&self, head: HeadId) -> Option<Functions> {
         self.heads.get(head.idx)?.clone()
+    }
+}
+
+/// The timers that are set, one of each kind.
+#[derive(Debug, Default)]
+pub(crate) struct Timers(HashMap<Timer, Instant>);
+
+impl Timers {
+    /// Sets `timer`, in place of an earlier setting.
+    fn set(&mut self, timer: Timer, due: Instant) {
+        self.0.insert(timer, due);
+    }
+
+    fn clear(&mut self, timer: Timer) {
+        self.0.remove(&timer);
+    }
+
+    /// Time at which the next timer is due.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.0.values().min().copied()
+    }
+
+    /// Removes and returns the timers that are due at `now`.
+    pub(crate) fn take_due(&mut self, now: Instant) -> Vec<Timer> {
+        self.0.extract_if(|_, at| *at <= now).map(|(timer, _)| timer).collect()
     }
 }
 
@@ -88,7 +104,7 @@ impl Runner {
         }
     }
 
-    /// Starts to perform `effect`, without waiting; returns what only the event loop can do.
+    /// Starts to perform `effect`, without waiting. Returns what only the event loop can do.
     pub(crate) fn perform(&mut self, effect: Effect) -> Option<Effect> {
         let effect = self.call_head(effect)?;
         let effect = self.call_datasets(effect)?;
@@ -96,36 +112,13 @@ impl Runner {
         let effect = self.use_machine(effect)?;
         match effect {
             Effect::SetTimer(timer, wait) => self.timers.set(timer, Instant::now() + wait),
-            Effect::ClearTimer(timer) => self.timers.forget(timer),
-            Effect::StartLocal => self.start_local(),
-            Effect::DetachNodes => self.local.iter().for_each(|local| local.keep()),
+            Effect::ClearTimer(timer) => self.timers.clear(timer),
             Effect::Connect(addresses) => self.connect(&addresses),
-            Effect::OpenProfile(name) => {
-                let call = profiles::open(self.profiles.clone(), name);
-                self.call("profile", call);
-            }
-            Effect::KeepKey { profile, addresses, key } => {
-                let call = profiles::keep(self.profiles.clone(), profile, addresses, key);
-                self.call("key", call);
-            }
-            Effect::ForgetKey(name) => {
-                let call = profiles::forget(self.profiles.clone(), name);
-                self.call("key", call);
-            }
             Effect::Cancel(id, at_head) => self.cancel(id, at_head),
-            Effect::Save { path, text, what } => self.report("save", async move {
-                let saved = export::save(&path, &text).await;
-                Some(saved.map_or_else(Event::Failed, |()| Event::Saved(path, what)))
-            }),
             Effect::Probe(heads) => self.probe(heads),
             effect => return Some(effect),
         }
         None
-    }
-
-    /// Starts the pager with `text`, without waiting for its end, which is [`Event::Paged`].
-    pub(crate) fn start_pager(&self, text: String) {
-        self.report("pager", async move { Some(Event::Paged(pager::show(&text).await)) });
     }
 
     /// Drops every call, and waits until it has ended.
@@ -133,17 +126,6 @@ impl Runner {
         self.tasks.stop();
         self.calls.shutdown().await;
         self.tasks.shutdown().await;
-    }
-
-    fn start_local(&self) {
-        let Some(local) = self.local.clone() else { return };
-        let local_events = self.local_events.clone();
-        self.report("local stack", async move {
-            let error = local.start(local_events).await.err()?;
-            let next = "look at the logs (5), or name services with --head";
-            let failure = Failure::new(error.to_string(), chain(&*error.source), next);
-            Some(Event::LocalFailed(failure))
-        });
     }
 
     fn connect(&mut self, addresses: &Addresses) {
@@ -206,11 +188,11 @@ impl Runner {
     fn call(
         &mut self,
         subject: impl Into<String>,
-        call: impl Future<Output = Event> + Send + 'static,
+        call: impl Future<Output: Into<Event>> + Send + 'static,
     ) {
         let events = self.events.clone();
         self.start(subject, async move {
-            let event = call.await;
+            let event = call.await.into();
             events.send(event).await.ok();
         });
     }

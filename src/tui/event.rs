@@ -128,6 +128,18 @@ pub(crate) enum Event {
     Inference(InferenceEvent),
 }
 
+impl From<DataEvent> for Event {
+    fn from(event: DataEvent) -> Self {
+        Self::Data(event)
+    }
+}
+
+impl From<InferenceEvent> for Event {
+    fn from(event: InferenceEvent) -> Self {
+        Self::Inference(event)
+    }
+}
+
 /// Events of profiles and their keys.
 #[derive(Debug)]
 pub(crate) enum ProfileEvent {

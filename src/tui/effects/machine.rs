@@ -1,46 +1,70 @@
-//! Effects on this machine: local processes and files.
+//! Effects on this machine: local processes, files, profiles, the clipboard, and the pager.
 
-use std::{collections::BTreeMap, io, path::Path, sync::Arc};
+use std::{collections::BTreeMap, env, io, path::Path, process::Stdio, sync::Arc, time::Duration};
 
-use client::functions::Functions;
+use client::{
+    datasets::{Datasets, DatasetsQuery},
+    functions::Functions,
+    inference::Inference,
+    transport::Transport,
+};
+use model::{escape::escape_line, key::ApiKey};
 use task::{
     causes::chain,
     file::{FileMode, write_atomic},
 };
-use tokio::task::spawn_blocking;
+use tokio::{io::AsyncWriteExt as _, process::Command, task::spawn_blocking, time::timeout};
 use wire::functions::FunctionBody;
 
-use super::{Runner, absent, clipboard, failure};
+use super::{Runner, absent, failure, services::save};
 use crate::{
-    event::{Effect, Event},
-    local::{LocalError, LocalStack, Packed},
+    event::{Effect, Event, ProfileEvent},
+    local::{Addresses, LocalError, LocalStack, Packed},
+    profiles::{ProfileError, Profiles},
     screens::execute::state::presets::{self, Preset},
     state::loadable::Failure,
 };
 
 impl Runner {
-    /// Performs an effect on this machine alone; returns any other.
-    pub(super) fn use_machine(&self, effect: Effect) -> Option<Effect> {
+    /// Performs an effect on this machine; returns any other.
+    pub(super) fn use_machine(&mut self, effect: Effect) -> Option<Effect> {
         let (presets, local_events) = (self.presets.clone(), self.local_events.clone());
+        let (local, profiles) = (self.local.clone(), self.profiles.clone());
         match effect {
+            Effect::StartLocal => {
+                let local = local?;
+                self.report("local stack", async move {
+                    let error = local.start(local_events).await.err()?;
+                    let next = "look at the logs (5), or name services with --head";
+                    Some(Event::LocalFailed(Failure { next: next.to_owned(), ..describe(&error) }))
+                });
+            }
+            Effect::DetachNodes => local.iter().for_each(|local| local.keep()),
+            Effect::OpenProfile(name) => self.call("profile", open(profiles, name)),
+            Effect::KeepKey { profile, addresses, key } => {
+                self.call("key", keep(profiles, profile, addresses, key));
+            }
+            Effect::ForgetKey(name) => self.call("key", forget(profiles, name)),
             Effect::LoadPresets => self.report("presets", async move {
                 Some(read_presets(&presets?).await.map_or_else(Event::Failed, Event::Presets))
             }),
             Effect::SavePresets(list) => self.report("presets", async move {
-                let Some(path) = presets else { return Some(Event::Failed(no_preset_file())) };
-                write_presets(&path, &list).await.err().map(Event::Failed)
+                write_presets(presets.as_deref(), &list).await.err().map(Event::Failed)
+            }),
+            Effect::Save { path, text, what } => self.report("save", async move {
+                let saved = save(&path, &text).await;
+                Some(saved.map_or_else(Event::Failed, |()| Event::Saved(path, what)))
             }),
             Effect::Copy(text) => self.report("copy", async move {
-                let by = clipboard::copy(&text).await;
+                let by = copy(&text).await;
                 Some(Event::Copied { text, by })
             }),
-            Effect::FindDetachedNodes if self.local.is_none() => {}
+            Effect::LoadUsage => {
+                self.report("usage", async move { Some(Event::Usage(local?.usage())) });
+            }
+            Effect::FindDetachedNodes if local.is_none() => {}
             Effect::FindDetachedNodes => {
                 self.use_local(|local| async move { local.find_kept(local_events).await });
-            }
-            Effect::LoadUsage => {
-                let local = self.local.clone();
-                self.report("usage", async move { Some(Event::Usage(local?.usage())) });
             }
             Effect::AddNode(wish) => {
                 self.use_local(|local| async move { local.add(wish, local_events).await });
@@ -56,6 +80,11 @@ impl Runner {
         None
     }
 
+    /// Starts the pager with `text`, without waiting for its end, which is [`Event::Paged`].
+    pub(crate) fn start_pager(&self, text: String) {
+        self.report("pager", async move { Some(Event::Paged(page(&text).await)) });
+    }
+
     /// Calls the local stack, and reports a failure, or that there is none.
     fn use_local<F>(&self, call: impl FnOnce(Arc<dyn LocalStack>) -> F)
     where
@@ -63,7 +92,10 @@ impl Runner {
     {
         let done = self.local.clone().map(call);
         self.report("this machine", async move {
-            let Some(done) = done else { return Some(Event::Failed(no_local_stack())) };
+            let Some(done) = done else {
+                let why = "this screen was opened without a local stack";
+                return Some(Event::Failed(Failure::new("manage local processes", why, "")));
+            };
             done.await.err().map(|error| Event::Failed(describe(&error)))
         });
     }
@@ -98,14 +130,6 @@ fn describe(error: &LocalError) -> Failure {
     Failure::new(error.to_string(), chain(&*error.source), "look at the logs (5)")
 }
 
-fn no_local_stack() -> Failure {
-    Failure::new("manage local processes", "this screen was opened without a local stack", "")
-}
-
-fn no_preset_file() -> Failure {
-    Failure::new("save the presets", "no folder for them is known", "set HOME")
-}
-
 async fn read_presets(path: &Path) -> Result<BTreeMap<String, Preset>, Failure> {
     let text = match tokio::fs::read_to_string(path).await {
         Ok(text) => Ok(text),
@@ -121,7 +145,13 @@ async fn read_presets(path: &Path) -> Result<BTreeMap<String, Preset>, Failure> 
     })
 }
 
-async fn write_presets(path: &Path, list: &BTreeMap<String, Preset>) -> Result<(), Failure> {
+async fn write_presets(
+    path: Option<&Path>,
+    list: &BTreeMap<String, Preset>,
+) -> Result<(), Failure> {
+    let Some(path) = path else {
+        return Err(Failure::new("save the presets", "no folder for them is known", "set HOME"));
+    };
     let done = async {
         if let Some(folder) = path.parent() {
             tokio::fs::create_dir_all(folder).await?;
@@ -135,6 +165,171 @@ async fn write_presets(path: &Path, list: &BTreeMap<String, Preset>) -> Result<(
     })
 }
 
+/// The store of profiles, if there is one.
+type Keeper = Option<Arc<dyn Profiles>>;
+
+async fn open(keeper: Keeper, name: String) -> Event {
+    let result = match keeper {
+        None => Err(absent("open the profile")),
+        Some(keeper) => keeper.open(&name).await.map_err(|error| refused(&error)),
+    };
+    Event::Profile(ProfileEvent::Opened { name, result })
+}
+
+/// Checks `key`, and stores it for `profile`.
+async fn keep(keeper: Keeper, profile: String, addresses: Addresses, key: ApiKey) -> Event {
+    let stored = async {
+        check_key(&addresses, &key).await?;
+        let keeper = keeper.ok_or_else(|| absent("keep the key"))?;
+        keeper.keep_key(&profile, &key).await.map_err(|error| refused(&error))
+    };
+    let result = stored.await.map(|place| (place, key));
+    Event::Profile(ProfileEvent::Kept { profile, result })
+}
+
+/// Checks `key` by a small request to a service that needs one.
+async fn check_key(addresses: &Addresses, key: &ApiKey) -> Result<(), Failure> {
+    let what = "check the key";
+    let opened = |address: &String| {
+        Transport::new(address, Some(key.clone())).map_err(|error| failure(what, &error))
+    };
+    let response = match addresses {
+        Addresses { datasets: Some(address), .. } => {
+            let query = DatasetsQuery { search: String::new(), limit: Some(1), offset: 0 };
+            Datasets::new(opened(address)?).list(&query).await.map(drop)
+        }
+        Addresses { inference: Some(address), .. } => {
+            Inference::new(opened(address)?).topics().await.map(drop)
+        }
+        _ => return Err(absent(what)),
+    };
+    response.map_err(|error| failure(what, &error))
+}
+
+async fn forget(keeper: Keeper, profile: String) -> Event {
+    let result = match keeper {
+        None => Err(absent("forget the key")),
+        Some(keeper) => keeper.forget_key(&profile).await.map_err(|error| refused(&error)),
+    };
+    Event::Profile(ProfileEvent::Forgotten { profile, result })
+}
+
+fn refused(error: &ProfileError) -> Failure {
+    Failure::new(error.to_string(), chain(&*error.source), "")
+}
+
+// A terminal may ignore OSC 52 silently: those without support do, and tmux with its defaults. So the
+// sequence is left to `terminal.rs` for the case that no tool copies: over SSH, where a tool would
+// reach the clipboard of the wrong machine, and without a display.
+
+/// The longest wait for a tool. They hand the text to a process in the background and exit.
+const TOOL_WITHIN: Duration = Duration::from_secs(2);
+
+/// A program that copies its standard input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tool {
+    name: &'static str,
+    arguments: &'static [&'static str],
+    /// Variables of the environment, one of which must be set for it to work.
+    needs: &'static [&'static str],
+    /// True if it copies to the clipboard of this machine only.
+    is_local: bool,
+}
+
+/// The tools, best first.
+const TOOLS: [Tool; 4] = [
+    Tool {
+        name: "pbcopy",
+        arguments: &[],
+        // Set in every session of macOS.
+        needs: &["__CF_USER_TEXT_ENCODING"],
+        is_local: true,
+    },
+    Tool { name: "wl-copy", arguments: &[], needs: &["WAYLAND_DISPLAY"], is_local: true },
+    Tool {
+        name: "xclip",
+        arguments: &["-selection", "clipboard"],
+        needs: &["DISPLAY"],
+        is_local: true,
+    },
+    // With `-w` tmux passes the text on to the clipboard of its own terminal.
+    Tool {
+        name: "tmux",
+        arguments: &["load-buffer", "-w", "-"],
+        needs: &["TMUX"],
+        is_local: false,
+    },
+];
+
+/// Copies `text` and returns the name of the tool that did; `None` if none works.
+async fn copy(text: &str) -> Option<&'static str> {
+    let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
+    for tool in tools(is_set) {
+        if timeout(TOOL_WITHIN, run_tool(tool, text)).await == Ok(Some(())) {
+            return Some(tool.name);
+        }
+    }
+    None
+}
+
+/// Returns the tools that can work, by the variables that are set.
+fn tools(is_set: impl Fn(&str) -> bool) -> impl Iterator<Item = Tool> {
+    let is_far = is_set("SSH_TTY") || is_set("SSH_CONNECTION");
+    TOOLS.into_iter().filter(move |tool| {
+        tool.needs.iter().any(|name| is_set(name)) && !(tool.is_local && is_far)
+    })
+}
+
+/// Gives `text` to `tool`; `None` if it fails.
+async fn run_tool(tool: Tool, text: &str) -> Option<()> {
+    let mut command = Command::new(tool.name);
+    // Its process in the background must not hold our terminal.
+    command.args(tool.arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.kill_on_drop(true).spawn().ok()?;
+    child.stdin.take()?.write_all(text.as_bytes()).await.ok()?;
+    child.wait().await.ok()?.success().then_some(())
+}
+
+/// The pager if `PAGER` is not set.
+const PAGER: &str = "less";
+
+/// Exit codes of a shell whose program is missing or cannot be executed.
+const NOT_STARTED: [i32; 2] = [126, 127];
+
+/// Shows `text` in the program that `PAGER` names, and returns when that has ended.
+///
+/// # Errors
+/// If it does not start.
+async fn page(text: &str) -> Result<(), Failure> {
+    let pager = env::var("PAGER").ok().filter(|pager| !pager.trim().is_empty());
+    let pager = pager.unwrap_or_else(|| PAGER.to_owned());
+    let failed = |why: String| {
+        Failure::new(
+            format!("page through the output with `{pager}`"),
+            why,
+            "set PAGER to a program that reads standard input",
+        )
+    };
+    // A pager may pass control sequences on, and the text may be a guest's.
+    let mut lines: Vec<String> =
+        text.lines().map(|line| escape_line(&line.replace('\t', "        ")).into()).collect();
+    lines.push(String::new());
+    let mut child = Command::new("sh")
+        .args(["-c", &pager])
+        .stdin(Stdio::piped())
+        .spawn()
+        .map_err(|error| failed(error.to_string()))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A pager that is quit early closes its standard input.
+        stdin.write_all(lines.join("\n").as_bytes()).await.ok();
+    }
+    let status = child.wait().await.map_err(|error| failed(error.to_string()))?;
+    match status.code() {
+        Some(code) if NOT_STARTED.contains(&code) => Err(failed(format!("exit {code}"))),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use wire::functions::ExecuteRequest;
@@ -144,16 +339,33 @@ mod tests {
 
     #[tokio::test]
     async fn presets_are_read_as_they_were_written() {
-        let folder = std::env::temp_dir().join(format!("triptych-presets-{}", std::process::id()));
+        let folder = env::temp_dir().join(format!("triptych-presets-{}", std::process::id()));
         let path = folder.join("deep").join("presets.json");
         assert_eq!(read_presets(&path).await, Ok(BTreeMap::new()), "none yet");
         let preset = Preset { request: ExecuteRequest::default(), input: Input::Typed };
         let list = BTreeMap::from([("a".to_owned(), preset)]);
-        write_presets(&path, &list).await.unwrap();
+        write_presets(Some(&path), &list).await.unwrap();
         assert_eq!(read_presets(&path).await, Ok(list));
         tokio::fs::write(&path, "{").await.unwrap();
         let failure = read_presets(&path).await.unwrap_err();
         assert!(failure.what.contains("presets.json"), "{failure:?}");
         tokio::fs::remove_dir_all(&folder).await.unwrap();
+    }
+
+    #[track_caller]
+    fn check(variables: &[&str], want: &[&str]) {
+        let found: Vec<&str> =
+            tools(|name| variables.contains(&name)).map(|tool| tool.name).collect();
+        assert_eq!(found, want, "{variables:?}");
+    }
+
+    #[test]
+    fn tool_suits_the_display() {
+        check(&[], &[]);
+        check(&["DISPLAY"], &["xclip"]);
+        check(&["WAYLAND_DISPLAY", "DISPLAY", "TMUX"], &["wl-copy", "xclip", "tmux"]);
+        check(&["__CF_USER_TEXT_ENCODING"], &["pbcopy"]);
+        check(&["SSH_TTY", "DISPLAY"], &[]);
+        check(&["SSH_CONNECTION", "WAYLAND_DISPLAY", "TMUX"], &["tmux"]);
     }
 }

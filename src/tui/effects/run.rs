@@ -17,7 +17,7 @@ use tokio::{
 };
 use wire::{datasets::FlatRow, functions::ExecuteResponse};
 
-use super::{Clients, absent, calls::ask, failure};
+use super::{Clients, absent, failure, services::ask};
 use crate::{
     event::{Event, RunOrder},
     state::{
@@ -147,7 +147,7 @@ async fn read_rows(
     window: Window,
 ) -> Result<String, Failure> {
     let what = format!("read rows of {name}");
-    let read = |service: Datasets| async move { read_newest(&service, name, window).await };
+    let read = async |service| read_newest(&service, name, window).await;
     let rows = ask(datasets, &what, read).await?.ok_or_else(|| {
         Failure::new(what.clone(), "no such dataset is visible", "choose one with ↑↓")
     })?;

@@ -1,0 +1,440 @@
+//! Calls to the services: requests, streams, health checks and exports.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use client::{
+    datasets::{
+        Datasets, DatasetsPage, DatasetsQuery, download::DownloadQuery,
+        download_file::DownloadFile, row_counter::RowCounter,
+    },
+    error::ClientError,
+    executions,
+    functions::Functions,
+    inference::{Inference, bundles},
+    stream::{
+        StreamEvent,
+        resume::{self, Repeats, ResumeFrom},
+    },
+};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep, timeout_at},
+};
+
+use super::{Clients, Runner, absent, failure, machine, run};
+use crate::{
+    event::{DataEvent, DatasetSearch, Effect, Event, ExportNews, InferenceEvent, Progress},
+    state::{
+        loadable::Failure,
+        nodes::{GroupChange, NodeChange},
+        pattern::Pattern,
+        services::{HeadId, PROBE_WITHIN, Service},
+    },
+};
+
+/// Datasets per page of the list.
+const DATASETS_PAGE: usize = 250;
+
+/// Maximum number of datasets in the list: 40 requests. Others are found by search.
+const DATASETS_MAX: usize = 10_000;
+
+/// Shortest time between two batches of rows: a burst wakes the event loop 20 times per second.
+const BATCH_EVERY: Duration = Duration::from_millis(50);
+
+/// Shortest time between two progress events of an export.
+const PROGRESS_EVERY: Duration = Duration::from_millis(200);
+
+/// Epochs of a leaderboard: twenty minutes of the shortest ones, and more than a chart has columns.
+const LEADERBOARD_EPOCHS: u32 = 100;
+
+impl Runner {
+    /// Performs an effect on a head; returns any other.
+    pub(super) fn call_head(&mut self, effect: Effect) -> Option<Effect> {
+        match effect {
+            Effect::LoadNodes(id) => {
+                let (head, started) = (self.clients.head(id), Instant::now());
+                self.call(format!("nodes at {}", id.idx), async move {
+                    let nodes = ask(head, "list the nodes", async |it| it.nodes().await).await;
+                    Event::Nodes(id, nodes, started.elapsed())
+                });
+            }
+            Effect::ChangeNode(id, change) => {
+                let name = format!("nodes {} at {}", change.peer_ids.join(" "), id.idx);
+                self.call(name, change_nodes(id, self.clients.head(id), change));
+            }
+            Effect::LoadFunctions(id) => {
+                let head = self.clients.head(id);
+                self.call("functions", async move {
+                    let call = async |it: Functions| it.functions().await;
+                    Event::Functions(id, ask(head, "list the functions", call).await)
+                });
+            }
+            Effect::FollowCluster(id) => {
+                let (sender, inbox) = mpsc::channel(1);
+                let event = move |news| Event::Cluster(id, news);
+                let stream = executions::follow(self.clients.head(id)?, sender);
+                let name = format!("cluster of {}", id.idx);
+                self.follow(name, stream, inbox, (Box::new, event), "follow the cluster");
+            }
+            Effect::AddFunction { head: id, path } => {
+                let adding = machine::add_function(self.local.clone(), self.clients.head(id), path);
+                self.call("new function", async move { Event::FunctionAdded(id, adding.await) });
+            }
+            Effect::Execute(id, order) => {
+                let run = run::execute(self.clients.clone(), id, order, self.events.clone());
+                self.call(format!("run {}", id.0), run);
+            }
+            effect => return Some(effect),
+        }
+        None
+    }
+
+    /// Performs an effect on the dataset service; returns any other.
+    pub(super) fn call_datasets(&mut self, effect: Effect) -> Option<Effect> {
+        let service = self.clients.datasets.clone();
+        match effect {
+            Effect::LoadDatasets(search) => self.call("datasets", async move {
+                let list = async |it| list(&it, &search).await;
+                let result = ask(service, "list the datasets", list).await;
+                DataEvent::Datasets { search, result }
+            }),
+            Effect::LoadColumns { dataset } => {
+                self.call(format!("columns {dataset}"), async move {
+                    let call = async |it: Datasets| it.columns(dataset).await;
+                    let result = ask(service, "list the columns", call).await;
+                    DataEvent::Columns { dataset, result }
+                });
+            }
+            Effect::LoadRows(query) => {
+                let subject = format!("rows {} {}", query.dataset, query.resolution);
+                self.call(subject, async move {
+                    let call = async |it: Datasets| it.rows(&query).await;
+                    DataEvent::Rows { query, result: ask(service, "read rows", call).await }
+                });
+            }
+            Effect::LoadTable(query) => self.call("table", async move {
+                let call = async |it: Datasets| it.rows(&query).await;
+                DataEvent::Table { query, result: ask(service, "read rows", call).await }
+            }),
+            Effect::LoadTags { dataset } => self.call("tags", async move {
+                let call = async |it: Datasets| it.dataset_tags(dataset).await;
+                let tags = ask(service, "list the tags", call).await;
+                let result = tags.map(|tags| tags.into_iter().map(|tag| tag.name).collect());
+                DataEvent::Tags { dataset, result }
+            }),
+            Effect::LoadPinned { dataset } => self.call(format!("pinned {dataset}"), async move {
+                let what = format!("read dataset {dataset}, which is pinned");
+                let call = async |it: Datasets| it.dataset(dataset).await;
+                let result = ask(service, &what, call).await.map(Box::new);
+                DataEvent::Pinned { dataset, result }
+            }),
+            Effect::AcquireTag { tag } => self.call("tag", async move {
+                let what = format!("acquire the tag {tag}");
+                let call = async |it: Datasets| it.acquire_tag(&tag).await;
+                let result = ask(service, &what, call).await;
+                DataEvent::Acquired { tag, result }
+            }),
+            Effect::Export { query, path } => {
+                self.start("export", export(service, query, path, self.events.clone()));
+            }
+            Effect::OpenStream { dataset } => {
+                let (sender, inbox) = mpsc::channel(1);
+                // Rows are stored by timestamp, so corrections of replayed rows are welcome.
+                let from = ResumeFrom { repeats: Repeats::Give, ..ResumeFrom::default() };
+                let stream = resume::follow(service?, dataset, from, sender);
+                let event = move |news| DataEvent::Stream { dataset, news }.into();
+                let convert = (|batch: resume::RowBatch| batch.rows, event);
+                let name = format!("stream {dataset}");
+                self.follow(name, stream, inbox, convert, "follow the dataset");
+            }
+            Effect::CloseStream { dataset } => self.drop_call(&format!("stream {dataset}")),
+            Effect::DropTable => self.drop_call("table"),
+            Effect::DropExport => self.drop_call("export"),
+            effect => return Some(effect),
+        }
+        None
+    }
+
+    /// Performs an effect on the inference service; returns any other.
+    pub(super) fn call_inference(&mut self, effect: Effect) -> Option<Effect> {
+        let service = self.clients.inference.clone();
+        match effect {
+            Effect::LoadTopics => self.call("topics", async move {
+                let topics = ask(service, "list the topics", async |it| it.topics().await).await;
+                InferenceEvent::Topics(topics)
+            }),
+            Effect::LoadLatest { topic, is_resistant } => {
+                self.call(format!("latest {topic}"), async move {
+                    let without = if is_resistant { " without outliers" } else { "" };
+                    let what = format!("read topic {topic}{without}");
+                    let result = ask(service, &what, async |it| {
+                        if is_resistant {
+                            return it.latest_outlier_resistant(topic).await;
+                        }
+                        it.latest(topic).await
+                    });
+                    InferenceEvent::Latest { topic, is_resistant, result: result.await }
+                });
+            }
+            Effect::LoadConfidence { topic } => {
+                self.call(format!("confidence {topic}"), async move {
+                    let what = format!("read the weights of topic {topic}");
+                    let call = async |it: Inference| it.latest_with_weights(topic).await;
+                    let result = ask(service, &what, call).await.map(Box::new);
+                    InferenceEvent::Confidence { topic, result }
+                });
+            }
+            Effect::LoadPastBundles { topic, limit } => {
+                self.call(format!("past bundles {topic}"), async move {
+                    let what = format!("read the past bundles of topic {topic}");
+                    let call = async |it: Inference| it.past_bundles(topic, limit).await;
+                    let result = ask(service, &what, call).await;
+                    InferenceEvent::PastBundles { topic, result }
+                });
+            }
+            Effect::LoadLeaderboard { topic } => {
+                self.call(format!("leaderboard {topic}"), async move {
+                    let what = format!("read the leaderboard of topic {topic}");
+                    let call =
+                        async |it: Inference| it.leaderboard(topic, LEADERBOARD_EPOCHS).await;
+                    let result = ask(service, &what, call).await;
+                    InferenceEvent::Leaderboard { topic, result }
+                });
+            }
+            Effect::LoadHistory { topic, limit } => {
+                self.call(format!("history {topic}"), async move {
+                    let what = format!("read the past of topic {topic}");
+                    let call = async |it: Inference| it.history(topic, limit).await;
+                    let result = ask(service, &what, call).await;
+                    InferenceEvent::History { topic, result }
+                });
+            }
+            Effect::OpenBundles { topic } => {
+                let (sender, inbox) = mpsc::channel(1);
+                let event = move |news| InferenceEvent::Bundle { topic, news }.into();
+                let stream = bundles::follow(service?, topic, sender);
+                let convert = (std::convert::identity, event);
+                self.follow("bundles", stream, inbox, convert, "follow the topic");
+            }
+            Effect::CloseBundles => self.drop_call("bundles"),
+            effect => return Some(effect),
+        }
+        None
+    }
+
+    /// Checks the health of `heads`, and of each other service whose address is known.
+    pub(super) fn probe(&mut self, heads: Vec<HeadId>) {
+        let Clients { datasets, inference, .. } = self.clients.clone();
+        for id in heads {
+            if let Some(head) = self.clients.head(id) {
+                let call = probe(Service::Head(id), async move { head.health().await });
+                self.call(format!("probe head {}", id.idx), call);
+            }
+        }
+        if let Some(datasets) = datasets {
+            let call = probe(Service::Data, async move { datasets.health().await });
+            self.call("probe data", call);
+        }
+        if let Some(inference) = inference {
+            let call = probe(Service::Inference, async move { inference.health().await });
+            self.call("probe inference", call);
+        }
+    }
+
+    /// Runs `stream`, and sends what it puts into `inbox` to the event loop. Rows that arrive while a
+    /// batch waits for [`BATCH_EVERY`] are gathered by the client, or by the server when buffers are
+    /// full.
+    fn follow<T: Send + 'static, U: Send>(
+        &mut self,
+        subject: impl Into<String>,
+        stream: impl Future<Output = ()> + Send + 'static,
+        mut inbox: mpsc::Receiver<StreamEvent<T>>,
+        (item, event): (
+            impl Fn(T) -> U + Send + Sync + 'static,
+            impl Fn(StreamEvent<U, Failure>) -> Event + Send + Sync + 'static,
+        ),
+        what: &'static str,
+    ) {
+        let events = self.events.clone();
+        let forward = async move {
+            while let Some(news) = inbox.recv().await {
+                let news = news.map(&item, |why| failure(what, &why));
+                let event = event(news);
+                let is_batch = matches!(event, Event::Data(DataEvent::Stream { .. }));
+                if events.send(event).await.is_err() {
+                    return;
+                }
+                if is_batch {
+                    sleep(BATCH_EVERY).await;
+                }
+            }
+        };
+        self.start(subject, async move {
+            tokio::join!(stream, forward);
+        });
+    }
+}
+
+/// Calls `service`, if its address is known. `what` completes "failed to".
+pub(super) async fn ask<S, T>(
+    service: Option<S>,
+    what: &str,
+    call: impl AsyncFnOnce(S) -> Result<T, ClientError>,
+) -> Result<T, Failure> {
+    match service {
+        Some(service) => call(service).await.map_err(|error| failure(what, &error)),
+        None => Err(absent(what)),
+    }
+}
+
+/// Waits for `call`, a health check, for at most [`PROBE_WITHIN`].
+async fn probe(
+    service: Service,
+    call: impl Future<Output = Result<(), ClientError>> + Send,
+) -> Event {
+    let what = match service {
+        Service::Head(_) => "reach the head",
+        Service::Data => "reach the dataset service",
+        Service::Inference => "reach the inference service",
+    };
+    let started = Instant::now();
+    let answer = timeout_at(started + PROBE_WITHIN, call).await.ok();
+    let answer = answer.map(|result| result.map_err(|error| failure(what, &error)));
+    Event::Probed { service, answer, latency: started.elapsed() }
+}
+
+/// Changes one node after another, until the head is unreachable.
+async fn change_nodes(id: HeadId, head: Option<Functions>, change: NodeChange) -> Event {
+    let (mut n_changed, mut failure) = (0, None);
+    for peer_id in &change.peer_ids {
+        let call =
+            async |it: Functions| it.change_node(peer_id, change.patch, Duration::ZERO).await;
+        let result = ask(head.clone(), "change the node", call).await;
+        if change.group.is_none() {
+            return Event::NodeChanged(id, result);
+        }
+        match result {
+            Ok(_) => n_changed += 1,
+            Err(why) => {
+                let is_unreachable = why.status.is_none();
+                failure.get_or_insert(why);
+                if is_unreachable {
+                    break;
+                }
+            }
+        }
+    }
+    Event::GroupChanged(id, GroupChange { change, n_changed, failure })
+}
+
+/// Lists the datasets of a search. The service searches for a single text. Other patterns are matched
+/// here, against the names, descriptions and metadata of all datasets.
+async fn list(service: &Datasets, search: &DatasetSearch) -> Result<DatasetsPage, ClientError> {
+    let pattern = match search {
+        DatasetSearch::Text(typed) => Some(Pattern::parse(typed)).filter(|it| !it.is_plain()),
+        DatasetSearch::Metadata(..) => None,
+    };
+    let wanted = if pattern.is_some() { &DatasetSearch::ALL } else { search };
+    let mut all = list_page(service, wanted, 0).await?;
+    while all.has_more && all.datasets.len() < DATASETS_MAX {
+        let page = list_page(service, wanted, all.datasets.len()).await?;
+        if page.datasets.is_empty() {
+            break;
+        }
+        all.has_more = page.has_more;
+        all.n_datasets = page.n_datasets.or(all.n_datasets);
+        all.datasets.extend(page.datasets);
+    }
+    if let Some(pattern) = pattern {
+        all.datasets.retain(|it| {
+            let fields = it.metadata.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+            pattern.matches(&[&it.name, &it.description], &fields)
+        });
+        all.n_datasets = None;
+    }
+    Ok(all)
+}
+
+/// Lists the datasets after the first `offset`.
+async fn list_page(
+    service: &Datasets,
+    wanted: &DatasetSearch,
+    offset: usize,
+) -> Result<DatasetsPage, ClientError> {
+    match wanted {
+        DatasetSearch::Text(search) => {
+            let (search, limit) = (search.clone(), Some(DATASETS_PAGE));
+            service.list(&DatasetsQuery { search, limit, offset }).await
+        }
+        DatasetSearch::Metadata(field, value) => service.search(field, value, offset).await,
+    }
+}
+
+/// Writes the rows of `query` to `path`, with events of its progress. Dropped early, it leaves no
+/// file.
+async fn export(
+    service: Option<Datasets>,
+    query: DownloadQuery,
+    path: PathBuf,
+    events: mpsc::Sender<Event>,
+) {
+    let what = format!("export to {}", path.display());
+    let written = match service {
+        None => Err(absent(&what)),
+        Some(service) => write(&service, &query, &path, &what, &events).await,
+    };
+    let news = match written {
+        Ok(progress) => ExportNews::Done { progress, path },
+        Err(failure) => ExportNews::Failed(failure),
+    };
+    events.send(DataEvent::Export(news).into()).await.ok();
+}
+
+async fn write(
+    service: &Datasets,
+    query: &DownloadQuery,
+    path: &Path,
+    what: &str,
+    events: &mpsc::Sender<Event>,
+) -> Result<Progress, Failure> {
+    let refused = |error: ClientError| failure(what, &error);
+    let unwritten = |error: io::Error| unwritten(what, &error);
+    let mut file = DownloadFile::create(path).await.map_err(unwritten)?;
+    let mut download = service.download(query).await.map_err(refused)?;
+    let mut counter = RowCounter::new(query.output);
+    let mut progress = Progress { total_rows: download.n_rows(), ..Progress::default() };
+    let mut sent_at = Instant::now();
+    while let Some(bytes) = download.next().await.map_err(refused)? {
+        file.write(&bytes).await.map_err(unwritten)?;
+        counter.count(&bytes);
+        progress.bytes += bytes.len() as u64;
+        progress.rows = counter.n_rows().unwrap_or(0);
+        if sent_at.elapsed() >= PROGRESS_EVERY {
+            sent_at = Instant::now();
+            let news = ExportNews::Written(progress.clone());
+            events.send(DataEvent::Export(news).into()).await.ok();
+        }
+    }
+    progress.rows = counter.n_rows().or(download.n_rows()).unwrap_or(0);
+    file.finish().await.map_err(unwritten)?;
+    Ok(progress)
+}
+
+/// The failure of a file that cannot be written.
+fn unwritten(what: &str, error: &io::Error) -> Failure {
+    Failure::new(what, error.to_string(), "name another file")
+}
+
+/// Writes `text` to `path`: all of it or nothing.
+pub(super) async fn save(path: &Path, text: &str) -> Result<(), Failure> {
+    let done = async {
+        let mut file = DownloadFile::create(path).await?;
+        file.write(text.as_bytes()).await?;
+        file.finish().await
+    };
+    done.await.map_err(|error| unwritten(&format!("save to {}", path.display()), &error))
+}
