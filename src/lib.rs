@@ -39,7 +39,6 @@
 //! | [`web`] | serving HTTP: limits, keys, refusals | `wire`, `task` |
 //! | [`accounts`] | people, API keys, the gate in front of the services, the page at `/portal` | `web` |
 //! | [`runtime`] | a WebAssembly function, contained | nobody |
-//! | `framing` | messages on streams of bytes, as libp2p asks for them: in place of a crate | nobody |
 //! | [`content`] | a function, named: content ids, blocks, archives, gateways | `wire`, `task` |
 //! | [`cluster`] | document 1: nodes, head, worker | `runtime`, `content`, `web` |
 //! | [`datasets`] | document 2: catalog, queries, streams, sources | `tsdb`, `formats`, `accounts` |

@@ -10,7 +10,6 @@
 mod actor;
 mod address;
 mod address_scope;
-mod boxed_handlers;
 mod budget;
 mod dialer;
 mod error;

@@ -32,7 +32,6 @@ use self::connections::Standing;
 use super::{
     ConnectionBounds, Event, Protocols, PublishError,
     address::is_circuit,
-    boxed_handlers::BoxedHandlers,
     dialer::{Dialer, without_peer},
     guard::{GossipVerdict, Guard},
     relay::{self, Relaying},
@@ -72,7 +71,7 @@ pub(super) enum Command {
 
 /// The task's state.
 pub(super) struct Actor {
-    pub(super) swarm: Swarm<BoxedHandlers<Behaviour>>,
+    pub(super) swarm: Swarm<Behaviour>,
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) events: mpsc::Sender<Event>,
     pub(super) dialer: Dialer,

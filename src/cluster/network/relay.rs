@@ -37,7 +37,6 @@ use super::{
     BootNode,
     address::{self, is_dialable},
     address_scope::{Scope, remote},
-    boxed_handlers::BoxedHandlers,
     guard::Guard,
 };
 use crate::identity::model_peer_id;
@@ -173,13 +172,12 @@ pub(super) fn serves(guard: &Guard, peer: PeerId) -> bool {
 pub(super) fn go_through(
     own: PeerId,
     relays: &Relays,
-) -> (OptionalTransport<relay::client::Transport>, Toggle<BoxedHandlers<relay::client::Behaviour>>)
-{
+) -> (OptionalTransport<relay::client::Transport>, Toggle<relay::client::Behaviour>) {
     if relays.0.is_empty() {
         return (OptionalTransport::none(), Toggle::from(None));
     }
     let (transport, behaviour) = relay::client::new(own);
-    (OptionalTransport::some(transport), Toggle::from(Some(BoxedHandlers(behaviour))))
+    (OptionalTransport::some(transport), Toggle::from(Some(behaviour)))
 }
 
 impl Relaying {

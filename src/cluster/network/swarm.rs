@@ -27,7 +27,6 @@ use tracing::warn;
 
 use super::{
     Connectivity, GOSSIP_BYTES_MAX, NetworkError, address_scope,
-    boxed_handlers::BoxedHandlers,
     budget::Budget,
     guard::Guard,
     handshake::Handshakes,
@@ -112,9 +111,9 @@ pub(super) struct Behaviour {
     pub(super) table: Toggle<Table>,
     pub(super) local: Toggle<mdns::tokio::Behaviour>,
     /// Relays for others.
-    relay: Toggle<BoxedHandlers<relay::Behaviour>>,
+    relay: Toggle<relay::Behaviour>,
     /// Goes through relays.
-    circuits: Toggle<BoxedHandlers<relay::client::Behaviour>>,
+    circuits: Toggle<relay::client::Behaviour>,
 }
 
 /// Builds the swarm of a node whose own protocols accept what `gate` lets in, which dials hosts by
@@ -126,7 +125,7 @@ pub(super) fn build(
     names: &Names,
     relays: &Relays,
     budget: &Budget,
-) -> Result<Swarm<BoxedHandlers<Behaviour>>, NetworkError> {
+) -> Result<Swarm<Behaviour>, NetworkError> {
     let (relayed, circuits) = relays::go_through(identity.keypair().public().into(), relays);
     let swarm = SwarmBuilder::with_existing_identity(identity.keypair().clone())
         .with_tokio()
@@ -136,9 +135,7 @@ pub(super) fn build(
             Ok(Handshakes::new(joined, n_connections))
         })
         .map_err(|error| NetworkError::Setup(Box::new(error)))?
-        .with_behaviour(|keypair| {
-            behaviour(keypair, gate, connectivity, relays, circuits).map(BoxedHandlers)
-        })
+        .with_behaviour(|keypair| behaviour(keypair, gate, connectivity, relays, circuits))
         .map_err(|error| NetworkError::Setup(Box::new(error)))?
         .with_swarm_config(|config| config.with_max_negotiating_inbound_streams(NEGOTIATING_MAX))
         .build();
@@ -170,7 +167,7 @@ fn behaviour(
     gate: Gate,
     connectivity: &Connectivity,
     relays: &Relays,
-    circuits: Toggle<BoxedHandlers<relay::client::Behaviour>>,
+    circuits: Toggle<relay::client::Behaviour>,
 ) -> Result<Behaviour, Box<dyn std::error::Error + Send + Sync>> {
     let own = keypair.public().to_peer_id();
     let bounds = connectivity.connections;
@@ -215,10 +212,7 @@ fn behaviour(
             ping::Config::new().with_interval(connectivity.ping_every).with_timeout(PING_WITHIN),
         ),
         relay: Toggle::from(
-            connectivity
-                .relay
-                .limits
-                .map(|limits| BoxedHandlers(relays::serve(own, limits, &gate.guard))),
+            connectivity.relay.limits.map(|limits| relays::serve(own, limits, &gate.guard)),
         ),
         circuits,
         streams: streams::Behaviour::new(gate),
@@ -241,7 +235,7 @@ fn message_id(message: &gossipsub::Message) -> MessageId {
 /// find this one, which listens on `address`, and so on the addresses `listening`. Each interface is
 /// told the addresses of its own. libp2p's tasks, one for each interface, end with the process.
 pub(super) fn discover_locally(
-    swarm: &mut Swarm<BoxedHandlers<Behaviour>>,
+    swarm: &mut Swarm<Behaviour>,
     address: IpAddr,
     listening: &[Multiaddr],
 ) {
@@ -264,11 +258,7 @@ pub(super) fn discover_locally(
 }
 
 /// Tells peers of `addresses`, and keeps places for the peers that `guard` knows by name.
-pub(super) fn name(
-    swarm: &mut Swarm<BoxedHandlers<Behaviour>>,
-    addresses: &[Multiaddr],
-    guard: &Guard,
-) {
+pub(super) fn name(swarm: &mut Swarm<Behaviour>, addresses: &[Multiaddr], guard: &Guard) {
     for address in addresses {
         swarm.add_external_address(address.clone());
     }
@@ -294,7 +284,7 @@ pub(super) fn listened_on(
 /// Listens on the `wanted` addresses, and returns all addresses that this came to, without the peer
 /// id.
 pub(super) async fn listen(
-    swarm: &mut Swarm<BoxedHandlers<Behaviour>>,
+    swarm: &mut Swarm<Behaviour>,
     wanted: &[Multiaddr],
 ) -> Result<Vec<Multiaddr>, NetworkError> {
     type Cause = Box<dyn std::error::Error + Send + Sync>;

@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use model::node::Role;
 use task::wait::until;
 
-use super::{boxed_handlers::BoxedHandlers, relay::Relays, *};
+use super::{relay::Relays, *};
 
 /// How long anything here may take. Generous: the machine may be busy.
 const WITHIN: Duration = Duration::from_secs(15);
@@ -39,7 +39,7 @@ fn options(boot_nodes: Vec<BootNode>) -> NetworkOptions {
 }
 
 /// A swarm of a worker that accepts no protocol of ours, for a peer that misbehaves.
-fn bare_swarm(keys: &Identity) -> libp2p::Swarm<BoxedHandlers<swarm::Behaviour>> {
+fn bare_swarm(keys: &Identity) -> libp2p::Swarm<swarm::Behaviour> {
     let (inbound, _accepted) = mpsc::channel(1);
     let guard = Guard::new(None, [], guard::ALLOWANCES);
     let budget = Budget::new(&guard);

@@ -56,8 +56,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The share of a core that an idle head may take.
 const CORE_BAR: f64 = 0.25;
-/// The memory of a head for each worker.
-const BYTES_BAR: u64 = 50 * 1024;
+/// Maximum memory of a head per idle worker.
+const BYTES_BAR: u64 = 160 * 1024;
 /// How soon all are back.
 const BACK_BAR: Duration = Duration::from_secs(30);
 /// How many connections each may open for that.
