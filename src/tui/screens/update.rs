@@ -69,7 +69,7 @@ pub(crate) fn connect(state: &mut State, addresses: &Addresses) {
     let now = state.now;
     let before = state.services.addresses.datasets.take();
     if before.is_some() && before != addresses.datasets {
-        state.data.clear_pins();
+        state.data.pins.clear();
     }
     state.services.connect(addresses, now);
     state.effects.push(Effect::Connect(addresses.clone()));

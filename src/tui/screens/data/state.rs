@@ -10,13 +10,10 @@ pub(crate) mod live;
 pub(crate) mod rows;
 pub(crate) mod zoom;
 
-use std::{
-    cmp::Ordering,
-    collections::{BTreeMap, BTreeSet, VecDeque},
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use model::{
-    dataset::{Column, Dataset, DatasetId, Dtype},
+    dataset::{Column, Dataset, DatasetId},
     page::Limit,
     resolution::Resolution,
     row::Bucket,
@@ -32,7 +29,7 @@ use crate::{
         rows::{OlderRows, RecentValues, Table},
         zoom::{ChartKind, Indicators, Zoom},
     },
-    state::{field::Field, loadable::Loadable},
+    state::{field::Field, loadable::Loadable, navigation::cycled},
 };
 
 /// The panes, in the order of `Tab`.
@@ -177,17 +174,14 @@ impl State {
         self.export.path.is_edited() || self.filter.text.is_edited() || self.search.is_edited()
     }
 
-    /// The text that the copy action takes; none without a selection.
+    /// Text that the copy action takes; `None` without a selection.
     pub(crate) fn selection(&self) -> Option<String> {
-        let dataset = self.dataset()?;
+        let name = &self.dataset()?.name;
         let candle = self.crosshair.and_then(|time| self.candle_at(time));
-        Some(candle.map_or_else(
-            || dataset.name.clone(),
-            |c| {
-                let Bucket { timestamp: time, open, high, low, close, volume, .. } = c;
-                format!("{},{time},{open},{high},{low},{close},{volume}", dataset.name)
-            },
-        ))
+        let Some(Bucket { timestamp, open, high, low, close, volume, .. }) = candle else {
+            return Some(name.clone());
+        };
+        Some(format!("{name},{timestamp},{open},{high},{low},{close},{volume}"))
     }
 
     /// Whether a spinner is in view.
@@ -215,33 +209,27 @@ impl State {
 
     /// Sorts the list. Values that change later do not move a dataset.
     pub(crate) fn sort_list(&mut self) {
-        let (order, is_reversed) = (self.order, self.is_reversed);
-        let newest = |id| Some(self.sparkline(id)?.newest()?.1);
-        let last: BTreeMap<DatasetId, f64> =
-            self.list().iter().filter_map(|it| Some((it.id, newest(it.id)?))).collect();
+        let newest = |it: &Dataset| Some((it.id, self.sparkline(it.id)?.newest()?.1));
+        let last: BTreeMap<DatasetId, f64> = self.list().iter().filter_map(newest).collect();
         let Some(page) = self.datasets.value_mut() else { return };
+        let list = &mut page.datasets;
         let fact = |it: &Dataset, names: &[&str]| {
-            names.iter().find_map(|name| it.metadata.get(*name)).cloned()
+            let fact = names.iter().find_map(|name| it.metadata.get(*name)).cloned();
+            // Datasets without it come last.
+            (fact.is_none(), fact)
         };
-        // What is missing comes last.
-        let compare_facts = |a: Option<String>, b: Option<String>| {
-            a.is_none().cmp(&b.is_none()).then_with(|| a.cmp(&b))
-        };
-        page.datasets.sort_by(|a, b| match order {
-            ListOrder::Listed => Ordering::Equal,
-            ListOrder::Name => a.name.to_lowercase().cmp(&b.name.to_lowercase()),
-            ListOrder::Source => {
-                let source = |it| fact(it, &["source", "provider"]);
-                compare_facts(source(a), source(b))
-            }
-            ListOrder::Frequency => compare_facts(fact(a, &["frequency"]), fact(b, &["frequency"])),
-            ListOrder::Last => {
+        match self.order {
+            ListOrder::Listed => {}
+            ListOrder::Name => list.sort_by_cached_key(|it| it.name.to_lowercase()),
+            ListOrder::Source => list.sort_by_cached_key(|it| fact(it, &["source", "provider"])),
+            ListOrder::Frequency => list.sort_by_cached_key(|it| fact(it, &["frequency"])),
+            ListOrder::Last => list.sort_by(|a, b| {
                 let value = |it: &Dataset| last.get(&it.id).copied().unwrap_or(f64::NEG_INFINITY);
                 value(b).total_cmp(&value(a))
-            }
-        });
-        if is_reversed {
-            page.datasets.reverse();
+            }),
+        }
+        if self.is_reversed {
+            list.reverse();
         }
     }
 
@@ -273,16 +261,16 @@ impl State {
         self.chosen_columns.get(&self.selected?)
     }
 
-    /// The unit of the charted values, by the dataset's metadata; empty where a column
-    /// is charted that the metadata does not mention.
+    /// Unit of the charted values, by the dataset's metadata; empty for a column that the metadata
+    /// does not mention.
     pub(crate) fn unit(&self) -> &str {
-        let metadata = self.dataset().map(|dataset| &dataset.metadata);
-        match (metadata, self.chosen_column()) {
-            (Some(metadata), None) => live::unit(metadata),
-            (Some(metadata), Some(column)) => {
-                metadata.get(&format!("{column}_unit")).map_or("", |unit| live::unit_in_short(unit))
+        let Some(dataset) = self.dataset() else { return "" };
+        match self.chosen_column() {
+            None => live::unit(&dataset.metadata),
+            Some(column) => {
+                let unit = dataset.metadata.get(&format!("{column}_unit"));
+                unit.map_or("", |unit| live::unit_in_short(unit))
             }
-            (None, _) => "",
         }
     }
 
@@ -318,34 +306,27 @@ impl State {
         }
     }
 
-    /// The column of a dataset that is shown as its value, if it has several columns of numbers.
+    /// The column that is shown as the dataset's value, if it has several columns of numbers.
     pub(crate) fn shown_column(
         &self,
         dataset: DatasetId,
         metadata: &BTreeMap<String, String>,
     ) -> Option<String> {
-        let columns = self.known_columns.get(&dataset)?;
-        let is_number = |column: &&Column| matches!(column.dtype, Dtype::Float | Dtype::Integer);
-        let is_ambiguous = columns.iter().filter(is_number).count() > 1;
+        let columns = self.known_columns.get(&dataset)?.iter();
+        let is_ambiguous = columns.filter(|column| chart::is_number(column)).count() > 1;
         let shape = self.shape_for(dataset, metadata, None).filter(|_| is_ambiguous)?;
         shape.value_column().map(str::to_owned)
     }
 
-    /// The shape of the dataset that is charted, as far as its columns are known.
+    /// The shape of the charted dataset, as far as its columns are known.
     pub(crate) fn shape(&self) -> Option<Shape> {
-        let dataset = self.dataset()?;
-        if let Some(column) = self.chosen_column() {
-            return Some(Shape::Value(column.clone()));
-        }
-        match self.columns.value() {
-            Some(columns) => Some(Shape::from_columns(&dataset.metadata, columns)),
-            None => self.tape.front().map(|row| Shape::guess(&dataset.metadata, row)),
-        }
+        self.shape_of(None)
     }
 
-    /// As [`Self::shape`]; of a dataset of which no row is there yet, by the first of its rows.
+    /// As [`Self::shape`]; for a dataset without rows yet, by the first of its rows.
     pub(crate) fn shape_of(&self, row: Option<&NamedRow>) -> Option<Shape> {
-        self.shape().or_else(|| Some(Shape::guess(&self.dataset()?.metadata, row?)))
+        let dataset = self.dataset()?;
+        self.shape_for(dataset.id, &dataset.metadata, self.tape.front().or(row))
     }
 }
 
@@ -398,21 +379,22 @@ impl Filter {
     pub(crate) fn choose(&mut self, n: isize) {
         let choices = self.choices();
         let here = choices.iter().position(|choice| *choice == self.text.value());
-        let len = choices.len().max(1).cast_signed();
-        let next = here.map_or(if n < 0 { -1 } else { 0 }, |here| here.cast_signed() + n);
-        let next = next.rem_euclid(len).cast_unsigned();
+        let next = if here.is_none() && n < 0 {
+            choices.len().saturating_sub(1)
+        } else {
+            cycled(here, n, choices.len())
+        };
         let Some(choice) = choices.get(next).map(|choice| (*choice).to_owned()) else { return };
         self.typed.get_or_insert_with(|| self.text.value().to_owned());
         self.text.set(&choice);
     }
 
-    /// Applies the typed filter; returns whether it changed.
+    /// Applies the typed filter; returns true if it changed. Text that is no pair stays edited.
     pub(crate) fn apply(&mut self) -> bool {
-        let pair = self.text.value().split_once('=');
-        let pair = pair.map(|(field, value)| (field.trim().to_owned(), value.trim().to_owned()));
-        let pair = pair.filter(|(field, value)| !field.is_empty() && !value.is_empty());
+        let (field, value) = self.text.value().split_once('=').unwrap_or_default();
+        let (field, value) = (field.trim().to_owned(), value.trim().to_owned());
+        let pair = (!field.is_empty() && !value.is_empty()).then_some((field, value));
         self.typed = None;
-        // What is no pair is typed on.
         if pair.is_some() || self.text.value().trim().is_empty() {
             self.text.confirm();
         }

@@ -9,7 +9,7 @@ use model::{dataset::PUBLIC_TAG, timestamp::Timestamp};
 
 use crate::{
     action::Action,
-    event::{DataEvent, Effect, RowsPage, RowsQuery, StreamEvent, Target, Timer},
+    event::{DataEvent, Effect, ExportNews, RowsPage, RowsQuery, StreamEvent, Target, Timer},
     screens::data::state::{
         ListOrder, Pane, State, chart,
         live::is_gone,
@@ -60,27 +60,30 @@ const LIST_PAGE_ROWS: usize = 20;
 impl State {
     /// Called when the services' addresses are known or have changed. Pins stay and are loaded again.
     pub(crate) fn connected(&mut self, now: Timestamp) {
-        let search = std::mem::take(&mut self.search);
-        let pins = self.take_pins();
-        let effects = std::mem::take(&mut self.effects);
-        let Self { is_shown, is_in_overview, pane, kind, indicators, order, is_reversed, .. } =
-            *self;
-        let kept = Self {
-            order,
-            is_reversed,
-            search,
-            is_shown,
-            is_in_overview,
-            pane,
-            kind,
-            indicators,
+        let pins = std::mem::take(&mut self.pins);
+        *self = Self {
+            effects: std::mem::take(&mut self.effects),
+            search: std::mem::take(&mut self.search),
+            order: self.order,
+            is_reversed: self.is_reversed,
+            is_shown: self.is_shown,
+            is_in_overview: self.is_in_overview,
+            is_connected: true,
+            pane: self.pane,
+            kind: self.kind,
+            indicators: self.indicators,
             ..Self::default()
         };
-        *self = Self { effects, is_connected: true, ..kept };
-        self.restore_pins(pins);
+        self.restore_pins(pins.into_iter().map(|pin| (pin.dataset, pin.name)));
         self.load_datasets(now);
-        if self.is_shown || self.is_in_overview {
-            self.effects.extend(set_timers());
+        self.set_timers(self.is_shown || self.is_in_overview);
+    }
+
+    /// Sets the timers of this screen, or clears them.
+    fn set_timers(&mut self, is_on: bool) {
+        for (timer, wait) in [(Timer::Datasets, DATASETS_EVERY), (Timer::Rows, ROWS_FIRST)] {
+            let set = Effect::SetTimer(timer, wait);
+            self.effects.push(if is_on { set } else { Effect::ClearTimer(timer) });
         }
     }
 
@@ -89,7 +92,7 @@ impl State {
         if std::mem::replace(&mut self.is_shown, true) || !self.is_connected {
             return;
         }
-        self.effects.extend(set_timers());
+        self.set_timers(true);
         self.datasets.clear_error();
         self.rows.clear_error();
         if matches!(self.datasets, Loadable::Idle) {
@@ -103,7 +106,7 @@ impl State {
     pub(crate) fn hide(&mut self) {
         self.is_shown = false;
         self.close_stream();
-        self.effects.extend(CLEAR_TIMERS);
+        self.set_timers(false);
     }
 
     /// Handles an answer of the service.
@@ -153,7 +156,10 @@ impl State {
                     self.load_datasets(now);
                 }
             }
-            DataEvent::Export(news) => self.export.take(&news),
+            DataEvent::Export(ExportNews::Written(progress)) => {
+                self.export.progress = Some(progress);
+            }
+            DataEvent::Export(_) => self.export.progress = None,
             DataEvent::Datasets { .. } | DataEvent::Tags { .. } => {}
         }
     }
@@ -201,7 +207,12 @@ impl State {
                 self.filter.text.confirm();
                 self.search.edit();
             }
-            Action::MetadataFilter => self.edit_filter(),
+            Action::MetadataFilter => {
+                // A filter replaces a search.
+                self.is_list_old |= self.search.clear();
+                self.filter.text.edit();
+                self.pane = Pane::List;
+            }
             Action::Open => self.pane = Pane::Chart,
             Action::Refresh => {
                 self.datasets.clear_error();
@@ -257,22 +268,24 @@ impl State {
         }
     }
 
-    /// What was typed is meant.
+    /// Confirms the text field that is edited.
     pub(crate) fn confirm_input(&mut self, now: Timestamp) {
         if self.export.path.is_edited() {
-            return self.begin_export();
+            self.begin_export();
+        } else if self.filter.text.is_edited() {
+            if self.filter.apply() {
+                self.load_datasets(now);
+            }
+        } else {
+            self.search.confirm();
+            self.pane = Pane::Chart;
         }
-        if self.filter.text.is_edited() {
-            return self.apply_filter(now);
-        }
-        self.search.confirm();
-        self.pane = Pane::Chart;
     }
 
     /// Moves through what is typed, the table or the list: `n` rows down.
     pub(crate) fn move_by(&mut self, n: isize, now: Timestamp) {
         if self.export.path.is_edited() {
-            self.export.choose(n.signum());
+            self.export.range = self.export.range.shifted(n.signum());
         } else if self.filter.text.is_edited() {
             self.filter.choose(n.signum());
         } else if self.is_table && self.pane == Pane::Chart {
@@ -284,7 +297,7 @@ impl State {
         }
     }
 
-    /// Goes back one step; returns whether there was one.
+    /// Goes back one step; returns true if there was one.
     pub(crate) fn back(&mut self) -> bool {
         if self.export.path.is_edited() {
             return self.export.path.clear();
@@ -294,17 +307,10 @@ impl State {
             return true;
         }
         self.is_list_old |= !self.search.value().is_empty();
-        if self.search.clear() {
-            return true;
-        }
-        if self.crosshair.take().is_some() || self.tape_top.take().is_some() {
-            return true;
-        }
-        if self.is_table {
-            self.is_table = false;
-            return true;
-        }
-        false
+        self.search.clear()
+            || self.crosshair.take().is_some()
+            || self.tape_top.take().is_some()
+            || std::mem::take(&mut self.is_table)
     }
 
     /// Finds everything again, after a search was left.
@@ -347,7 +353,9 @@ impl State {
             }
             Target::Time(time) => {
                 self.pane = Pane::Chart;
-                self.set_crosshair(time);
+                if let Some(n) = self.chart.index_from_newest(time) {
+                    self.put_crosshair(n);
+                }
             }
             Target::Screen(_) | Target::Action(_) | Target::Output(_) | Target::Label(_) => {}
         }
@@ -362,10 +370,8 @@ impl State {
                 self.n_list_scrolled = (self.n_list_scrolled + by).clamp(-n, n);
             }
             Some(Pane::Chart) if self.is_table => self.move_table(by),
-            Some(Pane::Chart) => {
-                let zoom = if by < 0 { Action::ZoomIn } else { Action::ZoomOut };
-                self.act(zoom, now);
-            }
+            Some(Pane::Chart) if by < 0 => self.act(Action::ZoomIn, now),
+            Some(Pane::Chart) => self.act(Action::ZoomOut, now),
             Some(Pane::Tape) => self.scroll_tape(by),
             None => {}
         }
@@ -386,30 +392,6 @@ impl State {
     }
 }
 
-/// Clears the timers of [`set_timers`].
-const CLEAR_TIMERS: [Effect; 2] =
-    [Effect::ClearTimer(Timer::Datasets), Effect::ClearTimer(Timer::Rows)];
-
-const fn set_timers() -> [Effect; 2] {
-    [Effect::SetTimer(Timer::Datasets, DATASETS_EVERY), Effect::SetTimer(Timer::Rows, ROWS_FIRST)]
-}
-
-impl State {
-    /// Focuses the filter field; a filter replaces a search.
-    fn edit_filter(&mut self) {
-        self.is_list_old |= self.search.clear();
-        self.filter.text.edit();
-        self.pane = Pane::List;
-    }
-
-    /// Confirms the focused text field.
-    fn apply_filter(&mut self, now: Timestamp) {
-        if self.filter.apply() {
-            self.load_datasets(now);
-        }
-    }
-}
-
 impl State {
     pub(crate) fn set_zoom(&mut self, zoom: Zoom, now: Timestamp) {
         let is_other = zoom.resolution != self.chart.resolution();
@@ -424,21 +406,16 @@ impl State {
         self.reload_table();
     }
 
-    /// Moves the crosshair into the past, and asks for older rows where it nears the oldest.
-    pub(crate) fn move_crosshair(&mut self) {
+    /// Moves the crosshair into the past.
+    fn move_crosshair(&mut self) {
         let n = self.crosshair.and_then(|time| self.chart.index_from_newest(time));
-        let n = n.map_or(0, |n| n + self.stride());
-        self.crosshair = self.chart.nth_newest(n).map(|candle| candle.timestamp);
-        let n_left = self.chart.candles().len().saturating_sub(n);
-        if n_left <= BUCKETS / 4 {
-            self.load_older();
-        }
+        self.put_crosshair(n.map_or(0, |n| n + self.stride()));
     }
 
-    /// Puts the crosshair on the candle at `time`.
-    pub(crate) fn set_crosshair(&mut self, time: Timestamp) {
-        self.crosshair = self.candle_at(time).map(|candle| candle.timestamp);
-        let n = self.chart.index_from_newest(time).unwrap_or(0);
+    /// Puts the crosshair on the candle that is `n` from the newest one, and requests older rows if it
+    /// is near the oldest.
+    fn put_crosshair(&mut self, n: usize) {
+        self.crosshair = self.chart.nth_newest(n).map(|candle| candle.timestamp);
         if self.chart.candles().len().saturating_sub(n) <= BUCKETS / 4 {
             self.load_older();
         }
@@ -455,15 +432,12 @@ impl State {
     }
 
     fn load_older(&mut self) {
-        let oldest = self.chart.candles().first().map(|candle| candle.timestamp);
-        let (Some(newest), Some(oldest)) = (self.first_page(), oldest) else { return };
-        if self.older != OlderRows::Unknown
-            || self.asked.is_some()
-            || self.chart.candles().len() >= chart::CANDLES_MAX
-        {
-            return;
+        let candles = self.chart.candles();
+        let is_full = candles.len() >= chart::CANDLES_MAX;
+        let (Some(newest), Some(oldest)) = (self.first_page(), candles.first()) else { return };
+        if self.older == OlderRows::Unknown && self.asked.is_none() && !is_full {
+            self.ask(rows::query_before(newest, oldest.timestamp));
         }
-        self.ask(rows::query_before(newest, oldest));
     }
 }
 
@@ -509,12 +483,7 @@ impl State {
     }
 
     /// Handles a page of the table.
-    pub(crate) fn on_table(
-        &mut self,
-        query: RowsQuery,
-        result: Result<RowsPage, Failure>,
-        now: Timestamp,
-    ) {
+    fn on_table(&mut self, query: RowsQuery, result: Result<RowsPage, Failure>, now: Timestamp) {
         let next = self.table.take(query, result, now);
         self.effects.extend(next.map(Effect::LoadTable));
     }

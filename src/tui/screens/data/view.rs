@@ -23,7 +23,7 @@ mod rows;
 use std::time::Duration;
 
 use model::dataset::Dataset;
-use ratatui::{buffer::Buffer, layout::Rect, style::Modifier, widgets::Widget as _};
+use ratatui::{buffer::Buffer, layout::Rect, widgets::Widget as _};
 use unicode_width::UnicodeWidthStr;
 
 use crate::{
@@ -31,17 +31,13 @@ use crate::{
     event::Target,
     keymap::Layer,
     screens::data::state::{
-        ListOrder, Pane, State,
+        ListOrder, Pane,
         chart::Shape,
         live::fresh_for,
         rows::{RecentValues, SPARK_VALUES},
     },
     state::{
-        columns::TableName,
-        field::Field,
-        layout::{Divider, Nudge},
-        loadable::Loadable,
-        navigation::Steps as _,
+        columns::TableName, layout::Divider, loadable::Loadable, navigation::Steps as _,
         services::Service,
     },
     view::{
@@ -70,47 +66,44 @@ struct Places {
 
 /// Draws `frame.state.data` into `area`.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
-    let state = &frame.state.data;
-    let places = Places::new(area, state, frame.state.is_zoomed, frame.state.nudge());
-    for (pane, place) in
-        [(Pane::List, places.list), (Pane::Chart, places.chart), (Pane::Tape, places.tape)]
-    {
+    let Places { list, chart, tape, pins } = Places::new(area, frame);
+    for (pane, place) in [(Pane::List, list), (Pane::Chart, chart), (Pane::Tape, tape)] {
         hits.add(place, Target::Pane(pane.number()));
     }
-    draw_list(places.list, buf, frame, hits);
-    chart::draw(places.chart, buf, frame, hits);
-    let is_wide = !places.list.is_empty() && !places.tape.is_empty();
-    if is_wide {
-        hits.add_column_divider(places.list.union(places.tape));
-        hits.add_row_divider(Divider::LeftRows, places.list);
+    draw_list(list, buf, frame, hits);
+    chart::draw(chart, buf, frame, hits);
+    if !list.is_empty() && !tape.is_empty() {
+        hits.add_column_divider(list.union(tape));
+        hits.add_row_divider(Divider::LeftRows, list);
     }
-    rows::draw_tape(places.tape, buf, frame);
-    pins::draw(places.pins, buf, frame);
+    rows::draw_tape(tape, buf, frame);
+    pins::draw(pins, buf, frame);
 }
 
 impl Places {
-    /// Divides `area` by its size: all panes, two, or only the one that keys go to.
-    fn new(area: Rect, state: &State, is_zoomed: bool, nudge: Nudge) -> Self {
-        let pane = state.pane;
-        let only = match pane {
-            Pane::List => Self { list: area, ..Self::default() },
-            Pane::Chart => Self { chart: area, ..Self::default() },
-            Pane::Tape => Self { tape: area, ..Self::default() },
-        };
-        if is_zoomed || area.width < 76 || area.height < 14 {
-            return only;
+    /// Divides `area` by its size: all panes, two, or only the focused one.
+    fn new(area: Rect, frame: Frame<'_>) -> Self {
+        let (state, nudge) = (&frame.state.data, frame.state.nudge());
+        let none = Self::default();
+        let is_small = area.width < 76 || area.height < 14;
+        if frame.state.is_zoomed || is_small {
+            return match state.pane {
+                Pane::List => Self { list: area, ..none },
+                Pane::Chart => Self { chart: area, ..none },
+                Pane::Tape => Self { tape: area, ..none },
+            };
         }
         if area.width < 108 || area.height < 26 {
             let [left, chart] = split_columns(area, 30);
-            return match pane {
-                Pane::List => Self { list: left, chart, ..Self::default() },
-                Pane::Chart => only,
-                Pane::Tape => Self { tape: left, chart, ..Self::default() },
+            return match state.pane {
+                Pane::List => Self { list: left, chart, ..none },
+                Pane::Chart => Self { chart: area, ..none },
+                Pane::Tape => Self { tape: left, chart, ..none },
             };
         }
         let at = nudge.column(if area.width < 148 { 40 } else { 58 }, area.width);
         let [left, chart] = split_columns(area, at);
-        // What a short list does not need is worth more rows of the tape.
+        // A short list leaves its rows to the tape.
         let n_datasets = u16::try_from(state.list().len()).unwrap_or(u16::MAX);
         let list_height = n_datasets.saturating_add(FACTS_HEIGHT + 5);
         let tape_height = left.height.saturating_sub(list_height).max((left.height / 3).max(8));
@@ -137,7 +130,7 @@ const READ_WITHIN: Duration = Duration::from_secs(30);
 /// The longest sparkline.
 const SPARK_MAX: u16 = 24;
 
-/// The columns by the width there is: the source gives way to names that would not fit beside it.
+/// The columns by the width there is: the source gives way to names that would not fit next to it.
 pub(crate) fn list_columns(width: u16, longest_name: usize) -> [Column; 6] {
     let (source, frequency, spark, last) = match width {
         0..24 => (0, 0, 0, 0),
@@ -147,8 +140,7 @@ pub(crate) fn list_columns(width: u16, longest_name: usize) -> [Column; 6] {
         _ => (9, 4, 8, 9),
     };
     let others = [source, frequency, spark, last].into_iter().filter(|part| *part > 0);
-    let taken: u16 = others.map(|part| part + 1).sum();
-    let name = width.saturating_sub(2 + taken);
+    let name = width.saturating_sub(2 + others.map(|part| part + 1).sum::<u16>());
     // What the longest name leaves free makes the sparkline longer.
     let free = name.saturating_sub(u16::try_from(longest_name).unwrap_or(u16::MAX));
     let free = if spark > 0 { free.min(SPARK_MAX - spark) } else { 0 };
@@ -168,28 +160,28 @@ pub(crate) fn column_title(column: usize) -> Option<&'static str> {
     list_columns(u16::MAX, 0).get(column).map(|column| column.title)
 }
 
-/// Draws the pane.
-pub(crate) fn draw_list(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+/// Draws the list, and what the selected dataset is.
+fn draw_list(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let (state, theme) = (&frame.state.data, frame.theme);
     if area.is_empty() {
         return;
     }
-    let list = state.list();
-    let filter = state.filter.active().map(|(field, value)| format!("{field}={value} · "));
-    let info = match &state.datasets {
+    let n_listed = state.list().len();
+    let mut info = match &state.datasets {
         Loadable::Ready { value, .. } => match value.n_datasets {
-            Some(n) if n > list.len() as u64 => format!("{} of {}", list.len(), format::count(n)),
-            _ => list.len().to_string(),
+            Some(n) if n > n_listed as u64 => format!("{n_listed} of {}", format::count(n)),
+            _ => n_listed.to_string(),
         },
         other => other.note(frame.state.now),
     };
+    if let Some((field, value)) = state.filter.active() {
+        info = format!("{field}={value} · {info}");
+    }
+    if state.order != ListOrder::Listed {
+        let arrow = if state.is_reversed { '▴' } else { '▾' };
+        info = format!("{info} · {} {arrow}", state.order.into_str());
+    }
     let focus = focus_if(state.pane == Pane::List);
-    let arrow = if state.is_reversed { '▴' } else { '▾' };
-    let order = match state.order {
-        ListOrder::Listed => String::new(),
-        order => format!(" · {} {arrow}", order.into_str()),
-    };
-    let info = format!("{}{info}{order}", filter.unwrap_or_default());
     let info = frame.away_or(Service::Data, info);
     let body = pane::Pane::new("Datasets").info(info).focus(focus).draw(area, buf, theme);
     let facts_height = if body.height >= FACTS_HEIGHT + 7 { FACTS_HEIGHT } else { 0 };
@@ -206,20 +198,15 @@ pub(crate) fn draw_list(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &m
     }
 }
 
-/// Draws what is searched for or filtered by, while there is something; returns how many rows that
-/// took.
+/// Draws the search or the filter, if there is one; returns the rows that it takes.
 fn draw_search(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> u16 {
-    let state = &frame.state.data;
-    let (search, filter, theme) = (&state.search, &state.filter, frame.theme);
-    let is_wanted = |field: &Field| field.is_edited() || !field.value().is_empty();
-    let (mark, field) = match () {
-        () if is_wanted(&filter.text) => (Action::MetadataFilter, &filter.text),
-        () if is_wanted(search) => (Action::Filter, search),
-        () => return 0,
-    };
-    let from = paint::text(buf, area, (0, 0), &frame.key(Layer::Data, mark), theme.key) + 1;
-    let (x, width) = (area.x.saturating_add(from), area.width.saturating_sub(from));
-    let room = Rect { x, width, ..area };
+    let (filter, theme) = (&frame.state.data.filter, frame.theme);
+    let fields =
+        [(Action::MetadataFilter, &filter.text), (Action::Filter, &frame.state.data.search)];
+    let wanted = fields.into_iter().find(|(_, it)| it.is_edited() || !it.value().is_empty());
+    let Some((action, field)) = wanted else { return 0 };
+    let x = paint::text(buf, area, (0, 0), &frame.key(Layer::Data, action), theme.key) + 1;
+    let [_, room] = split_columns(area, x);
     draw_field(room, buf, theme, field, field.is_edited());
     if !filter.text.is_edited() {
         return 2;
@@ -227,14 +214,11 @@ fn draw_search(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> u16 {
     if field.value().is_empty() {
         paint::text(buf, room, (1, 0), " field=value", theme.muted);
     }
+    let n_fit = usize::from(area.height.saturating_sub(3));
     let mut y = 1;
-    for choice in filter.choices() {
-        if y + 3 > area.height {
-            break;
-        }
+    for choice in filter.choices().into_iter().take(n_fit) {
         let is_here = choice == field.value();
-        let style = if is_here { theme.focus } else { theme.muted };
-        let mark = if is_here { "▸ " } else { "  " };
+        let (mark, style) = if is_here { ("▸ ", theme.focus) } else { ("  ", theme.muted) };
         let text = format!("{mark}{}", format::fit(choice, usize::from(area.width) / 2));
         paint::text(buf, area, (0, y), &text, style);
         y += 1;
@@ -252,8 +236,7 @@ fn draw_rows(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
             let key = frame.key(Layer::Data, Action::AcquireTag);
             format!("no datasets visible\n{key} acquires the tag public")
         };
-        frame.draw_absent(area, buf, &state.datasets, ["no dataset service yet", &empty]);
-        return;
+        return frame.draw_absent(area, buf, &state.datasets, ["no dataset service yet", &empty]);
     }
     let longest_name = list.iter().map(|dataset| dataset.name.width()).max().unwrap_or(0);
     let mut columns = list_columns(area.width, longest_name);
@@ -273,16 +256,16 @@ fn draw_rows(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
             paint::put(buf, row, (1, 0), '★', theme.key);
         }
         if let (Some(spark), [.., trend, _]) = (state.sparkline(dataset.id), &*table.places(row)) {
-            let mut values: Vec<_> = spark.values().rev().take(SPARK_VALUES).map(Some).collect();
-            values.reverse();
+            let values: Vec<_> = spark.values().map(Some).collect();
+            let shown = &values[values.len().saturating_sub(SPARK_VALUES)..];
             let is_selected = Some(dataset.id) == state.selected;
             let style = if is_selected { theme.focus } else { theme.series(0) };
-            Sparkline::new(&values, Floor::Lowest, style).render(*trend, buf);
+            Sparkline::new(shown, Floor::Lowest, style).render(*trend, buf);
         }
     }
 }
 
-/// What a row says; its trend is drawn.
+/// The texts of a row; its trend is drawn over them.
 fn cells(dataset: &Dataset, frame: Frame<'_>) -> Vec<Cell> {
     let (state, now, theme) = (&frame.state.data, frame.state.now, frame.theme);
     let is_selected = Some(dataset.id) == state.selected;
@@ -291,44 +274,42 @@ fn cells(dataset: &Dataset, frame: Frame<'_>) -> Vec<Cell> {
     let frequency = metadata("frequency");
     // A dataset that is not followed is read only now and then.
     let fresh_for = fresh_for(frequency).max(READ_WITHIN);
-    let is_fresh = spark.is_some_and(|spark| spark.age(now) <= fresh_for);
-    let is_away = frame.state.services.health(Service::Data).is_away();
-    let (dot, dot_style) = match () {
-        () if is_away => ("◌", theme.warn),
-        () if is_selected && state.live.is_up() => ("●", theme.up),
-        () if is_fresh => ("○", theme.up),
-        () => ("·", theme.faint),
+    let dot = if frame.state.services.health(Service::Data).is_away() {
+        ("◌", theme.warn)
+    } else if is_selected && state.live.is_up() {
+        ("●", theme.up)
+    } else if spark.is_some_and(|spark| spark.age(now) <= fresh_for) {
+        ("○", theme.up)
+    } else {
+        ("·", theme.faint)
     };
     let name = match state.shown_column(dataset.id, &dataset.metadata) {
         Some(column) if column != "close" => format!("{} · {column}", dataset.name),
         _ => dataset.name.clone(),
     };
-    let bold = if is_selected { Modifier::BOLD } else { Modifier::empty() };
-    let mut newest = spark.iter().flat_map(|spark| spark.values().rev());
-    let last = newest.next().map(|value| {
-        let values = || spark.iter().flat_map(|spark| spark.values());
-        let decimals = format::decimals_for(values());
-        let change = value - newest.next().unwrap_or(value);
-        let column: Vec<f64> = values().collect();
-        let text = format::short_in(value, &column, decimals, LAST_WIDTH);
-        (text, theme.signed(change))
-    });
-    // Without a column of numbers, the first value of the newest row stands for it.
-    let text = spark.and_then(RecentValues::text);
-    let last = last.or_else(|| {
-        text.map(|(_, text)| (format::fit(text, LAST_WIDTH).into_owned(), theme.muted))
-    });
+    let values: Vec<f64> = spark.iter().flat_map(|spark| spark.values()).collect();
+    let last = match (values.as_slice(), spark.and_then(RecentValues::text)) {
+        ([.., value], _) => {
+            let before = values.iter().rev().nth(1).unwrap_or(value);
+            let decimals = format::decimals_for(values.iter().copied());
+            let text = format::short_in(*value, &values, decimals, LAST_WIDTH);
+            (text, theme.signed(value - before))
+        }
+        // Without a column of numbers, the first value of the newest row is shown.
+        ([], Some((_, text))) => (format::fit(text, LAST_WIDTH).into_owned(), theme.muted),
+        ([], None) => Cell::default(),
+    };
     vec![
-        (dot.to_owned(), dot_style),
-        (name, theme.text.add_modifier(bold)),
+        (dot.0.to_owned(), dot.1),
+        (name, if is_selected { theme.text.bold() } else { theme.text }),
         (metadata("source").or(metadata("provider")).unwrap_or_default().to_owned(), theme.accent2),
         (frequency.unwrap_or(format::NONE).to_owned(), theme.muted),
         Cell::default(),
-        last.unwrap_or_default(),
+        last,
     ]
 }
 
-/// Draws what a dataset is, a fact in a row.
+/// Draws what a dataset is, one fact per row.
 fn draw_dataset(area: Rect, buf: &mut Buffer, dataset: &Dataset, frame: Frame<'_>) {
     let (state, now, theme) = (&frame.state.data, frame.state.now, frame.theme);
     let columns = match state.columns.value() {
@@ -342,37 +323,30 @@ fn draw_dataset(area: Rect, buf: &mut Buffer, dataset: &Dataset, frame: Frame<'_
         Some(tags) if tags.is_empty() => "none".to_owned(),
         tags => tags.map_or_else(String::new, |tags| tags.join(" ")),
     };
-    // The stream knows of newer rows than the list.
-    let updated_at = state.live.updated_at(now).max(Some(dataset.updated_at));
-    let updated_at = updated_at.unwrap_or(dataset.updated_at);
-    let charted = state.shape();
-    let charted = match charted.as_ref() {
+    let charted = match state.shape() {
         Some(Shape::Bars) => "open, high, low, close".to_owned(),
-        Some(Shape::Value(column)) => column.clone(),
+        Some(Shape::Value(column)) => column,
         Some(Shape::Nothing) => "no column of numbers".to_owned(),
         None => String::new(),
     };
-    let mut facts = vec![
-        ("id", dataset.id.to_string()),
+    // The stream knows of newer rows than the list.
+    let updated_at =
+        state.live.updated_at(now).map_or(dataset.updated_at, |at| at.max(dataset.updated_at));
+    let known = ["source", "provider", "ticker", "frequency"];
+    let mut facts = vec![("id", dataset.id.to_string())];
+    facts.extend(known.into_iter().filter_map(|it| Some((it, dataset.metadata.get(it)?.clone()))));
+    facts.extend([
         ("columns", columns),
         ("charted", charted),
         ("tags", tags),
         ("created", format::date(dataset.created_at)),
         ("updated", format::ago(now.since(updated_at))),
-    ];
-    let known = ["source", "provider", "ticker", "frequency"];
-    for name in known {
-        if let Some(value) = dataset.metadata.get(name) {
-            facts.insert(facts.len() - 5, (name, value.clone()));
-        }
-    }
+    ]);
     let others = dataset.metadata.iter().filter(|(name, _)| !known.contains(&name.as_str()));
     facts.extend(others.map(|(name, value)| (name.as_str(), value.clone())));
     facts.retain(|(_, value)| !value.is_empty());
-    if !dataset.description.is_empty() {
-        let text = format::fit(&dataset.description, area.width.into());
-        paint::text(buf, area, (0, 0), &text, theme.muted);
-    }
+    let text = format::fit(&dataset.description, area.width.into());
+    paint::text(buf, area, (0, 0), &text, theme.muted);
     let [_, area] = split_rows(area, u16::from(!dataset.description.is_empty()));
     draw_facts(area, buf, theme, &facts);
 }

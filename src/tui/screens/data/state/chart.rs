@@ -68,8 +68,8 @@ impl Chart {
         &self.candles
     }
 
-    /// How many places stay free behind the newest candle where a chart moves by `step` at once: each
-    /// move draws all of it, and a candle added in between one column.
+    /// Number of places left free after the newest candle of a chart that moves by `step` places at
+    /// a time: each move redraws the whole chart, a candle in between only one column.
     pub(crate) const fn n_free(&self, step: usize) -> usize {
         match self.n_added.checked_rem(step) {
             None | Some(0) => 0,
@@ -102,7 +102,7 @@ impl Chart {
         self.n_added = 0;
     }
 
-    /// Takes rows, new ones and corrections, each as a candle of its own.
+    /// Adds live rows, new ones and corrections, each as a candle of its own.
     pub(crate) fn add_live_rows(&mut self, rows: impl IntoIterator<Item = Bucket>) {
         let mut touched = BTreeSet::new();
         for row in rows {
@@ -112,37 +112,26 @@ impl Chart {
         while self.rows.len() > ROWS_MAX {
             self.rows.pop_first();
         }
-        self.merge(touched);
+        self.put(touched);
     }
 
     fn rebuild(&mut self) {
         while self.given.len() > CANDLES_MAX {
             self.given.pop_first();
         }
-        let starts = self.rows.keys().map(|time| self.resolution.bucket_start(*time));
-        let starts: BTreeSet<_> = starts.collect();
         self.candles = self.given.values().copied().collect();
-        self.merge(starts);
-    }
-
-    fn merge(&mut self, starts: BTreeSet<Timestamp>) {
-        for start in starts {
-            if let Some(candle) = self.merged(start) {
-                self.put(candle);
-            }
-        }
+        self.put(self.rows.keys().map(|time| self.resolution.bucket_start(*time)).collect());
     }
 
     /// The bucket that starts at `start`, from the service's candle and the live rows.
     fn merged(&self, start: Timestamp) -> Option<Bucket> {
-        let given = self.given.get(&start).copied();
         let folded = match self.resolution.bucket() {
             None => self.rows.get(&start).copied(),
             Some(length) => {
                 fold(start, self.rows.range(start..start + length).map(|(_, row)| *row))
             }
         };
-        match (given, folded) {
+        match (self.given.get(&start).copied(), folded) {
             (Some(given), Some(folded)) if folded.count < given.count => Some(Bucket {
                 high: given.high.max(folded.high),
                 low: given.low.min(folded.low),
@@ -153,21 +142,22 @@ impl Chart {
         }
     }
 
-    fn put(&mut self, candle: Bucket) {
-        match self.candles.binary_search_by_key(&candle.timestamp, |candle| candle.timestamp) {
-            Ok(idx) => {
-                if let Some(place) = self.candles.get_mut(idx) {
-                    *place = candle;
+    /// Puts the buckets that start at `starts` in their places among the candles.
+    fn put(&mut self, starts: BTreeSet<Timestamp>) {
+        for candle in starts.into_iter().filter_map(|start| self.merged(start)).collect::<Vec<_>>()
+        {
+            match self.candles.binary_search_by_key(&candle.timestamp, |it| it.timestamp) {
+                Ok(idx) => self.candles[idx] = candle,
+                Err(idx) => {
+                    let is_newest = idx == self.candles.len();
+                    self.n_added = self.n_added.wrapping_add(usize::from(is_newest));
+                    self.candles.insert(idx, candle);
                 }
             }
-            Err(idx) => {
-                self.n_added = self.n_added.wrapping_add(usize::from(idx == self.candles.len()));
-                self.candles.insert(idx, candle);
+            // In larger steps, since each moves all that is kept.
+            if self.candles.len() > CANDLES_MAX + CANDLES_STEP {
+                self.candles.drain(..CANDLES_STEP);
             }
-        }
-        // In larger steps, as each moves all that is kept.
-        if self.candles.len() > CANDLES_MAX + CANDLES_STEP {
-            self.candles.drain(..CANDLES_STEP);
         }
     }
 }
@@ -190,21 +180,16 @@ fn fold(start: Timestamp, candles: impl Iterator<Item = Bucket>) -> Option<Bucke
 /// and closes at its own mean, so that a trend keeps one color.
 pub(crate) fn heikin(candles: &[Bucket]) -> Vec<Bucket> {
     let mut before: Option<(f64, f64)> = None;
-    candles
-        .iter()
-        .map(|candle| {
-            let close =
-                candle.open / 4.0 + candle.high / 4.0 + candle.low / 4.0 + candle.close / 4.0;
-            let open = before.map_or_else(
-                || f64::midpoint(candle.open, candle.close),
-                |(open, close)| f64::midpoint(open, close),
-            );
-            before = Some((open, close));
-            let high = candle.high.max(open).max(close);
-            let low = candle.low.min(open).min(close);
-            Bucket { open, high, low, close, ..*candle }
-        })
-        .collect()
+    let smooth = |candle: &Bucket| {
+        let close = candle.open / 4.0 + candle.high / 4.0 + candle.low / 4.0 + candle.close / 4.0;
+        let (first, last) = before.unwrap_or((candle.open, candle.close));
+        let open = f64::midpoint(first, last);
+        before = Some((open, close));
+        let high = candle.high.max(open).max(close);
+        let low = candle.low.min(open).min(close);
+        Bucket { open, high, low, close, ..*candle }
+    };
+    candles.iter().map(smooth).collect()
 }
 
 /// The metadata field that names the column to be charted where there is no `open` to `close`.
@@ -264,29 +249,27 @@ impl Shape {
         named.or(first).cloned().map_or(Self::Nothing, Self::Value)
     }
 
-    /// The row as a candle of its own; none if it has no number to chart.
+    /// The row as a candle of its own; `None` if it has no number to chart.
     pub(crate) fn sample(&self, row: &NamedRow) -> Option<Bucket> {
-        let (open, high, low, close) = match self {
-            Self::Nothing => return None,
+        let timestamp = row.timestamp;
+        let volume = number(row, VOLUME).unwrap_or(0.0);
+        match self {
+            Self::Nothing => None,
             Self::Value(column) => {
                 let value = number(row, column)?;
-                (value, value, value, value)
+                let volume = if column == VOLUME { 0.0 } else { volume };
+                let (open, high, low, close) = (value, value, value, value);
+                Some(Bucket { timestamp, open, high, low, close, volume, count: 1 })
             }
             Self::Bars => {
                 let [open, high, low, close] = PRICES.map(|name| number(row, name));
-                let open_or = open.or(close).or(high).or(low)?;
-                let close_or = close.unwrap_or(open_or);
-                let highest = high.unwrap_or_else(|| open_or.max(close_or));
-                let lowest = low.unwrap_or_else(|| open_or.min(close_or));
-                (open_or, highest, lowest, close_or)
+                let open = open.or(close).or(high).or(low)?;
+                let close = close.unwrap_or(open);
+                let high = high.unwrap_or_else(|| open.max(close));
+                let low = low.unwrap_or_else(|| open.min(close));
+                Some(Bucket { timestamp, open, high, low, close, volume, count: 1 })
             }
-        };
-        let volume = match self {
-            Self::Value(column) if column == VOLUME => None,
-            _ => number(row, VOLUME),
-        };
-        let volume = volume.unwrap_or(0.0);
-        Some(Bucket { timestamp: row.timestamp, open, high, low, close, volume, count: 1 })
+        }
     }
 
     /// The column that a single number of a row is taken from.
@@ -306,8 +289,12 @@ fn first_of(columns: &[Column], dtype: Dtype) -> Option<&Column> {
 
 /// Returns a test for names of columns of numbers.
 fn has_number(columns: &[Column]) -> impl Fn(&str) -> bool {
-    let is_number = |column: &&Column| matches!(column.dtype, Dtype::Float | Dtype::Integer);
-    move |name| columns.iter().filter(is_number).any(|column| column.name == name)
+    move |name| columns.iter().any(|column| is_number(column) && column.name == name)
+}
+
+/// Returns true for a column of numbers.
+pub(crate) const fn is_number(column: &Column) -> bool {
+    matches!(column.dtype, Dtype::Float | Dtype::Integer)
 }
 
 /// The number in column `name`, if there is one.

@@ -6,15 +6,14 @@ use std::{
 };
 
 use model::{dataset::DatasetId, timestamp::Timestamp};
-use strum::VariantArray;
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::{
-    event::{ExportNews, NamedRow, Progress, RowsEvent, StreamEvent},
+    event::{NamedRow, Progress, RowsEvent, StreamEvent},
     screens::data::state::{State, rows::RecentValues},
     state::{
         field::Field,
         loadable::{Failure, Loadable},
-        navigation::Steps as _,
     },
     widget::format,
 };
@@ -130,46 +129,41 @@ impl LiveStream {
 
     /// As [`Self::note`], whether rows are held back or not.
     fn line(&self, now: Timestamp) -> String {
-        let heard = self.heard_at.map(|at| now.since(at));
-        match self.status {
-            Status::Closed => "not followed".to_owned(),
-            Status::Opening => "connecting".to_owned(),
-            Status::Up => match self.newest_row {
-                None => "live".to_owned(),
-                Some(row) if is_past(row, now) => self.past(row, now),
-                Some(row) => format!("live · {}", format::ago(now.since(row))),
-            },
-            Status::Lost(retry_at) => {
-                let left = retry_at.since(now).as_secs();
+        match (self.status, self.newest_row, self.heard_at) {
+            (Status::Closed, ..) => "not followed".to_owned(),
+            (Status::Opening, ..) => "connecting".to_owned(),
+            (Status::Up, None, _) => "live".to_owned(),
+            (Status::Up, Some(row), _) if is_past(row, now) => self.past(row, now),
+            (Status::Up, Some(row), _) => format!("live · {}", format::ago(now.since(row))),
+            (Status::Lost(retry_at), _, heard_at) => {
                 let again = if self.is_counting() {
+                    let left = retry_at.since(now).as_secs();
                     format!("reconnecting in {left}s ({})", self.n_tries)
                 } else {
                     "reconnecting".to_owned()
                 };
-                match heard {
-                    Some(ago) => format!("stale {} · {again}", format::age(ago)),
+                match heard_at {
+                    Some(at) => format!("stale {} · {again}", format::age(now.since(at))),
                     None => format!("never connected · {again}"),
                 }
             }
         }
     }
 
-    /// Rows of the past that come now: how fast, if that was measured, and of which day.
+    /// Describes rows of the past that arrive now: their pace, if measured, and their day.
     fn past(&self, newest_row: Timestamp, now: Timestamp) -> String {
         let date = format::date(newest_row);
-        let still = || match self.new_rows_at {
+        if let (Some((at, row)), Some(rows_at)) = (self.pace_from, self.rows_at) {
+            let took = rows_at.since(at);
+            let pace = newest_row.since(row).as_secs_f64() / took.as_secs_f64();
+            if took >= PACE_FROM && pace >= REPLAY_PACE_MIN && self.is_flowing(now) {
+                return format!("replay {}× · {date}", format::grouped(pace.round(), 0));
+            }
+        }
+        match self.new_rows_at {
             Some(at) => format!("rows of {date} · came {}", format::ago(now.since(at))),
             None => format!("rows of {date}"),
-        };
-        let (Some((at, row)), Some(rows_at)) = (self.pace_from, self.rows_at) else {
-            return still();
-        };
-        let took = rows_at.since(at);
-        let pace = newest_row.since(row).as_secs_f64() / took.as_secs_f64();
-        if took < PACE_FROM || pace < REPLAY_PACE_MIN || !self.is_flowing(now) {
-            return still();
         }
-        format!("replay {}× · {date}", format::grouped(pace.round(), 0))
     }
 
     /// Takes in the newest timestamp of `rows`, and how fast it moves.
@@ -333,8 +327,16 @@ pub(crate) fn is_gone(why: &Failure) -> bool {
 }
 
 impl State {
-    /// What is pinned, then others in the order of the list.
+    /// The pinned datasets, then others in the order of the list.
     pub(crate) fn watched(&self) -> Vec<WatchedDataset<'_>> {
+        let pinned = self.pins.iter().map(|pin| WatchedDataset {
+            dataset: pin.dataset,
+            name: &pin.name,
+            column: self.shown_column(pin.dataset, &pin.metadata),
+            spark: Some(&pin.spark),
+            unit: unit(&pin.metadata),
+            pin: Some(pin),
+        });
         let others = self.list().iter().filter(|dataset| !self.is_pinned(dataset.id));
         let others = others.take(OTHERS_MAX).map(|dataset| WatchedDataset {
             dataset: dataset.id,
@@ -343,14 +345,6 @@ impl State {
             spark: self.sparklines.get(&dataset.id),
             unit: unit(&dataset.metadata),
             pin: None,
-        });
-        let pinned = self.pins.iter().map(|pin| WatchedDataset {
-            dataset: pin.dataset,
-            name: &pin.name,
-            column: self.shown_column(pin.dataset, &pin.metadata),
-            spark: Some(&pin.spark),
-            unit: unit(&pin.metadata),
-            pin: Some(pin),
         });
         pinned.chain(others).collect()
     }
@@ -361,16 +355,20 @@ impl State {
     }
 }
 
-/// Which range is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
+/// The range that is written; the names are the labels in the form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
+#[strum(const_into_str)]
 pub(crate) enum Range {
-    /// What the chart has.
     #[default]
+    #[strum(serialize = "the charted range")]
     Loaded,
     /// A day up to the newest row.
+    #[strum(serialize = "24 hours")]
     Day,
     /// A week up to the newest row.
+    #[strum(serialize = "7 days")]
     Week,
+    #[strum(serialize = "everything")]
     All,
 }
 
@@ -384,38 +382,13 @@ pub(crate) struct Export {
     pub(crate) progress: Option<Progress>,
 }
 
-impl Range {
-    /// The label in the form.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Loaded => "the charted range",
-            Self::Day => "24 hours",
-            Self::Week => "7 days",
-            Self::All => "everything",
-        }
-    }
-}
-
 impl Export {
-    /// Takes the range `n` after this one.
-    pub(crate) fn choose(&mut self, n: isize) {
-        self.range = self.range.shifted(n);
-    }
-
     /// The format that the path's ending names: what every service has, where it names none.
     pub(crate) fn format(&self) -> &'static str {
         let path = self.path.value().to_lowercase();
         let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
         let formats = ["csv", "json", "ndjson", "parquet", "arrow"];
         formats.into_iter().find(|format| *format == ending).unwrap_or("csv")
-    }
-
-    /// Takes the progress of the running export.
-    pub(crate) fn take(&mut self, news: &ExportNews) {
-        self.progress = match news {
-            ExportNews::Written(progress) => Some(progress.clone()),
-            ExportNews::Done { .. } | ExportNews::Failed(_) => None,
-        };
     }
 }
 

@@ -86,17 +86,14 @@ impl RecentValues {
     ) {
         if shape == Some(&Shape::Nothing) {
             let newest = rows.into_iter().max_by_key(|row| row.timestamp);
-            let newest = newest.and_then(|row| {
-                let text = row.values.values().next().map(value_text)?;
-                Some((row.timestamp, text))
-            });
-            self.text = newest.max(self.text.take());
+            let text = newest
+                .and_then(|row| Some((row.timestamp, value_text(row.values.values().next()?))));
+            self.text = text.max(self.text.take());
             self.at = now;
             return;
         }
-        let column = shape.and_then(Shape::value_column);
-        let samples = rows.into_iter().filter_map(|row| shape?.sample(row));
-        self.take(column, samples.collect::<Vec<_>>(), now);
+        let samples: Vec<_> = rows.into_iter().filter_map(|row| shape?.sample(row)).collect();
+        self.take(shape.and_then(Shape::value_column), samples, now);
     }
 
     /// Adds values of `column`; each replaces an older one with the same timestamp.
@@ -174,7 +171,7 @@ pub(crate) enum OlderRows {
 }
 
 impl OlderRows {
-    /// Searches before the span of `searched`, in which there is nothing; returns the query for that.
+    /// Searches before the span of `searched`, which holds no rows; returns the query for that.
     pub(crate) fn probe(&mut self, searched: RowsQuery) -> Option<RowsQuery> {
         let probe = probe_query(&searched);
         *self = if probe.is_some() { Self::Probing(searched) } else { Self::Nothing };
@@ -187,7 +184,7 @@ impl OlderRows {
         (probe_query(searched).as_ref() == Some(query)).then_some(*searched)
     }
 
-    /// Takes what a probe found; returns the query that goes on there, if there is anything.
+    /// Takes the result of a probe; returns the query that continues there, if there are rows.
     pub(crate) fn take_probe(&mut self, searched: &RowsQuery, rows: &Rows) -> Option<RowsQuery> {
         let next = next_query(searched, rows);
         *self = if next.is_some() { Self::Unknown } else { Self::Nothing };
@@ -316,21 +313,15 @@ impl Table {
         result: Result<RowsPage, Failure>,
         now: Timestamp,
     ) -> Option<RowsQuery> {
-        if self.asked != Some(query) {
-            return None;
-        }
-        self.asked = None;
-        let page = match result {
-            Ok(page) => page,
-            Err(why) => {
-                self.failure = Some(why);
-                return None;
-            }
-        };
+        self.asked.take_if(|asked| *asked == query)?;
         self.failure = None;
-        self.asked = match self.older.searched_before(&query) {
-            Some(searched) => self.older.take_probe(&searched, &page.rows),
-            None => self.add_rows(query, page.rows, now),
+        self.asked = match (result, self.older.searched_before(&query)) {
+            (Err(why), _) => {
+                self.failure = Some(why);
+                None
+            }
+            (Ok(page), Some(searched)) => self.older.take_probe(&searched, &page.rows),
+            (Ok(page), None) => self.add_rows(query, page.rows, now),
         };
         self.asked
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::{
-    dataset::{Column, Dataset, DatasetId, Dtype},
+    dataset::{Column, Dataset, DatasetId},
     page::Limit,
     resolution::Resolution,
     timestamp::Timestamp,
@@ -14,10 +14,9 @@ use crate::{
     screens::data::{
         state::{
             Pane, State,
-            chart::{Chart, Shape},
+            chart::{Chart, Shape, is_number},
             live::{LiveStream, OTHERS_MAX, PIN_VALUES},
             rows::{OlderRows, RecentValues, SPARK_VALUES},
-            zoom::Zoom,
         },
         update::{BUCKETS, RAW_ROWS, ROWS_APART, ROWS_EVERY, ROWS_FIRST, SPARKS_MAX, TAPE_ROWS},
     },
@@ -53,10 +52,10 @@ impl State {
     }
 
     pub(crate) fn on_datasets(&mut self, result: Result<DatasetsPage, Failure>, now: Timestamp) {
-        let is_new = result.is_ok();
+        let is_listed = result.is_ok();
         self.datasets.settle(result, now);
-        // The list of before is sorted already, and would be reversed again.
-        if is_new {
+        // An older list is sorted already, and would be reversed again.
+        if is_listed {
             self.sort_list();
         }
         let list = self.datasets.value().map_or(&[][..], |page| &page.datasets);
@@ -68,20 +67,18 @@ impl State {
         if let Some(wanted) = self.wanted.take_if(|id| list.iter().any(|it| it.id == *id)) {
             self.select(wanted, now);
         }
-        let is_listed = self.datasets.failure().is_none();
         self.keep_selection(now);
         if is_listed {
             self.load_pins(now);
         }
     }
 
-    /// Keeps the selected dataset if it was found again, else takes the first one.
+    /// Selects a dataset if the selected one is not listed: the first with a ticker, which has
+    /// candles, else the first.
     fn keep_selection(&mut self, now: Timestamp) {
         if self.dataset().is_some() {
             return;
         }
-        // While a search is typed, what is charted stays until something else is chosen.
-        // What has a ticker has candles: the better picture to begin with.
         let list = self.list();
         let ticker = list.iter().find(|dataset| dataset.metadata.contains_key("ticker"));
         if let Some(first) = ticker.or_else(|| list.first()).map(|dataset| dataset.id) {
@@ -89,11 +86,11 @@ impl State {
         }
     }
 
+    /// Selects the dataset at the index that `to` returns for the selected one.
     pub(crate) fn select_by(&mut self, to: impl FnOnce(usize) -> usize, now: Timestamp) {
         let list = self.list();
         let idx = list.iter().position(|dataset| Some(dataset.id) == self.selected).unwrap_or(0);
-        let idx = to(idx).min(list.len().saturating_sub(1));
-        let dataset = list.get(idx).map(|dataset| dataset.id);
+        let dataset = list.get(to(idx).min(list.len().saturating_sub(1))).map(|dataset| dataset.id);
         if let Some(dataset) = dataset.filter(|id| Some(*id) != self.selected) {
             self.select(dataset, now);
         }
@@ -255,22 +252,19 @@ impl State {
     }
 
     fn add_page(&mut self, query: RowsQuery, rows: Rows, now: Timestamp) {
-        match rows {
-            Rows::Raw(rows) => {
-                let shape = self.shape_of(rows.first());
-                let samples = rows.iter().rev().filter_map(|row| shape.as_ref()?.sample(row));
-                let samples: Vec<_> = samples.collect();
-                if query.end.is_none() {
-                    self.update_own_sparkline(&rows, now);
-                }
-                self.chart.add_service_candles(samples);
-                if self.tape.is_empty() {
-                    self.tape = rows.into_iter().take(TAPE_ROWS).collect();
-                }
-            }
-            Rows::Buckets(buckets) => {
-                self.chart.add_service_candles(buckets);
-            }
+        let rows = match rows {
+            Rows::Raw(rows) => rows,
+            Rows::Buckets(buckets) => return self.chart.add_service_candles(buckets),
+        };
+        let shape = self.shape_of(rows.first());
+        let samples = rows.iter().rev().filter_map(|row| shape.as_ref()?.sample(row));
+        let samples: Vec<_> = samples.collect();
+        if query.end.is_none() {
+            self.update_own_sparkline(&rows, now);
+        }
+        self.chart.add_service_candles(samples);
+        if self.tape.is_empty() {
+            self.tape = rows.into_iter().take(TAPE_ROWS).collect();
         }
     }
 
@@ -291,41 +285,38 @@ fn is_unserved(resolution: Resolution, why: &Failure) -> bool {
 const COLUMNS_KNOWN_MAX: usize = 128;
 
 impl State {
-    /// Whether `rows` have a value in a column that was added since the columns were read, and that
-    /// these were not read again for.
+    /// Returns true if `rows` have a column that was added since the columns were read, and that they
+    /// were not read again for.
     pub(crate) fn has_new_column(&mut self, rows: &[NamedRow]) -> bool {
         let Some(columns) = self.columns.value() else { return false };
-        let is_known = |name: &&String| columns.iter().any(|column| column.name == **name);
-        let names = rows.iter().flat_map(|row| row.values.keys());
-        let new: Vec<String> = names.filter(|name| !is_known(name)).cloned().collect();
-        // One that the service does not list is not asked for with each row.
         let n_before = self.new_columns.len();
-        self.new_columns.extend(new);
+        let names = rows.iter().flat_map(|row| row.values.keys());
+        let new = names.filter(|name| columns.iter().all(|column| column.name != **name));
+        self.new_columns.extend(new.cloned());
         self.new_columns.len() > n_before
     }
 
-    /// Charts the next column of numbers, after the last one the usual one again.
+    /// Charts the next column of numbers; after the last one, the usual one again.
     pub(crate) fn next_column(&mut self, now: Timestamp) {
         let (Some(dataset), Some(columns)) = (self.dataset(), self.columns.value()) else {
             return;
         };
         let usual = Shape::from_columns(&dataset.metadata, columns);
-        let is_number = |column: &&Column| matches!(column.dtype, Dtype::Float | Dtype::Integer);
-        let names = columns.iter().filter(is_number).map(|column| &column.name);
-        // A bar is charted as a whole, and then column by column.
-        let others = names.filter(|name| usual != Shape::Value(String::clone(name)));
+        // Bars are charted as a whole, and then column by column.
+        let mut others = columns
+            .iter()
+            .filter(|it| is_number(it) && usual != Shape::Value(it.name.clone()))
+            .map(|column| &column.name);
         let next = match self.chosen_column() {
-            None => others.clone().next(),
-            Some(chosen) => others.clone().skip_while(|name| *name != chosen).nth(1),
+            None => others.next(),
+            Some(chosen) => others.skip_while(|name| *name != chosen).nth(1),
         };
         let (id, next) = (dataset.id, next.cloned());
-        match next {
-            Some(name) => self.chosen_columns.insert(id, name),
-            None => self.chosen_columns.remove(&id),
-        };
-        let zoom = Zoom { resolution: Resolution::Raw, ..self.zoom };
-        if self.chosen_column().is_some() {
-            self.zoom = zoom;
+        if let Some(name) = next {
+            self.chosen_columns.insert(id, name);
+            self.zoom.resolution = Resolution::Raw;
+        } else {
+            self.chosen_columns.remove(&id);
         }
         self.forget_values(id);
         self.chart = Chart::new(self.zoom.resolution);
@@ -333,24 +324,21 @@ impl State {
         self.load_rows(now);
     }
 
-    /// Takes the columns of a dataset. Values that were taken of another column are read again.
+    /// Takes the columns of a dataset. Values of another column than is shown now are read again.
     pub(crate) fn know_columns(&mut self, dataset: DatasetId, columns: Vec<Column>) {
-        let listed = self.list().iter().find(|it| it.id == dataset).map(|it| it.metadata.clone());
-        let pinned = self.pins.iter().find(|it| it.dataset == dataset);
-        let metadata = listed.or_else(|| pinned.map(|pin| pin.metadata.clone()));
         self.known_columns.insert(dataset, columns);
         while self.known_columns.len() > COLUMNS_KNOWN_MAX {
             let is_needless = |id: &&DatasetId| **id != dataset && Some(**id) != self.selected;
             let Some(other) = self.known_columns.keys().find(is_needless).copied() else { break };
             self.known_columns.remove(&other);
         }
-        let Some(metadata) = metadata else { return };
-        let shape = self.shape_for(dataset, &metadata, None);
+        let listed = self.list().iter().find(|it| it.id == dataset).map(|it| &it.metadata);
+        let pin = self.pins.iter().find(|it| it.dataset == dataset);
+        let Some(metadata) = listed.or(pin.map(|pin| &pin.metadata)) else { return };
+        let shape = self.shape_for(dataset, metadata, None);
         let column = shape.as_ref().and_then(Shape::value_column);
-        let is_of_other = |spark: &RecentValues| spark.column() != column;
-        let is_wrong = self.sparklines.get(&dataset).is_some_and(is_of_other)
-            || self.pins.iter().any(|it| it.dataset == dataset && is_of_other(&it.spark));
-        if is_wrong {
+        let mut values = self.sparklines.get(&dataset).into_iter().chain(pin.map(|pin| &pin.spark));
+        if values.any(|values| values.column() != column) {
             self.forget_values(dataset);
         }
     }
@@ -419,18 +407,14 @@ impl State {
 
     /// Takes the newest rows of a dataset that is not charted.
     pub(crate) fn add_sparkline_rows(&mut self, dataset: DatasetId, rows: &Rows, now: Timestamp) {
-        let Some(metadata) =
-            self.list().iter().find(|one| one.id == dataset).map(|one| one.metadata.clone())
-        else {
-            return;
-        };
-        let Rows::Raw(rows) = rows else { return };
-        let shape = self.shape_for(dataset, &metadata, rows.first());
-        let n_numbers =
-            |row: &NamedRow| row.values.values().filter(|value| value.as_f64().is_some()).count();
+        let listed = self.list().iter().find(|one| one.id == dataset);
+        let (Some(listed), Rows::Raw(rows)) = (listed, rows) else { return };
+        let shape = self.shape_for(dataset, &listed.metadata, rows.first());
         // A single number needs no list of columns to be found.
-        let is_ambiguous = rows.first().is_some_and(|row| n_numbers(row) > 1);
-        if is_ambiguous && !self.known_columns.contains_key(&dataset) {
+        let n_numbers = rows
+            .first()
+            .map_or(0, |row| row.values.values().filter(|value| value.as_f64().is_some()).count());
+        if n_numbers > 1 && !self.known_columns.contains_key(&dataset) {
             self.effects.push(Effect::LoadColumns { dataset });
         }
         self.store_sparkline(dataset, shape.as_ref(), rows, now);

@@ -5,7 +5,6 @@ use std::{path::PathBuf, time::Duration};
 use model::{
     dataset::{Dataset, DatasetId},
     resolution::Resolution,
-    row::Bucket,
     timestamp::Timestamp,
 };
 
@@ -13,7 +12,7 @@ use crate::{
     event::{DownloadQuery, Effect, NamedRow, Progress, RowsEvent, StreamEvent},
     screens::data::{
         state::{
-            State,
+            Pane, State,
             chart::Shape,
             live::{
                 HELD_ROWS_MAX, HeldRows, LiveStream, PIN_VALUES, PINS_MAX, Pin, Range, Status,
@@ -21,7 +20,7 @@ use crate::{
             },
             rows,
         },
-        update::{BUCKETS_AGAIN, CLEAR_TIMERS, TAPE_ROWS, set_timers},
+        update::{BUCKETS_AGAIN, TAPE_ROWS},
     },
     state::loadable::{Failure, Loadable},
 };
@@ -46,11 +45,10 @@ impl State {
     pub(crate) fn on_stream(&mut self, news: RowsEvent, now: Timestamp) {
         self.live.on_event(&news, now);
         match news {
-            // What came meanwhile comes by the stream, in rows; what is shown may be buckets.
+            // Missed rows come by the stream, as rows; the chart may show buckets.
             StreamEvent::Connected => {
                 let was_lost = std::mem::take(&mut self.live.was_lost);
-                let is_raw = self.chart.resolution() == Resolution::Raw;
-                if was_lost && !is_raw {
+                if was_lost && self.chart.resolution() != Resolution::Raw {
                     self.load_rows(now);
                 }
             }
@@ -84,8 +82,7 @@ impl State {
     /// Takes rows into the chart, the tape and the sparkline.
     pub(crate) fn add_rows(&mut self, rows: Vec<NamedRow>, now: Timestamp) {
         let shape = self.shape_of(rows.first());
-        let samples = rows.iter().filter_map(|row| shape.as_ref()?.sample(row));
-        let samples: Vec<Bucket> = samples.collect();
+        let samples: Vec<_> = rows.iter().filter_map(|row| shape.as_ref()?.sample(row)).collect();
         let has_new_column = self.has_new_column(&rows);
         self.update_own_sparkline(&rows, now);
         if self.chart.resolution() == Resolution::Raw {
@@ -95,23 +92,22 @@ impl State {
             rows::put_newest(&mut self.tape, row, TAPE_ROWS);
         }
         self.tape.truncate(TAPE_ROWS);
-        let newest_before = self.chart.nth_newest(0).map(|candle| candle.timestamp);
+        let before = self.chart.nth_newest(0).map(|candle| candle.timestamp);
         self.chart.add_live_rows(samples);
         let newest = self.chart.nth_newest(0).map(|candle| candle.timestamp);
-        let is_over = newest_before.is_some() && newest > newest_before;
-        self.load_again(is_over);
+        if before.is_some() && newest > before {
+            self.load_again();
+        }
         if has_new_column && let Some(dataset) = self.selected {
             self.columns.begin(now);
             self.effects.push(Effect::LoadColumns { dataset });
         }
     }
 
-    /// Asks for the newest buckets again if one is over, and nothing else is under way.
-    pub(crate) fn load_again(&mut self, is_over: bool) {
-        let is_raw = self.chart.resolution() == Resolution::Raw;
+    /// Requests the newest buckets again, unless another request is pending.
+    fn load_again(&mut self) {
         if let Some(query) = self.newest_rows(BUCKETS_AGAIN)
-            && is_over
-            && !is_raw
+            && self.chart.resolution() != Resolution::Raw
             && self.asked.is_none()
         {
             self.ask(query);
@@ -123,10 +119,8 @@ impl State {
     /// Starts or stops reading the newest values for the Overview screen.
     pub(crate) fn set_in_overview(&mut self, is_in_overview: bool) {
         self.is_in_overview = is_in_overview;
-        if !is_in_overview {
-            self.effects.extend(CLEAR_TIMERS);
-        } else if self.is_connected {
-            self.effects.extend(set_timers());
+        if self.is_connected || !is_in_overview {
+            self.set_timers(is_in_overview);
         }
     }
 
@@ -139,28 +133,15 @@ impl State {
         }
     }
 
-    /// Removes and returns the pins, to restore them after a reconnect.
-    pub(crate) fn take_pins(&mut self) -> Vec<(DatasetId, String)> {
-        std::mem::take(&mut self.pins).into_iter().map(|pin| (pin.dataset, pin.name)).collect()
-    }
-
-    /// Removes all pins: they belong to another service.
-    pub(crate) fn clear_pins(&mut self) {
-        self.pins.clear();
-    }
-
-    /// Loads the details of pins that have none; those of listed datasets are
-    /// known by that.
+    /// Loads the details of pins that have none: from the list, or from the service if they are not
+    /// listed.
     pub(crate) fn load_pins(&mut self, now: Timestamp) {
-        let is_untold = |pin: &&mut Pin| pin.details.value().is_none();
-        let untold: Vec<_> =
-            self.pins.iter_mut().filter(is_untold).map(|pin| pin.dataset).collect();
-        for dataset in untold {
+        let pins = self.pins.iter().filter(|pin| pin.details.value().is_none());
+        for dataset in pins.map(|pin| pin.dataset).collect::<Vec<_>>() {
             if let Some(listed) = self.list().iter().find(|it| it.id == dataset).cloned() {
                 self.pin(listed, now);
                 continue;
             }
-            // The list is of the first ones alone.
             if let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) {
                 pin.details.begin(now);
             }
@@ -168,8 +149,8 @@ impl State {
         }
     }
 
-    /// Takes the details of a pinned dataset. One that is deleted or no longer visible
-    /// is unpinned; other failures are retried.
+    /// Takes the details of a pinned dataset. A deleted or invisible one is unpinned; other failures
+    /// are retried.
     pub(crate) fn on_pin_details(
         &mut self,
         id: DatasetId,
@@ -178,9 +159,7 @@ impl State {
     ) {
         match result {
             Ok(dataset) => self.pin(dataset, now),
-            Err(why) if is_gone(&why) => {
-                self.pins.retain(|pin| pin.dataset != id);
-            }
+            Err(why) if is_gone(&why) => self.pins.retain(|pin| pin.dataset != id),
             Err(why) => {
                 if let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == id) {
                     pin.details.settle(Err(why), now);
@@ -210,48 +189,43 @@ impl State {
     /// Pins or unpins the charted dataset.
     pub(crate) fn toggle_pin(&mut self, now: Timestamp) {
         let Some(dataset) = self.dataset().cloned() else { return };
-        let is_charted = self.is_shown;
         if self.is_pinned(dataset.id) {
-            self.pins.retain(|pin| pin.dataset != dataset.id);
-            // The chart needs the stream as long as it is in view.
-            if !is_charted || Some(dataset.id) != self.selected {
-                self.effects.push(Effect::CloseStream { dataset: dataset.id });
-            }
-            return;
+            return self.unpin(dataset.id);
         }
         if self.pins.len() >= PINS_MAX {
-            let oldest = self.pins.remove(0).dataset;
-            if Some(oldest) != self.selected || !is_charted {
-                self.effects.push(Effect::CloseStream { dataset: oldest });
-            }
+            self.unpin(self.pins[0].dataset);
         }
         let mut pin = Pin::new(dataset.id, dataset.name);
         pin.live = self.live.clone();
         pin.live.held = None;
         pin.details = Loadable::Ready { value: (), at: now };
         pin.metadata = dataset.metadata;
-        let newest = self.chart.candles().iter().rev().take(PIN_VALUES).rev().copied();
-        if self.chart.resolution().bucket().is_none() {
+        if self.chart.resolution() == Resolution::Raw {
+            let newest = self.chart.candles().iter().rev().take(PIN_VALUES).rev().copied();
             let shape = self.shape();
             pin.spark.take(shape.as_ref().and_then(Shape::value_column), newest, now);
         }
         self.pins.push(pin);
-        if !is_charted {
+        if !self.is_shown {
             self.effects.push(Effect::OpenStream { dataset: dataset.id });
+        }
+    }
+
+    /// Unpins a dataset. The chart in view still needs its stream.
+    fn unpin(&mut self, dataset: DatasetId) {
+        self.pins.retain(|pin| pin.dataset != dataset);
+        if !self.is_charted(dataset) {
+            self.effects.push(Effect::CloseStream { dataset });
         }
     }
 
     /// Handles an event on the stream of a dataset that may be pinned.
     pub(crate) fn on_pin_event(&mut self, dataset: DatasetId, news: &RowsEvent, now: Timestamp) {
-        let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) else { return };
-        pin.live.on_event(news, now);
+        let Some(idx) = self.pins.iter().position(|pin| pin.dataset == dataset) else { return };
+        self.pins[idx].live.on_event(news, now);
         if let StreamEvent::Item(rows) = news {
-            let metadata = std::mem::take(&mut pin.metadata);
-            let shape = self.shape_for(dataset, &metadata, rows.first());
-            if let Some(pin) = self.pins.iter_mut().find(|pin| pin.dataset == dataset) {
-                pin.metadata = metadata;
-                pin.spark.take_rows(shape.as_ref(), rows, now);
-            }
+            let shape = self.shape_for(dataset, &self.pins[idx].metadata, rows.first());
+            self.pins[idx].spark.take_rows(shape.as_ref(), rows, now);
         }
     }
 }
@@ -260,19 +234,19 @@ impl State {
 const NAME_MAX: usize = 48;
 
 impl State {
-    /// Opens the form, or ends the export that is under way.
+    /// Opens the export form, or ends the running export.
     pub(crate) fn export(&mut self) {
         if self.export.progress.take().is_some() {
             return self.effects.push(Effect::DropExport);
         }
         let Some(dataset) = self.dataset() else { return };
-        let is_plain = |letter: &char| letter.is_alphanumeric() || "-_.".contains(*letter);
-        let name = dataset.name.chars().map(|letter| if is_plain(&letter) { letter } else { '_' });
-        let name: String = name.take(NAME_MAX).collect();
+        let is_plain = |letter: char| letter.is_alphanumeric() || "-_.".contains(letter);
+        let name = dataset.name.replace(|letter| !is_plain(letter), "_");
+        let name: String = name.chars().take(NAME_MAX).collect();
         let path = format!("{}-{}.csv", name.trim_start_matches('.'), self.chart.resolution());
         self.export.path.set(&path);
         self.export.path.edit();
-        self.pane = crate::screens::data::state::Pane::Chart;
+        self.pane = Pane::Chart;
     }
 
     /// Begins to write, as the form says.

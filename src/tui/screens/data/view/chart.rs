@@ -6,10 +6,10 @@ use model::{resolution::Resolution, row::Bucket, timestamp::Timestamp};
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
-    style::{Modifier, Style},
     text::{Line, Span},
     widgets::Widget as _,
 };
+use strum::VariantArray as _;
 use unicode_width::UnicodeWidthStr;
 
 use crate::{
@@ -27,7 +27,10 @@ use crate::{
     },
     state::{loadable::Loadable, services::Service},
     theme::Theme,
-    view::{Frame, field::draw_field, focus_if, hits::Hits, join_facts, split_rows, strip},
+    view::{
+        Frame, field::draw_field, focus_if, hits::Hits, join_facts, split_columns, split_rows,
+        strip,
+    },
     widget::{
         axis::Scale,
         candles::{Candles, Overlay},
@@ -73,29 +76,27 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         return;
     }
     let (state, theme) = (&frame.state.data, frame.theme);
+    let focus = focus_if(state.pane == Pane::Chart);
     let Some(dataset) = state.dataset() else {
-        let pane = pane::Pane::new("Chart").focus(focus_if(frame.state.data.pane == Pane::Chart));
-        let inside = pane.draw(area, buf, theme);
-        note::centered(buf, inside, &[("nothing selected", theme.muted)]);
-        return;
+        let inside = pane::Pane::new("Chart").focus(focus).draw(area, buf, theme);
+        return note::centered(buf, inside, &[("nothing selected", theme.muted)]);
     };
     // A long name leaves half of the border to the facts.
     let title = format::fit(&dataset.name, usize::from(area.width / 2)).into_owned();
-    // The corners, the spaces and a little of the border beside both.
+    // The corners, the spaces and a little of the border next to both.
     let room = usize::from(area.width).saturating_sub(title.width() + 10);
-    let of = pane::Pane::new(title).focus(focus_if(frame.state.data.pane == Pane::Chart));
-    let body = of.draw(area, buf, theme);
+    let pane = pane::Pane::new(title).focus(focus);
+    let body = pane.draw(area, buf, theme);
     let history = draw_body(body, buf, frame, hits);
-    of.info(info(frame, room, history)).draw(area, buf, theme);
+    pane.info(info(frame, room, history)).draw(area, buf, theme);
 }
 
 /// Draws what is inside the pane; returns the last candle in view, if newer ones are out of view.
 fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) -> Option<Bucket> {
     let (state, theme) = (&frame.state.data, frame.theme);
-    let mut body = area;
-    if state.export.path.is_edited() {
-        let form;
-        [form, body] = split_rows(body, EXPORT_HEIGHT);
+    let is_exported = state.export.path.is_edited();
+    let [form, body] = split_rows(area, if is_exported { EXPORT_HEIGHT } else { 0 });
+    if is_exported {
         draw_export(form, buf, frame);
     }
     if state.is_table {
@@ -103,9 +104,8 @@ fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) ->
         return None;
     }
     if state.shape() == Some(Shape::Nothing) && !state.tape.is_empty() {
-        let key = frame.key(Layer::Data, Action::RowsTable);
-        let words = format!("{key} shows the rows as a table");
-        let lines = [("no column of numbers to chart", theme.text), (&*words, theme.muted)];
+        let hint = frame.key(Layer::Data, Action::RowsTable) + " shows the rows as a table";
+        let lines = [("no column of numbers to chart", theme.text), (&*hint, theme.muted)];
         note::centered(buf, body, &lines);
         return None;
     }
@@ -114,12 +114,9 @@ fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) ->
         return None;
     }
     let head_height = if body.height >= 14 { HEAD_HEIGHT } else { u16::from(body.height > 6) };
-    let chart = Rect { y: body.y + head_height, height: body.height - head_height, ..body };
-    let seen = if state.is_line() {
-        draw_line(chart, buf, frame, hits)
-    } else {
-        draw_candles(chart, buf, frame, hits)
-    };
+    let [_, chart] = split_rows(body, head_height);
+    let draw = if state.is_line() { draw_line } else { draw_candles };
+    let seen = draw(chart, buf, frame, hits);
     if head_height > 0 {
         draw_numbers(body, buf, seen, frame);
     }
@@ -131,32 +128,29 @@ fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) ->
     seen.last().copied().filter(|last| last.timestamp < newest)
 }
 
-/// Draws where rows are to be written, and which.
+/// Draws the form of an export: its file and its range.
 fn draw_export(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (export, theme) = (&frame.state.data.export, frame.theme);
-    let resolution = frame.state.data.chart.resolution();
     paint::text(buf, area, (0, 0), "export to", theme.muted);
-    let place = Rect { x: area.x.saturating_add(10), width: area.width.saturating_sub(10), ..area };
+    let [_, place] = split_columns(area, 10);
     draw_field(place, buf, theme, &export.path, export.path.is_edited());
     let mut spans = vec![Span::styled("↑↓ ", theme.key)];
-    for range in [Range::Loaded, Range::Day, Range::Week, Range::All] {
-        let style = if range == export.range {
-            theme.text.add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
-        } else {
-            theme.muted
-        };
-        spans.extend([Span::styled(range.name(), style), Span::raw("  ")]);
+    for range in Range::VARIANTS {
+        let chosen = theme.text.bold().underlined();
+        let style = if *range == export.range { chosen } else { theme.muted };
+        spans.extend([Span::styled(range.into_str(), style), Span::raw("  ")]);
     }
+    let resolution = frame.state.data.chart.resolution();
     let rest = format!("│ {resolution} as {} by its ending  ", export.format());
     spans.extend([
         Span::styled(rest, theme.muted),
-        Span::styled(frame.state.keys.key_text(Layer::Edit, Action::Open), theme.key),
+        Span::styled(frame.key(Layer::Edit, Action::Open), theme.key),
+        Span::styled(" writes", theme.muted),
     ]);
-    spans.push(Span::styled(" writes", theme.muted));
     paint::line_cut(buf, area, (0, 1), &Line::from(spans));
 }
 
-/// How far the export is, where one is under way.
+/// Progress of the running export.
 fn export_note(export: &Export) -> Option<String> {
     let progress = export.progress.as_ref()?;
     let n_rows = format::counted(progress.rows, "row");
@@ -166,45 +160,42 @@ fn export_note(export: &Export) -> Option<String> {
     Some(format!("exporting{share} · {n_rows} · {}", format::bytes(progress.bytes)))
 }
 
-/// What the border says: the resolution, the bucket that is open, how live it is.
+/// Facts for the border: the resolution, the open bucket, how live the rows are.
 fn info(frame: Frame<'_>, room: usize, history: Option<Bucket>) -> Line<'static> {
-    let state = &frame.state.data;
+    let (state, now) = (&frame.state.data, frame.state.now);
     let resolution = state.chart.resolution();
-    let mut parts = vec![resolution.to_string()];
+    let mut parts: Vec<Span<'static>> = vec![resolution.to_string().into()];
     if let Some(last) = history {
-        parts.push(format!("history to {}", candle_time(last.timestamp, resolution, frame)));
+        let time = candle_time(last.timestamp, resolution, frame);
+        parts.push(format!("history to {time}").into());
     } else if let Some(start) = open_bucket(frame) {
         let label = match resolution {
             Resolution::Day => format::bucket_date(start),
             _ => format::hour_minute(start),
         };
-        parts.push(format!("{label} bucket open"));
+        parts.push(format!("{label} bucket open").into());
     }
     if let Loadable::Stale { .. } | Loadable::Loading { .. } = state.rows {
-        parts.push(format!("rows {}", state.rows.note(frame.state.now)));
+        parts.push(format!("rows {}", state.rows.note(now)).into());
     }
-    parts.extend(export_note(&state.export));
-    if let Some(until) = state.limited_until.filter(|until| *until > frame.state.now) {
-        parts.push(format!("429 · retry {}s", until.since(frame.state.now).as_secs()));
+    parts.extend(export_note(&state.export).map(Span::raw));
+    if let Some(until) = state.limited_until.filter(|until| *until > now) {
+        parts.push(format!("429 · retry {}s", until.since(now).as_secs()).into());
     }
-    let mut parts: Vec<Span<'static>> = parts.into_iter().map(Span::raw).collect();
-    if history.is_some() {
-        parts.extend(frame.away(Service::Data));
-    } else {
-        parts.push(frame.silent_or(Service::Data, state.live.note(frame.state.now)));
+    match history {
+        Some(_) => parts.extend(frame.away(Service::Data)),
+        None => parts.push(frame.silent_or(Service::Data, state.live.note(now))),
     }
     join_facts(parts, room)
 }
 
-/// The start of the newest bucket, if it is not over: by the clock, or because rows of it come.
+/// Start of the newest bucket, if it is not over: by the clock, or because rows of it arrive.
 fn open_bucket(frame: Frame<'_>) -> Option<Timestamp> {
-    let chart = &frame.state.data.chart;
-    let length = chart.resolution().bucket()?;
-    let newest = chart.nth_newest(0)?.timestamp;
-    let newest_row = frame.state.data.tape.front().map(|row| row.timestamp);
-    let is_filling = frame.state.data.live.is_flowing(frame.state.now)
-        && newest_row.is_some_and(|row| (newest..newest + length).contains(&row));
-    (is_filling || newest + length > frame.state.now).then_some(newest)
+    let (data, now) = (&frame.state.data, frame.state.now);
+    let newest = data.chart.nth_newest(0)?.timestamp;
+    let end = newest + data.chart.resolution().bucket()?;
+    let is_filling = data.tape.front().is_some_and(|row| (newest..end).contains(&row.timestamp));
+    (end > now || (is_filling && data.live.is_flowing(now))).then_some(newest)
 }
 
 /// The part of a chart that is in view.
@@ -258,18 +249,20 @@ fn draw_candles<'a>(
         scale: None,
         theme,
     };
-    let Window { n_newer, n_free, seen, led } =
-        Window::new(state, chart.capacity(area.width).max(1));
-    chart.n_newer = n_newer;
-    chart.n_free = n_free;
-    let smooth = if state.kind == ChartKind::Heikin { heikin(led) } else { Vec::new() };
-    chart.bars = if state.kind == ChartKind::Heikin { &smooth } else { led };
-    let overlays = indicators(state.indicators, state.chart.resolution(), led, theme);
-    chart.overlays = &overlays;
-    chart.scale = share_scale(frame, seen);
+    let window = Window::new(state, chart.capacity(area.width).max(1));
+    let smooth = if state.kind == ChartKind::Heikin { heikin(window.led) } else { Vec::new() };
+    let overlays = indicators(state.indicators, state.chart.resolution(), window.led, theme);
+    chart = Candles {
+        bars: if state.kind == ChartKind::Heikin { &smooth } else { window.led },
+        n_newer: window.n_newer,
+        n_free: window.n_free,
+        overlays: &overlays,
+        scale: share_scale(frame, window.seen),
+        ..chart
+    };
     hits.set_chart(chart.place(area), chart.times(area));
     chart.render(area, buf);
-    seen
+    window.seen
 }
 
 /// The whole scale of shares, where the dataset is counted in percent.
@@ -289,21 +282,23 @@ fn indicators(
     let newer = |n| (format!("EMA {n}"), stats::exponential_average(candles, n));
     let (n, deviations) = BANDS;
     let band = |sign, by| (format!("{sign}{deviations}σ"), stats::band(candles, n, by));
-    let [first, second, third] = theme.overlay;
-    let (lines, third) = match chosen {
-        Indicators::Off => (Vec::new(), third),
-        // Of a day, which a bucket of a day is by itself.
-        Indicators::Averages
-            if resolution != Resolution::Day && candles.iter().any(|it| it.volume > 0.0) =>
-        {
-            let weighted = ("VWAP".to_owned(), stats::volume_weighted_average(candles));
-            (AVERAGES.map(mean).into_iter().chain([weighted]).collect(), third)
+    let mut styles = theme.overlay;
+    let lines = match chosen {
+        Indicators::Off => Vec::new(),
+        Indicators::Averages => {
+            let mut lines = AVERAGES.map(mean).to_vec();
+            // It begins anew each day, so that a bucket of a day has none.
+            if resolution != Resolution::Day && candles.iter().any(|it| it.volume > 0.0) {
+                lines.push(("VWAP".to_owned(), stats::volume_weighted_average(candles)));
+            }
+            lines
         }
-        Indicators::Averages => (AVERAGES.map(mean).to_vec(), third),
-        Indicators::Exponential => (EXPONENTIAL.map(newer).to_vec(), third),
-        Indicators::Bands => (vec![mean(n), band('+', deviations), band('−', -deviations)], second),
+        Indicators::Exponential => EXPONENTIAL.map(newer).to_vec(),
+        Indicators::Bands => {
+            styles[2] = styles[1];
+            vec![mean(n), band('+', deviations), band('−', -deviations)]
+        }
     };
-    let styles = [first, second, third];
     let lines = lines.into_iter().zip(styles);
     lines.map(|((name, values), style)| Overlay { name, values, style }).collect()
 }
@@ -314,27 +309,26 @@ fn draw_line<'a>(area: Rect, buf: &mut Buffer, frame: Frame<'a>, hits: &mut Hits
     let n_shown = state.zoom.density.n_points(area.width.saturating_sub(11)).max(2);
     let Window { n_free, seen, led, n_newer } = Window::new(state, n_shown);
     let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return seen };
-    let points: Vec<_> = seen.iter().map(|c| Point { time: c.timestamp, value: c.close }).collect();
-    let volumes: Vec<_> =
-        seen.iter().map(|c| Point { time: c.timestamp, value: c.volume }).collect();
+    let points = |of: fn(&Bucket) -> f64| -> Vec<Point> {
+        seen.iter().map(|it| Point { time: it.timestamp, value: of(it) }).collect()
+    };
+    let (closes, volumes) = (points(|it| it.close), points(|it| it.volume));
     let indicators = indicators(state.indicators, state.chart.resolution(), led, theme);
-    let paths = indicators.iter().rev().map(|line| {
+    let path = |line: &Overlay| -> Vec<Point> {
         let values = line.values.iter().skip(led.len() - n_newer - seen.len());
-        let point = |(c, value): (&Bucket, &Option<f64>)| {
-            Some(Point { time: c.timestamp, value: (*value)? })
-        };
-        seen.iter().zip(values).filter_map(point).collect::<Vec<_>>()
-    });
-    let paths: Vec<_> = paths.collect();
-    let styles = indicators.iter().rev().map(|line| line.style);
-    let guides = paths.iter().zip(styles);
-    let mut lines: Vec<_> = guides
-        .map(|(points, style)| line::Line { is_guide: true, ..line::Line::new(points, style) })
+        let points = seen.iter().zip(values);
+        points
+            .filter_map(|(it, value)| Some(Point { time: it.timestamp, value: (*value)? }))
+            .collect()
+    };
+    let paths: Vec<_> = indicators.iter().rev().map(|line| (path(line), line.style)).collect();
+    let mut lines: Vec<_> = paths
+        .iter()
+        .map(|(points, style)| line::Line { is_guide: true, ..line::Line::new(points, *style) })
         .collect();
-    lines.push(line::Line { is_filled: true, ..line::Line::new(&points, theme.series(0)) });
+    lines.push(line::Line { is_filled: true, ..line::Line::new(&closes, theme.series(0)) });
     let apart = apart(seen, state.chart.resolution());
-    let change = last.close - first.close;
-    let tag = if change < 0.0 { theme.down } else { theme.up };
+    let tag = if last.close < first.close { theme.down } else { theme.up };
     let decimals = format::decimals_for(seen.iter().map(|candle| candle.close));
     let chart = Lines {
         start: first.timestamp,
@@ -360,41 +354,40 @@ fn apart(candles: &[Bucket], resolution: Resolution) -> Duration {
     resolution.bucket().unwrap_or_else(|| stats::usual_distance(times))
 }
 
-/// Draws the newest value in view, and what it did over what is in view.
+/// Draws the newest value in view, and its change over what is in view.
 fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: Frame<'_>) {
-    let theme = frame.theme;
-    // In the past the newest value is out of view, and has no place beside what is in view.
+    let (state, theme) = (&frame.state.data, frame.theme);
     let (Some(first), Some(newest)) = (seen.first(), seen.last()) else { return };
     let decimals = format::decimals_for(seen.iter().map(|candle| candle.close));
+    let number = |value| format::telling(value, decimals, format::grouped);
     let change = newest.close - first.open;
     let percent = change / first.open.abs() * 100.0;
-    let high = seen.iter().map(|candle| candle.high).fold(f64::NEG_INFINITY, f64::max);
-    let low = seen.iter().map(|candle| candle.low).fold(f64::INFINITY, f64::min);
-    let volume: f64 = seen.iter().map(|candle| candle.volume).sum();
     let style = theme.signed(change);
-    let unit = frame.state.data.unit();
-    let column = frame.state.data.shape().and_then(|shape| shape.value_column().map(str::to_owned));
-    let column = column.map(|column| format::fit(&column, NAME_WIDTH).into_owned() + " ");
-    let number = |value| format::telling(value, decimals, format::grouped);
-    let mut spans = vec![
-        Span::styled(column.unwrap_or_default(), theme.muted),
-        Span::styled(number(newest.close), theme.text.add_modifier(Modifier::BOLD)),
-        Span::styled(if unit.is_empty() { String::new() } else { format!(" {unit}") }, theme.muted),
-        Span::styled(
-            format!(" {} {}", rows::arrow(change), format::signed(change, decimals)),
-            style,
-        ),
-    ];
-    // What is a share already moves by points.
+    let unit = state.unit();
+    let mut spans = Vec::new();
+    if let Some(column) = state.shape().as_ref().and_then(Shape::value_column) {
+        let name = format::fit(column, NAME_WIDTH).into_owned() + " ";
+        spans.push(Span::styled(name, theme.muted));
+    }
+    spans.push(Span::styled(number(newest.close), theme.text.bold()));
+    if !unit.is_empty() {
+        spans.push(Span::styled(format!(" {unit}"), theme.muted));
+    }
+    let moved = format!(" {} {}", rows::arrow(change), format::signed(change, decimals));
+    spans.push(Span::styled(moved, style));
+    // Shares move by points.
     if unit == PERCENT {
         spans.push(Span::styled(" points", style));
     } else if percent.is_finite() {
         spans.push(Span::styled(format!(" {}%", format::percent(percent)), style));
     }
+    let high = seen.iter().map(|candle| candle.high).fold(f64::NEG_INFINITY, f64::max);
+    let low = seen.iter().map(|candle| candle.low).fold(f64::INFINITY, f64::min);
+    let volume: f64 = seen.iter().map(|candle| candle.volume).sum();
     let price = |(label, value)| labeled(label, number(value), theme);
     let prices = [("   O ", first.open), ("  H ", high), ("  L ", low)].map(price);
     let volume = (volume > 0.0).then(|| labeled("  V ", format::compact(volume), theme));
-    // Where there is not room for all, none is cut.
+    // Parts that do not fit are left out, not cut.
     for part in prices.into_iter().chain(volume) {
         let width = spans.iter().chain(&part).map(Span::width).sum::<usize>();
         if width > area.width.into() {
@@ -403,8 +396,7 @@ fn draw_numbers(area: Rect, buf: &mut Buffer, seen: &[Bucket], frame: Frame<'_>)
         spans.extend(part);
     }
     let end = paint::line(buf, area, (0, 0), &Line::from(spans));
-    let span = newest.timestamp.since(first.timestamp);
-    let text = format!("over {}", format::span(span));
+    let text = format!("over {}", format::span(newest.timestamp.since(first.timestamp)));
     if usize::from(area.width.saturating_sub(end)) > text.len() + 2 {
         paint::text_before(buf, area, (area.width, 0), &text, theme.muted);
     }
@@ -415,88 +407,67 @@ fn labeled(label: &'static str, number: String, theme: &Theme) -> [Span<'static>
     [Span::styled(label, theme.muted), Span::styled(number, theme.text)]
 }
 
+/// A word above the chart, and what a click on it does.
+type Choice = (Span<'static>, Option<Target>);
+
 /// Draws what can be chosen, with what is chosen lit.
 fn draw_choices(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let (state, theme) = (&frame.state.data, frame.theme);
-    let chosen = theme.text.add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
-    let pick = |is_chosen: bool| if is_chosen { chosen } else { theme.muted };
-    let is_line = state.is_line();
-    let kinds = [
-        ("candles", ChartKind::Candles, !is_line && state.kind == ChartKind::Candles),
-        ("line", ChartKind::Line, is_line),
-        ("heikin", ChartKind::Heikin, !is_line && state.kind == ChartKind::Heikin),
-    ];
-    let kind = |(name, kind, is_chosen)| {
-        let name =
-            Choice { span: Span::styled(name, pick(is_chosen)), target: Some(Target::Chart(kind)) };
-        [name, Choice::gap("  ", theme)]
+    let pick = |is_chosen| if is_chosen { theme.text.bold().underlined() } else { theme.muted };
+    let gap = |text: &'static str| (Span::styled(text, theme.border), None);
+    let chosen = if state.is_line() { ChartKind::Line } else { state.kind };
+    let kinds = |is_shown: &dyn Fn(ChartKind) -> bool| -> Vec<Choice> {
+        let names = ["candles", "line", "heikin"].into_iter().zip(ChartKind::VARIANTS);
+        let shown = names.filter(|(_, kind)| is_shown(**kind)).flat_map(|(name, kind)| {
+            let name = Span::styled(name, pick(*kind == chosen));
+            [(name, Some(Target::Chart(*kind))), gap("  ")]
+        });
+        shown.chain([gap("│")]).collect()
     };
-    let rule = || [Choice::gap("│", theme)];
-    let all: Vec<_> = kinds.into_iter().flat_map(kind).chain(rule()).collect();
-    let one = kinds.into_iter().filter(|(.., is_chosen)| *is_chosen).flat_map(kind);
-    let one: Vec<_> = one.chain(rule()).collect();
-    // Of the newest candles alone: only the names are wanted here.
-    let newest = state.chart.candles().iter().rev().take(1).copied().collect::<Vec<_>>();
-    let lines = indicators(state.indicators, state.chart.resolution(), &newest, theme);
-    let name = |line: &Overlay| Choice {
-        span: Span::styled(format!(" {}", line.name), line.style),
-        target: Some(Target::Action(Action::Indicators)),
+    let (all, one) = (kinds(&|_| true), kinds(&|kind| kind == chosen));
+    // Of the newest candle only: just the names are needed here.
+    let newest = state.chart.candles().last().map_or(&[][..], std::slice::from_ref);
+    let lines = indicators(state.indicators, state.chart.resolution(), newest, theme);
+    let name = |line: &Overlay| {
+        let name = Span::styled(format!(" {}", line.name), line.style);
+        (name, Some(Target::Action(Action::Indicators)))
     };
-    let mut names: Vec<_> = lines.iter().map(name).collect();
+    let mut names: Vec<Choice> = lines.iter().map(name).collect();
     if !lines.is_empty() {
-        names.push(Choice::gap(" │", theme));
+        names.push(gap(" │"));
     }
-    let (long, short) = (resolutions(state, true, pick), resolutions(state, false, pick));
-    // Where there is not room for all, what matters least is left out.
+    let resolutions = |has_caps: bool| -> Vec<Choice> {
+        let choices = state.resolutions().iter().flat_map(|resolution| {
+            let cap = match resolution.span_max().map(|span| span.as_secs() / 3_600) {
+                _ if !has_caps => String::new(),
+                None => " ∞".to_owned(),
+                Some(hours @ 0..48) => format!(" {hours}h"),
+                Some(hours) => format!(" {}d", hours / 24),
+            };
+            let style = pick(*resolution == state.chart.resolution());
+            let name = Span::styled(format!("{resolution}{cap}"), style);
+            [(Span::raw("  "), None), (name, Some(Target::Resolution(*resolution)))]
+        });
+        choices.collect()
+    };
+    // With little room, the least important words are left out.
     let choices = [
-        [all.clone(), names.clone(), long].concat(),
-        [all.clone(), names, short.clone()].concat(),
-        [all, short.clone()].concat(),
-        [one, short].concat(),
+        [all.clone(), names.clone(), resolutions(true)].concat(),
+        [all.clone(), names, resolutions(false)].concat(),
+        [all, resolutions(false)].concat(),
+        [one, resolutions(false)].concat(),
     ];
-    let width = |choices: &[Choice]| choices.iter().map(|it| it.span.width()).sum::<usize>();
+    let width = |choices: &[Choice]| choices.iter().map(|(span, _)| span.width()).sum::<usize>();
     let [.., shortest] = &choices;
     let shown = choices.iter().find(|it| width(it) <= area.width.into()).unwrap_or(shortest);
     let mut x = 0;
-    for Choice { span, target } in shown {
+    for (span, target) in shown {
         let from = x;
         x = paint::line(buf, area, (x, 1), &Line::from(span.clone()));
         if let Some(target) = target {
             hits.add(strip(area, (from, 1), x.saturating_sub(from)), *target);
         }
     }
-}
-
-/// A word above the chart, and what a click on it does.
-#[derive(Debug, Clone)]
-struct Choice {
-    span: Span<'static>,
-    target: Option<Target>,
-}
-
-impl Choice {
-    /// A separator.
-    fn gap(text: &'static str, theme: &Theme) -> Self {
-        Self { span: Span::styled(text, theme.border), target: None }
-    }
-}
-
-/// The resolutions to choose from, with or without how far back each goes.
-fn resolutions(state: &State, has_caps: bool, pick: impl Fn(bool) -> Style) -> Vec<Choice> {
-    let mut choices = Vec::new();
-    for resolution in state.resolutions().iter().copied() {
-        let cap = match resolution.span_max().map(|span| span.as_secs() / 3_600) {
-            None => "∞".to_owned(),
-            Some(hours @ 0..48) => format!("{hours}h"),
-            Some(hours) => format!("{}d", hours / 24),
-        };
-        let is_chosen = resolution == state.chart.resolution();
-        let text = if has_caps { format!("{resolution} {cap}") } else { resolution.to_string() };
-        let target = Some(Target::Resolution(resolution));
-        choices.push(Choice { span: Span::raw("  "), target: None });
-        choices.push(Choice { span: Span::styled(text, pick(is_chosen)), target });
-    }
-    choices
 }
 
 /// The time of a candle, as precise as its resolution.
@@ -512,16 +483,14 @@ fn candle_time(time: Timestamp, resolution: Resolution, frame: Frame<'_>) -> Str
 fn draw_readout(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (state, theme) = (&frame.state.data, frame.theme);
     let Some(candle) = state.crosshair.and_then(|time| state.candle_at(time)) else { return };
-    let decimals = format::decimals_for([candle.open, candle.high, candle.low, candle.close]);
-    let time = candle_time(candle.timestamp, state.chart.resolution(), frame);
-    let Bucket { open, high, low, close, volume, .. } = *candle;
+    let Bucket { timestamp, open, high, low, close, volume, .. } = *candle;
+    let decimals = format::decimals_for([open, high, low, close]);
+    let time = candle_time(timestamp, state.chart.resolution(), frame);
     let prices = [("  O ", open), (" H ", high), (" L ", low), (" C ", close)];
     let prices = if state.is_line() { &[("  ", close)][..] } else { &prices };
-    let mut spans =
-        vec![Span::raw(" "), Span::styled(time, theme.focus.add_modifier(Modifier::BOLD))];
+    let mut spans = vec![Span::raw(" "), Span::styled(time, theme.focus.bold())];
     for (label, value) in prices {
-        let number = format::telling(*value, decimals, format::grouped);
-        spans.extend(labeled(label, number, theme));
+        spans.extend(labeled(label, format::telling(*value, decimals, format::grouped), theme));
     }
     if volume > 0.0 {
         spans.extend(labeled(" V ", format::compact(volume), theme));
@@ -530,6 +499,5 @@ fn draw_readout(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let line = Line::from(spans);
     let width = u16::try_from(line.width()).unwrap_or(u16::MAX);
     let x = paint::line_right(buf, area, 2, &line);
-    let place = Rect { x: area.x + x, y: area.y + 2, width: width.min(area.width), height: 1 };
-    buf.set_style(place, theme.sel);
+    buf.set_style(strip(area, (x, 2), width), theme.sel);
 }

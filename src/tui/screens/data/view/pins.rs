@@ -4,7 +4,6 @@ use model::timestamp::Timestamp;
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
-    style::Modifier,
     text::{Line, Span},
     widgets::Widget as _,
 };
@@ -103,65 +102,53 @@ fn draw_card(area: Rect, buf: &mut Buffer, one: &WatchedDataset<'_>, frame: Fram
     if area.is_empty() {
         return;
     }
-    let (now, theme) = (frame.state.now, frame.theme);
-    // The stream of a pinned one tells how it reconnects.
+    let theme = frame.theme;
+    // The stream of a pinned one says how it reconnects.
     let is_silent = *frame.state.services.health(Service::Data) == Health::Silent;
     let away = frame.away(Service::Data).filter(|_| is_silent || one.pin.is_none());
-    let values: Vec<f64> = one.spark.map(|spark| spark.values().collect()).unwrap_or_default();
-    let decimals = format::decimals_for(values.iter().copied());
-    let live = one.pin.map(|pin| &pin.live);
-    let (dot, dot_style) = match live {
-        _ if away.is_some() => ('!', theme.down),
-        Some(live) if live.is_up() => ('●', theme.up),
-        Some(_) => ('○', theme.warn),
-        None => ('·', theme.muted),
+    let is_up = one.pin.map(|pin| pin.live.is_up());
+    let (dot, dot_style, style) = match is_up {
+        _ if away.is_some() => ('!', theme.down, theme.down),
+        Some(true) => ('●', theme.up, theme.muted),
+        Some(false) => ('○', theme.warn, theme.warn),
+        None => ('·', theme.muted, theme.muted),
     };
     paint::put(buf, area, (0, 0), dot, dot_style);
-    let is_away = away.is_some();
-    let note = away.map_or_else(|| note(one, now), |away| away.content.into_owned());
-    let bold = theme.text.add_modifier(Modifier::BOLD);
-    let number = values
-        .last()
-        .map_or_else(String::new, |it| format::telling(*it, decimals, format::grouped));
-    let unit = Some(one.unit).filter(|unit| !unit.is_empty() && !number.is_empty());
-    let unit = unit.map_or_else(String::new, |unit| format!(" {unit}"));
-    let line = Line::from(vec![
-        Span::styled(number.as_str(), bold),
-        Span::styled(unit.as_str(), theme.muted),
-    ]);
+    let values: Vec<f64> = one.spark.map(|spark| spark.values().collect()).unwrap_or_default();
+    let decimals = format::decimals_for(values.iter().copied());
+    let mut line = Line::default();
+    if let Some(value) = values.last() {
+        let number = format::telling(*value, decimals, format::grouped);
+        line.push_span(Span::styled(number, theme.text.bold()));
+        if !one.unit.is_empty() {
+            line.push_span(Span::styled(format!(" {}", one.unit), theme.muted));
+        }
+    }
     paint::line_right(buf, area, 0, &line);
     let room = usize::from(area.width).saturating_sub(line.width() + 4);
-    let x = paint::text(buf, area, (2, 0), &format::fit(one.name, room), bold);
+    let x = paint::text(buf, area, (2, 0), &format::fit(one.name, room), theme.text.bold());
     if let Some(column) = &one.column {
         let room = (room + 1).saturating_sub(x.into());
         paint::text(buf, area, (x + 1, 0), &format::fit(column, room), theme.muted);
     }
     let plot = Rect { y: area.y + 1, height: area.height.saturating_sub(2), ..area };
-    // All that is kept of a dataset spans its card, as soon as that many have come.
+    // All kept values span the card, once that many have arrived.
     let n_kept = if one.pin.is_some() { PIN_VALUES } else { SPARK_VALUES };
     let all = || values.iter().copied();
     if let Some(scale) = share_scale(one.unit, all()).or_else(|| Scale::over(all(), 0.0)) {
         let trace = Trace { values: &values, n_kept, unit: one.unit, scale };
         draw_spark(plot, buf, &trace, theme);
     }
-    let is_lost = live.is_some_and(|live| !live.is_up());
-    let style = if is_away {
-        theme.down
-    } else if is_lost {
-        theme.warn
-    } else {
-        theme.muted
-    };
     if area.height > 1 {
         let bottom = Rect { y: area.bottom() - 1, height: 1, ..area };
+        let note = away.map_or_else(|| note(one, frame.state.now), |it| it.content.into_owned());
         let end = paint::text(buf, bottom, (0, 0), &format::fit(&note, area.width.into()), style);
-        let room = area.width.saturating_sub(end + 2);
-        draw_move(bottom, buf, one, &values, room.into(), theme);
+        let room = usize::from(area.width.saturating_sub(end + 2));
+        draw_move(bottom, buf, one, &values, room, theme);
     }
 }
 
-/// Draws how far the values of a card moved at the right of a row, if that needs no more than `room`
-/// columns.
+/// Draws how far the values of a card moved at the right of a row, if it fits into `room` columns.
 fn draw_move(
     row: Rect,
     buf: &mut Buffer,
@@ -170,23 +157,19 @@ fn draw_move(
     room: usize,
     theme: &Theme,
 ) {
-    let decimals = format::decimals_for(values.iter().copied());
     let (Some(first), Some(last)) = (values.first(), values.last()) else { return };
     let change = last - first;
     let percent = change / first.abs() * 100.0;
-    let moved = match change {
-        0.0 => "unchanged".to_owned(),
-        // What is a share already moves by points.
-        by if one.unit == PERCENT => {
-            format!("{} {} points", rows::arrow(by), format::signed(by, decimals))
+    let by = format::signed(change, format::decimals_for(values.iter().copied()));
+    let (moved, style) = match rows::arrow(change) {
+        _ if change == 0.0 => ("unchanged".to_owned(), theme.muted),
+        // Shares move by points.
+        arrow if one.unit == PERCENT => (format!("{arrow} {by} points"), theme.signed(change)),
+        arrow if percent.is_finite() => {
+            (format!("{arrow} {}%", format::percent(percent)), theme.signed(change))
         }
-        by if percent.is_finite() => {
-            format!("{} {}%", rows::arrow(by), format::percent(percent))
-        }
-        by => format!("{} {}", rows::arrow(by), format::signed(by, decimals)),
+        arrow => (format!("{arrow} {by}"), theme.signed(change)),
     };
-    let style = if change == 0.0 { theme.muted } else { theme.signed(change) };
-    // Over how long is left out where there is no room.
     let length = one.spark.map(RecentValues::length).unwrap_or_default();
     let over = format!(" over {}", format::span(length));
     let mut line = Line::from(Span::styled(moved, style));
@@ -201,22 +184,20 @@ fn draw_move(
 /// How live a dataset is, in a few words.
 fn note(one: &WatchedDataset<'_>, now: Timestamp) -> String {
     let text = one.spark.and_then(RecentValues::text);
-    match (one.pin, one.spark.map(|spark| (spark.newest(), spark.age(now)))) {
-        (Some(pin), _) if pin.details.value().is_none() => match pin.details.failure() {
-            Some(why) => format!("waiting · {}", why.why),
-            None => "waiting for the service".to_owned(),
-        },
-        (Some(pin), _) if text.is_some() => format!("no numbers · {}", pin.live.note(now)),
-        (Some(pin), _) => pin.live.note(now),
-        (None, None) => "not read yet".to_owned(),
-        (None, Some((None, _))) => match text {
-            Some((time, _)) => format!("no numbers · newest {}", format::ago(now.since(time))),
-            None => "no rows yet".to_owned(),
-        },
-        (None, Some((Some((time, _)), _))) if is_past(time, now) => {
-            format!("newest of {}", format::date(time))
-        }
-        (None, Some((Some(_), age))) => format!("newest {}", format::ago(age)),
+    if let Some(pin) = one.pin {
+        return match (pin.details.value(), pin.details.failure()) {
+            (None, Some(why)) => format!("waiting · {}", why.why),
+            (None, None) => "waiting for the service".to_owned(),
+            _ if text.is_some() => format!("no numbers · {}", pin.live.note(now)),
+            _ => pin.live.note(now),
+        };
+    }
+    let Some(spark) = one.spark else { return "not read yet".to_owned() };
+    match (spark.newest(), text) {
+        (Some((time, _)), _) if is_past(time, now) => format!("newest of {}", format::date(time)),
+        (Some(_), _) => format!("newest {}", format::ago(spark.age(now))),
+        (None, Some((time, _))) => format!("no numbers · newest {}", format::ago(now.since(time))),
+        (None, None) => "no rows yet".to_owned(),
     }
 }
 

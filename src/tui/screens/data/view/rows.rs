@@ -1,5 +1,7 @@
 //! Rows of the dataset as text: the table of all columns, and the tape of the newest rows.
 
+use std::cmp::Ordering;
+
 use model::row::Value;
 use ratatui::{
     buffer::Buffer,
@@ -32,18 +34,18 @@ const TEXT_MAX: usize = 32;
 const STAMP_WIDTH: u16 = 19;
 
 /// The least columns between two.
-pub(super) const GAP: u16 = 2;
+const GAP: u16 = 2;
 
 /// A column of texts, with its title and its width.
-pub(super) struct TextColumn {
-    pub(super) title: Line<'static>,
-    pub(super) cells: Vec<Line<'static>>,
-    pub(super) width: u16,
+struct TextColumn {
+    title: Line<'static>,
+    cells: Vec<Line<'static>>,
+    width: u16,
 }
 
 impl TextColumn {
     /// As wide as the widest of `texts`, and as `name` up to `name_max`.
-    pub(super) fn new(name: &str, name_max: usize, texts: Vec<String>) -> Self {
+    fn new(name: &str, name_max: usize, texts: Vec<String>) -> Self {
         let widths = texts.iter().map(|text| text.width());
         let width = widths.chain([name.width().min(name_max)]).max().unwrap_or(0);
         let right = |text| Line::raw(text).right_aligned();
@@ -56,7 +58,7 @@ impl TextColumn {
 }
 
 /// The columns beside one another, below a head.
-pub(super) fn into_table(columns: Vec<TextColumn>, style: Style) -> widgets::Table<'static> {
+fn into_table(columns: Vec<TextColumn>, style: Style) -> widgets::Table<'static> {
     let widths: Vec<u16> = columns.iter().map(|column| column.width).collect();
     let n_rows = columns.first().map_or(0, |column| column.cells.len());
     let (head, mut cells): (Vec<_>, Vec<_>) =
@@ -67,14 +69,17 @@ pub(super) fn into_table(columns: Vec<TextColumn>, style: Style) -> widgets::Tab
 }
 
 /// Draws the rows around the chosen one into `area`.
-pub(crate) fn draw_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+pub(super) fn draw_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let (table, theme) = (&frame.state.data.table, frame.theme);
     if area.height < 3 {
         return;
     }
     if table.rows.is_empty() {
-        draw_nothing(area, buf, frame);
-        return;
+        return match &table.failure {
+            Some(why) => note::failed(buf, area, why, theme),
+            None if table.asked.is_some() => frame.draw_loading(area, buf),
+            None => note::centered(buf, area, &[("no rows", theme.muted)]),
+        };
     }
     // The last row says what there is beyond those above.
     let [body, last] = split_rows(area, area.height - 1);
@@ -97,13 +102,8 @@ pub(crate) fn draw_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
         // A float that is a whole number reads as an integer.
         let has_floats = cells().flatten().any(|value| matches!(value, Value::Float(_)));
         let texts = cells().map(|value| match value {
-            Some(Value::Integer(number)) if has_floats => {
-                #[expect(
-                    clippy::cast_precision_loss,
-                    reason = "it is a float that was written whole"
-                )]
-                let number = *number as f64;
-                format::grouped(number, decimals)
+            Some(number @ Value::Integer(_)) if has_floats => {
+                format::grouped(number.as_f64().unwrap_or_default(), decimals)
             }
             value => cell_text(value, decimals),
         });
@@ -143,22 +143,13 @@ fn beyond(table: &Table, chosen: usize) -> String {
     format!("{here} · {older}{newest}")
 }
 
-pub(super) fn cell_text(value: Option<&Value>, decimals: usize) -> String {
+fn cell_text(value: Option<&Value>, decimals: usize) -> String {
     match value {
         None => format::NONE.to_owned(),
         Some(Value::String(text)) => format::fit(text, TEXT_MAX).into_owned(),
         Some(Value::Boolean(truth)) => truth.to_string(),
         Some(Value::Integer(number)) => format::integer(*number),
         Some(Value::Float(number)) => format::telling(*number, decimals, format::grouped),
-    }
-}
-
-fn draw_nothing(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
-    let (table, theme) = (&frame.state.data.table, frame.theme);
-    match &table.failure {
-        Some(why) => note::failed(buf, area, why, theme),
-        None if table.asked.is_some() => frame.draw_loading(area, buf),
-        None => note::centered(buf, area, &[("no rows", theme.muted)]),
     }
 }
 
@@ -182,7 +173,7 @@ const TITLE_MAX: usize = 12;
 const NUMBER_MAX: usize = 14;
 
 /// Draws the pane of the newest rows.
-pub(crate) fn draw_tape(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+pub(super) fn draw_tape(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     if area.is_empty() {
         return;
     }
@@ -276,13 +267,11 @@ fn text_column(name: &str, values: &[Option<f64>]) -> TextColumn {
 }
 
 /// The sign of a change.
-pub(crate) fn arrow(change: f64) -> char {
-    if change > 0.0 {
-        '▲'
-    } else if change < 0.0 {
-        '▼'
-    } else {
-        '·'
+pub(super) fn arrow(change: f64) -> char {
+    match change.partial_cmp(&0.0) {
+        Some(Ordering::Greater) => '▲',
+        Some(Ordering::Less) => '▼',
+        _ => '·',
     }
 }
 

@@ -147,6 +147,6 @@ fn pins_survive_an_outage_and_end_with_their_dataset() {
     // The same service again, with another key.
     state.connected(at(11));
     assert_eq!(pins(&state), [("cpu", false), ("market", false)]);
-    state.clear_pins();
+    state.pins.clear();
     assert_eq!(pins(&state), []);
 }

@@ -39,7 +39,9 @@ fn click_at(state: &mut state::State, column: u16, row: u16) {
 
 /// Turns the wheel over the middle of `pane`.
 fn wheel(state: &mut state::State, pane: Pane, n_rows: i32) {
-    let places = Places::new(Rect::new(0, 0, SIZE.0, SIZE.1), &state.data, false, state.nudge());
+    let theme = Theme::new(theme::Name::Dark, Depth::TrueColor);
+    let frame = Frame { state, theme: &theme, tier: Tier::Huge };
+    let places = Places::new(Rect::new(0, 0, SIZE.0, SIZE.1), frame);
     let place = match pane {
         Pane::List => places.list,
         Pane::Chart => places.chart,
