@@ -23,11 +23,11 @@ pub(crate) mod actors;
 mod charts;
 mod summary;
 
-use model::timestamp::Timestamp;
+use model::{timestamp::Timestamp, topic::TopicId};
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
-    style::{Modifier, Style},
+    style::Style,
     text::{Line, Span},
     widgets::{LineGauge, Widget as _},
 };
@@ -115,6 +115,11 @@ impl Scene<'_> {
         focus_if(self.state.pane == pane)
     }
 
+    /// The index of the chosen actor.
+    fn chosen_idx(&self) -> Option<usize> {
+        self.actors.iter().position(|actor| Some(actor.worker) == self.state.actor.as_ref())
+    }
+
     /// Draws the frame of a pane; returns the part of its inside for text.
     fn draw_pane<'a>(
         &self,
@@ -128,11 +133,10 @@ impl Scene<'_> {
         frame.draw(area, buf, self.theme)
     }
 
-    /// What symbols stand for, each with its style and words.
+    /// Symbols, each with its style and its meaning.
     fn legend(&self, parts: &[(&'static str, Style, &str)]) -> Line<'static> {
-        let mut gap = "";
-        let spans = parts.iter().flat_map(|(symbol, style, words)| {
-            let gap = std::mem::replace(&mut gap, "  ");
+        let spans = parts.iter().enumerate().flat_map(|(idx, (symbol, style, words))| {
+            let gap = if idx > 0 { "  " } else { "" };
             let words = Span::styled(format!(" {words}"), self.theme.muted);
             [Span::raw(gap), Span::styled(*symbol, *style), words]
         });
@@ -267,27 +271,20 @@ fn draw_distribution(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         _ => format!("Distribution of {}", state.label()),
     };
     let body = scene.draw_pane(area, buf, Pane::Distribution, title, legend);
-    let Some(latest) = state.latest.value() else {
-        scene.draw_nothing(body, buf);
-        return;
-    };
+    let Some(latest) = state.latest.value() else { return scene.draw_nothing(body, buf) };
     let values = |role| {
         let actors = scene.actors.iter().filter(move |actor| actor.role == role);
         actors.filter_map(|actor| actor.value).collect::<Vec<_>>()
     };
-    Strip {
+    let strip = Strip {
         inferers: &values(Role::Inferer),
         forecasters: &values(Role::Forecaster),
         combined: label_value(&latest.bundle.combined_value, state.label()),
         naive: label_value(&latest.bundle.naive_value, state.label()),
-        selected: scene
-            .actors
-            .iter()
-            .find(|actor| Some(actor.worker) == state.actor.as_ref())
-            .and_then(|actor| actor.value),
+        selected: scene.chosen_idx().and_then(|idx| scene.actors[idx].value),
         theme,
-    }
-    .render(body, buf);
+    };
+    strip.render(body, buf);
 }
 
 /// The columns of the bar that an epoch fills.
@@ -310,44 +307,40 @@ pub(crate) fn topic_columns(width: u16) -> [Column; 5] {
     ]
 }
 
-/// Draws the pane.
-pub(crate) fn draw_topics(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) {
+/// Draws the pane of topics.
+fn draw_topics(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) {
     let (state, theme) = (scene.state, scene.theme);
     let info = scene.frame.away_or(Service::Inference, state.topics.note(scene.now));
     let body = scene.draw_pane(area, buf, Pane::Topics, "Topics", info);
     let topics = state.topics.value().map_or(&[][..], |list| &list.topics);
     if topics.is_empty() {
-        scene.draw_nothing(body, buf);
-        return;
+        return scene.draw_nothing(body, buf);
     }
     let mut columns = topic_columns(body.width);
     table::hide(&scene.frame.state.hidden_columns, TableName::Topics, &mut columns);
-    let is_chosen =
-        |topic: &TopicSummary| state.selected.is_some_and(|id| id.get() == topic.topic_id);
-    let selected = topics.iter().position(is_chosen);
-    let pane = Pane::Topics.number();
+    let selected =
+        topics.iter().position(|it| Some(it.topic_id) == state.selected.map(TopicId::get));
     let table = Table {
         columns: &columns,
         n_rows: topics.len(),
         selected,
-        pane,
+        pane: Pane::Topics.number(),
         sorted: columns.iter().position(|it| Some(it.title) == state.topic_order.column),
         ..Table::default()
     };
     table.draw(body, buf, theme, hits, |row| {
         let Some(topic) = topics.get(row) else { return Vec::new() };
-        let bold = if is_chosen(topic) { Modifier::BOLD } else { Modifier::empty() };
+        let style = if selected == Some(row) { theme.text.bold() } else { theme.text };
         vec![
             (topic.topic_id.to_string(), theme.focus),
-            (topic.name.clone(), theme.text.add_modifier(bold)),
+            (topic.name.clone(), style),
             (topic.subgroup.as_deref().unwrap_or("*").to_owned(), theme.accent2),
             (format::count(topic.n_learned), theme.muted),
             Cell::default(),
         ]
     });
-    let has_bar = columns.last().is_some_and(|epoch| epoch.width > 0);
-    for (row, place) in table.rows(body) {
-        if let Some(topic) = topics.get(row).filter(|_| has_bar) {
+    if columns.last().is_some_and(|epoch| epoch.width > 0) {
+        for (topic, (_, place)) in table.rows(body).filter_map(|it| Some((topics.get(it.0)?, it))) {
             draw_epoch(place, buf, topic, scene);
         }
     }

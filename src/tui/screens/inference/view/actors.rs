@@ -45,8 +45,7 @@ const PAST: u16 = 8;
 /// The width of a number.
 const NUMBER: u16 = 10;
 
-/// The columns by the width there is: the two of what is chosen, and what was said before, only in
-/// wide lists.
+/// The columns by the width there is: the two details and the history only in wide lists.
 pub(crate) fn columns(width: u16, detail: Detail) -> [Column; 8] {
     let name = if width >= 84 { 21 } else { 16 };
     let (first, second, past) = match width {
@@ -56,8 +55,7 @@ pub(crate) fn columns(width: u16, detail: Detail) -> [Column; 8] {
         _ => (NUMBER, NUMBER, PAST),
     };
     let others = [1, name, NUMBER, NUMBER, first, second, past].into_iter().filter(|it| *it > 0);
-    let taken: u16 = others.map(|width| width + 1).sum();
-    let bars = width.saturating_sub(taken);
+    let bars = width.saturating_sub(others.map(|width| width + 1).sum());
     let bars = if bars >= 9 { bars } else { 0 };
     let [first_title, second_title] = detail.titles();
     let column = |title, width, side| Column { title, width, side };
@@ -79,7 +77,7 @@ pub(crate) fn column_title(column: usize, detail: Detail) -> Option<&'static str
 }
 
 /// Draws the pane.
-pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) {
+pub(super) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) {
     let (state, theme) = (scene.state, scene.theme);
     let arrow = if state.is_reversed { '▴' } else { '▾' };
     let is_ranked = state.sort == Sort::MeanLoss && state.leaderboard.is_some();
@@ -87,13 +85,11 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hi
     let info = format!("{} · sort {} {arrow}", scene.actors.len(), state.sort.title());
     let body = scene.draw_pane(area, buf, Pane::Actors, title, info);
     if scene.actors.is_empty() {
-        scene.draw_nothing(body, buf);
-        return;
+        return scene.draw_nothing(body, buf);
     }
+    // A short list leaves its rows to one actor: facts, and if there is room, its past.
     let n_actors = u16::try_from(scene.actors.len()).unwrap_or(u16::MAX);
-    // What a short list does not need is for one actor: facts, and where there is room, its past.
-    let free = body.height.saturating_sub(n_actors.saturating_add(2));
-    let below = match free {
+    let below = match body.height.saturating_sub(n_actors.saturating_add(2)) {
         0..FACTS_HEIGHT => 0,
         FACTS_HEIGHT..PAST_FROM => FACTS_HEIGHT,
         more => more,
@@ -104,30 +100,28 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hi
     let [body, _] = split_rows(body, body.height - below);
     let mut columns = columns(body.width, state.detail);
     table::hide(&scene.frame.state.hidden_columns, TableName::Actors, &mut columns);
-    let is_chosen = |actor: &Actor<'_>| Some(actor.worker) == state.actor.as_ref();
     let table = Table {
         columns: &columns,
         n_rows: scene.actors.len(),
-        selected: scene.actors.iter().position(is_chosen),
+        selected: scene.chosen_idx(),
         pane: Pane::Actors.number(),
         sorted: columns.iter().position(|it| Sort::of_column(it.title) == Some(state.sort)),
         ..Table::default()
     };
     let row = |row| scene.actors.get(row).map(|actor| cells(actor, scene)).unwrap_or_default();
     table.draw(body, buf, theme, hits, row);
-    let deltas = scene.actors.iter().filter_map(|actor| actor.delta);
-    let extreme =
-        deltas.filter(|delta| delta.is_finite()).fold(0.0, |far: f64, d| far.max(d.abs()));
+    let deltas = scene.actors.iter().filter_map(|actor| actor.delta).filter(|it| it.is_finite());
+    let extreme = deltas.fold(0.0, |far: f64, delta| far.max(delta.abs()));
     for (row, place) in table.rows(body) {
         let (Some(actor), [.., bars, _, _, past]) = (scene.actors.get(row), &*table.places(place))
         else {
             continue;
         };
-        let value = actor.delta.unwrap_or(f64::NAN);
         let bar = match actor.role {
             Role::Forecaster => theme.series(3),
             Role::Inferer => theme.signed(actor.delta.unwrap_or(0.0)),
         };
+        let value = actor.delta.unwrap_or(f64::NAN);
         DivergingBar { value, extreme, bar, center: theme.series(1) }.render(*bars, buf);
         if let Some(history) = state.past() {
             let values = history.values_of(actor.worker, state.label());
@@ -145,13 +139,10 @@ fn mark(actor: &Actor<'_>, theme: &Theme) -> (&'static str, Style) {
     }
 }
 
-/// What a row says; its bar and its past are drawn.
+/// The texts of a row; its bar and its history are drawn over them.
 fn cells(actor: &Actor<'_>, scene: Scene<'_>) -> Vec<Cell> {
-    let theme = scene.theme;
-    let decimals = scene.decimals();
+    let (theme, decimals) = (scene.theme, scene.decimals());
     let (symbol, dot) = mark(actor, theme);
-    let is_inferer = actor.role == Role::Inferer;
-    let style = if is_inferer { theme.text } else { theme.muted };
     let name = match actor.known.and_then(|known| known.name.as_ref()) {
         Some(name) if name.starts_with("12D3Koo") => format::shorten(name, 11, 6),
         Some(name) => name.as_str().into(),
@@ -163,7 +154,10 @@ fn cells(actor: &Actor<'_>, scene: Scene<'_>) -> Vec<Cell> {
     };
     let value = actor.value.map(|value| format::short(value, decimals, NUMBER.into()));
     let delta = actor.delta.map(|it| format::short_by(it, decimals, NUMBER.into(), format::signed));
-    let delta_style = if is_inferer { theme.signed(actor.delta.unwrap_or(0.0)) } else { style };
+    let (style, delta_style) = match actor.role {
+        Role::Inferer => (theme.text, theme.signed(actor.delta.unwrap_or(0.0))),
+        Role::Forecaster => (theme.muted, theme.muted),
+    };
     let [first, second] = details(actor, scene.state.detail, decimals);
     vec![
         (symbol.to_owned(), dot),
@@ -177,7 +171,7 @@ fn cells(actor: &Actor<'_>, scene: Scene<'_>) -> Vec<Cell> {
     ]
 }
 
-/// The two numbers of what is chosen to be shown of an actor.
+/// The two numbers of the chosen detail of an actor.
 fn details(actor: &Actor<'_>, detail: Detail, decimals: usize) -> [String; 2] {
     let width = usize::from(NUMBER);
     let value = |value| or_none(value, |value| format::short(value, decimals, width));
@@ -191,93 +185,86 @@ fn details(actor: &Actor<'_>, detail: Detail, decimals: usize) -> [String; 2] {
             [loss, weight]
         }
         Detail::Influence => {
-            let signed =
-                |it| format::short_by(it, decimals.saturating_add(1), width, format::signed);
-            [or_none(actor.influence, signed), weight]
+            let text = |it| format::short_by(it, decimals + 1, width, format::signed);
+            [or_none(actor.influence, text), weight]
         }
         Detail::LeaveOuts => [value(actor.without), value(actor.alone)],
         Detail::Learned => {
-            let known = |of: fn(&ActorSummary) -> Option<f64>| learned(actor.known.and_then(of));
-            [known(|known| known.loss), known(|known| known.score)]
+            [learned(actor, |known| known.loss), learned(actor, |known| known.score)]
         }
     }
 }
 
-/// The mean loss of an actor, or how far it is from being ranked.
-fn mean_loss(actor: &Actor<'_>) -> String {
-    match actor.unranked {
-        Some((n_counted, min)) => format!("unranked, {n_counted} of {min} epochs"),
-        None => learned(actor.mean_loss),
-    }
+/// A number that the network has learned of an actor.
+fn learned(actor: &Actor<'_>, of: fn(&ActorSummary) -> Option<f64>) -> String {
+    or_none(actor.known.and_then(of), four_digits)
 }
 
-/// A number that is learned, or that there is none.
-fn learned(value: Option<f64>) -> String {
-    or_none(value, |value| format::telling(value, 4, format::grouped))
+fn four_digits(value: f64) -> String {
+    format::telling(value, 4, format::grouped)
 }
 
 /// Draws all that is known of the chosen actor, else of the first, from row `y` of the pane on.
 fn draw_actor(area: Rect, buf: &mut Buffer, y: u16, scene: Scene<'_>) {
-    let (state, theme) = (scene.state, scene.theme);
-    let chosen = scene.actors.iter().find(|actor| Some(actor.worker) == state.actor.as_ref());
-    let Some(actor) = chosen.or_else(|| scene.actors.first()) else { return };
+    let theme = scene.theme;
+    let Some(actor) = scene.actors.get(scene.chosen_idx().unwrap_or(0)) else { return };
     let title = format::short_address(actor.worker.as_str()).into_owned();
     pane::divider(buf, area, y, title, scene.focus(Pane::Actors), theme);
-    let weight = or_none(actor.weight, |weight| format!("{:.2} %", weight * 100.0));
-    let value = or_none(actor.value, |value| value.to_string());
-    let known = |of: fn(&ActorSummary) -> Option<f64>| learned(actor.known.and_then(of));
     let name = actor.known.and_then(|known| known.name.clone());
+    let mean_loss = match actor.unranked {
+        Some((n_counted, min)) => format!("unranked, {n_counted} of {min} epochs"),
+        None => or_none(actor.mean_loss, four_digits),
+    };
     let facts = [
         ("address", actor.worker.to_string()),
         ("known as", name.unwrap_or_else(|| format::NONE.to_owned())),
         ("role", <&str>::from(actor.role).to_owned()),
-        ("value", value),
-        ("mean loss", mean_loss(actor)),
+        ("value", or_none(actor.value, |value| value.to_string())),
+        ("mean loss", mean_loss),
     ];
-    let regret = known(|known| known.regret);
-    let more = [("weight", weight), ("regret", regret), ("score", known(|known| known.score))];
+    let more = [
+        ("weight", or_none(actor.weight, |weight| format!("{:.2} %", weight * 100.0))),
+        ("regret", learned(actor, |known| known.regret)),
+        ("score", learned(actor, |known| known.score)),
+    ];
     let [_, below] = split_rows(padded(padded(area)), y + 1);
     let [body, below] = split_rows(below, FACTS_HEIGHT - 1);
     draw_facts(body, buf, theme, &facts);
     // The address and the name are too long for half of the pane.
-    let [_, beside] = split_rows(body, 2);
-    let [_, beside] = split_columns(beside, body.width / 2);
-    draw_facts(beside, buf, theme, &more);
+    let [_, right] = split_columns(split_rows(body, 2)[1], body.width / 2);
+    draw_facts(right, buf, theme, &more);
     let [below, _] = split_rows(below, below.height.saturating_sub(1));
     draw_past(below, buf, actor, scene);
 }
 
-/// Draws what an actor said over its past epochs, against what all came to and what came true.
+/// Draws an actor's values over its past epochs, next to the combined values and the ground truth.
 fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor<'_>, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let Some(past) = state.past().filter(|_| area.height >= PAST_FROM - FACTS_HEIGHT) else {
         return;
     };
-    let told: Vec<Point> = past
-        .timeline_of(actor.worker, state.label())
-        .into_iter()
-        .map(|(time, value)| Point { time, value })
-        .collect();
-    let is_told = |point: &&Point| point.value.is_finite();
-    let Some(first) = told.iter().find(is_told) else { return };
+    let timeline = past.timeline_of(actor.worker, state.label()).into_iter();
+    let values: Vec<Point> = timeline.map(|(time, value)| Point { time, value }).collect();
+    let is_known = |point: &&Point| point.value.is_finite();
+    let Some(first) = values.iter().find(is_known) else { return };
     let all = past.epochs_with_gaps();
     let line =
         |of: fn(&Epoch) -> &BTreeMap<String, f64>| points(&all, first.time, state.label(), of);
     let (combined, truth) = (line(|epoch| &epoch.combined), line(|epoch| &epoch.truth));
     let own = if actor.role == Role::Forecaster { theme.series(3) } else { theme.series(0) };
-    let n_told = told.iter().filter(is_told).count();
+    let n_epochs = format::counted(values.iter().filter(is_known).count(), "epoch");
     let legend = scene.legend(&[
-        ("●", own, &format!("said in {}", format::counted(n_told, "epoch"))),
+        ("●", own, &format!("said in {n_epochs}")),
         ("◆", theme.series(1), "combined"),
         ("─", theme.up, "truth"),
     ]);
     let [top, chart] = split_rows(area, 1);
     paint::line(buf, top, (0, 0), &legend);
+    // A line ends where the actor was silent, or an epoch is missing.
     let lines = [
         line::Line::new(&truth, theme.up),
         line::Line::new(&combined, theme.series(1)),
-        line::Line { is_filled: true, ..line::Line::new(&told, own) },
+        line::Line { is_filled: true, ..line::Line::new(&values, own) },
     ];
-    // A line ends where the actor was silent, or an epoch is missing.
     scene.draw_lines(chart, buf, &lines, scene.decimals());
 }

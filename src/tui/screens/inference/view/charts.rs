@@ -15,6 +15,7 @@ use crate::{
         state::{Epoch, History, Pane},
         view::Scene,
     },
+    view::{split_columns, split_rows},
     widget::{
         format,
         line::{self, Lines, Point},
@@ -27,8 +28,8 @@ use crate::{
 /// Rows of the sparkline below the chart, and a free one.
 const ERROR_HEIGHT: u16 = 2;
 
-/// Draws the pane.
-pub(crate) fn draw_history(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+/// Draws the pane of values over time.
+pub(super) fn draw_history(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let n_epochs = state.past().map_or(0, History::len);
     let truth = format!("truth · {}", format::counted(n_epochs, "epoch"));
@@ -38,20 +39,18 @@ pub(crate) fn draw_history(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
         ("─", theme.up, &truth),
     ]);
     let body = scene.draw_pane(area, buf, Pane::Past, "Over time", info);
-    let label = state.label();
     let epochs: Vec<&Epoch> = state.past().map_or_else(Vec::new, |past| past.epochs().collect());
-    let epochs = since_silence(&epochs);
-    let Some(first) = epochs.first() else {
-        note::centered(buf, body, &[("no epochs yet", theme.muted)]);
-        return;
+    let Some(first) = since_silence(&epochs).first() else {
+        return note::centered(buf, body, &[("no epochs yet", theme.muted)]);
     };
     let all = state.past().map_or_else(Vec::new, History::epochs_with_gaps);
-    let line = |of: fn(&Epoch) -> &BTreeMap<String, f64>| points(&all, first.time, label, of);
+    let line =
+        |of: fn(&Epoch) -> &BTreeMap<String, f64>| points(&all, first.time, state.label(), of);
     let combined = line(|epoch| &epoch.combined);
     let naive = line(|epoch| &epoch.naive);
     let truth = line(|epoch| &epoch.truth);
     let error_height = if body.height >= 12 { ERROR_HEIGHT } else { 0 };
-    let chart = Rect { height: body.height - error_height, ..body };
+    let [chart, below] = split_rows(body, body.height - error_height);
     let lines = [
         line::Line::new(&naive, theme.muted),
         line::Line::new(&truth, theme.up),
@@ -60,14 +59,13 @@ pub(crate) fn draw_history(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let decimals = format::decimals_for(combined.iter().map(|point| point.value));
     scene.draw_lines(chart, buf, &lines, decimals);
     if error_height > 0 {
-        let row = Rect { y: body.bottom() - 1, height: 1, ..body };
-        draw_difference(row, buf, &combined, &naive, scene);
+        draw_difference(split_rows(below, 1)[1], buf, &combined, &naive, scene);
     }
 }
 
 /// The values of `label` from `start` on, not a number where there is none, and in the place of
 /// epochs that were not seen.
-pub(crate) fn points(
+pub(super) fn points(
     all: &[Option<&Epoch>],
     start: Timestamp,
     label: &str,
@@ -100,7 +98,7 @@ fn since_silence<'a>(epochs: &'a [&'a Epoch]) -> &'a [&'a Epoch] {
 }
 
 /// The distance of epochs at `times`, oldest first, from which on a line is broken.
-pub(crate) fn gap(times: impl Iterator<Item = Timestamp> + Clone) -> Duration {
+pub(super) fn gap(times: impl Iterator<Item = Timestamp> + Clone) -> Duration {
     /// Epochs missing before a line is broken.
     const MISSING: u32 = 5;
     stats::usual_distance(times).saturating_mul(MISSING)
@@ -114,19 +112,16 @@ fn draw_difference(
     naive: &[Point],
     scene: Scene<'_>,
 ) {
-    /// The columns of the words before the sparkline.
-    const WORDS: u16 = 19;
     let naive: BTreeMap<_, _> = naive.iter().map(|point| (point.time, point.value)).collect();
     let difference = |point: &Point| Some((point.value - naive.get(&point.time)?).abs());
     let values: Vec<Option<f64>> = combined.iter().map(difference).collect();
     paint::text(buf, row, (0, 0), "combined − naive", scene.theme.muted);
-    let area =
-        Rect { x: row.x + WORDS.min(row.width), width: row.width.saturating_sub(WORDS), ..row };
-    Sparkline::new(&values, Floor::Zero, scene.theme.series(0)).render(area, buf);
+    let [_, bars] = split_columns(row, 19);
+    Sparkline::new(&values, Floor::Zero, scene.theme.series(0)).render(bars, buf);
 }
 
-/// Draws the pane.
-pub(crate) fn draw_losses(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
+/// Draws the pane of losses.
+pub(super) fn draw_losses(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
     let styles = [theme.series(1), theme.text, theme.faint];
     let info = scene.legend(&[
@@ -147,34 +142,26 @@ pub(crate) fn draw_losses(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
             line.push(Point { time, value: *sum });
         }
     }
-    let [combined, naive, uninformed] = &lines;
+    let [combined, ..] = &lines;
     if combined.is_empty() {
-        note::centered(buf, body, &[("no ground truth yet", theme.muted)]);
-        return;
+        return note::centered(buf, body, &[("no ground truth yet", theme.muted)]);
     }
-    let chart = Rect { height: body.height.saturating_sub(1), ..body };
-    let lines = [
-        line::Line::new(uninformed, styles[2]),
-        line::Line::new(naive, styles[1]),
-        line::Line::new(combined, styles[0]),
-    ];
+    let [chart, row] = split_rows(body, body.height.saturating_sub(1));
     let gap = gap(combined.iter().map(|point| point.time));
+    let drawn = [2, 1, 0].map(|idx| line::Line::new(&lines[idx], styles[idx]));
     let decimals = format::decimals_of(sums[0]);
-    Lines { gap, ..Lines::new(&lines, scene.now, decimals, theme) }.render(chart, buf);
-    let row = Rect { y: body.bottom().saturating_sub(1), height: 1, ..body };
+    Lines { gap, ..Lines::new(&drawn, scene.now, decimals, theme) }.render(chart, buf);
     draw_means(row, buf, sums, combined.len(), scene);
 }
 
 /// Draws the mean losses, and by how much combined is below the others.
 fn draw_means(row: Rect, buf: &mut Buffer, sums: [f64; 3], n_epochs: usize, scene: Scene<'_>) {
-    /// The columns of a mean loss.
-    const WIDTH: usize = 8;
     #[expect(clippy::cast_precision_loss, reason = "epochs are few")]
     let [combined, naive, uninformed] = sums.map(|sum| sum / n_epochs as f64);
     let theme = scene.theme;
     let mut spans = vec![
         Span::styled(format!("mean of {}  ", format::counted(n_epochs, "epoch")), theme.muted),
-        Span::styled(format!("◆ {}  ", loss_text(combined, WIDTH)), theme.series(1)),
+        Span::styled(format!("◆ {}  ", loss_text(combined, 8)), theme.series(1)),
     ];
     for (name, other) in [("naive", naive), ("uninformed", uninformed)] {
         let percent = (combined / other - 1.0) * 100.0;
@@ -186,7 +173,7 @@ fn draw_means(row: Rect, buf: &mut Buffer, sums: [f64; 3], n_epochs: usize, scen
             Span::styled(format::signed(percent, 1), style),
             Span::styled(format!(" % vs {name}"), theme.muted),
         ];
-        // Where there is not room for all, none is cut.
+        // Parts that do not fit are left out, not cut.
         let width = spans.iter().chain(&part).map(Span::width).sum::<usize>();
         if width > row.width.into() {
             break;
@@ -198,7 +185,7 @@ fn draw_means(row: Rect, buf: &mut Buffer, sums: [f64; 3], n_epochs: usize, scen
 }
 
 /// A loss in `width` columns: four digits, or as many as tell two models apart.
-pub(crate) fn loss_text(loss: f64, width: usize) -> String {
+pub(super) fn loss_text(loss: f64, width: usize) -> String {
     let text = format::fixed(loss, if loss.abs() < 10.0 { 4 } else { 2 });
     if text.chars().count() <= width { text } else { format::compact(loss) }
 }

@@ -3,7 +3,7 @@
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
-    style::{Modifier, Style},
+    style::Style,
     text::{Line, Span},
     widgets::Widget as _,
 };
@@ -15,7 +15,7 @@ use crate::{
         state::{Epoch, Feed, actors::Role, label_value, widest_interval},
         view::Scene,
     },
-    state::{loadable::Loadable, services::Service},
+    state::services::Service,
     view::{hits::Hits, join_facts, strip},
     widget::{
         format::{self, or_none},
@@ -37,6 +37,12 @@ struct Figure {
     value: String,
     style: Style,
     remark: String,
+}
+
+impl Figure {
+    fn new(name: &'static str, value: String, style: Style, remark: impl Into<String>) -> Self {
+        Self { name, value, style, remark: remark.into() }
+    }
 }
 
 /// The rows of the pane, its borders included.
@@ -87,7 +93,7 @@ fn title(scene: Scene<'_>) -> String {
     if state.is_resistant { format!("{title} · without outliers") } else { title }
 }
 
-/// When the values are from, where the epoch stands, and how often the service is asked.
+/// When the values are from, the progress of the epoch, and how often the service is polled.
 fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
     let (state, theme, now) = (scene.state, scene.theme, scene.now);
     let mut parts: Vec<Span<'static>> = Vec::new();
@@ -97,34 +103,27 @@ fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
     let away = scene.frame.away(Service::Inference);
     if let Some(height) = state.height(now).filter(|_| away.is_none()) {
         parts.push(format!("height {}", format::count(height)).into());
-        let close_height = state.topic().and_then(|topic| topic.close_height);
-        if close_height.is_some_and(|close| close <= height) {
-            parts.push("closing".into());
-        } else if let Some(close) = close_height {
-            parts.push(
-                format!("closes in {}", format::counted(close.saturating_sub(height), "block"))
-                    .into(),
-            );
-        } else if let Some(topic) = state.topic() {
-            let n_blocks = topic.next_epoch_height.saturating_sub(height);
-            parts.push(format!("next epoch in {}", format::counted(n_blocks, "block")).into());
+        let blocks_to = |end: u64| format::counted(end.saturating_sub(height), "block");
+        match state.topic().map(|topic| (topic.close_height, topic.next_epoch_height)) {
+            Some((Some(close), _)) if close <= height => parts.push("closing".into()),
+            Some((Some(close), _)) => parts.push(format!("closes in {}", blocks_to(close)).into()),
+            Some((None, next)) => parts.push(format!("next epoch in {}", blocks_to(next)).into()),
+            None => {}
         }
     }
-    match &state.latest {
-        Loadable::Stale { .. } => parts.push(Span::styled(state.latest.note(now), theme.warn)),
-        other if other.value().is_some() => parts.push(other.note(now).into()),
-        _ => {}
-    }
-    match (away, state.limited_until) {
-        (Some(away), _) => parts.push(away),
-        _ if state.is_paused => parts.push(Span::styled("paused", theme.warn)),
+    let note = state.latest.value().map(|_| state.latest.note(now));
+    let style = if state.latest.failure().is_some() { theme.warn } else { Style::default() };
+    parts.extend(note.map(|note| Span::styled(note, style)));
+    parts.push(match (away, state.limited_until) {
+        (Some(away), _) => away,
+        _ if state.is_paused => Span::styled("paused", theme.warn),
         (None, Some(until)) => {
             let text = format!("429 · retry in {}", format::until(until.since(now)));
-            parts.push(Span::styled(text, theme.warn));
+            Span::styled(text, theme.warn)
         }
-        _ if state.feed == Feed::Up => parts.push("stream".into()),
-        _ => parts.push(format!("polls every {}", format::age(state.poll_interval())).into()),
-    }
+        _ if state.feed == Feed::Up => "stream".into(),
+        _ => format!("polls every {}", format::age(state.poll_interval())).into(),
+    });
     join_facts(parts, room)
 }
 
@@ -132,59 +131,40 @@ fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
 fn figures(scene: Scene<'_>) -> Vec<Figure> {
     let (state, theme) = (scene.state, scene.theme);
     let Some(latest) = state.latest.value() else { return Vec::new() };
-    let label = state.label();
-    let combined = label_value(&latest.bundle.combined_value, label);
-    let naive = label_value(&latest.bundle.naive_value, label);
+    let combined = label_value(&latest.bundle.combined_value, state.label());
+    let naive = label_value(&latest.bundle.naive_value, state.label());
     let decimals = scene.decimals();
-    let number = |value| or_none(value, |value| format::telling(value, decimals, format::grouped));
-    let above = combined.zip(naive).map(|(combined, naive)| combined - naive);
+    let text = |value| format::telling(value, decimals, format::grouped);
+    let number = |value| or_none(value, text);
     let of_role = |role| scene.actors.iter().filter(move |actor| actor.role == role);
-    let inferers: Vec<_> = of_role(Role::Inferer).filter_map(|actor| actor.value).collect();
-    let n_outliers = of_role(Role::Inferer).filter(|actor| actor.is_outlier).count();
-    let forecasters: Vec<_> = of_role(Role::Forecaster).filter_map(|actor| actor.value).collect();
-    let quartiles = Quartiles::compute(&inferers);
-    let spread = quartiles.map(|q| q.upper - q.lower);
-    // Shares differ by points.
-    let points = if scene.is_percent() { " points" } else { "" };
-    let reach = Quartiles::compute(&forecasters).map(|q| (q.upper - q.lower) / 2.0);
+    let values = |role| of_role(role).filter_map(|actor| actor.value).collect::<Vec<_>>();
+    let range = |values: &[f64]| Quartiles::compute(values).map(|q| q.upper - q.lower);
+    let spread = range(&values(Role::Inferer));
+    let above = combined.zip(naive).map_or_else(String::new, |(combined, naive)| {
+        // Shares differ by points.
+        let points = if scene.is_percent() { " points" } else { "" };
+        let above = format::telling(combined - naive, decimals, format::signed);
+        format!("{above}{points} vs naive")
+    });
+    let outliers = match of_role(Role::Inferer).filter(|actor| actor.is_outlier).count() {
+        0 => "no outlier".to_owned(),
+        n => format::counted(n, "outlier"),
+    };
+    let forecasters = values(Role::Forecaster);
+    let reach = range(&forecasters).filter(|_| forecasters.len() > 1);
+    let reach = reach.map_or_else(String::new, |range| format!("±{}", text(range / 2.0)));
+    let n_actors = |role| of_role(role).count().to_string();
     let mut figures = vec![
-        Figure {
-            name: "◆ combined",
-            value: number(combined),
-            style: theme.series(1),
-            remark: above.map_or_else(String::new, |above| {
-                format!("{}{points} vs naive", format::telling(above, decimals, format::signed))
-            }),
-        },
-        Figure {
-            name: "◇ naive",
-            value: number(naive),
-            style: theme.text,
-            remark: "inferers alone".to_owned(),
-        },
-        Figure {
-            name: "spread p25–p75",
-            value: number(spread),
-            style: theme.series(0),
-            remark: spread_remark(spread, combined, scene),
-        },
-        Figure {
-            name: "● inferers",
-            value: of_role(Role::Inferer).count().to_string(),
-            style: theme.series(0),
-            remark: match n_outliers {
-                0 => "no outlier".to_owned(),
-                n => format::counted(n, "outlier"),
-            },
-        },
-        Figure {
-            name: "▲ forecasters",
-            value: of_role(Role::Forecaster).count().to_string(),
-            style: theme.series(3),
-            remark: reach.filter(|_| forecasters.len() > 1).map_or_else(String::new, |reach| {
-                format!("±{}", format::telling(reach, decimals, format::grouped))
-            }),
-        },
+        Figure::new("◆ combined", number(combined), theme.series(1), above),
+        Figure::new("◇ naive", number(naive), theme.text, "inferers alone"),
+        Figure::new(
+            "spread p25–p75",
+            number(spread),
+            theme.series(0),
+            spread_remark(spread, combined, scene),
+        ),
+        Figure::new("● inferers", n_actors(Role::Inferer), theme.series(0), outliers),
+        Figure::new("▲ forecasters", n_actors(Role::Forecaster), theme.series(3), reach),
     ];
     figures.extend(interval(scene, decimals));
     figures.extend(moved(scene, decimals));
@@ -201,19 +181,16 @@ fn spread_remark(spread: Option<f64>, combined: Option<f64>, scene: Scene<'_>) -
     share.map_or_else(String::new, |share| format!("{share:.2} % of combined"))
 }
 
-/// Where the values lie, counted by their weights.
+/// The range of the values, counted by their weights.
 fn interval(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     let state = scene.state;
     let (percent, low, high) = widest_interval(state.confidence.as_ref()?, state.label())?;
-    Some(Figure {
-        name: "weighted range",
-        value: format!("{} – {}", format::grouped(low, decimals), format::grouped(high, decimals)),
-        style: scene.theme.text,
-        remark: format!("{percent:.0} % of weights"),
-    })
+    let range = [low, high].map(|end| format::grouped(end, decimals)).join(" – ");
+    let remark = format!("{percent:.0} % of weights");
+    Some(Figure::new("weighted range", range, scene.theme.text, remark))
 }
 
-/// How far the combined value has moved over the epochs that are known.
+/// How far the combined value has moved over the known epochs.
 fn moved(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     let (state, label) = (scene.state, scene.state.label());
     let of = |epoch: &Epoch| Some((epoch.time, *epoch.combined.get(label)?));
@@ -221,15 +198,10 @@ fn moved(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     let (newest_at, newest) = known.next()?;
     let (oldest_at, oldest) = known.last()?;
     let change = newest - oldest;
-    Some(Figure {
-        name: "moved",
-        value: format::telling(change, decimals, format::signed),
-        style: scene.theme.signed(change),
-        remark: {
-            let points = if scene.is_percent() { "points " } else { "" };
-            format!("{points}over {}", format::span(newest_at.since(oldest_at)))
-        },
-    })
+    let points = if scene.is_percent() { "points " } else { "" };
+    let remark = format!("{points}over {}", format::span(newest_at.since(oldest_at)));
+    let text = format::telling(change, decimals, format::signed);
+    Some(Figure::new("moved", text, scene.theme.signed(change), remark))
 }
 
 fn draw_figures(area: Rect, buf: &mut Buffer, figures: &[Figure], scene: Scene<'_>) {
@@ -237,8 +209,7 @@ fn draw_figures(area: Rect, buf: &mut Buffer, figures: &[Figure], scene: Scene<'
     for (figure, width) in figures.iter().zip(figure_widths(figures, area.width)) {
         let place = Rect { x: area.x + x, width, ..area };
         paint::text(buf, place, (0, 0), figure.name, scene.theme.muted);
-        let bold = figure.style.add_modifier(Modifier::BOLD);
-        paint::text(buf, place, (0, 1), &figure.value, bold);
+        paint::text(buf, place, (0, 1), &figure.value, figure.style.bold());
         let remark = format::fit(&figure.remark, usize::from(width.saturating_sub(FIGURE_GAP)));
         paint::text(buf, place, (0, 2), &remark, scene.theme.muted);
         x += width;
@@ -246,7 +217,7 @@ fn draw_figures(area: Rect, buf: &mut Buffer, figures: &[Figure], scene: Scene<'
 }
 
 /// The columns of each figure in `room`, with the gap after it: names and values in full, remarks as
-/// far as there is room. The last figures are left out where there is too little.
+/// far as there is room. The last figures are left out if there is too little.
 fn figure_widths(figures: &[Figure], room: u16) -> Vec<u16> {
     let columns = |text: &str| u16::try_from(text.width()).unwrap_or(u16::MAX);
     let least = |it: &Figure| columns(it.name).max(columns(&it.value)).saturating_add(FIGURE_GAP);
@@ -258,70 +229,62 @@ fn figure_widths(figures: &[Figure], room: u16) -> Vec<u16> {
     let mut left = room.saturating_sub(sum(&widths));
     for (width, figure) in widths.iter_mut().zip(figures) {
         let wanted = columns(&figure.remark).saturating_add(FIGURE_GAP).saturating_sub(*width);
-        let more = wanted.min(left);
-        *width += more;
-        left -= more;
+        *width += wanted.min(left);
+        left -= wanted.min(left);
     }
-    // What is left stands between all of them.
-    let n = u16::try_from(widths.len()).unwrap_or(1).max(1);
-    for width in &mut widths {
-        *width += left / n;
-    }
-    widths
+    // The rest is spread between all of them.
+    let share = left / u16::try_from(widths.len()).unwrap_or(1).max(1);
+    widths.into_iter().map(|width| width + share).collect()
 }
 
-/// The figures in one row, as many as fit.
+/// Draws the figures in one row, as many as fit.
 fn draw_short(area: Rect, buf: &mut Buffer, figures: &[Figure], scene: Scene<'_>) {
     let mut x = 0;
     for figure in figures {
         let line = Line::from(vec![
             Span::styled(format!("{} ", figure.name), scene.theme.muted),
-            Span::styled(figure.value.clone(), figure.style.add_modifier(Modifier::BOLD)),
+            Span::styled(figure.value.as_str(), figure.style.bold()),
         ]);
-        let width = u16::try_from(line.width()).unwrap_or(u16::MAX);
-        if x + width > area.width {
+        if x + u16::try_from(line.width()).unwrap_or(u16::MAX) > area.width {
             return;
         }
         x = paint::line(buf, area, (x, 0), &line).saturating_add(3);
     }
 }
 
-/// Draws a bar for each label: its share in the combined values, and the naive one's beside it.
+/// Draws a bar for each label: its share of the combined values, with the naive one marked on it.
 fn draw_labels(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) {
     let (state, theme) = (scene.state, scene.theme);
-    let Some(latest) = state.latest.value() else { return };
+    let Some(bundle) = state.latest.value().map(|latest| &latest.bundle) else { return };
     let labels = state.labels();
-    let values: Vec<_> =
-        labels.iter().map(|label| label_value(&latest.bundle.combined_value, label)).collect();
-    let highest = values.iter().flatten().copied().fold(1.0, f64::max);
+    let value_of = |label: &&str| label_value(&bundle.combined_value, label);
+    let best = labels.iter().filter_map(value_of).fold(f64::NEG_INFINITY, f64::max);
+    let highest = best.max(1.0);
     let widest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
     let name_width = u16::try_from(widest).unwrap_or(0).clamp(4, 16);
-    let is_best = |value: Option<f64>| {
-        value.is_some() && values.iter().flatten().all(|other| Some(*other) <= value)
-    };
-    for (idx, (y, (label, value))) in (0..area.height).zip(labels.iter().zip(&values)).enumerate() {
+    let start = name_width + 4;
+    let bar_width = area.width.saturating_sub(start + 30);
+    let number = |value| or_none(value, |value| format::fixed(value, 4));
+    for (idx, (y, label)) in (0..area.height).zip(&labels).enumerate() {
         hits.add(strip(area, (0, y), area.width), Target::Label(idx));
         let is_chosen = *label == state.label();
-        let style = if is_chosen { theme.text.add_modifier(Modifier::BOLD) } else { theme.muted };
+        let style = if is_chosen { theme.text.bold() } else { theme.muted };
         paint::text(buf, area, (0, y), if is_chosen { "▸" } else { " " }, theme.focus);
         paint::text(buf, area, (2, y), &format::fit(label, name_width.into()), style);
-        let naive = label_value(&latest.bundle.naive_value, label);
-        let number = |value| or_none(value, |value| format::fixed(value, 4));
-        let start = name_width + 4;
-        let bar_width = area.width.saturating_sub(start + 30);
+        let (value, naive) = (value_of(label), label_value(&bundle.naive_value, label));
         let bar = Rect { x: area.x + start, y: area.y + y, width: bar_width, height: 1 };
         if let Some(value) = value {
-            let style = if is_best(Some(*value)) { theme.series(1) } else { theme.series(0) };
+            let style = theme.series(usize::from(value >= best));
             ShareBar { share: value / highest, bar: style, rest: theme.faint }.render(bar, buf);
         }
-        if let Some(naive) = naive.filter(|naive| naive.is_finite()) {
-            let x =
-                paint::cells(naive / highest * f64::from(bar_width), bar_width.saturating_sub(1));
+        if let Some(naive) = naive {
+            let length = naive / highest * f64::from(bar_width);
+            let x = paint::cells(length, bar_width.saturating_sub(1));
             paint::put(buf, bar, (x, 0), '◇', theme.text);
         }
         let x = start + bar_width + 2;
         paint::text(buf, area, (x, y), "◆", theme.series(1));
-        paint::text(buf, area, (x + 2, y), &number(*value), style);
+        paint::text(buf, area, (x + 2, y), &number(value), style);
         paint::text(buf, area, (x + 12, y), "◇", theme.text);
         paint::text(buf, area, (x + 14, y), &number(naive), theme.muted);
     }
