@@ -24,7 +24,7 @@ use crate::{
             update::{local, nodes, operator},
         },
         data, execute, inference, logs, overview,
-        update::{PROCESS_SCREENS, answers, connect, load_nodes_of, on_copied, show},
+        update::{self, PROCESS_SCREENS, connect, load_nodes_of, on_copied, show},
     },
     state::{
         Dirty, State,
@@ -107,7 +107,7 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         }
         Event::Nodes(head, result, latency) => nodes::on(state, head, result, latency),
         Event::Probed { service, answer, latency } => {
-            answers::on_probe(state, service, answer.as_ref(), latency);
+            update::on_probe(state, service, answer.as_ref(), latency);
         }
         Event::Functions(head, result) => execute::update::on_functions(state, head, result),
         Event::RunAccepted(id, request_id) => state.runs.set_request_id(id, request_id),
@@ -127,8 +127,8 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Failed(failure) | Event::Paged(Err(failure)) => state.notify_failure(&failure),
         Event::Executed(id, result) => execute::update::on_executed(state, id, result),
         Event::Profile(event) => profiles::update::on(state, event),
-        Event::Data(event) => answers::on_data(state, event),
-        Event::Inference(event) => answers::on_inference(state, event),
+        Event::Data(event) => update::on_data(state, event),
+        Event::Inference(event) => update::on_inference(state, event),
     }
     settle(state)
 }
@@ -334,7 +334,7 @@ fn on_timer(state: &mut State, timer: Timer) {
     let now = state.now;
     match timer {
         Timer::Nodes(head) => load_nodes_of(state, head),
-        Timer::Probe => answers::probe(state),
+        Timer::Probe => update::probe(state),
         Timer::Interrupt => state.is_interrupted = false,
         // Ages are drawn, and notices looked at, after each event, these too.
         Timer::Age | Timer::Notice => {}

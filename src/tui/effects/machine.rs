@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, env, io, path::Path, process::Stdio, sync::Arc, time::Duration};
 
 use client::{
-    datasets::{Datasets, DatasetsQuery},
+    datasets::{Datasets, DatasetsQuery, download_file::DownloadFile},
     functions::Functions,
     inference::Inference,
     transport::Transport,
@@ -16,8 +16,8 @@ use task::{
 use tokio::{io::AsyncWriteExt as _, process::Command, task::spawn_blocking, time::timeout};
 use wire::functions::FunctionBody;
 
-use super::{Runner, absent, failure, services::save};
 use crate::{
+    effects::{Runner, absent, failure, unwritten},
     event::{Effect, Event, ProfileEvent},
     local::{Addresses, LocalError, LocalStack, Packed},
     profiles::{ProfileError, Profiles},
@@ -126,6 +126,16 @@ pub(super) async fn add_function(
     Err(Failure::new(what, format!("the head computed another id, {}", added.function_id), ""))
 }
 
+/// Writes `text` to `path`: all of it or nothing.
+async fn save(path: &Path, text: &str) -> Result<(), Failure> {
+    let done = async {
+        let mut file = DownloadFile::create(path).await?;
+        file.write(text.as_bytes()).await?;
+        file.finish().await
+    };
+    done.await.map_err(|error| unwritten(&format!("save to {}", path.display()), &error))
+}
+
 fn describe(error: &LocalError) -> Failure {
     Failure::new(error.to_string(), chain(&*error.source), "look at the logs (5)")
 }
@@ -136,7 +146,7 @@ async fn read_presets(path: &Path) -> Result<BTreeMap<String, Preset>, Failure> 
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(error) => Err(error.to_string()),
     };
-    text.and_then(|text| presets::read(&text)).map_err(|why| {
+    text.and_then(|text| presets::read_presets(&text)).map_err(|why| {
         Failure::new(
             format!("read the presets in {}", path.display()),
             why,
@@ -156,7 +166,7 @@ async fn write_presets(
         if let Some(folder) = path.parent() {
             tokio::fs::create_dir_all(folder).await?;
         }
-        let (path, text) = (path.to_owned(), presets::write(list));
+        let (path, text) = (path.to_owned(), presets::write_presets(list));
         let writing = move || write_atomic(&path, text.as_bytes(), FileMode::Private);
         spawn_blocking(writing).await?
     };

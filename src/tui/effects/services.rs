@@ -25,8 +25,8 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use super::{Clients, Runner, absent, failure, machine, run};
 use crate::{
+    effects::{self, Clients, Runner, absent, failure, machine, unwritten},
     event::{DataEvent, DatasetSearch, Effect, Event, ExportNews, InferenceEvent, Progress},
     state::{
         loadable::Failure,
@@ -85,7 +85,7 @@ impl Runner {
                 self.call("new function", async move { Event::FunctionAdded(id, adding.await) });
             }
             Effect::Execute(id, order) => {
-                let run = run::execute(self.clients.clone(), id, order, self.events.clone());
+                let run = effects::execute(self.clients.clone(), id, order, self.events.clone());
                 self.call(format!("run {}", id.0), run);
             }
             effect => return Some(effect),
@@ -422,19 +422,4 @@ async fn write(
     progress.rows = counter.n_rows().or(download.n_rows()).unwrap_or(0);
     file.finish().await.map_err(unwritten)?;
     Ok(progress)
-}
-
-/// The failure of a file that cannot be written.
-fn unwritten(what: &str, error: &io::Error) -> Failure {
-    Failure::new(what, error.to_string(), "name another file")
-}
-
-/// Writes `text` to `path`: all of it or nothing.
-pub(super) async fn save(path: &Path, text: &str) -> Result<(), Failure> {
-    let done = async {
-        let mut file = DownloadFile::create(path).await?;
-        file.write(text.as_bytes()).await?;
-        file.finish().await
-    };
-    done.await.map_err(|error| unwritten(&format!("save to {}", path.display()), &error))
 }

@@ -7,7 +7,7 @@ use wire::{functions::ExecuteRequest, paths};
 use crate::{
     local::Addresses,
     overlay::save::state::Table,
-    screens::{Screen, cluster::state::Pane, execute::state::words::quoted},
+    screens::{Screen, cluster::state::Pane, execute::state::presets::quoted},
     state::{State, runs::Run, services::Service},
 };
 

@@ -20,12 +20,11 @@ pub(crate) mod start;
 
 use ratatui::{buffer::Buffer, layout::Rect};
 
-use super::state::Pane;
 use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
-    screens::{Screen, execute::view::peers},
+    screens::{Screen, cluster::state::Pane, execute::view},
     state::{layout::Divider, navigation::Steps as _, runs::Phase, stack},
     view::{
         Frame, Tier, focus_if, hits::Hits, results, spinner, split_columns, split_rows,
@@ -186,11 +185,11 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
             .focus(focus_if(is_focused(Pane::Groups, frame)));
     let inside = frame_of_pane.draw(area, buf, theme);
     if let Some(run) = run {
-        let peers_height = peers::height(run);
+        let peers_height = view::peers_height(run);
         let has_peers = peers_height > 0 && peers_height <= inside.height / 3;
         let [place, inside] = split_rows(inside, if has_peers { peers_height } else { 0 });
         if has_peers {
-            peers::draw(place, buf, frame, run);
+            view::draw_peer_table(place, buf, frame, run);
         }
         results::draw(inside, buf, frame, run, hits);
     }

@@ -17,8 +17,7 @@
 //! `hits`, in the numbers that `state/data.rs` knows.
 
 mod chart;
-pub(crate) mod pins;
-mod rows;
+pub(crate) mod rows;
 
 use std::time::Duration;
 
@@ -77,7 +76,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         hits.add_row_divider(Divider::LeftRows, list);
     }
     rows::draw_tape(tape, buf, frame);
-    pins::draw(pins, buf, frame);
+    rows::draw_pins(pins, buf, frame);
 }
 
 impl Places {
@@ -109,7 +108,7 @@ impl Places {
         let tape_height = left.height.saturating_sub(list_height).max((left.height / 3).max(8));
         let at = nudge.left_row(left.height.saturating_sub(tape_height), left.height);
         let [list, tape] = split_rows(left, at);
-        let pins_height = pins::height(state.pins.len(), chart.width).min(chart.height / 2);
+        let pins_height = rows::pins_height(state.pins.len(), chart.width).min(chart.height / 2);
         let [chart, pins] = split_rows(chart, chart.height - pins_height);
         Self { list, chart, tape, pins }
     }

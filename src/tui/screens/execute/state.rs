@@ -2,7 +2,6 @@
 
 mod form;
 pub(crate) mod presets;
-pub(crate) mod words;
 
 pub(crate) use form::{Check, Form, FormField};
 

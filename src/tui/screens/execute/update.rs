@@ -17,11 +17,7 @@ use crate::{
             Pane,
             presets::{self, Preset},
         },
-        update::{
-            RUN_SCREENS,
-            answers::{note, note_stream},
-            load_nodes_of, send_copy,
-        },
+        update::{RUN_SCREENS, load_nodes_of, note, note_stream, send_copy},
     },
     state::{
         Dirty, State,
@@ -302,7 +298,7 @@ pub(crate) fn keep_preset(state: &mut State) {
     let Some(Overlay::PresetName(name)) = state.overlays.last() else { return };
     let form = &state.execute.form;
     let preset = Preset { request: form.preview(), input: form.input() };
-    let kept = presets::keep(&mut state.execute.presets, name.value(), preset);
+    let kept = presets::keep_preset(&mut state.execute.presets, name.value(), preset);
     let (name, left_out) = match kept {
         Ok(kept) => kept,
         Err(why) => return state.notify(why, String::new()),

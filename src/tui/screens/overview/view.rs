@@ -348,7 +348,7 @@ fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
         return;
     }
     let first = state.runs.iter().len().min(RUNS_MAX);
-    let places = data::view::pins::draw_cards(inside, buf, &watched, frame);
+    let places = data::view::rows::draw_cards(inside, buf, &watched, frame);
     let info = [info, counts(places.len(), frame)].into_iter().filter(|text| !text.is_empty());
     let info = info.collect::<Vec<_>>().join(" · ");
     of.info(frame.away_or(Service::Data, info)).draw(area, buf, theme);

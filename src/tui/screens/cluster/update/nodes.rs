@@ -7,7 +7,7 @@ use wire::functions::NodeBody;
 use crate::{
     event::{Effect, Timer},
     overlay::Overlay,
-    screens::{Screen, update::answers::note},
+    screens::{Screen, update::note},
     state::{
         State,
         loadable::Failure,

@@ -23,7 +23,7 @@ use crate::{
             live::{Export, PERCENT, Range},
             zoom::{ChartKind, Indicators},
         },
-        view::{pins, rows},
+        view::rows,
     },
     state::{loadable::Loadable, services::Service},
     theme::Theme,
@@ -268,7 +268,7 @@ fn draw_candles<'a>(
 /// The whole scale of shares, where the dataset is counted in percent.
 fn share_scale(frame: Frame<'_>, seen: &[Bucket]) -> Option<Scale> {
     let values = seen.iter().flat_map(|candle| [candle.low, candle.high]);
-    pins::share_scale(frame.state.data.unit(), values)
+    rows::share_scale(frame.state.data.unit(), values)
 }
 
 /// The indicators of `candles`, the most important first.

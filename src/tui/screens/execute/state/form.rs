@@ -11,7 +11,7 @@ use wire::functions::{
 };
 
 use crate::{
-    screens::{cluster::state::ClusterContext, execute::state::words},
+    screens::{cluster::state::ClusterContext, execute::state::presets},
     state::{
         field::Field,
         navigation::{Steps as _, cycled},
@@ -336,13 +336,16 @@ impl Form {
         self.set(FormField::Subgroup, request.group().unwrap_or_default());
         self.set(FormField::Selector, request.config.selector.as_deref().unwrap_or_default());
         let arguments = request.arguments();
-        self.set(FormField::Arguments, &words::join(arguments.iter().map(String::as_str)));
+        self.set(FormField::Arguments, &presets::join_words(arguments.iter().map(String::as_str)));
         let variables = request.config.environment();
         let variables: Vec<String> =
             variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        self.set(FormField::Environment, &words::join(variables.iter().map(String::as_str)));
+        self.set(
+            FormField::Environment,
+            &presets::join_words(variables.iter().map(String::as_str)),
+        );
         let stdin = request.config.stdin.as_deref().unwrap_or_default();
-        let typed = || (Source::Typed, words::escape(stdin));
+        let typed = || (Source::Typed, presets::escape(stdin));
         let (source, stdin) = input.text().unwrap_or_else(typed);
         self.source = source;
         self.set(FormField::Stdin, &stdin);
@@ -385,7 +388,7 @@ impl Form {
     pub(crate) fn preview(&self) -> ExecuteRequest {
         let text = |field| self.text(field).trim().to_owned();
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
-        let arguments = words::split(&text(FormField::Arguments)).unwrap_or_default();
+        let arguments = presets::split_words(&text(FormField::Arguments)).unwrap_or_default();
         let parameters: Vec<Parameter> =
             arguments.into_iter().map(|value| Parameter { name: None, value }).collect();
         let variables = variables(&text(FormField::Environment)).unwrap_or_default();
@@ -393,7 +396,7 @@ impl Form {
         let run_time_ms = seconds(FormField::RunLimit).saturating_mul(1000);
         let runtime = RuntimeConfig { run_time_ms, ..RuntimeConfig::default() };
         let stdin = match self.source {
-            Source::Typed => some(words::unescape(self.text(FormField::Stdin))),
+            Source::Typed => some(presets::unescape(self.text(FormField::Stdin))),
             Source::File | Source::Rows => None,
         };
         ExecuteRequest {
@@ -435,7 +438,7 @@ fn is_path(text: &str) -> bool {
 
 /// The variables that `text` names.
 fn variables(text: &str) -> Result<Vec<EnvVar>, String> {
-    let pairs = words::split(text).map_err(|error| error.to_string())?;
+    let pairs = presets::split_words(text).map_err(|error| error.to_string())?;
     pairs
         .into_iter()
         .map(|pair| match pair.split_once('=') {

@@ -1,6 +1,6 @@
-//! Forms kept under a name, in a file of the user's.
+//! Texts of the form: presets in a file of the user's, and words in a field.
 //!
-//! No secret is kept: a variable whose name says that it is one is kept without its value.
+//! No secret is stored: a variable whose name says that it is one is stored without its value.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub(crate) type Presets = BTreeMap<String, Preset>;
 ///
 /// # Errors
 /// What is missing, for people: a name, or room.
-pub(crate) fn keep(
+pub(crate) fn keep_preset(
     presets: &mut Presets,
     name: &str,
     mut preset: Preset,
@@ -70,7 +70,7 @@ fn forget_secrets(request: &mut ExecuteRequest) -> Vec<String> {
 }
 
 /// The text of the file of presets.
-pub(crate) fn write(presets: &Presets) -> String {
+pub(crate) fn write_presets(presets: &Presets) -> String {
     let one = |preset: &Preset| {
         let mut value = json!({ "request": preset.request });
         if let (Some((source, text)), Value::Object(members)) = (preset.input.text(), &mut value) {
@@ -88,7 +88,7 @@ pub(crate) fn write(presets: &Presets) -> String {
 ///
 /// # Errors
 /// What is wrong with it, for people.
-pub(crate) fn read(text: &str) -> Result<Presets, String> {
+pub(crate) fn read_presets(text: &str) -> Result<Presets, String> {
     let all: Map<String, Value> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let one = |(name, mut value): (String, Value)| {
         let request = serde_json::from_value(value["request"].take())
@@ -104,8 +104,83 @@ pub(crate) fn read(text: &str) -> Result<Presets, String> {
     all.into_iter().take(PRESETS_MAX).map(one).collect()
 }
 
+/// A quote was opened and not closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("close the quote")]
+pub(crate) struct OpenQuote;
+
+/// Splits `text` at its spaces. Single and double quotes hold words together, and a backslash takes
+/// the letter after it as it is, but in single quotes.
+///
+/// # Errors
+/// [`OpenQuote`] if a quote is not closed.
+pub(crate) fn split_words(text: &str) -> Result<Vec<String>, OpenQuote> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match (letter, quote) {
+            (mark, Some(open)) if mark == open => quote = None,
+            ('\'' | '"', None) => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            ('\\', None | Some('"')) => {
+                word.get_or_insert_default().push(letters.next().unwrap_or('\\'));
+            }
+            (space, None) if space.is_whitespace() => words.extend(word.take()),
+            (letter, _) => word.get_or_insert_default().push(letter),
+        }
+    }
+    if quote.is_some() {
+        return Err(OpenQuote);
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+/// Joins words so that [`split`] takes them apart again.
+pub(crate) fn join_words<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let quoted: Vec<String> = words.into_iter().map(quoted).collect();
+    quoted.join(" ")
+}
+
+/// `word` as a shell takes it for one word.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./:=,+@%".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// Turns `\n`, `\t` and `\\` into what they stand for.
+pub(crate) fn unescape(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '\\' {
+            plain.push(letter);
+            continue;
+        }
+        match letters.next() {
+            Some('n') => plain.push('\n'),
+            Some('t') => plain.push('\t'),
+            Some('\\') | None => plain.push('\\'),
+            Some(other) => plain.extend(['\\', other]),
+        }
+    }
+    plain
+}
+
+/// The opposite of [`unescape`].
+pub(crate) fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\n', "\\n").replace('\t', "\\t")
+}
+
 #[cfg(test)]
-mod tests {
+mod presets_tests {
     use wire::functions::{EnvVar, ExecuteConfig};
 
     use super::*;
@@ -125,18 +200,49 @@ mod tests {
             ("file", Input::File("a.csv".to_owned())),
             ("rows", Input::read(Source::Rows, "btc 24h").unwrap()),
         ] {
-            let kept = keep(&mut presets, name, preset(input)).unwrap();
+            let kept = keep_preset(&mut presets, name, preset(input)).unwrap();
             assert_eq!(kept, (name.to_owned(), vec!["my_api_key".to_owned()]));
         }
-        let text = write(&presets);
-        assert_eq!(read(&text).as_ref(), Ok(&presets), "{text}");
+        let text = write_presets(&presets);
+        assert_eq!(read_presets(&text).as_ref(), Ok(&presets), "{text}");
         let variables = presets["file"].request.config.environment();
         assert_eq!((variables["COLOR"].as_str(), variables["my_api_key"].as_str()), ("x", ""));
     }
 
     #[test]
     fn a_preset_needs_a_name_and_a_request() {
-        assert!(keep(&mut Presets::default(), " ", preset(Input::Typed)).is_err());
-        assert!(read("[]").is_err() && read(r#"{"a": {}}"#).is_err());
+        assert!(keep_preset(&mut Presets::default(), " ", preset(Input::Typed)).is_err());
+        assert!(read_presets("[]").is_err() && read_presets(r#"{"a": {}}"#).is_err());
+    }
+}
+
+#[cfg(test)]
+mod words_tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, want: &[&str]) {
+        let words = split_words(text).unwrap();
+        assert_eq!(words, want);
+        assert_eq!(split_words(&join_words(want.iter().copied())).unwrap(), want);
+    }
+
+    #[test]
+    fn quotes_hold_words_together() {
+        check("", &[]);
+        check(" a  b ", &["a", "b"]);
+        check(r#"a "b c" 'd "e"' f\ g"#, &["a", "b c", r#"d "e""#, "f g"]);
+        check("A=1 B='x y'", &["A=1", "B=x y"]);
+        check("''", &[""]);
+        check(r"it\'s", &["it's"]);
+        assert_eq!(split_words("'open"), Err(OpenQuote));
+    }
+
+    #[test]
+    fn escapes_round_trip() {
+        for text in ["", "a\nb\tc", r"back\slash", r"\n", "end\\"] {
+            assert_eq!(unescape(&escape(text)), text);
+        }
+        assert_eq!(unescape(r"a\nb\x"), "a\nb\\x");
     }
 }

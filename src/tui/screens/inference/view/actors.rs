@@ -1,26 +1,32 @@
-//! Who takes part: what each says, how far that is from the combined value, and what it changes.
+//! The actors of a topic, and the summary of its values above them.
 
 use std::collections::BTreeMap;
 
-use ratatui::{buffer::Buffer, layout::Rect, style::Style, widgets::Widget as _};
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::Style,
+    text::{Line, Span},
+    widgets::Widget as _,
+};
+use unicode_width::UnicodeWidthStr;
 use wire::inference::ActorSummary;
 
 use crate::{
+    event::Target,
     screens::inference::{
         state::{
-            Epoch, Pane,
+            Epoch, Feed, Pane,
             actors::{Actor, Detail, Role, Sort},
+            label_value, widest_interval,
         },
-        view::{
-            Scene,
-            charts::{loss_text, points},
-        },
+        view::{Scene, loss_text, points},
     },
-    state::{columns::TableName, navigation::Steps as _},
+    state::{columns::TableName, navigation::Steps as _, services::Service},
     theme::Theme,
     view::{
         hits::Hits,
-        split_columns, split_rows,
+        join_facts, split_columns, split_rows, strip,
         table::{self, Cell, Column, Side, Table, draw_facts},
     },
     widget::{
@@ -29,7 +35,9 @@ use crate::{
         line::{self, Point},
         paint,
         pane::{self, padded},
+        share::ShareBar,
         sparkline::{Floor, Sparkline},
+        stats::Quartiles,
     },
 };
 
@@ -267,4 +275,269 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor<'_>, scene: Scene<'_>) 
         line::Line { is_filled: true, ..line::Line::new(&values, own) },
     ];
     scene.draw_lines(chart, buf, &lines, scene.decimals());
+}
+
+/// Labels that are shown as bars; a topic with more shows the first ones.
+const LABELS_SHOWN: usize = 6;
+
+/// Columns between two figures.
+const FIGURE_GAP: u16 = 2;
+
+/// A number with a name above it and a remark below.
+struct Figure {
+    name: &'static str,
+    value: String,
+    style: Style,
+    remark: String,
+}
+
+impl Figure {
+    fn new(name: &'static str, value: String, style: Style, remark: impl Into<String>) -> Self {
+        Self { name, value, style, remark: remark.into() }
+    }
+}
+
+/// The rows of the pane, its borders included.
+pub(crate) fn summary_height(scene: Scene<'_>, area: Rect, is_roomy: bool) -> u16 {
+    let n_labels = scene.state.labels().len().min(LABELS_SHOWN);
+    if area.height < 12 {
+        0
+    } else if n_labels > 1 {
+        u16::try_from(n_labels).unwrap_or(0) + 2
+    } else if is_roomy {
+        5
+    } else {
+        3
+    }
+}
+
+/// Draws the pane.
+pub(crate) fn draw_summary(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) {
+    if area.is_empty() {
+        return;
+    }
+    let (state, theme) = (scene.state, scene.theme);
+    let title = title(scene);
+    // The corners, the spaces and a little of the border beside both.
+    let room = usize::from(area.width).saturating_sub(title.width() + 10);
+    let body = pane::Pane::new(title).info(info(scene, room)).draw(area, buf, theme);
+    if state.latest.value().is_none() {
+        scene.draw_nothing(body, buf);
+    } else if state.labels().len() > 1 {
+        draw_labels(body, buf, scene, hits);
+    } else if body.height >= 3 {
+        draw_figures(body, buf, &figures(scene), scene);
+    } else {
+        draw_short(body, buf, &figures(scene), scene);
+    }
+}
+
+fn title(scene: Scene<'_>) -> String {
+    let state = scene.state;
+    let Some(selected) = state.selected else { return "Inference".to_owned() };
+    let mut title = format!("Topic {selected}");
+    if let Some(topic) = state.topic() {
+        title = format!("{title} · {}", format::fit(&topic.name, 48));
+    }
+    if state.labels().len() > 1 {
+        title = format!("{title} · {}", state.label());
+    }
+    if state.is_resistant { format!("{title} · without outliers") } else { title }
+}
+
+/// When the values are from, the progress of the epoch, and how often the service is polled.
+fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
+    let (state, theme, now) = (scene.state, scene.theme, scene.now);
+    let mut parts: Vec<Span<'static>> = Vec::new();
+    if let Some(latest) = state.latest.value() {
+        parts.push(format!("nonce {}", format::count(latest.bundle.nonce)).into());
+    }
+    let away = scene.frame.away(Service::Inference);
+    if let Some(height) = state.height(now).filter(|_| away.is_none()) {
+        parts.push(format!("height {}", format::count(height)).into());
+        let blocks_to = |end: u64| format::counted(end.saturating_sub(height), "block");
+        match state.topic().map(|topic| (topic.close_height, topic.next_epoch_height)) {
+            Some((Some(close), _)) if close <= height => parts.push("closing".into()),
+            Some((Some(close), _)) => parts.push(format!("closes in {}", blocks_to(close)).into()),
+            Some((None, next)) => parts.push(format!("next epoch in {}", blocks_to(next)).into()),
+            None => {}
+        }
+    }
+    let note = state.latest.value().map(|_| state.latest.note(now));
+    let style = if state.latest.failure().is_some() { theme.warn } else { Style::default() };
+    parts.extend(note.map(|note| Span::styled(note, style)));
+    parts.push(match (away, state.limited_until) {
+        (Some(away), _) => away,
+        _ if state.is_paused => Span::styled("paused", theme.warn),
+        (None, Some(until)) => {
+            let text = format!("429 · retry in {}", format::until(until.since(now)));
+            Span::styled(text, theme.warn)
+        }
+        _ if state.feed == Feed::Up => "stream".into(),
+        _ => format!("polls every {}", format::age(state.poll_interval())).into(),
+    });
+    join_facts(parts, room)
+}
+
+/// The numbers of a topic with a single output.
+fn figures(scene: Scene<'_>) -> Vec<Figure> {
+    let (state, theme) = (scene.state, scene.theme);
+    let Some(latest) = state.latest.value() else { return Vec::new() };
+    let combined = label_value(&latest.bundle.combined_value, state.label());
+    let naive = label_value(&latest.bundle.naive_value, state.label());
+    let decimals = scene.decimals();
+    let text = |value| format::telling(value, decimals, format::grouped);
+    let number = |value| or_none(value, text);
+    let of_role = |role| scene.actors.iter().filter(move |actor| actor.role == role);
+    let values = |role| of_role(role).filter_map(|actor| actor.value).collect::<Vec<_>>();
+    let range = |values: &[f64]| Quartiles::compute(values).map(|q| q.upper - q.lower);
+    let spread = range(&values(Role::Inferer));
+    let above = combined.zip(naive).map_or_else(String::new, |(combined, naive)| {
+        // Shares differ by points.
+        let points = if scene.is_percent() { " points" } else { "" };
+        let above = format::telling(combined - naive, decimals, format::signed);
+        format!("{above}{points} vs naive")
+    });
+    let outliers = match of_role(Role::Inferer).filter(|actor| actor.is_outlier).count() {
+        0 => "no outlier".to_owned(),
+        n => format::counted(n, "outlier"),
+    };
+    let forecasters = values(Role::Forecaster);
+    let reach = range(&forecasters).filter(|_| forecasters.len() > 1);
+    let reach = reach.map_or_else(String::new, |range| format!("±{}", text(range / 2.0)));
+    let n_actors = |role| of_role(role).count().to_string();
+    let mut figures = vec![
+        Figure::new("◆ combined", number(combined), theme.series(1), above),
+        Figure::new("◇ naive", number(naive), theme.text, "inferers alone"),
+        Figure::new(
+            "spread p25–p75",
+            number(spread),
+            theme.series(0),
+            spread_remark(spread, combined, scene),
+        ),
+        Figure::new("● inferers", n_actors(Role::Inferer), theme.series(0), outliers),
+        Figure::new("▲ forecasters", n_actors(Role::Forecaster), theme.series(3), reach),
+    ];
+    figures.extend(interval(scene, decimals));
+    figures.extend(moved(scene, decimals));
+    figures
+}
+
+/// The spread relative to the combined value; none for shares.
+fn spread_remark(spread: Option<f64>, combined: Option<f64>, scene: Scene<'_>) -> String {
+    if scene.is_percent() {
+        return "points".to_owned();
+    }
+    let share = spread.zip(combined).map(|(spread, combined)| spread / combined.abs() * 100.0);
+    let share = share.filter(|share| share.is_finite());
+    share.map_or_else(String::new, |share| format!("{share:.2} % of combined"))
+}
+
+/// The range of the values, counted by their weights.
+fn interval(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
+    let state = scene.state;
+    let (percent, low, high) = widest_interval(state.confidence.as_ref()?, state.label())?;
+    let range = [low, high].map(|end| format::grouped(end, decimals)).join(" – ");
+    let remark = format!("{percent:.0} % of weights");
+    Some(Figure::new("weighted range", range, scene.theme.text, remark))
+}
+
+/// How far the combined value has moved over the known epochs.
+fn moved(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
+    let (state, label) = (scene.state, scene.state.label());
+    let of = |epoch: &Epoch| Some((epoch.time, *epoch.combined.get(label)?));
+    let mut known = state.past()?.epochs().rev().filter_map(of).take(11);
+    let (newest_at, newest) = known.next()?;
+    let (oldest_at, oldest) = known.last()?;
+    let change = newest - oldest;
+    let points = if scene.is_percent() { "points " } else { "" };
+    let remark = format!("{points}over {}", format::span(newest_at.since(oldest_at)));
+    let text = format::telling(change, decimals, format::signed);
+    Some(Figure::new("moved", text, scene.theme.signed(change), remark))
+}
+
+fn draw_figures(area: Rect, buf: &mut Buffer, figures: &[Figure], scene: Scene<'_>) {
+    let mut x = 0;
+    for (figure, width) in figures.iter().zip(figure_widths(figures, area.width)) {
+        let place = Rect { x: area.x + x, width, ..area };
+        paint::text(buf, place, (0, 0), figure.name, scene.theme.muted);
+        paint::text(buf, place, (0, 1), &figure.value, figure.style.bold());
+        let remark = format::fit(&figure.remark, usize::from(width.saturating_sub(FIGURE_GAP)));
+        paint::text(buf, place, (0, 2), &remark, scene.theme.muted);
+        x += width;
+    }
+}
+
+/// The columns of each figure in `room`, with the gap after it: names and values in full, remarks as
+/// far as there is room. The last figures are left out if there is too little.
+fn figure_widths(figures: &[Figure], room: u16) -> Vec<u16> {
+    let columns = |text: &str| u16::try_from(text.width()).unwrap_or(u16::MAX);
+    let least = |it: &Figure| columns(it.name).max(columns(&it.value)).saturating_add(FIGURE_GAP);
+    let mut widths: Vec<u16> = figures.iter().map(least).collect();
+    let sum = |widths: &[u16]| widths.iter().copied().fold(0, u16::saturating_add);
+    while sum(&widths) > room && widths.len() > 1 {
+        widths.pop();
+    }
+    let mut left = room.saturating_sub(sum(&widths));
+    for (width, figure) in widths.iter_mut().zip(figures) {
+        let wanted = columns(&figure.remark).saturating_add(FIGURE_GAP).saturating_sub(*width);
+        *width += wanted.min(left);
+        left -= wanted.min(left);
+    }
+    // The rest is spread between all of them.
+    let share = left / u16::try_from(widths.len()).unwrap_or(1).max(1);
+    widths.into_iter().map(|width| width + share).collect()
+}
+
+/// Draws the figures in one row, as many as fit.
+fn draw_short(area: Rect, buf: &mut Buffer, figures: &[Figure], scene: Scene<'_>) {
+    let mut x = 0;
+    for figure in figures {
+        let line = Line::from(vec![
+            Span::styled(format!("{} ", figure.name), scene.theme.muted),
+            Span::styled(figure.value.as_str(), figure.style.bold()),
+        ]);
+        if x + u16::try_from(line.width()).unwrap_or(u16::MAX) > area.width {
+            return;
+        }
+        x = paint::line(buf, area, (x, 0), &line).saturating_add(3);
+    }
+}
+
+/// Draws a bar for each label: its share of the combined values, with the naive one marked on it.
+fn draw_labels(area: Rect, buf: &mut Buffer, scene: Scene<'_>, hits: &mut Hits) {
+    let (state, theme) = (scene.state, scene.theme);
+    let Some(bundle) = state.latest.value().map(|latest| &latest.bundle) else { return };
+    let labels = state.labels();
+    let value_of = |label: &&str| label_value(&bundle.combined_value, label);
+    let best = labels.iter().filter_map(value_of).fold(f64::NEG_INFINITY, f64::max);
+    let highest = best.max(1.0);
+    let widest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+    let name_width = u16::try_from(widest).unwrap_or(0).clamp(4, 16);
+    let start = name_width + 4;
+    let bar_width = area.width.saturating_sub(start + 30);
+    let number = |value| or_none(value, |value| format::fixed(value, 4));
+    for (idx, (y, label)) in (0..area.height).zip(&labels).enumerate() {
+        hits.add(strip(area, (0, y), area.width), Target::Label(idx));
+        let is_chosen = *label == state.label();
+        let style = if is_chosen { theme.text.bold() } else { theme.muted };
+        paint::text(buf, area, (0, y), if is_chosen { "▸" } else { " " }, theme.focus);
+        paint::text(buf, area, (2, y), &format::fit(label, name_width.into()), style);
+        let (value, naive) = (value_of(label), label_value(&bundle.naive_value, label));
+        let bar = Rect { x: area.x + start, y: area.y + y, width: bar_width, height: 1 };
+        if let Some(value) = value {
+            let style = theme.series(usize::from(value >= best));
+            ShareBar { share: value / highest, bar: style, rest: theme.faint }.render(bar, buf);
+        }
+        if let Some(naive) = naive {
+            let length = naive / highest * f64::from(bar_width);
+            let x = paint::cells(length, bar_width.saturating_sub(1));
+            paint::put(buf, bar, (x, 0), '◇', theme.text);
+        }
+        let x = start + bar_width + 2;
+        paint::text(buf, area, (x, y), "◆", theme.series(1));
+        paint::text(buf, area, (x + 2, y), &number(value), style);
+        paint::text(buf, area, (x + 12, y), "◇", theme.text);
+        paint::text(buf, area, (x + 14, y), &number(naive), theme.muted);
+    }
 }

@@ -12,7 +12,7 @@ use crate::{
         cluster::state::ClusterContext,
         execute::state::{
             form::{Check, Form, FormField, N_NODES_MAX, SECONDS_MAX, WINDOW_FIRST, variables},
-            words,
+            presets,
         },
     },
     state::{
@@ -45,7 +45,7 @@ impl Form {
             FormField::Nodes => self.check_nodes(known),
             FormField::Subgroup => check_subgroup(text, known),
             FormField::Selector => check_selector(text, known),
-            FormField::Arguments => match words::split(text) {
+            FormField::Arguments => match presets::split_words(text) {
                 Err(error) => Check::Unfit(error.to_string()),
                 Ok(_) => Check::Fit("space-separated; quote arguments with spaces".to_owned()),
             },
