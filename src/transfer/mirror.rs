@@ -1,15 +1,12 @@
 //! Mirror: datasets of another service of this API, copied and kept up to date.
 //!
-//! `fetch` reads rows of a range from the source, `copy` brings a dataset up to the newest row,
-//! `verify` compares it with the source, `live` keeps it up to date, `checkpoint` records the progress
-//! of each. Timestamps are unique, so that a row that comes twice is stored once; a checkpoint only
-//! says where to resume.
+//! `fetch` reads rows of a range from the source, `copy` brings a dataset up to the newest row and
+//! compares it with the source, `live` keeps it up to date. Timestamps are unique, so that a row that
+//! comes twice is stored once.
 
-mod checkpoint;
 mod copy;
 mod fetch;
 mod live;
-mod verify;
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -18,7 +15,7 @@ use client::datasets::{Acquired, Datasets};
 use futures::{StreamExt as _, stream};
 use model::{
     count::{counted, counted_short},
-    dataset::{Dataset, PUBLIC_TAG},
+    dataset::{Dataset, DatasetId, PUBLIC_TAG},
     escape::escape_line,
     timestamp::Timestamp,
 };
@@ -26,8 +23,9 @@ use parking_lot::Mutex;
 use task::group::Group;
 use tokio::sync::{Semaphore, mpsc};
 
-use self::{checkpoint::CheckpointFolder, copy::Copy, live::LiveCopy};
+use self::{copy::Copy, live::LiveCopy};
 use crate::{
+    checkpoint,
     event::Reporter,
     find::{DatasetFilter, find_dataset, list_datasets},
 };
@@ -66,7 +64,8 @@ struct Mirror {
     target: Datasets,
     reporter: Box<dyn Reporter>,
     downloads: Semaphore,
-    folder: CheckpointFolder,
+    /// The folder of the checkpoints from this source to this target.
+    folder: PathBuf,
     options: MirrorOptions,
 }
 
@@ -105,7 +104,8 @@ pub async fn run(
             datasets.len()
         );
     }
-    let folder = CheckpointFolder::open(&options.checkpoints, source.address(), target.address())?;
+    let name = checkpoint::name((source.address(), target.address()));
+    let folder = options.checkpoints.join(name);
     let datasets_text = counted(datasets.len(), "dataset");
     reporter.note(&format!("copying {datasets_text} of {}", source.address()));
     let downloads = Semaphore::new(options.n_parallel);
@@ -138,6 +138,10 @@ async fn choose_datasets(
 }
 
 impl Mirror {
+    fn checkpoint_path(&self, dataset: DatasetId) -> PathBuf {
+        self.folder.join(format!("{dataset}.json"))
+    }
+
     /// Copies `datasets`, and keeps them up to date if that is wanted.
     async fn run(self: &Arc<Self>, datasets: Vec<Dataset>, group: &Group) -> anyhow::Result<()> {
         let failed = Mutex::new(Vec::new());
@@ -178,14 +182,18 @@ impl Mirror {
         group: &Group,
     ) -> anyhow::Result<Option<(LiveCopy, Copy)>> {
         let mut copy = Copy::open(Arc::clone(self), dataset).await?;
-        let following = LiveCopy::begin(&mut copy, group).await?;
-        // A stream that goes on where an earlier one ended brings all that is missing.
         let is_resumed = copy.checkpoint.is_whole && copy.checkpoint.last_event_id.is_some();
-        if !(self.options.is_live && is_resumed && following.is_some()) {
+        let live = if self.options.is_live {
+            Some(LiveCopy::begin(&mut copy, group).await?)
+        } else {
+            None
+        };
+        // A stream that resumes brings all that is missing.
+        if live.is_none() || !is_resumed {
             let n_rows = copy.backfill().await?;
             let (name, rows) = (copy.name(), counted_short(n_rows, "row"));
             self.reporter.note(&format!("{name} is copied: {rows} came"));
         }
-        Ok(following.filter(|_| self.options.is_live).map(|following| (following, copy)))
+        Ok(live.map(|live| (live, copy)))
     }
 }

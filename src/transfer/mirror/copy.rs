@@ -1,6 +1,9 @@
-//! One dataset being copied: its place at the target, its columns, and the rows there are.
+//! One dataset being copied: its dataset at the target, its columns, and its rows.
+//!
+//! Days that are the same at the source and the target are not copied again, so that a copy resumes
+//! after it was stopped without a record of its progress, and is verified in the same way.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, bail};
 use client::datasets::{
@@ -10,6 +13,7 @@ use client::datasets::{
 use formats::read::column_mapping::ColumnMapping;
 use futures::{StreamExt as _, stream};
 use model::{
+    count::format_count,
     dataset::{Dataset, DatasetId, Dtype},
     escape::escape_line,
     page::Limit,
@@ -17,46 +21,64 @@ use model::{
     row::{Bucket, Row},
     timestamp::Timestamp,
 };
+use serde::{Deserialize, Serialize};
 use wire::datasets::{CreateColumn, CreateDataset};
 
 use super::{
     Mirror,
-    checkpoint::CopyCheckpoint,
-    fetch::{Fetched, STEP, fetch},
+    fetch::{STEP, fetch},
 };
-use crate::{event::Work, replay::order_values, retry::retry_transient};
+use crate::{checkpoint, event::Work, replay::order_values, retry::retry_transient};
 
-/// The span of a download, as the public service's own clients have it.
+/// The time range of one download, as the public service's own clients have it.
 const CHUNK: Duration = Duration::from_hours(14 * 24);
 
-/// A day, by which what was copied before is compared.
 const DAY: Duration = Duration::from_hours(24);
 
-/// How far apart two sums of the same numbers may be, as a share of them: what the order of a
-/// million additions may come to, and less than any row's part in a day.
-const ALIKE: f64 = 1e-9;
+/// Relative difference of two sums of the same numbers: at most that of the order of a million
+/// additions, and less than the part of any row in a day.
+const SUM_TOLERANCE: f64 = 1e-9;
 
 /// Rows of one insert.
 const INSERT_ROWS: usize = 5_000;
 
+/// Comparisons after which a copy that still gets rows at each fails: its source is being corrected
+/// faster than it is read, or does not serve the rows that it counts.
+const ROUNDS_MAX: usize = 4;
+
 /// Before any row of a service: the first day of the calendar.
 const CALENDAR_BEGINS: Timestamp = Timestamp::from_seconds(-62_135_596_800);
+
+/// Time ranges, both ends included.
+type Spans = Vec<(Timestamp, Timestamp)>;
 
 /// A dataset being copied.
 pub(super) struct Copy {
     pub(super) mirror: Arc<Mirror>,
-    /// As it is at the source.
+    /// The dataset at the source.
     pub(super) dataset: Dataset,
     pub(super) target: DatasetId,
     columns: Vec<(String, Dtype)>,
     pub(super) checkpoint: CopyCheckpoint,
 }
 
-/// What a copy has already.
-pub(super) struct CopiedRows {
-    /// The timestamp of its newest row.
+/// What a stopped mirror cannot learn from the copy itself, in a file for each copy.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct CopyCheckpoint {
+    /// The dataset at the target. A checkpoint of another one, such as one that was deleted, is void.
+    target: i64,
+    /// True if the copy had all rows once: then the stream is enough to resume.
+    pub(super) is_whole: bool,
+    /// The event of the source's stream up to which all rows are stored, late ones included.
+    pub(super) last_event_id: Option<String>,
+}
+
+/// Rows that the copy has already.
+struct CopiedRows {
+    /// Timestamp of the newest one.
     newest: Timestamp,
-    /// How its rows are read, so that they compare with those of the source.
+    /// How they are read, so that they compare with those of the source.
     plan: ColumnMapping,
 }
 
@@ -92,14 +114,14 @@ impl Copy {
             let created = retry_transient(|| mirror.target.create(&body)).await;
             (created.with_context(|| format!("create dataset {name}"))?.id, true)
         };
-        // What was copied to an earlier dataset of this number is not in the new one.
-        let mut checkpoint =
-            if is_new { CopyCheckpoint::default() } else { mirror.folder.read(dataset.id, target) };
-        if mirror.options.start < checkpoint.start {
-            // Rows are wanted that an earlier mirror passed over.
-            checkpoint = CopyCheckpoint { done_until: None, is_whole: false, ..checkpoint };
-        }
-        checkpoint.start = mirror.options.start;
+        let path = mirror.checkpoint_path(dataset.id);
+        let checkpoint: CopyCheckpoint =
+            if is_new { CopyCheckpoint::default() } else { checkpoint::read(&path) };
+        let checkpoint = if checkpoint.target == target.get() {
+            checkpoint
+        } else {
+            CopyCheckpoint { target: target.get(), ..CopyCheckpoint::default() }
+        };
         let copy = Self { mirror, dataset, target, columns, checkpoint };
         copy.add_columns().await?;
         Ok(copy)
@@ -136,114 +158,167 @@ impl Copy {
         Ok(())
     }
 
-    /// Stores all rows up to the newest that the source has now; returns how many came.
+    /// Stores all rows up to the newest one of the source, and returns the number of new ones.
     ///
-    /// Without the stream late and corrected rows go unnoticed: then a copy that
-    /// was whole once is compared from its beginning, and of one that was not, what was there before
-    /// is compared by its days: they tell of all rows that are numbers, and not of each correction,
-    /// which the next time finds.
+    /// Only days that differ are copied, which shows every late row and most corrections. A copy without
+    /// a stream, which would bring the others, is compared row by row once it was complete.
     ///
     /// # Errors
-    /// If rows cannot be fetched or stored. What is stored is kept, and gone on from.
+    /// If rows cannot be fetched or stored, or the copy still lacks rows. What is stored is kept.
     pub(super) async fn backfill(&mut self) -> anyhow::Result<u64> {
-        let Some(newest) = self.newest().await? else {
-            self.checkpoint.is_whole = true;
-            self.write_checkpoint()?;
-            return Ok(0);
-        };
-        let is_compared = self.checkpoint.is_whole && !self.mirror.options.is_live;
-        let begin = match self.checkpoint.done_until.filter(|_| !is_compared) {
-            Some(done_until) => Some(done_until + STEP),
-            None => self.oldest().await?,
-        };
-        let begin =
-            begin.unwrap_or(newest).max(self.mirror.options.start.unwrap_or(Timestamp::MIN));
-        let mirror = Arc::clone(&self.mirror);
-        let mut progress = mirror.reporter.begin(format!("copying {}", self.name()), 0);
-        let progress = progress.as_mut();
-        let copied = self.read_copied().await?;
-        let earlier = self
-            .checkpoint
-            .done_until
-            .filter(|_| !self.checkpoint.is_whole && !self.mirror.options.is_live);
-        let mut n_rows = self.copy_span(begin, newest, copied.as_ref(), progress).await?;
-        if let Some(until) = earlier {
-            // What was copied before a kill may have got late rows since, unnoticed.
-            let first = self.oldest().await?.unwrap_or(until);
-            let first = first.max(self.mirror.options.start.unwrap_or(Timestamp::MIN));
-            for (start, end) in self.find_differences(first, until).await? {
-                n_rows += self.copy_span(start, end, copied.as_ref(), progress).await?;
+        let mut n_rows = 0;
+        if let (Some(newest), Some(oldest)) = (self.newest().await?, self.oldest().await?) {
+            let first = oldest.max(self.start());
+            let mirror = Arc::clone(&self.mirror);
+            let mut progress = mirror.reporter.begin(format!("copying {}", self.name()), 0);
+            if first <= newest {
+                n_rows = self.copy_missing(first, newest, progress.as_mut()).await?;
             }
         }
-        n_rows += self.verify(newest, progress).await?;
         self.checkpoint.is_whole = true;
-        self.checkpoint.done_until = self.checkpoint.done_until.max(Some(newest));
         self.write_checkpoint()?;
         Ok(n_rows)
     }
 
-    /// Stores the rows of a span that the copy lacks; how many those were.
-    pub(super) async fn copy_span(
-        &mut self,
+    /// The timestamp before which no rows are copied.
+    fn start(&self) -> Timestamp {
+        self.mirror.options.start.unwrap_or(Timestamp::MIN)
+    }
+
+    /// Stores the rows from `first` to `newest` that the copy lacks or has with other values, and
+    /// returns their number.
+    async fn copy_missing(
+        &self,
+        first: Timestamp,
+        newest: Timestamp,
+        progress: &mut dyn Work,
+    ) -> anyhow::Result<u64> {
+        let mut n_rows = 0;
+        let mut differing = if self.checkpoint.is_whole && !self.mirror.options.is_live {
+            vec![(first, newest)]
+        } else {
+            self.find_differences(first, newest).await?
+        };
+        for _ in 0..ROUNDS_MAX {
+            let n_before = n_rows;
+            let copied = self.read_copied().await?;
+            for (start, end) in differing {
+                n_rows += self.copy_span(start, end, copied.as_ref(), progress).await?;
+            }
+            // Without a new row all that the source serves was compared row by row.
+            if n_rows == n_before {
+                break;
+            }
+            differing = self.find_differences(first, newest).await?;
+        }
+        self.check_count(first, newest).await?;
+        Ok(n_rows)
+    }
+
+    /// Stores the rows of a span that the copy lacks; returns their number.
+    async fn copy_span(
+        &self,
         begin: Timestamp,
         newest: Timestamp,
         copied: Option<&CopiedRows>,
         progress: &mut dyn Work,
     ) -> anyhow::Result<u64> {
-        let source = self.mirror.source.clone();
+        let (source, mirror, id) = (&self.mirror.source, &self.mirror, self.dataset.id);
         let plan = ColumnMapping::of_service(self.columns.iter().cloned());
-        let (id, mirror) = (self.dataset.id, Arc::clone(&self.mirror));
-        let fetch_one = async |(start, end): (Timestamp, Timestamp)| {
+        let fetch_one = async |start, end| {
             let _permit = mirror.downloads.acquire().await?;
-            let fetched = fetch(&source, id, &plan, start, end).await?;
-            anyhow::Ok((fetched, (start, end)))
+            fetch(source, id, &plan, start, end).await
         };
-        let chunks = stream::iter(chunks(begin, newest)).map(&fetch_one);
+        let fetch_chunk =
+            async |(start, end)| anyhow::Ok((fetch_one(start, end).await?, start, end));
+        let chunks = stream::iter(chunks(begin, newest)).map(&fetch_chunk);
         let mut chunks = std::pin::pin!(chunks.buffered(mirror.options.n_parallel));
         let mut n_rows = 0;
         while let Some(chunk) = chunks.next().await {
-            let (mut fetched, (mut start, end)) = chunk?;
+            let (mut fetched, mut start, end) = chunk?;
             loop {
                 let until = fetched.until;
                 if let Some(copied) = copied.filter(|copied| copied.newest >= start) {
                     fetched.rows = self.retain_missing(copied, fetched.rows, start, until).await?;
                 }
                 n_rows += fetched.rows.len() as u64;
-                self.store(fetched).await?;
+                self.insert(&fetched.rows).await?;
                 progress.update(n_rows, share(begin, newest, until));
                 if until >= end {
                     break;
                 }
                 start = until + STEP;
-                fetched = fetch_one((start, end)).await?.0;
+                fetched = fetch_one(start, end).await?;
             }
         }
         Ok(n_rows)
     }
 
-    /// The parts of a span in which the days of the copy are not those of the source; all of it if
-    /// the source has no days, as where no column is a number.
-    pub(super) async fn find_differences(
-        &self,
-        first: Timestamp,
-        until: Timestamp,
-    ) -> anyhow::Result<Vec<(Timestamp, Timestamp)>> {
+    /// Returns the spans in which the days of the copy differ from those of the source. A source
+    /// without days, such as one of texts, is compared by the number of rows.
+    async fn find_differences(&self, first: Timestamp, until: Timestamp) -> anyhow::Result<Spans> {
         let source = read_days(&self.mirror.source, self.dataset.id, first, until).await?;
         if source.is_empty() {
-            return Ok(vec![(first, until)]);
+            return self.find_short_chunks(first, until).await;
         }
         let target = read_days(&self.mirror.target, self.target, first, until).await?;
-        let differing = find_differing_days(&source, &target);
-        let within = differing.into_iter().map(|(start, end)| (start.max(first), end.min(until)));
+        let differing = find_differing_days(&source, &target).into_iter();
+        let within = differing.map(|(start, end)| (start.max(first), end.min(until)));
         Ok(within.filter(|(start, end)| start <= end).collect())
     }
 
-    /// Reads what the copy has; `None` where it has no rows.
-    pub(super) async fn read_copied(&self) -> anyhow::Result<Option<CopiedRows>> {
-        let (target, id) = (&self.mirror.target, self.target);
-        let Some(newest) = newest_timestamp(target, id).await? else { return Ok(None) };
+    /// Returns the chunks in which the copy has fewer rows than the source.
+    async fn find_short_chunks(&self, first: Timestamp, last: Timestamp) -> anyhow::Result<Spans> {
+        let (n_source, n_target) = self.count_rows(first, last).await?;
+        if n_source <= n_target {
+            return Ok(Vec::new());
+        }
+        if n_target == 0 {
+            return Ok(vec![(first, last)]);
+        }
+        let mut short = Vec::new();
+        for (start, end) in chunks(first, last) {
+            let (n_source, n_target) = self.count_rows(start, end).await?;
+            if n_source > n_target {
+                short.push((start, end));
+            }
+        }
+        Ok(short)
+    }
+
+    /// Checks that the copy has at least as many rows as the source. Rows that were deleted at the
+    /// source stay in the copy.
+    async fn check_count(&self, first: Timestamp, newest: Timestamp) -> anyhow::Result<()> {
+        let (n_source, n_target) = self.count_rows(first, newest).await?;
+        if n_source <= n_target {
+            return Ok(());
+        }
+        let differ = format!(
+            "{} counts {} rows from {first} to {newest}, the copy {}",
+            self.mirror.source.address(),
+            format_count(n_source),
+            format_count(n_target),
+        );
+        if self.mirror.options.is_live {
+            // The stream brings what is late.
+            self.note(&format!("{}: {differ}; new and late rows follow", self.name()));
+            return Ok(());
+        }
+        bail!("{differ}; run the same command again, it copies what is missing")
+    }
+
+    /// Returns the number of rows of the source and of the copy from `first` to `last`, both included.
+    async fn count_rows(&self, first: Timestamp, last: Timestamp) -> anyhow::Result<(u64, u64)> {
+        let n_source = count_span(&self.mirror.source, self.dataset.id, first, last).await?;
+        let n_target = count_span(&self.mirror.target, self.target, first, last).await?;
+        Ok((n_source, n_target))
+    }
+
+    /// Reads what the copy has; `None` if it has no rows.
+    async fn read_copied(&self) -> anyhow::Result<Option<CopiedRows>> {
+        let Some(newest) = self.newest_copied().await? else { return Ok(None) };
         let mut plan = ColumnMapping::of_service(self.columns.iter().cloned());
-        for (name, _) in read_columns(target, id).await? {
+        for (name, _) in read_columns(&self.mirror.target, self.target).await? {
             if !self.columns.iter().any(|(known, _)| *known == name) {
                 plan.leave_out(&name);
             }
@@ -251,8 +326,8 @@ impl Copy {
         Ok(Some(CopiedRows { newest, plan }))
     }
 
-    /// Returns those of `rows`, all there are from `start` to `until`, that the copy lacks or has
-    /// with other values.
+    /// Returns those of `rows`, which are all from `start` to `until`, that the copy lacks or has with
+    /// other values.
     async fn retain_missing(
         &self,
         copied: &CopiedRows,
@@ -263,35 +338,26 @@ impl Copy {
         while !rows.is_empty() && start <= until {
             let fetched = fetch(&self.mirror.target, self.target, &copied.plan, start, until).await;
             let fetched = fetched.context("compare with the rows of the copy")?;
-            let has = |row: &Row| {
+            rows.retain(|row| {
                 let at = fetched.rows.binary_search_by_key(&row.timestamp, |row| row.timestamp);
-                at.is_ok_and(|at| fetched.rows.get(at) == Some(row))
-            };
-            rows.retain(|row| !has(row));
+                !at.is_ok_and(|at| fetched.rows.get(at) == Some(row))
+            });
             start = fetched.until + STEP;
         }
         Ok(rows)
     }
 
-    async fn store(&mut self, fetched: Fetched) -> anyhow::Result<()> {
-        let Fetched { rows, until } = fetched;
-        self.insert(&rows).await?;
-        self.checkpoint.done_until = self.checkpoint.done_until.max(Some(until));
-        self.write_checkpoint()
-    }
-
-    /// Stores rows of the stream, and keeps that they are.
+    /// Stores rows of the stream, and records that they are stored.
     ///
     /// # Errors
     /// If they are refused.
     pub(super) async fn store_live(
         &mut self,
-        rows: Vec<NamedRow>,
+        mut rows: Vec<NamedRow>,
         last_event_id: Option<String>,
     ) -> anyhow::Result<()> {
-        let newest = rows.iter().map(|row| row.timestamp).max();
-        let start = self.mirror.options.start.unwrap_or(Timestamp::MIN);
-        let rows: Vec<_> = rows.into_iter().filter(|row| row.timestamp >= start).collect();
+        let start = self.start();
+        rows.retain(|row| row.timestamp >= start);
         let is_known = |name: &String| self.columns.iter().any(|(known, _)| known == name);
         if !rows.iter().all(|row| row.values.keys().all(is_known)) {
             self.columns = read_columns(&self.mirror.source, self.dataset.id).await?;
@@ -299,9 +365,9 @@ impl Copy {
         }
         let rows: Vec<_> = rows.into_iter().map(|row| order_values(row, &self.columns)).collect();
         self.insert(&rows).await?;
-        self.checkpoint.done_until = self.checkpoint.done_until.max(newest);
-        self.checkpoint.last_event_id =
-            last_event_id.or_else(|| self.checkpoint.last_event_id.take());
+        if last_event_id.is_some() {
+            self.checkpoint.last_event_id = last_event_id;
+        }
         self.write_checkpoint()
     }
 
@@ -317,8 +383,11 @@ impl Copy {
         Ok(())
     }
 
+    /// Writes the checkpoint, always after the rows are stored.
     pub(super) fn write_checkpoint(&self) -> anyhow::Result<()> {
-        self.mirror.folder.write(self.dataset.id, self.target, &self.checkpoint)
+        let path: PathBuf = self.mirror.checkpoint_path(self.dataset.id);
+        checkpoint::write(&path, &self.checkpoint)
+            .with_context(|| format!("write the checkpoint {}", path.display()))
     }
 
     /// Returns the timestamp of the newest row of the source, also if it is in the future.
@@ -326,8 +395,13 @@ impl Copy {
         newest_timestamp(&self.mirror.source, self.dataset.id).await
     }
 
+    /// Returns the timestamp of the newest row of the copy.
+    pub(super) async fn newest_copied(&self) -> anyhow::Result<Option<Timestamp>> {
+        newest_timestamp(&self.mirror.target, self.target).await
+    }
+
     /// Returns a timestamp that no row of the source is before.
-    pub(super) async fn oldest(&self) -> anyhow::Result<Option<Timestamp>> {
+    async fn oldest(&self) -> anyhow::Result<Option<Timestamp>> {
         let query = RowsQuery {
             start: Some(CALENDAR_BEGINS),
             ..RowsQuery::oldest(self.dataset.id, Resolution::Raw, Limit::clamp(1))
@@ -380,7 +454,7 @@ async fn read_days(
             retry_transient(|| service.rows(&query)).await.context("look at the days to copy")?;
         let Rows::Buckets(buckets) = page.rows else { return Ok(days) };
         days.extend(buckets);
-        // One that does not go on would be asked for ever.
+        // A cursor that does not advance would never end.
         let Some(next) = page.next.filter(|next| query.after < Some(*next)) else {
             return Ok(days);
         };
@@ -388,26 +462,41 @@ async fn read_days(
     }
 }
 
-/// The days that are not the same on both sides, those next to one another as one.
-fn find_differing_days(source: &[Bucket], target: &[Bucket]) -> Vec<(Timestamp, Timestamp)> {
-    let mut differing: Vec<(Timestamp, Timestamp)> = Vec::new();
-    for day in source {
-        let found = target.binary_search_by_key(&day.timestamp, |day| day.timestamp);
-        if found.ok().and_then(|idx| target.get(idx)).is_some_and(|held| is_alike(day, held)) {
-            continue;
-        }
-        let end = day.timestamp + DAY - STEP;
-        match differing.last_mut() {
-            Some((_, last)) if *last + STEP == day.timestamp => *last = end,
-            _ => differing.push((day.timestamp, end)),
-        }
-    }
-    differing
+/// Returns the number of rows of a dataset from `first` to `last`, both included.
+///
+/// Two counts with one bound each: the span between two bounds is capped.
+async fn count_span(
+    service: &Datasets,
+    dataset: DatasetId,
+    first: Timestamp,
+    last: Timestamp,
+) -> anyhow::Result<u64> {
+    let count_from = async |start| {
+        let query = RowsQuery {
+            start: Some(start),
+            ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(1))
+        };
+        let page = retry_transient(|| service.rows(&query)).await.context("count the rows")?;
+        page.count.with_context(|| format!("count the rows: {} does not count", service.address()))
+    };
+    Ok(count_from(first).await?.saturating_sub(count_from(last + STEP).await?))
 }
 
-/// Whether two days are of the same rows, as far as days tell: each service adds up as it does.
+/// Returns the days that differ on both sides, those next to one another at the source as one span.
+fn find_differing_days(source: &[Bucket], target: &[Bucket]) -> Spans {
+    let is_same = |day: &Bucket| {
+        let found = target.binary_search_by_key(&day.timestamp, |day| day.timestamp);
+        found.ok().and_then(|idx| target.get(idx)).is_some_and(|held| is_alike(day, held))
+    };
+    let runs = source.chunk_by(|one, next| is_same(one) == is_same(next));
+    let differing =
+        runs.filter_map(|run| Some((run.first().filter(|day| !is_same(day))?, run.last()?)));
+    differing.map(|(first, last)| (first.timestamp, last.timestamp + DAY - STEP)).collect()
+}
+
+/// Returns true if two days seem to have the same rows. Each service adds up in its own order.
 fn is_alike(a: &Bucket, b: &Bucket) -> bool {
-    let near = |a: f64, b: f64| (a - b).abs() <= ALIKE * a.abs().max(b.abs());
+    let near = |a: f64, b: f64| (a - b).abs() <= SUM_TOLERANCE * a.abs().max(b.abs());
     a.count == b.count
         && near(a.open, b.open)
         && near(a.high, b.high)
@@ -435,11 +524,8 @@ async fn read_columns(service: &Datasets, id: DatasetId) -> anyhow::Result<Vec<(
     Ok(columns.into_iter().map(|column| (column.name, column.dtype)).collect())
 }
 
-/// The spans from `begin` to `newest`, each of at most [`CHUNK`], both ends included.
-pub(super) fn chunks(
-    begin: Timestamp,
-    newest: Timestamp,
-) -> impl Iterator<Item = (Timestamp, Timestamp)> {
+/// Returns the spans from `begin` to `newest`, each of at most [`CHUNK`].
+fn chunks(begin: Timestamp, newest: Timestamp) -> impl Iterator<Item = (Timestamp, Timestamp)> {
     let mut next = Some(begin).filter(|begin| *begin <= newest);
     std::iter::from_fn(move || {
         let start = next?;

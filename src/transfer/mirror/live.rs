@@ -38,15 +38,11 @@ impl LiveCopy {
     ///
     /// # Errors
     /// If it does not open.
-    pub(super) async fn begin(copy: &mut Copy, group: &Group) -> anyhow::Result<Option<Self>> {
-        let is_live = copy.mirror.options.is_live;
-        if !is_live && copy.checkpoint.last_event_id.is_some() {
-            return Ok(None);
-        }
+    pub(super) async fn begin(copy: &mut Copy, group: &Group) -> anyhow::Result<Self> {
         let (sender, mut events) = mpsc::channel(EVENTS_CAPACITY);
         let last_event_id = copy.checkpoint.last_event_id.clone();
         let is_resumed = last_event_id.is_some();
-        let newest = copy.checkpoint.done_until.filter(|_| is_resumed);
+        let newest = if is_resumed { copy.newest_copied().await? } else { None };
         let resume_from = ResumeFrom { newest, last_event_id, repeats: Repeats::Give };
         let (source, dataset) = (copy.mirror.source.clone(), copy.dataset.id);
         let group = group.child();
@@ -61,11 +57,7 @@ impl LiveCopy {
                 copy.write_checkpoint()?;
             }
         }
-        if !is_live {
-            group.shutdown().await;
-            return Ok(None);
-        }
-        Ok(Some(Self { events, first, group }))
+        Ok(Self { events, first, group })
     }
 
     /// Stores what comes, until the source refuses for good.
@@ -140,7 +132,6 @@ async fn take(copy: &mut Copy, event: RowEvent, is_lost: &mut bool) -> anyhow::R
                 "the stream of {} cannot go on: all rows are copied again",
                 copy.name()
             ));
-            copy.checkpoint.done_until = None;
             copy.checkpoint.is_whole = false;
             copy.checkpoint.last_event_id = None;
             copy.write_checkpoint()?;
