@@ -2,25 +2,21 @@
 
 mod connection;
 mod connection_limit;
-mod control_frames;
 mod per_network_limit;
-mod tls_listener;
 
 use std::{
     io::{self, ErrorKind},
     time::Duration,
 };
 
-use axum::{Router, serve::Listener};
+use axum::Router;
 use task::group::Group;
 use tokio::{net::TcpListener, select, task::JoinSet, time::sleep};
+use tokio_rustls::TlsAcceptor;
 use tracing::warn;
 
 use self::{
-    connection::ConnectionApp,
-    connection_limit::{LimitedListener, Peer},
-    per_network_limit::NetworkLimit,
-    tls_listener::TlsListener,
+    connection::ConnectionApp, connection_limit::LimitedListener, per_network_limit::NetworkLimit,
 };
 use crate::{address::AddressSource, open_files::connections_max, tls::Tls};
 
@@ -107,15 +103,14 @@ pub fn serve_by(addresses: AddressSource, listener: TcpListener, router: Router,
     };
     let listener = limit_connections(listener, addresses);
     let app = ConnectionApp { router, forwarded, group: group.clone() };
-    group.spawn_to_end("http", serve_connections(listener, app));
+    group.spawn_to_end("http", serve_connections(listener, None, app));
 }
 
 /// As [`serve`], over TLS.
 pub fn serve_tls(listener: TcpListener, tls: Tls, router: Router, group: &Group) {
-    let listener =
-        TlsListener::start(limit_connections(listener, AddressSource::Connection), tls, group);
+    let listener = limit_connections(listener, AddressSource::Connection);
     let app = ConnectionApp { router, forwarded: None, group: group.clone() };
-    group.spawn_to_end("http", serve_connections(listener, app));
+    group.spawn_to_end("http", serve_connections(listener, Some(TlsAcceptor::from(tls.0)), app));
 }
 
 fn limit_connections(listener: TcpListener, addresses: AddressSource) -> LimitedListener {
@@ -130,16 +125,22 @@ fn network_places() -> usize {
 
 /// Serves the connections of `listener` until the group of `app` stops, and then until they end or
 /// [`DRAIN_MAX`] is over.
-async fn serve_connections<L>(mut listener: L, app: ConnectionApp)
-where
-    L: Listener<Addr = Peer>,
-    L::Io: 'static,
-{
+async fn serve_connections(
+    mut listener: LimitedListener,
+    tls: Option<TlsAcceptor>,
+    app: ConnectionApp,
+) {
     let mut connections = JoinSet::new();
     loop {
         select! {
-            (stream, peer) = listener.accept() => {
-                connections.spawn(connection::serve(stream, peer, app.clone()));
+            (stream, peer) = listener.take() => {
+                let (tls, app) = (tls.clone(), app.clone());
+                connections.spawn(async move {
+                    match tls {
+                        None => connection::serve(stream, peer, app).await,
+                        Some(tls) => connection::serve_tls(stream, tls, peer, app).await,
+                    }
+                });
             }
             // Takes the ended ones out of the set; it has no part in this while it is empty.
             Some(_) = connections.join_next() => {}

@@ -14,15 +14,15 @@ use task::group::Group;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     select,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
+use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
 use tracing::debug;
 use wire::paths;
 
 use super::{
-    connection_limit::Peer,
-    control_frames::ControlFrameLimit,
+    connection_limit::{Connection, Peer},
     per_network_limit::{Full, NetworkLimit, NetworkPermit},
 };
 use crate::{
@@ -36,6 +36,9 @@ pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(30);
 
 /// The same for a connection with a reserved place, which others need.
 const RESERVED_HEAD_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long a TLS handshake may take: two round trips over the slowest of lines.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often an HTTP/2 connection is asked for a sign of life, and how long the answer may take.
 const PING_EVERY: Duration = Duration::from_secs(30);
@@ -76,6 +79,23 @@ impl ConnectionApp {
     }
 }
 
+/// Serves a connection over TLS, after its handshake.
+pub(super) async fn serve_tls(
+    stream: Connection,
+    tls: TlsAcceptor,
+    peer: Peer,
+    app: ConnectionApp,
+) {
+    select! {
+        accepted = timeout(HANDSHAKE_WITHIN, tls.accept(stream)) => match accepted {
+            Ok(Ok(stream)) => serve(stream, peer, app).await,
+            Ok(Err(error)) => debug!(peer = %peer.address, %error, "TLS handshake failed"),
+            Err(_) => debug!(peer = %peer.address, "TLS handshake timed out"),
+        },
+        () = app.group.stopped() => {}
+    }
+}
+
 /// Serves the requests of `stream` until its caller has no more, a time limit is over, or the group
 /// of `app` stops and the request under way is answered.
 pub(super) async fn serve<S>(stream: S, peer: Peer, app: ConnectionApp)
@@ -113,7 +133,7 @@ where
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_EVERY);
     let builder = if is_reserved { builder.http1_only() } else { builder };
-    let stream = TokioIo::new(ControlFrameLimit::new(stream));
+    let stream = TokioIo::new(stream);
     let mut connection = pin!(builder.serve_connection(stream, service));
     let mut idle_check = pin!(sleep(head_within));
     let (mut is_checked, mut is_stopping) = (true, false);

@@ -105,20 +105,6 @@ impl LimitedListener {
     }
 }
 
-impl Listener for LimitedListener {
-    type Io = Connection;
-    type Addr = Peer;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        self.take().await
-    }
-
-    fn local_addr(&self) -> io::Result<Peer> {
-        let address = self.listener.local_addr()?;
-        Ok(Peer { address, is_reserved: false })
-    }
-}
-
 impl AsyncRead for Connection {
     fn poll_read(
         mut self: Pin<&mut Self>,

@@ -76,18 +76,16 @@ async fn a_request_is_answered_and_the_port_is_free_after_the_stop() {
 
 #[tokio::test]
 async fn a_connection_past_the_global_limit_waits() {
-    use axum::serve::Listener as _;
-
     let listener = bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut listener = LimitedListener::new(listener, 1, NetworkLimit::new(1, |_| true));
     let _clients =
         (TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap());
-    let (first, _) = listener.accept().await;
-    let second = tokio::time::timeout(Duration::from_millis(20), listener.accept()).await;
+    let (first, _) = listener.take().await;
+    let second = tokio::time::timeout(Duration::from_millis(20), listener.take()).await;
     assert!(second.is_err(), "there is no place");
     drop(first);
-    listener.accept().await;
+    listener.take().await;
 }
 
 #[tokio::test]
@@ -109,7 +107,7 @@ async fn reserved_connections_answer_health_checks_when_all_others_are_taken() {
         forwarded: None,
         group: group.clone(),
     };
-    group.spawn_to_end("http", serve_connections(limited, app));
+    group.spawn_to_end("http", serve_connections(limited, None, app));
     let mut held = Vec::new();
     for _ in 0..7 {
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -160,8 +158,6 @@ async fn requests_forwarded_for_one_network_are_limited() {
 
 #[tokio::test]
 async fn a_connection_past_its_networks_limit_is_closed() {
-    use axum::serve::Listener as _;
-
     let listener = bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut listener = LimitedListener::new(listener, 2, NetworkLimit::new(1, |_| false));
@@ -169,15 +165,15 @@ async fn a_connection_past_its_networks_limit_is_closed() {
     for _ in 0..3 {
         clients.push(TcpStream::connect(address).await.unwrap());
     }
-    let (first, _) = listener.accept().await;
-    let more = tokio::time::timeout(Duration::from_millis(20), listener.accept()).await;
+    let (first, _) = listener.take().await;
+    let more = tokio::time::timeout(Duration::from_millis(20), listener.take()).await;
     assert!(more.is_err(), "the others are of the same network");
     for client in clients.iter_mut().skip(1) {
         assert_eq!(client.read(&mut [0]).await.unwrap_or(0), 0, "closed");
     }
     drop(first);
     let _later = TcpStream::connect(address).await.unwrap();
-    listener.accept().await;
+    listener.take().await;
 }
 
 /// How long a connection lasts whose caller sent `bytes`, and then nothing; `n_answers` are read
