@@ -17,12 +17,16 @@
 
 mod column_builder;
 mod csv;
-mod decompress;
 mod json;
-mod parquet;
+
+use std::io::Read;
 
 use bytes::Bytes;
-use formats::content_coding::Coding;
+use flate2::read::MultiGzDecoder;
+use formats::{
+    content_coding::Coding,
+    read::parquet::{ParquetRecords, ParquetSource},
+};
 use model::{
     block::Block,
     dataset::{Column, DatasetId, Dtype},
@@ -40,18 +44,21 @@ use tsdb::{
 use wire::datasets::BulkInsertText;
 
 use self::column_builder::ColumnBuilder;
-pub(crate) use self::parquet::MAGIC as PARQUET_MAGIC;
 use crate::{
     Datasets,
+    append::{ROWS_MAX, TOO_MANY},
     catalog::check_columns,
     error::{OperationError, Result},
     run_blocking,
 };
 
+/// What a Parquet file begins with.
+pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
+
 /// How often a batch is tried that others insert, too, at the same time. Each of them ends meanwhile.
 const REPEATS_MAX: usize = 4;
 
-/// What rows are field as.
+/// Format of the rows of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// An object with the dataset's number and a list of rows.
@@ -179,7 +186,7 @@ impl Datasets {
 }
 
 fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBatch> {
-    let plain = decompress::decompress(batch.coding, &batch.body, batch.bytes_max)?;
+    let plain = decompress(batch.coding, &batch.body, batch.bytes_max)?;
     if plain.is_truncated {
         // A header that no dataset can have is rejected before more memory is reserved for the body.
         if batch.format == Format::Csv {
@@ -211,7 +218,7 @@ fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBat
         Format::Csv => csv::read_records(&mut builder, rows)?,
         Format::Parquet => {
             builder = builder.with_types(batch.bytes_max);
-            parquet::read_columns(&mut builder, body, batch.bytes_max)?;
+            read_parquet(&mut builder, body, batch.bytes_max)?;
         }
     }
     let (new_columns, block) = builder.finish(batch.mode)?;
@@ -245,6 +252,60 @@ fn parse_json_body<'a>(
         None => dataset.cloned(),
     };
     Ok((named, body.rows.get()))
+}
+
+/// Takes the rows of a Parquet file, which has a column `timestamp` and the dataset's columns by name.
+///
+/// Timestamps without a time zone are in UTC. Pages and texts are at most `bytes_max` together.
+fn read_parquet(builder: &mut ColumnBuilder, body: Bytes, bytes_max: usize) -> Result<()> {
+    let unreadable =
+        |what: String| OperationError::Unreadable { what: format!("as Parquet: {what}") };
+    let source = ParquetSource::of_body(body, bytes_max as u64);
+    let opened = ParquetRecords::open(source, 0, &|_| true);
+    let mut records = opened.map_err(|error| unreadable(error.to_string()))?;
+    if records.n_rows() > ROWS_MAX as u64 {
+        return Err(TOO_MANY);
+    }
+    while let Some(n_rows) = records.next_group_rows() {
+        builder.begin_group(n_rows)?;
+        match records.next_group(builder) {
+            Err(_) if records.is_exceeded() => return Err(OperationError::TooLarge),
+            Err(error) => return Err(unreadable(error.to_string())),
+            Ok(()) if builder.is_exceeded() => return Err(OperationError::TooLarge),
+            Ok(()) => builder.end_group(),
+        }
+    }
+    Ok(())
+}
+
+/// A decompressed body, or its beginning.
+#[derive(Debug)]
+struct Plain {
+    bytes: Bytes,
+    /// True if the body is longer than the maximum, and this is its beginning.
+    is_truncated: bool,
+}
+
+/// Decompresses a body to at most `bytes_max`, and one byte more if there are more.
+fn decompress(coding: Coding, body: &Bytes, bytes_max: usize) -> Result<Plain> {
+    let read = match coding {
+        Coding::Identity => return Ok(Plain { bytes: body.clone(), is_truncated: false }),
+        Coding::Gzip => read_all(MultiGzDecoder::new(&**body), bytes_max),
+        Coding::Zstd => zstd::stream::read::Decoder::with_buffer(&**body)
+            .and_then(|decoder| read_all(decoder, bytes_max)),
+    };
+    let plain = read.map_err(|error| OperationError::Unreadable {
+        what: format!("it does not decompress: {error}"),
+    })?;
+    Ok(Plain { is_truncated: plain.len() > bytes_max, bytes: plain.into() })
+}
+
+/// Reads to the end, or one byte more than `bytes_max`: a few bytes can decompress to terabytes.
+fn read_all(reader: impl Read, bytes_max: usize) -> std::io::Result<Vec<u8>> {
+    let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
+    let mut plain = Vec::new();
+    reader.take(limit).read_to_end(&mut plain)?;
+    Ok(plain)
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use crate::{
     etag::{ETag, KnownETags},
     metrics,
     page_cache::{CachedPage, PageKey},
-    query::{Position, RowsQuery, link, params::Params},
+    query::{self, Position, RowsQuery, params::Params},
     run_blocking,
 };
 
@@ -114,7 +114,7 @@ impl PageRequest {
     fn after(&self, next: Option<Position>) -> Option<Self> {
         let Some(Position::After(cursor)) = next else { return None };
         let query = RowsQuery { position: Position::After(cursor), ..self.query.clone() };
-        let params = link::params_after(&self.params, cursor);
+        let params = query::params_after(&self.params, cursor);
         Some(Self { query, params, known: KnownETags::default(), seen: None })
     }
 }

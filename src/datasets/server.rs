@@ -1,31 +1,18 @@
-//! The service over HTTP: one file for each path, named after its last fixed segment.
+//! The service over HTTP: a file for each group of paths.
 //!
 //! A handler parses its request, calls the façade, and renders the response.
 
-mod acquire;
-mod body_limit;
 mod bulk_download;
 mod bulk_insert;
-mod byte_range;
-mod check;
 mod columns;
 mod compressed;
 mod conditional;
-mod dataset;
-mod dataset_tags;
 mod datasets;
-mod docs;
 mod error;
-mod health;
-mod holders;
-mod live;
 mod log;
-mod metrics;
 mod openapi;
-mod revision;
-mod root;
 mod rows;
-mod search;
+mod service;
 mod stream;
 mod tags;
 
@@ -65,7 +52,7 @@ use wire::{
     paths,
 };
 
-use self::{error::ApiError, health::Health};
+use self::{error::ApiError, service::Health};
 use crate::{
     Datasets, ReadOptions,
     archive::{self, ArchiveStorage},
@@ -205,7 +192,7 @@ impl DatasetsService {
             gate: options.gate,
             clock,
             group: group.clone(),
-            inserts: body_limit::new_limit(),
+            inserts: bulk_insert::new_limit(),
             metadata_filters: options.metadata_filters,
             streams: StreamLimit::new(streams_max()),
             health: Arc::default(),
@@ -295,7 +282,7 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
     let open = check_names(open_api().split_for_parts())
         .method_not_allowed_fallback(async || error::NO_METHOD);
     let open = wrap(open, compressed::compress)
-        .layer(Extension(root::HasPortal(portal.is_some())))
+        .layer(Extension(service::HasPortal(portal.is_some())))
         .with_state(Arc::clone(&app));
     let open = gate.options().hosts.wrap(open, error::refusal);
     let keyed = check_names(keyed_api().split_for_parts())
@@ -318,34 +305,34 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
 /// The paths that need no key.
 fn open_api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(root::get))
-        .routes(routes!(health::get))
-        .routes(routes!(metrics::get))
+        .routes(routes!(service::root))
+        .routes(routes!(service::health))
+        .routes(routes!(service::metrics))
         .routes(routes!(openapi::get))
-        .routes(routes!(docs::get))
+        .routes(routes!(service::docs))
 }
 
 /// The paths that need a key.
 fn keyed_api() -> OpenApiRouter<App> {
     let inserts = DefaultBodyLimit::max(BODY_BYTES_MAX);
     OpenApiRouter::new()
-        .routes(routes!(acquire::post))
-        .routes(routes!(tags::get))
-        .routes(routes!(holders::get, holders::post))
-        .routes(routes!(holders::delete))
-        .routes(routes!(datasets::get, datasets::post))
-        .routes(routes!(search::get))
-        .routes(routes!(dataset::get, dataset::patch, dataset::put, dataset::delete))
-        .routes(routes!(dataset_tags::get, dataset_tags::post))
-        .routes(routes!(dataset_tags::delete))
+        .routes(routes!(tags::acquire))
+        .routes(routes!(tags::list))
+        .routes(routes!(tags::list_holders, tags::give))
+        .routes(routes!(tags::take))
+        .routes(routes!(datasets::list, datasets::create))
+        .routes(routes!(datasets::search))
+        .routes(routes!(datasets::get, datasets::patch, datasets::put, datasets::delete))
+        .routes(routes!(tags::list_of_dataset, tags::add))
+        .routes(routes!(tags::remove))
         .routes(routes!(columns::get, columns::post, columns::patch, columns::delete))
         .routes(routes!(rows::get, rows::delete))
         .routes(routes!(bulk_insert::post).layer(inserts))
-        .routes(routes!(bulk_download::get))
-        .routes(routes!(live::get))
+        .routes(routes!(bulk_download::bulk_download))
+        .routes(routes!(bulk_download::live))
         .routes(routes!(log::get))
         .routes(routes!(stream::get))
-        .routes(routes!(check::post))
+        .routes(routes!(datasets::check_access))
 }
 
 /// The key that the gate authenticated, and what it is let in to.

@@ -291,7 +291,7 @@ fn parquet_with_a_footer_that_no_dataset_needs_is_rejected() {
     let footer = vec![0; 3 << 20];
     let length = u32::try_from(footer.len()).unwrap().to_le_bytes();
     let file = [PARQUET_MAGIC, &footer, &length, PARQUET_MAGIC].concat();
-    let rejected = parquet::read_columns(&mut ColumnBuilder::new(&[]), file.into(), 1 << 26);
+    let rejected = read_parquet(&mut ColumnBuilder::new(&[]), file.into(), 1 << 26);
     let text = rejected.unwrap_err().to_string();
     assert!(text.contains("its footer exceeds 2 MiB"), "{text}");
 }
@@ -310,7 +310,7 @@ fn decompressed_bodies_are_bounded() {
         (Coding::Zstd, zstd.as_slice()),
     ] {
         let body = Bytes::copy_from_slice(body);
-        let plain = decompress::decompress(coding, &body, 1 << 20).unwrap();
+        let plain = decompress(coding, &body, 1 << 20).unwrap();
         let got = plain.bytes;
         assert!(
             !plain.is_truncated
@@ -318,9 +318,9 @@ fn decompressed_bodies_are_bounded() {
                 && got.len().is_multiple_of(text.len())
         );
         if coding != Coding::Identity {
-            let begun = decompress::decompress(coding, &body, text.len() - 1).unwrap();
+            let begun = decompress(coding, &body, text.len() - 1).unwrap();
             assert!(begun.is_truncated && begun.bytes.len() == text.len());
-            let broken = decompress::decompress(coding, &body.slice(..body.len() - 5), 1 << 20);
+            let broken = decompress(coding, &body.slice(..body.len() - 5), 1 << 20);
             let is_told = matches!(broken, Err(OperationError::Unreadable { .. }));
             assert!(is_told, "{coding:?} {:?}", broken.map(|plain| plain.bytes.len()));
         }
@@ -337,7 +337,7 @@ fn pyarrow(name: &str) -> Bytes {
 fn parquet_needs_a_timestamp_and_the_columns_of_the_dataset() {
     let take = |columns: &[Column], bytes_max| {
         let mut builder = ColumnBuilder::new(columns);
-        parquet::read_columns(&mut builder, pyarrow("zstd-v2"), bytes_max)?;
+        read_parquet(&mut builder, pyarrow("zstd-v2"), bytes_max)?;
         builder.finish(AppendMode::Replace)
     };
     let Err(OperationError::Rows(refusals)) = take(&all_kinds(), 1 << 20) else { panic!("taken") };
@@ -347,7 +347,7 @@ fn parquet_needs_a_timestamp_and_the_columns_of_the_dataset() {
     assert!(matches!(take(&[], 1 << 10), Err(OperationError::TooLarge)));
     // The crate does not bound what gzip makes of a page.
     let mut builder = ColumnBuilder::new(&[]);
-    parquet::read_columns(&mut builder, pyarrow("gzip-groups"), 1 << 20).unwrap();
+    read_parquet(&mut builder, pyarrow("gzip-groups"), 1 << 20).unwrap();
     let Err(OperationError::Rows(refusals)) = builder.finish(AppendMode::Replace) else {
         panic!("taken")
     };
@@ -362,7 +362,7 @@ fn damaged_parquet_is_refused() {
         for at in (0..whole.len()).step_by(2) {
             let mut damaged = whole.to_vec();
             damaged[at] ^= 0xff;
-            drop(parquet::read_columns(&mut ColumnBuilder::new(&[]), damaged.into(), 1 << 20));
+            drop(read_parquet(&mut ColumnBuilder::new(&[]), damaged.into(), 1 << 20));
         }
     }
 }

@@ -115,18 +115,18 @@ fn the_last_day_of_the_calendar_is_the_last_moment_there_is() {
 fn the_next_link_is_what_the_upstream_writes() {
     let page = params("dataset_name=tiingo_btcusd_1min&resolution=1h&limit=3&ordering=-timestamp");
     assert_eq!(
-        link::link_at_offset("/api/rows/", &page, 3),
+        link_at_offset("/api/rows/", &page, 3),
         "/api/rows/?dataset_name=tiingo_btcusd_1min&limit=3&offset=3&ordering=-timestamp&resolution=1h"
     );
     let limit = Limit::clamp(3);
-    let before = |offset| link::link_before("/api/rows/", &page, offset, limit);
+    let before = |offset| link_before("/api/rows/", &page, offset, limit);
     assert_eq!(before(0), None);
     assert!(before(2).unwrap().contains("&offset=0&"));
     assert!(before(9).unwrap().contains("&offset=6&"));
     let page =
         params("after=2026-07-30T21:55:00Z&dataset_name=a b&limit=2&ordering=timestamp&offset=7");
     assert_eq!(
-        link::link_after("/api/rows/", &page, "2026-07-30T21:57:00Z".parse().unwrap()),
+        link_after("/api/rows/", &page, "2026-07-30T21:57:00Z".parse().unwrap()),
         "/api/rows/?after=2026-07-30T21%3A57%3A00Z&dataset_name=a+b&limit=2&ordering=timestamp"
     );
 }

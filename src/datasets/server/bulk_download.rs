@@ -1,31 +1,43 @@
 //! `GET /api/rows/bulk_download/`: a whole range in one response, with byte ranges, and by `HEAD` the
-//! length. Long ones are streamed as they are read.
+//! length; long ones are streamed as they are read. `GET /api/rows/live/`: the newest rows.
+
+use std::{io, sync::Arc};
 
 use axum::{
     body::Body,
     extract::Request,
     http::{
-        HeaderName, HeaderValue, Method,
-        header::{ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_TYPE, RANGE},
+        HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri,
+        header::{
+            ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE,
+            IF_RANGE, RANGE,
+        },
     },
     response::{IntoResponse as _, Response},
 };
-use formats::{content_coding::Coding, write::Output};
+use bytes::Bytes;
+use formats::{
+    content_coding::Coding,
+    write::{Output, document::Document},
+};
 use futures::stream;
+use model::resolution::Resolution;
 use strum::VariantNames as _;
 use utoipa::openapi::schema::Object;
 use wire::{datasets::FlatRow, paths};
 
 use super::{
-    Caller, byte_range,
+    Caller,
     compressed::{Accepted, set_coding},
-    conditional::{IfNoneMatch, not_modified, set_tag},
+    conditional::{IfNoneMatch, Seen, not_modified, set_revision, set_tag},
     error::Result,
     openapi::{AtResolution, InBounds, KeyInQuery, SeenCommit, WhichDataset, one_of},
     read_params,
-    revision::{Seen, set_revision},
 };
-use crate::download::{Download, DownloadRequest, DownloadResponse, RangeFacts};
+use crate::{
+    download::{Download, DownloadRequest, DownloadResponse, RangeFacts, spool::SpooledFile},
+    read::RowsPage,
+};
 
 /// The number of rows, where it is known before them.
 const ROW_COUNT: HeaderName = HeaderName::from_static("x-row-count");
@@ -38,7 +50,7 @@ const SPOOLED_ROWS_MAX: u64 = 500_000;
 #[derive(Debug, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "describes what `Params` parses")]
-pub(super) struct InForm {
+struct InForm {
     /// Format of the rows.
     #[param(schema_with = outputs)]
     output: Option<String>,
@@ -68,7 +80,7 @@ fn outputs() -> Object {
             (Vec<u8> = "application/vnd.apache.parquet"), (String = "text/csv"),
             (String = "application/x-ndjson")),
             headers(("X-Revision" = u64, description = "As of the whole file")))))]
-pub(super) async fn get(
+pub(super) async fn bulk_download(
     Caller { app, key }: Caller,
     accepted: Accepted,
     IfNoneMatch(known): IfNoneMatch,
@@ -90,7 +102,7 @@ pub(super) async fn get(
         if let Some(known) = file.facts.and_then(|facts| known.find(facts.tag)) {
             return Ok(set_revision(not_modified(&known), file.revision));
         }
-        let response = byte_range::respond(file.clone(), request.headers());
+        let response = respond_part(file.clone(), request.headers());
         let response = set_headers(response, output, coding, &file.file_name, file.facts);
         return Ok(set_revision(response, file.revision));
     }
@@ -129,4 +141,135 @@ fn set_headers(
     }
     set_coding(headers, coding);
     response
+}
+
+/// The bytes of a file that a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ByteRange {
+    All,
+    /// From the first to before the second.
+    Part(u64, u64),
+    /// None that the file has.
+    Unsatisfiable,
+}
+
+/// Responds with the file, or with the part of it that `headers` ask for (RFC 9110, section 14).
+fn respond_part(file: SpooledFile, headers: &HeaderMap) -> Response {
+    let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
+    let tag = file.facts.map(|facts| format!("\"{}\"", facts.tag));
+    // A part of another file would not go with what the caller has.
+    let is_same = headers.get(IF_RANGE).is_none_or(|known| Some(text(known)) == tag);
+    let range = headers.get(RANGE).filter(|_| is_same).map(text);
+    let size = file.size_bytes;
+    let wanted = range.map_or(ByteRange::All, |range| parse_range(&range, size));
+    let (begin, end) = match wanted {
+        ByteRange::All => (0, size),
+        ByteRange::Part(begin, end) => (begin, end),
+        ByteRange::Unsatisfiable => {
+            let mut response = StatusCode::RANGE_NOT_SATISFIABLE.into_response();
+            set_header(&mut response, CONTENT_RANGE, &format!("bytes */{size}"));
+            return response;
+        }
+    };
+    let file = Arc::new(file);
+    let parts = stream::try_unfold(begin, move |at| {
+        let file = Arc::clone(&file);
+        async move {
+            if at >= end {
+                return Ok::<_, io::Error>(None);
+            }
+            let part: Bytes = file.read(at, end).await?;
+            let next = at + part.len() as u64;
+            Ok(Some((part, next)))
+        }
+    });
+    let mut response = Body::from_stream(parts).into_response();
+    set_header(&mut response, CONTENT_LENGTH, &(end - begin).to_string());
+    if wanted != ByteRange::All {
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+        set_header(&mut response, CONTENT_RANGE, &format!("bytes {begin}-{}/{size}", end - 1));
+    }
+    response
+}
+
+fn set_header(response: &mut Response, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::try_from(value) {
+        response.headers_mut().insert(name, value);
+    }
+}
+
+/// What a `Range` of a file of `size` bytes asks for. Several ranges at once, other units and what is
+/// no range are answered with the whole file, as the RFC allows.
+fn parse_range(range: &str, size: u64) -> ByteRange {
+    let Some(bounds) = range.trim().strip_prefix("bytes=") else { return ByteRange::All };
+    let Some((first, last)) = bounds.split_once('-') else { return ByteRange::All };
+    let (first, last) = (first.trim(), last.trim());
+    let part = match (first.parse::<u64>(), last.parse::<u64>()) {
+        (Ok(first), Ok(last)) if first <= last => (first, size.min(last.saturating_add(1))),
+        (Ok(first), Err(_)) if last.is_empty() => (first, size),
+        (Err(_), Ok(n_last)) if first.is_empty() => (size.saturating_sub(n_last), size),
+        _ => return ByteRange::All,
+    };
+    match part {
+        (begin, end) if begin < end => ByteRange::Part(begin, end),
+        _ => ByteRange::Unsatisfiable,
+    }
+}
+
+/// Reads the newest rows, newest first, a line each.
+///
+/// There are fewer than asked for where they are very long: about 16 MB at most.
+#[utoipa::path(get, path = paths::ROWS_LIVE, operation_id = "newest_rows", tag = "rows",
+    params(WhichDataset, InBounds, InForm, SeenCommit, ("limit" = Option<u64>, Query, minimum = 1,
+        description = "Maximum number of rows, 100 by default. A limit above 10 000 is lowered to that.")),
+    responses((status = 200, description = "Rows, by default one JSON object in each line", content(
+            (String = "application/x-ndjson"), (Vec<FlatRow> = "application/json"),
+            (String = "text/csv"), (Vec<u8> = "application/vnd.apache.parquet"),
+            (Vec<u8> = "application/vnd.apache.arrow.stream")),
+        headers(("X-Revision" = u64,
+            description = "The last commit of the dataset that they include")))))]
+pub(super) async fn live(
+    Caller { app, key }: Caller,
+    Seen(seen): Seen,
+    uri: Uri,
+) -> Result<Response> {
+    let (query, output) = read_params(&uri)?.live()?;
+    let render = move |page: &RowsPage<'_>| (body(page, output), page.revision);
+    let (body, revision) = app.datasets.newest(key, query, seen, render).await?;
+    let content_type = HeaderValue::from_static(output.content_type());
+    Ok(set_revision(([(CONTENT_TYPE, content_type)], body).into_response(), revision))
+}
+
+fn body(page: &RowsPage<'_>, output: Output) -> Vec<u8> {
+    let mut body = Vec::new();
+    let mut document = Document::new(output, page.dataset, page.columns, Resolution::Raw);
+    document.begin(&mut body);
+    document.rows(&mut body, &page.rows);
+    document.end(&mut body);
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_a_part_the_whole_file_or_unsatisfiable() {
+        for (range, want) in [
+            ("bytes=0-0", ByteRange::Part(0, 1)),
+            ("bytes=5-", ByteRange::Part(5, 10)),
+            ("bytes=5-99", ByteRange::Part(5, 10)),
+            ("bytes=-3", ByteRange::Part(7, 10)),
+            ("bytes=-99", ByteRange::Part(0, 10)),
+            ("bytes=10-", ByteRange::Unsatisfiable),
+            ("bytes=-0", ByteRange::Unsatisfiable),
+            ("bytes=5-4", ByteRange::All),
+            ("bytes=0-1,3-4", ByteRange::All),
+            ("rows=0-1", ByteRange::All),
+            ("bytes=x", ByteRange::All),
+        ] {
+            assert_eq!(parse_range(range, 10), want, "{range}");
+        }
+        assert_eq!(parse_range("bytes=0-", 0), ByteRange::Unsatisfiable);
+    }
 }

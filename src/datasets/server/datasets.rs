@@ -1,5 +1,5 @@
-//! `/api/datasets/`: lists the datasets that a key sees, and creates one from an object, or all of a list
-//! or none.
+//! `/api/datasets/…` and `/api/access/check/`: lists, finds, creates, changes and deletes datasets, and
+//! tells what a key may do with them.
 
 use axum::{
     Json,
@@ -8,24 +8,32 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use model::{
+    dataset::DatasetId,
     key::KeyId,
     page::{Limit, ROWS_DEFAULT},
 };
-use tsdb::catalog::{Filter, Listed, NewDataset};
+use tsdb::catalog::{Change, DatasetRef, Filter, Listed, MetadataChange, NewDataset};
 use web::response::Created;
 use wire::{
-    datasets::{CreateColumn, CreateDataset, DatasetBody, Envelope},
+    datasets::{
+        AccessBody, AccessCheck, CreateColumn, CreateDataset, DatasetBody, Envelope, MessageBody,
+        ReplaceDataset, UpdateDataset,
+    },
     paths,
 };
 
 use super::{
-    Caller,
+    Caller, MetadataFilters, PathParams,
     columns::dtype_of,
     error::Result,
-    openapi::{CreateDatasets, CreatedDatasets, PageOf},
+    openapi::{CreateDatasets, CreatedDatasets, DatasetNumber, PageOf},
     read_params, single_page,
 };
-use crate::query::{link, params::Params};
+use crate::{
+    catalog::FIELDS_MAX,
+    error::{OperationError, Unfit},
+    query::{self, params::Params},
+};
 
 /// The count of matches that are too many to be counted in time, as document 2 has it for rows.
 const NOT_COUNTED: i64 = -1;
@@ -37,7 +45,7 @@ const NOT_COUNTED: i64 = -1;
     params(("search" = Option<String>, Query,
         description = "Text to be found in names and descriptions, whatever its case."), PageOf),
     responses((status = 200, description = "A page of datasets", body = Envelope<DatasetBody>)))]
-pub(super) async fn get(
+pub(super) async fn list(
     Caller { app, key }: Caller,
     uri: Uri,
 ) -> Result<Json<Envelope<DatasetBody>>> {
@@ -47,6 +55,7 @@ pub(super) async fn get(
     let listed = app.datasets.list(key, filter, skip, limit).await?;
     Ok(Json(envelope(paths::DATASETS, &params, (skip, limit), listed)))
 }
+
 /// Creates a dataset, which the key owns; or several, all or none.
 ///
 /// A name is taken once among those of its owner. Tags that do not exist yet are created, private,
@@ -57,7 +66,7 @@ pub(super) async fn get(
 #[utoipa::path(post, path = paths::DATASETS, operation_id = "create_dataset", tag = "producing",
     request_body = CreateDatasets,
     responses((status = 201, description = "What is new", body = CreatedDatasets)))]
-pub(super) async fn post(Caller { app, key }: Caller, request: Request) -> Result<Response> {
+pub(super) async fn create(Caller { app, key }: Caller, request: Request) -> Result<Response> {
     let body = web::extract::bytes(request).await?;
     let is_list = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     if !is_list {
@@ -80,7 +89,7 @@ fn new_dataset(owner: KeyId, body: CreateDataset) -> Result<NewDataset> {
 }
 
 /// A page of a listing, with the links to the next and the previous one.
-pub(super) fn envelope(
+fn envelope(
     path: &str,
     params: &Params,
     (skip, limit): (u64, Limit),
@@ -88,11 +97,124 @@ pub(super) fn envelope(
 ) -> Envelope<DatasetBody> {
     let n_shown = u64::try_from(listed.datasets.len()).unwrap_or(u64::MAX);
     let has_next = n_shown > 0 && !listed.is_last;
-    let next = has_next.then(|| link::link_at_offset(path, params, skip.saturating_add(n_shown)));
+    let next = has_next.then(|| query::link_at_offset(path, params, skip.saturating_add(n_shown)));
     Envelope {
         count: listed.count.map_or(NOT_COUNTED, |count| i64::try_from(count).unwrap_or(i64::MAX)),
         next,
-        previous: link::link_before(path, params, skip, limit),
+        previous: query::link_before(path, params, skip, limit),
         results: listed.datasets.into_iter().map(Into::into).collect(),
     }
+}
+
+/// Filters the datasets that the key sees by one field of their metadata.
+///
+/// The parameter is named after the field, and its value is the field's whole value: `?ticker=btcusd`.
+/// Exactly one field per request, unless the operator allows more.
+#[utoipa::path(get, path = paths::DATASETS_SEARCH, operation_id = "search_datasets", tag = "datasets",
+    params(("ticker" = String, Query, description = "For example; any field will do in its place."),
+        PageOf),
+    responses((status = 200, description = "A page of datasets", body = Envelope<DatasetBody>)))]
+pub(super) async fn search(
+    Caller { app, key }: Caller,
+    uri: Uri,
+) -> Result<Json<Envelope<DatasetBody>>> {
+    let params = read_params(&uri)?;
+    let (skip, limit) = (params.number("offset")?.unwrap_or(0), params.limit(ROWS_DEFAULT)?);
+    let others = params.0.iter().filter(|(name, _)| !matches!(name.as_str(), "limit" | "offset"));
+    let filters: Vec<(String, String)> = others.cloned().collect();
+    match (filters.len(), app.metadata_filters) {
+        (0, _) => return Err(Unfit::from("one metadata filter is required").into()),
+        (1, _) | (2..=FIELDS_MAX, MetadataFilters::All) => {}
+        _ => {
+            let text = "multiple metadata filters are temporarily unsupported";
+            return Err(Unfit::from(text).into());
+        }
+    }
+    let filter = Filter::Metadata(filters);
+    let listed = app.datasets.list(key, filter, skip, limit).await?;
+    Ok(Json(envelope(paths::DATASETS_SEARCH, &params, (skip, limit), listed)))
+}
+
+/// Reads one dataset.
+#[utoipa::path(get, path = paths::DATASET, operation_id = "get_dataset", tag = "datasets",
+    params(DatasetNumber), responses((status = 200, description = "The dataset", body = DatasetBody)))]
+pub(super) async fn get(
+    Caller { app, key }: Caller,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<DatasetBody>> {
+    Ok(Json(app.datasets.sight(key, which(&id)?).await?.dataset.into()))
+}
+
+/// Changes what is named of a dataset that the key owns.
+#[utoipa::path(patch, path = paths::DATASET, operation_id = "update_dataset", tag = "producing",
+    params(DatasetNumber), request_body = UpdateDataset,
+    responses((status = 200, description = "The dataset", body = DatasetBody)))]
+pub(super) async fn patch(
+    Caller { app, key }: Caller,
+    PathParams(id): PathParams<String>,
+    request: Request,
+) -> Result<Json<DatasetBody>> {
+    let which = which(&id)?;
+    app.datasets.find_owned(key, which.clone()).await?;
+    let UpdateDataset { name, description, metadata } = web::extract::json(request).await?;
+    let change = Change { name, description, metadata: MetadataChange::Merge(metadata) };
+    Ok(Json(app.datasets.update(key, which, change).await?.into()))
+}
+
+/// Replaces name, description and metadata of a dataset that the key owns.
+#[utoipa::path(put, path = paths::DATASET, operation_id = "replace_dataset", tag = "producing",
+    params(DatasetNumber), request_body = ReplaceDataset,
+    responses((status = 200, description = "The dataset", body = DatasetBody)))]
+pub(super) async fn put(
+    Caller { app, key }: Caller,
+    PathParams(id): PathParams<String>,
+    request: Request,
+) -> Result<Json<DatasetBody>> {
+    let which = which(&id)?;
+    app.datasets.find_owned(key, which.clone()).await?;
+    let ReplaceDataset { name, description, metadata } = web::extract::json(request).await?;
+    let metadata = MetadataChange::Replace(metadata);
+    let change = Change { name: Some(name), description: Some(description), metadata };
+    Ok(Json(app.datasets.update(key, which, change).await?.into()))
+}
+
+/// Deletes a dataset that the key owns, with all its rows.
+#[utoipa::path(delete, path = paths::DATASET, operation_id = "delete_dataset", tag = "producing",
+    params(DatasetNumber), responses((status = 200, description = "It is gone", body = MessageBody)))]
+pub(super) async fn delete(
+    Caller { app, key }: Caller,
+    PathParams(id): PathParams<String>,
+) -> Result<Json<MessageBody>> {
+    app.datasets.delete(key, which(&id)?).await?;
+    Ok(Json(MessageBody { message: "Dataset deleted successfully".to_owned() }))
+}
+
+/// Parses the number of a dataset; an invalid one is not found.
+fn which(id: &str) -> Result<DatasetRef, OperationError> {
+    id.parse().map(DatasetRef::Id).map_err(|_| OperationError::NotFound)
+}
+
+/// Tells what the key may do with a dataset, and which tags grant it.
+#[utoipa::path(post, path = paths::ACCESS_CHECK, operation_id = "check_access", tag = "datasets",
+    request_body = AccessCheck,
+    responses((status = 200, description = "What the key may do", body = AccessBody)))]
+pub(super) async fn check_access(
+    Caller { app, key }: Caller,
+    request: Request,
+) -> Result<Json<AccessBody>> {
+    let AccessCheck { dataset_id, require_write } = web::extract::json(request).await?;
+    let sight = match DatasetId::new(dataset_id) {
+        Some(id) => app.datasets.find_sight(key, DatasetRef::Id(id)).await?,
+        None => None,
+    };
+    // A dataset that does not exist looks like one that is not shared.
+    let body = sight.map_or(
+        AccessBody { has_access: false, is_owner: false, matching_tags: Vec::new() },
+        |sight| AccessBody {
+            has_access: sight.is_owner || !require_write,
+            is_owner: sight.is_owner,
+            matching_tags: sight.matching_tags,
+        },
+    );
+    Ok(Json(body))
 }

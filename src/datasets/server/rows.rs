@@ -15,15 +15,14 @@ use wire::{datasets::RowsDeleted, paths};
 
 use super::{
     Caller,
-    conditional::{IfNoneMatch, not_modified, set_tag},
+    conditional::{IfNoneMatch, Seen, not_modified, set_revision, set_tag},
     error::Result,
     openapi::{AtResolution, InBounds, PageBody, PageOf, SeenCommit, WhichDataset, one_of},
     read_params,
-    revision::{Seen, set_revision},
 };
 use crate::{
     error::Unfit,
-    query::{self, RowsQuery, link, params::Params},
+    query::{self, RowsQuery, params::Params},
     read::{PageRequest, PageResponse, PageResponseBody, RowsPage},
 };
 
@@ -115,13 +114,13 @@ pub(super) async fn delete(Caller { app, key }: Caller, uri: Uri) -> Result<Resp
 
 fn render_body(page: &RowsPage<'_>, params: &Params) -> Vec<u8> {
     let next = page.next.map(|next| match next {
-        query::Position::Offset(offset) => link::link_at_offset(paths::ROWS, params, offset),
-        query::Position::After(cursor) => link::link_after(paths::ROWS, params, cursor),
+        query::Position::Offset(offset) => query::link_at_offset(paths::ROWS, params, offset),
+        query::Position::After(cursor) => query::link_after(paths::ROWS, params, cursor),
     });
     let mut body = Vec::with_capacity(page.rows.len() * ROW_BYTES);
     let previous = match params.rows() {
         Ok(RowsQuery { position: query::Position::Offset(offset), limit, .. }) => {
-            link::link_before(paths::ROWS, params, offset, limit)
+            query::link_before(paths::ROWS, params, offset, limit)
         }
         _ => None,
     };

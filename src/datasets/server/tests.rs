@@ -1,24 +1,18 @@
 //! The service as its callers see it: requests in, bytes out.
 //!
-//! Each path's tests are in the file named after it.
+//! The tests of each file of `server` are in the file of that name.
 
-mod acquire;
 mod browsers;
 mod bulk_download;
 mod bulk_insert;
-mod check;
 mod columns;
 mod datasets;
-mod holders;
-mod live;
 mod log;
-mod metrics;
-mod openapi;
 mod replicas;
 mod retention;
 mod roles;
 mod rows;
-mod search;
+mod service;
 mod stream;
 mod tags;
 
@@ -176,7 +170,7 @@ fn app_on(
         gate: Gate::new(accounts.clone(), GateOptions::unlimited(), clock.clone()),
         clock: clock.clone(),
         group: group.clone(),
-        inserts: body_limit::new_limit(),
+        inserts: super::bulk_insert::new_limit(),
         metadata_filters: MetadataFilters::One,
         streams: StreamLimit::new(N_STREAMS),
         health: Arc::default(),

@@ -140,7 +140,7 @@ async fn first_rows_that_are_refused_leave_no_columns() {
 /// All places for bodies of `key`.
 async fn all_of(service: &Service, key: i64) -> KeyPermit {
     let mut room = service.app.inserts.empty_permit(KeyId::new(key));
-    let n_permits = BODY_BYTES_MAX / body_limit::PERMIT_BYTES;
+    let n_permits = BODY_BYTES_MAX / crate::server::bulk_insert::PERMIT_BYTES;
     room.acquire(n_permits.try_into().unwrap()).await;
     room
 }
