@@ -10,12 +10,12 @@ use std::{
     collections::{HashMap, VecDeque},
     fs::{self, File, OpenOptions},
     io,
+    os::unix::fs::FileExt as _,
     path::Path,
 };
 
 use formats::content_coding::{Coding, Packed};
 use parking_lot::Mutex;
-use task::positioned::{read_exact_at, write_all_at};
 use tracing::warn;
 use tsdb::store::row_batch::ChunkId;
 
@@ -84,7 +84,7 @@ impl DownloadCache {
         let file = self.file.as_ref()?;
         let extent = *self.ring.lock().extents.get(&key)?;
         let mut bytes = vec![0; extent.length];
-        let read = read_exact_at(file, &mut bytes, extent.at % self.bytes_max);
+        let read = file.read_exact_at(&mut bytes, extent.at % self.bytes_max);
         // Meanwhile another piece may have overwritten it.
         let is_there = self.ring.lock().extents.get(&key) == Some(&extent);
         let Extent { sum, plain_bytes, .. } = extent;
@@ -112,7 +112,7 @@ impl DownloadCache {
             ring.remove_before(end);
             at
         };
-        let written = write_all_at(file, &piece.bytes, at % bytes_max);
+        let written = file.write_all_at(&piece.bytes, at % bytes_max);
         let mut ring = self.ring.lock();
         match written {
             Ok(()) if at >= ring.head.saturating_sub(bytes_max) => {

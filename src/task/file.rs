@@ -7,6 +7,7 @@
 use std::{
     fs::{self, File},
     io::{self, Read as _, Write as _},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -77,17 +78,11 @@ impl AtomicFile {
         let prefix =
             format!("{UNFINISHED_PREFIX}{}-", writer_id(process_scope(), std::process::id()));
         builder.prefix(&prefix);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt as _;
-            let bits = match mode {
-                FileMode::Private => 0o600,
-                FileMode::Public => 0o666,
-            };
-            builder.permissions(fs::Permissions::from_mode(bits));
-        }
-        #[cfg(not(unix))]
-        let _ = mode;
+        let bits = match mode {
+            FileMode::Private => 0o600,
+            FileMode::Public => 0o666,
+        };
+        builder.permissions(fs::Permissions::from_mode(bits));
         Ok(Self { draft: builder.tempfile_in(folder_of(path))?, path: path.to_owned() })
     }
 
@@ -135,17 +130,10 @@ pub fn read_at_most(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
 }
 
 /// Returns the permissions of a file or directory as `chmod` has them, such as `0o755`; `None` if it
-/// cannot be looked at, or the system has no such permissions.
+/// cannot be looked at.
 #[must_use]
-#[cfg_attr(not(unix), expect(unused_variables, reason = "there are none"))]
 pub fn permissions(path: &Path) -> Option<u32> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        Some(fs::metadata(path).ok()?.permissions().mode() & 0o777)
-    }
-    #[cfg(not(unix))]
-    None
+    Some(fs::metadata(path).ok()?.permissions().mode() & 0o777)
 }
 
 /// Whether a file could not be written because of the disk, a quota or a limit of the file's size.
@@ -205,16 +193,10 @@ fn process_scope() -> u64 {
     0
 }
 
-#[cfg(unix)]
 fn is_running(process: i32) -> bool {
     let found = rustix::process::Pid::from_raw(process).map(rustix::process::test_kill_process);
     // Any other error is of one that is there and belongs to somebody else.
     found != Some(Err(rustix::io::Errno::SRCH))
-}
-
-#[cfg(not(unix))]
-fn is_running(_process: i32) -> bool {
-    true
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -226,17 +208,12 @@ fn folder_of(path: &Path) -> &Path {
 
 /// Waits until the names in `folder` are on the disk, where the system can.
 fn sync_folder(folder: &Path) -> io::Result<()> {
-    #[cfg(unix)]
+    use io::ErrorKind::{InvalidInput, Unsupported};
     match File::open(folder)?.sync_all() {
         // Some network and user-space filesystems cannot sync a folder.
-        Err(error)
-            if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
-        }
-        synced => synced?,
+        Err(error) if matches!(error.kind(), InvalidInput | Unsupported) => Ok(()),
+        synced => synced,
     }
-    #[cfg(not(unix))]
-    let _ = folder;
-    Ok(())
 }
 
 #[cfg(test)]
@@ -245,13 +222,10 @@ mod tests {
 
     use super::*;
 
-    #[cfg(unix)]
     fn mode_of(path: &Path) -> u32 {
-        use std::os::unix::fs::PermissionsExt as _;
         fs::metadata(path).unwrap().permissions().mode() & 0o777
     }
 
-    #[cfg(unix)]
     #[track_caller]
     fn check_mode(path: &Path, want: u32) {
         assert_eq!(mode_of(path), want, "{}", path.display());
@@ -272,7 +246,6 @@ mod tests {
         assert_eq!(names(base.path()), ["state"]);
     }
 
-    #[cfg(unix)]
     #[test]
     fn a_private_file_is_its_owners_alone_even_before_it_has_its_name() {
         let base = tempfile::tempdir().unwrap();

@@ -16,7 +16,6 @@ pub mod clock;
 pub mod file;
 pub mod group;
 pub mod lock;
-pub mod positioned;
 pub mod private;
 pub mod process;
 pub mod steady_date;

@@ -5,6 +5,7 @@
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io,
+    os::unix::fs::OpenOptionsExt as _,
     path::Path,
     thread,
     time::Duration,
@@ -36,10 +37,8 @@ impl Drop for Lock {
 /// If the file cannot be created or locked.
 pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     let mut options = OpenOptions::new();
-    options.create(true).truncate(false).write(true);
     // Another user who can open it can lock it.
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.create(true).truncate(false).write(true).mode(0o600);
     let file = options.open(path)?;
     match file.try_lock() {
         Ok(()) => Ok(Some(Lock(file))),

@@ -1,6 +1,10 @@
 //! Creates folders and files that only their owner can read.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    path::Path,
+};
 
 /// Makes the folder at `path` and those above it, as far as they are missing, for their owner alone.
 /// One that is there keeps its mode: it may be meant for others, too.
@@ -10,8 +14,7 @@ use std::{fs, io, path::Path};
 pub fn create_folder(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.mode(0o700);
     builder.create(path)
 }
 
@@ -23,9 +26,7 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// If it cannot be made, or its mode not be changed.
-#[cfg(unix)]
 pub fn create_file(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
     let mut options = fs::OpenOptions::new();
     match options.create_new(true).append(true).mode(0o600).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -44,25 +45,12 @@ pub fn create_file(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Where files have no modes, a file cannot be kept from other users.
-///
-/// # Errors
-/// [`io::ErrorKind::Unsupported`], always.
-#[cfg(not(unix))]
-pub fn create_file(_: &Path) -> io::Result<()> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "private files need a Unix system"))
-}
-
-#[cfg(unix)]
 fn is_unwritable(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
 }
 
-#[cfg(unix)]
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     #[track_caller]

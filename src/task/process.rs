@@ -42,18 +42,12 @@ fn ignored_signals() -> Option<u64> {
 }
 
 /// As above, in the words of `ps`.
-#[cfg(all(unix, not(target_os = "linux")))]
+#[cfg(not(target_os = "linux"))]
 fn ignored_signals() -> Option<u64> {
     let pid = std::process::id().to_string();
     let listed = std::process::Command::new("ps").args(["-o", "ignored=", "-p", &pid]).output();
     let listed = String::from_utf8(listed.ok()?.stdout).ok()?;
     u64::from_str_radix(listed.trim(), 16).ok()
-}
-
-/// There are no signals.
-#[cfg(not(unix))]
-const fn ignored_signals() -> Option<u64> {
-    None
 }
 
 /// The times of all threads of process `pid`; none if it is gone, or the system does not tell.

@@ -3,7 +3,6 @@
 //! Each connection takes a file descriptor. A service that spends its last one on a connection can
 //! neither open a file nor accept the connection of a health check, so some are kept back.
 
-#[cfg(unix)]
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Connections of one service at a time, however many files it may open. Further ones wait to be
@@ -17,17 +16,13 @@ const RESERVE_MIN: usize = 64;
 /// Raises this process's soft limit of open files to the hard one.
 ///
 /// Systems set the soft one low, 1024 or 256, for programs that use `select`; none of ours do.
-/// Without such limits, as on Windows, it does nothing.
 pub fn raise_limit() {
-    #[cfg(unix)]
-    {
-        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-        if current == maximum {
-            return;
-        }
-        if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
-            tracing::debug!(%error, "the limit of open files stays at {current:?}");
-        }
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current == maximum {
+        return;
+    }
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        tracing::debug!(%error, "the limit of open files stays at {current:?}");
     }
 }
 
@@ -38,15 +33,8 @@ pub fn connections_max() -> usize {
 }
 
 /// The files that this process may open; `None` for no limit.
-#[cfg(unix)]
 fn open_files_max() -> Option<usize> {
     getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok())
-}
-
-/// Sockets of Windows do not count against a limit of files.
-#[cfg(not(unix))]
-const fn open_files_max() -> Option<usize> {
-    None
 }
 
 /// How many of them may be endless answers; the rest stay free for requests that end.
@@ -86,7 +74,6 @@ mod tests {
         check(Some(0), 1, 1);
     }
 
-    #[cfg(unix)]
     #[test]
     fn the_soft_limit_becomes_the_hard_one() {
         raise_limit();

@@ -4,14 +4,13 @@
 //! times. The file is written once, to an unnamed temporary file, so that nothing is left of it when
 //! the service ends or is killed.
 
-use std::{fs::File, io, num::NonZeroUsize, sync::Arc};
+use std::{fs::File, io, num::NonZeroUsize, os::unix::fs::FileExt as _, sync::Arc};
 
 use bytes::Bytes;
 use formats::content_coding::Coding;
 use lru::LruCache;
 use model::key::KeyId;
 use parking_lot::Mutex;
-use task::positioned::read_exact_at;
 use tokio::{fs::File as AsyncFile, io::AsyncWriteExt as _, sync::OnceCell};
 use tsdb::store::StoreError;
 
@@ -93,7 +92,7 @@ impl SpooledFile {
         let length = usize::try_from(end - begin).unwrap_or(usize::MAX).min(PART_BYTES);
         let read = run_blocking(move || {
             let mut part = vec![0; length];
-            read_exact_at(&file, &mut part, begin).map(|()| Bytes::from(part))
+            file.read_exact_at(&mut part, begin).map(|()| Bytes::from(part))
         });
         read.await.map_err(io::Error::other)?
     }
