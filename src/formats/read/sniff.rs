@@ -43,61 +43,18 @@ pub struct SniffedFields {
 /// A field of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// As the header or the first records name it.
+    /// Name in the header or in the first records.
     pub name: String,
-    /// What it seems to hold: numbers are floats, unless they are whole and too large for that, or
-    /// the file itself says otherwise.
+    /// Type of the values: numbers are floats, unless they are whole and too large for that, or the
+    /// file itself has types.
     pub dtype: Dtype,
-    /// The first value, as it stands in the file; none where there is none.
+    /// The first value as the file has it; `None` without any.
     pub example: Option<String>,
-    /// How many of its values are timestamps.
-    timestamps: TimestampShare,
-    /// True if its timestamps are numbers.
-    is_number_time: bool,
-    /// Timestamps of the first records.
-    pub(super) times: Vec<Option<Timestamp>>,
-    /// Why its first value is no timestamp.
-    pub(super) no_time: Option<String>,
-    parts: Parts,
-    /// Whether its values are texts, each of them of a number.
+    /// True if all values are texts of numbers.
     pub has_number_texts: bool,
-    /// Why no column can be made of it, as of lists; none if one can.
+    /// Reason why no column can be made of it, such as lists.
     pub unfit: Option<String>,
-    marks: Marks,
-}
-
-/// What the values of a field tell of the decimal mark.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Marks {
-    n_points: usize,
-    n_commas: usize,
-    /// The first that is a number with either.
-    open: Option<String>,
-}
-
-/// Whether a field holds parts of timestamps: at least nine in ten of its values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Parts {
-    /// Dates without a time.
-    is_date: bool,
-    /// Dates of which the day or the month is first.
-    is_day_first: bool,
-    /// Times of day.
-    is_clock: bool,
-    /// The smallest and largest number of an hour, if it is called so.
-    hours: Option<(i64, i64)>,
-}
-
-/// How many values of a field are timestamps. One that is none does not make another field the timestamp:
-/// reading reports its row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum TimestampShare {
-    /// Less than half.
-    Few,
-    /// At least half: enough for a field that is called like it.
-    Half,
-    /// At least nine in ten: enough for one that is not.
-    Most,
+    seen: Seen,
 }
 
 /// How values are read as timestamps.
@@ -108,39 +65,44 @@ struct TimeReading<'a> {
     unit: Option<TimeUnit>,
 }
 
-/// What is known of a field so far.
-#[derive(Default)]
+/// Counts of the values of a field by what they may be. Absent ones are not among them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Seen {
     name: String,
     example: Option<String>,
-    /// Values that are neither true nor false.
-    n_others: usize,
-    /// Values that are no number but may be a text.
-    n_dashes: usize,
-    /// Texts in quotes that would stand for no value without them.
-    n_quoted_absent: usize,
-    n_numbers: usize,
-    n_number_texts: usize,
-    marks: Marks,
-    unfit: Option<String>,
     n_values: usize,
-    n_timestamps: usize,
-    /// How many of them are numbers.
-    n_number_times: usize,
-    times: Vec<Option<Timestamp>>,
-    no_time: Option<String>,
-    n_hours: usize,
-    hours: Option<(i64, i64)>,
-    /// How many are dates without a time, dates with the day or month first, and times of day.
-    n_dates: usize,
-    n_day_first: usize,
-    n_clocks: usize,
-    /// Numbers that are not whole.
+    n_not_booleans: usize,
+    n_numbers: usize,
     n_fractions: usize,
     /// Whole numbers that are too large for a float.
     n_large: usize,
-    /// Values that are not written as whole numbers.
+    /// Values that the file does not declare to be whole numbers.
     n_undeclared: usize,
+    n_number_texts: usize,
+    /// Values that are no number but may be a text. They do not count as values.
+    n_dashes: usize,
+    /// Texts in quotes that would stand for no value without them. They do not count as values.
+    n_quoted_absent: usize,
+    /// Reason why the first list or object does not fit a column.
+    unfit: Option<String>,
+    /// Numbers with a decimal point, with a decimal comma, and the first one that may have either.
+    n_points: usize,
+    n_commas: usize,
+    open_mark: Option<String>,
+    n_timestamps: usize,
+    /// Timestamps that are numbers.
+    n_number_times: usize,
+    /// Timestamps of the first records.
+    times: Vec<Option<Timestamp>>,
+    /// Reason why the first value that is no timestamp is none.
+    no_time: Option<String>,
+    n_dates: usize,
+    /// Dates of which the day or the month is first.
+    n_day_first: usize,
+    n_clocks: usize,
+    /// Numbers of hours, and the smallest and largest of them, if the field is called so.
+    n_hours: usize,
+    hours: Option<(i64, i64)>,
 }
 
 impl SniffedFields {
@@ -148,19 +110,13 @@ impl SniffedFields {
     /// their types.
     #[must_use]
     pub fn declare(time: &str, fields: impl IntoIterator<Item = (String, Dtype)>) -> Self {
-        let field = |(name, dtype), timestamps| Field {
-            name,
-            dtype,
-            timestamps,
-            ..Seen::default().conclude(true)
+        let field = |name, dtype, n_timestamps| {
+            let seen = Seen { name, n_values: n_timestamps, n_timestamps, ..Seen::default() };
+            Field { dtype, ..seen.conclude(true) }
         };
-        let time = field((time.to_owned(), Dtype::String), TimestampShare::Most);
-        let others = fields.into_iter().map(|told| field(told, TimestampShare::Few));
-        Self {
-            fields: std::iter::once(time).chain(others).collect(),
-            n_records: 0,
-            has_format: true,
-        }
+        let time = field(time.to_owned(), Dtype::String, 1);
+        let others = fields.into_iter().map(|(name, dtype)| field(name, dtype, 0));
+        Self { fields: [time].into_iter().chain(others).collect(), n_records: 0, has_format: true }
     }
 
     /// The decimal mark of the numbers.
@@ -169,12 +125,12 @@ impl SniffedFields {
     /// [`FileError::Columns`] if they are numbers with either.
     pub fn decimal(&self) -> Result<Decimal, FileError> {
         let numbers = || self.fields.iter().filter(|field| field.dtype != Dtype::String);
-        let n_points: usize = numbers().map(|field| field.marks.n_points).sum();
-        let n_commas: usize = numbers().map(|field| field.marks.n_commas).sum();
+        let n_points: usize = numbers().map(|field| field.seen.n_points).sum();
+        let n_commas: usize = numbers().map(|field| field.seen.n_commas).sum();
         if n_commas > n_points {
             return Ok(Decimal::Comma);
         }
-        let open = numbers().find_map(|field| Some((field, field.marks.open.clone()?)));
+        let open = numbers().find_map(|field| Some((field, field.seen.open_mark.clone()?)));
         match open {
             Some((field, example)) if n_points == 0 => {
                 let field = &field.name;
@@ -190,40 +146,41 @@ impl SniffedFields {
 
 impl Field {
     /// Returns true if it holds timestamps: at least half of its values if it `is_called_so`, else
-    /// nine in ten. Dates whose order is open count.
-    pub(super) fn is_time(&self, is_called_so: bool) -> bool {
-        let least = if is_called_so { TimestampShare::Half } else { TimestampShare::Most };
-        self.timestamps >= least || self.parts.is_day_first
+    /// nine in ten. Dates whose order is open count. Reading reports the other values.
+    fn is_time(&self, is_called_so: bool) -> bool {
+        let Seen { n_timestamps, n_values, .. } = self.seen;
+        let is_half = n_timestamps > 0 && n_timestamps * 2 >= n_values;
+        self.is_day_first() || self.seen.is_most(n_timestamps) || is_called_so && is_half
     }
 
     /// Returns true if its timestamps are numbers.
-    pub(super) const fn is_number_time(&self) -> bool {
-        self.is_number_time
+    const fn is_number_time(&self) -> bool {
+        self.seen.n_number_times * 2 > self.seen.n_timestamps
     }
 
-    pub(super) const fn is_date(&self) -> bool {
-        self.parts.is_date
+    const fn is_date(&self) -> bool {
+        self.seen.is_most(self.seen.n_dates)
     }
 
-    pub(super) const fn is_day_first(&self) -> bool {
-        self.parts.is_day_first
+    const fn is_day_first(&self) -> bool {
+        self.seen.is_most(self.seen.n_day_first)
     }
 
-    pub(super) const fn is_clock(&self) -> bool {
-        self.parts.is_clock
+    const fn is_clock(&self) -> bool {
+        self.seen.is_most(self.seen.n_clocks)
     }
 
     /// Returns true if it holds numbers of hours, and is called so.
-    pub(super) const fn is_hour(&self) -> bool {
-        self.parts.hours.is_some() && !self.parts.is_clock
+    const fn is_hour(&self) -> bool {
+        self.seen.is_most(self.seen.n_hours) && !self.is_clock()
     }
 
     /// Returns the number of the first hour of a day by the numbers that there are.
     ///
     /// # Errors
     /// [`FileError::Columns`] if there is neither a 0 nor a 24, or there are both.
-    pub(super) fn first_hour(&self) -> Result<i8, FileError> {
-        match self.parts.hours {
+    fn first_hour(&self) -> Result<i8, FileError> {
+        match self.seen.hours {
             Some((0, ..=23)) => Ok(0),
             Some((1, 24..)) => Ok(1),
             hours => {
@@ -307,7 +264,7 @@ impl Seen {
             return;
         }
         self.example.get_or_insert_with(|| cell.describe());
-        self.n_others += usize::from(cell.boolean().is_none());
+        self.n_not_booleans += usize::from(cell.boolean().is_none());
         if cell.is_number() {
             self.n_numbers += 1;
             self.n_fractions += usize::from(cell.integer().is_none());
@@ -317,9 +274,9 @@ impl Seen {
         if let Cell::Bare(text) = cell {
             match telling(text) {
                 Telling::Nothing => {}
-                Telling::One(Decimal::Point) => self.marks.n_points += 1,
-                Telling::One(Decimal::Comma) => self.marks.n_commas += 1,
-                Telling::Open => drop(self.marks.open.get_or_insert_with(|| cell.describe())),
+                Telling::One(Decimal::Point) => self.n_points += 1,
+                Telling::One(Decimal::Comma) => self.n_commas += 1,
+                Telling::Open => drop(self.open_mark.get_or_insert_with(|| cell.describe())),
             }
         }
         let is_large = cell.integer().is_some_and(|number| number.abs() > EXACT_MAX);
@@ -356,18 +313,12 @@ impl Seen {
         }
     }
 
-    /// How many of the values are timestamps.
-    fn timestamp_share(&self) -> TimestampShare {
-        match () {
-            () if self.n_timestamps == 0 || self.n_timestamps * 2 < self.n_values => {
-                TimestampShare::Few
-            }
-            () if self.n_timestamps * 10 < self.n_values * 9 => TimestampShare::Half,
-            () => TimestampShare::Most,
-        }
+    /// Returns true for nine in ten of the values.
+    const fn is_most(&self, n_of: usize) -> bool {
+        n_of > 0 && n_of * 10 >= self.n_values * 9
     }
 
-    /// What it holds; `is_typed` says that the file itself tells whole numbers from others.
+    /// Returns the field; `is_typed` if the file itself tells whole numbers from others.
     fn conclude(self, is_typed: bool) -> Field {
         // One text among numbers is left to reading to report: a column of texts would hide all.
         let is_float = self.n_numbers > 0 && self.n_numbers * 2 >= self.n_values;
@@ -376,32 +327,20 @@ impl Seen {
                 Dtype::Float
             }
             () if self.example.is_none() => Dtype::String,
-            () if self.n_others == 0 => Dtype::Boolean,
+            () if self.n_not_booleans == 0 => Dtype::Boolean,
             () if is_typed && self.n_undeclared == 0 => Dtype::Integer,
             () if is_float && self.n_fractions == 0 && self.n_large > 0 => Dtype::Integer,
             () if is_float => Dtype::Float,
             () => Dtype::String,
         };
-        let is_most = |n_of: usize| n_of > 0 && n_of * 10 >= self.n_values * 9;
-        let parts = Parts {
-            is_date: is_most(self.n_dates),
-            is_day_first: is_most(self.n_day_first),
-            is_clock: is_most(self.n_clocks),
-            hours: self.hours.filter(|_| is_most(self.n_hours)),
-        };
         Field {
-            parts,
-            has_number_texts: self.n_values > 0 && self.n_number_texts == self.n_values,
-            timestamps: self.timestamp_share(),
-            is_number_time: self.n_number_times * 2 > self.n_timestamps,
-            times: self.times,
-            no_time: self.no_time,
-            // One value that is unfit is for reading to report.
-            unfit: self.unfit.filter(|_| self.n_values == 0),
-            marks: self.marks,
-            name: self.name,
+            name: self.name.clone(),
             dtype,
-            example: self.example,
+            example: self.example.clone(),
+            has_number_texts: self.n_values > 0 && self.n_number_texts == self.n_values,
+            // One value that is unfit is for reading to report.
+            unfit: self.unfit.clone().filter(|_| self.n_values == 0),
+            seen: self,
         }
     }
 }

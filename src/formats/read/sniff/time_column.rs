@@ -187,7 +187,7 @@ fn strength(field: &Field) -> NameStrength {
 impl<'a> Candidate<'a> {
     fn new(field: &'a Field, time_of_day: Option<&'a Field>) -> Self {
         // A pair has the times of its date: the clock makes the difference.
-        let times: &[_] = if time_of_day.is_some() { &[] } else { &field.times };
+        let times: &[_] = if time_of_day.is_some() { &[] } else { &field.seen.times };
         let known: Vec<Timestamp> = times.iter().copied().flatten().collect();
         let mut sorted = known.clone();
         sorted.sort_unstable();
@@ -380,7 +380,7 @@ impl SniffedFields {
     fn no_time(&self) -> FileError {
         let names = self.names();
         let why = self.fields.iter().find_map(|field| {
-            let reason = field.no_time.as_ref()?;
+            let reason = field.seen.no_time.as_ref()?;
             (strength(field) >= NameStrength::Word).then(|| format!("; {}: {reason}", field.name))
         });
         let why = why.unwrap_or_default();
