@@ -86,9 +86,8 @@
 //!
 //! # How to make a change
 //!
-//! - **An endpoint**, five files: its path and its body in `wire/<room>.rs` (the last fixed segment
-//!   of the path names the files), a handler with its description in `<room>/server/<name>.rs`, its
-//!   route in `<room>/server.rs`, a method in `client/`, a test in `tests/it/<room>/<name>.rs`. A
+//! - **An endpoint**, five files: its path and its body in `wire/<room>.rs`, a handler with its
+//!   description in a file of `<room>/server/`, its route in `<room>/server.rs`, a method in `client/`, a test in `tests/it/<room>/<name>.rs`. A
 //!   handler extracts, calls the room and converts; it sees no store. What the room could not do yet
 //!   is one more, and what its store could not the store's trait and engines.
 //! - **A pane**, four files: its name and place in the `state.rs` of its folder in `tui/screens/`, its

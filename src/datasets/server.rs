@@ -12,7 +12,7 @@ mod error;
 mod log;
 mod openapi;
 mod rows;
-mod service;
+mod status;
 mod stream;
 mod tags;
 
@@ -52,7 +52,7 @@ use wire::{
     paths,
 };
 
-use self::{error::ApiError, service::Health};
+use self::{error::ApiError, status::Health};
 use crate::{
     Datasets, ReadOptions,
     archive::{self, ArchiveStorage},
@@ -282,7 +282,7 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
     let open = check_names(open_api().split_for_parts())
         .method_not_allowed_fallback(async || error::NO_METHOD);
     let open = wrap(open, compressed::compress)
-        .layer(Extension(service::HasPortal(portal.is_some())))
+        .layer(Extension(status::HasPortal(portal.is_some())))
         .with_state(Arc::clone(&app));
     let open = gate.options().hosts.wrap(open, error::refusal);
     let keyed = check_names(keyed_api().split_for_parts())
@@ -305,11 +305,11 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
 /// The paths that need no key.
 fn open_api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(service::root))
-        .routes(routes!(service::health))
-        .routes(routes!(service::metrics))
+        .routes(routes!(status::root))
+        .routes(routes!(status::health))
+        .routes(routes!(status::metrics))
         .routes(routes!(openapi::get))
-        .routes(routes!(service::docs))
+        .routes(routes!(status::docs))
 }
 
 /// The paths that need a key.

@@ -4,7 +4,6 @@
 //! the reason. What clippy, rustc and the manifests can check is not repeated here.
 
 mod circles;
-mod paths;
 mod screen;
 mod sources;
 mod words;

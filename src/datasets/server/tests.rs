@@ -12,7 +12,7 @@ mod replicas;
 mod retention;
 mod roles;
 mod rows;
-mod service;
+mod status;
 mod stream;
 mod tags;
 

@@ -33,6 +33,7 @@ use crate::{checkpoint, event::Work, replay::order_values, retry::retry_transien
 /// The time range of one download, as the public service's own clients have it.
 const CHUNK: Duration = Duration::from_hours(14 * 24);
 
+/// Length of the buckets by which a copy is compared.
 const DAY: Duration = Duration::from_hours(24);
 
 /// Relative difference of two sums of the same numbers: at most that of the order of a million

@@ -126,7 +126,7 @@ const FENCES: &[Fence] = &[
 ];
 
 /// Where types may derive serde's traits: the JSON of the documents, and what is stored or sent.
-const SERDE: [&str; 15] = [
+const SERDE: [&str; 16] = [
     "src/wire/",
     "src/task/traces.rs",
     "src/cluster/message",
@@ -142,6 +142,7 @@ const SERDE: [&str; 15] = [
     "src/stack/local.rs",
     "src/stack/process.rs",
     "src/transfer/import/checkpoint.rs",
+    "src/transfer/mirror/copy.rs",
 ];
 
 impl Fence {

@@ -306,9 +306,9 @@ async fn the_log_never_has_two_answers_for_one_commit() {
 async fn the_servers_of_the_database_are_in_the_metrics() {
     let Some(pair) = Pair::start("metrics").await else { return };
     pair.insert(&pair.one, 0, 1.0).await;
-    let text = service::counts(&pair.one).await;
+    let text = status::counts(&pair.one).await;
     let first = "{for=\"rows\"";
-    service::check(&text, &format!("database_lost{first}}}"), "0");
+    status::check(&text, &format!("database_lost{first}}}"), "0");
     assert!(text.contains(&format!("database_waiting{first}}} ")), "{text}");
     let n_open = format!("triptych_datasets_database_connections{first},state=\"open\"}} ");
     let n_open = text.lines().find_map(|line| line.strip_prefix(&n_open)).unwrap();
