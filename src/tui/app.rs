@@ -21,6 +21,7 @@ use crate::{
         Screen,
         cluster::{
             self,
+            state::ClusterContext,
             update::{local, nodes, operator},
         },
         data, execute, inference, logs, overview,
@@ -38,15 +39,15 @@ use crate::{
     widget::{note, paint, pane::Pane},
 };
 
-/// How long a second `^C` is waited for.
+/// Time within which a second `^C` ends the program.
 const INTERRUPT_WITHIN: Duration = Duration::from_secs(2);
 
-/// Where the services are when the screen opens.
+/// Source of the services' addresses when the screen opens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
     /// At these addresses.
     Connect(Addresses),
-    /// Where the profile of this name says, with its key.
+    /// The addresses and the key of this profile.
     Profile(String),
     /// On this machine, once they are started.
     Local,
@@ -148,7 +149,7 @@ const fn head_of(event: &Event) -> Option<HeadId> {
     }
 }
 
-/// How urgent a redraw after `event` is.
+/// Returns the urgency of a redraw after `event`.
 fn urgency(state: &State, event: &Event) -> Dirty {
     let has_logs = state.screen != Screen::Data && state.screen != Screen::Inference;
     match event {
@@ -242,14 +243,12 @@ fn paste(state: &mut State, text: &str) {
     if let Some(Overlay::Profiles(row)) = state.overlays.last() {
         profiles::update::begin_key(state, *row);
     }
-    if state.screen == Screen::Execute
-        && state.overlays.is_empty()
-        && state.execute.focus == execute::state::Pane::Form
-    {
+    let is_execute = state.screen == Screen::Execute && state.overlays.is_empty();
+    if is_execute && state.execute.focus == execute::state::Pane::Form {
         state.execute.edit_form();
     }
-    let is_form = state.screen == Screen::Execute && state.field().is_some();
-    let is_taken = is_form && state.overlays.is_empty() && state.execute.form.paste_command(text);
+    let is_form = is_execute && state.field().is_some();
+    let is_taken = is_form && state.execute.form.paste_command(text);
     if is_taken || state.field().is_some_and(|field| field.paste(text)) {
         edited(state);
     }
@@ -296,22 +295,22 @@ fn point(state: &mut State, target: Target) {
         return;
     }
     let State { nodes, stack, runs, cluster, execute, .. } = state;
-    let page = 1;
-    let known = cluster::state::ClusterContext { nodes, stack, runs, page };
     match state.screen {
-        Screen::Cluster => cluster.click(target, known),
+        Screen::Cluster => {
+            cluster.click(target, ClusterContext { nodes, stack, runs, page: 1 });
+        }
         Screen::Execute => execute.click(target),
         Screen::Data => state.data.click(target, state.now),
         Screen::Inference => state.inference.click(target, state.now),
         Screen::Logs => {}
-        Screen::Overview => {
-            let counts = state.overview_counts();
-            match target {
-                Target::Row { row, .. } => state.overview.row = row,
-                Target::Pane(pane) => state.overview.enter(pane, counts),
-                _ => {}
+        Screen::Overview => match target {
+            Target::Row { row, .. } => state.overview.row = row,
+            Target::Pane(pane) => {
+                let counts = state.overview_counts();
+                state.overview.enter(pane, counts);
             }
-        }
+            _ => {}
+        },
     }
 }
 

@@ -260,7 +260,7 @@ const POLL_FIRST: Duration = Duration::from_millis(25);
 /// The longest wait between two polls of a run: short for a user, long for a head.
 const POLL_LONGEST: Duration = Duration::from_millis(400);
 
-/// How long to poll a head that does not answer: as long as a restart takes.
+/// Time for which an unreachable head is polled: as long as a restart takes.
 const LOST_WITHIN: Duration = Duration::from_secs(15);
 
 /// The most standard input sent: heads accept some 3 MiB, and refuse more.

@@ -87,7 +87,7 @@ pub(crate) enum Event {
         /// Whether it serves; none if no answer came within
         /// [`PROBE_WITHIN`](crate::state::services::PROBE_WITHIN).
         answer: Option<Result<(), Failure>>,
-        /// How long the answer took.
+        /// Time that the response took.
         latency: Duration,
     },
     /// The answer to [`Effect::LoadFunctions`].
@@ -110,7 +110,7 @@ pub(crate) enum Event {
     Presets(BTreeMap<String, Preset>),
     /// The answer to [`Effect::LoadUsage`]: what each local process uses.
     Usage(Vec<(String, Usage)>),
-    /// What was to be done on this machine failed: a process, a file.
+    /// An operation on this machine failed, such as on a process or a file.
     Failed(Failure),
     /// The answer to [`Effect::Save`]: where to, and how many rows or lines.
     Saved(PathBuf, String),
@@ -148,13 +148,13 @@ pub(crate) enum ProfileEvent {
     /// The answer to [`Effect::KeepKey`].
     Kept {
         profile: String,
-        /// Where it is kept, and the key.
+        /// The place of the stored key, and the key.
         result: Result<(KeyPlace, ApiKey), Failure>,
     },
     /// The answer to [`Effect::ForgetKey`].
     Forgotten {
         profile: String,
-        /// Whether there was one.
+        /// True if there was one.
         result: Result<bool, Failure>,
     },
 }
@@ -180,7 +180,7 @@ pub(crate) struct RunOrder {
     pub(crate) request: ExecuteRequest,
     /// The source of standard input.
     pub(crate) input: Input,
-    /// Whether the head reports progress.
+    /// True if the head reports progress.
     pub(crate) is_followed: bool,
 }
 
@@ -199,7 +199,7 @@ pub(crate) enum DataEvent {
     Pinned { dataset: DatasetId, result: Result<Box<Dataset>, Failure> },
     /// The answer to [`Effect::LoadTable`].
     Table { query: RowsQuery, result: Result<RowsPage, Failure> },
-    /// How far the export begun by [`Effect::Export`] is.
+    /// Progress of the export begun by [`Effect::Export`].
     Export(ExportNews),
     /// Something happened on the stream opened by [`Effect::OpenStream`].
     Stream { dataset: DatasetId, news: RowsEvent },
@@ -219,7 +219,7 @@ impl DataEvent {
     }
 }
 
-/// Which datasets are listed.
+/// Criterion for the datasets in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DatasetSearch {
     /// Those whose name or description holds this; all, if it is empty.
@@ -233,7 +233,7 @@ impl DatasetSearch {
     pub(crate) const ALL: Self = Self::Text(String::new());
 }
 
-/// How much of an export is written.
+/// The written part of an export.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) rows: u64,
@@ -337,7 +337,7 @@ pub(crate) enum Effect {
     Save {
         path: PathBuf,
         text: String,
-        /// How much that is, for people: `12 rows`.
+        /// Amount of text, for people: `12 rows`.
         what: String,
     },
     /// Gives up the export that is under way.
@@ -418,7 +418,7 @@ pub(crate) enum Timer {
 pub(crate) enum Target {
     /// A screen's name in the header.
     Screen(crate::screens::Screen),
-    /// What a key would do.
+    /// The action of a key.
     Action(crate::action::Action),
     /// A pane of the screen in view, by its number there.
     Pane(usize),

@@ -56,10 +56,10 @@ const STOP_WITHIN: Duration = Duration::from_millis(2_500);
 /// The pause after the first frame, in which the terminal has the processors to show it.
 const SHOWN_WITHIN: Duration = Duration::from_millis(20);
 
-/// How long after a stop the signal may arrive that stopped the rest of the job: we get it, too.
+/// Time after a stop in which the signal for the rest of the job can arrive here, too.
 const STOP_ECHO_WITHIN: Duration = Duration::from_secs(1);
 
-/// How to open the screen.
+/// Options for opening the screen.
 pub struct TuiOptions {
     /// The services to show first.
     pub start: Start,
@@ -77,7 +77,7 @@ pub struct TuiOptions {
     pub keys: Keymap,
     /// The symbols that charts and marks are drawn with.
     pub symbols: Symbols,
-    /// Whether to ask the terminal for its background, to choose the theme by.
+    /// True to query the terminal's background, which selects the theme.
     pub asks_background: bool,
     /// Stores the profiles; `None` to show none.
     pub keeper: Option<Box<dyn Profiles>>,
@@ -85,11 +85,11 @@ pub struct TuiOptions {
     pub profiles: profiles::Profiles,
     /// The file that restores the session; `None` to forget it.
     pub session: Option<PathBuf>,
-    /// How many colors the terminal shows.
+    /// Color depth of the terminal.
     pub depth: Depth,
-    /// Whether to capture the mouse.
+    /// True to capture the mouse.
     pub has_mouse: bool,
-    /// Whether the terminal is on another machine, which makes frames rarer.
+    /// True if the terminal is on another machine, which lowers the frame rate.
     pub is_far: bool,
     /// The zone in which times are shown.
     pub time_zone: TimeZone,
@@ -97,12 +97,12 @@ pub struct TuiOptions {
     pub clock: Clock,
     /// The folder of the report of a panic.
     pub reports: Option<PathBuf>,
-    /// Where to panic on purpose; in test builds alone.
+    /// Place of an injected panic; only in test builds.
     #[cfg(debug_assertions)]
     pub fault: Option<FaultInjection>,
 }
 
-/// Where to panic on purpose, in test builds alone.
+/// Place of an injected panic; only in test builds.
 #[cfg(debug_assertions)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultInjection {
@@ -237,14 +237,14 @@ struct Loop {
     fault: Option<FaultInjection>,
     /// The screen whose last frame panicked.
     broken: Option<Screen>,
-    /// Whether a key or the mouse was pressed since the last frame.
+    /// True if a key or the mouse was pressed since the last frame.
     is_pressed: bool,
-    /// Whether a pager has the terminal.
+    /// True while a pager has the terminal.
     is_paging: bool,
     mouse: Mouse,
-    /// Until when a stop signal is the one that we sent to the job.
+    /// Time until which a stop signal counts as our own, sent to the job.
     stop_echo_until: Option<Instant>,
-    /// Whether the program is to end.
+    /// True if the program is to exit.
     is_over: bool,
     inbox: mpsc::Receiver<Event>,
     local_inbox: mpsc::Receiver<LocalEvent>,
@@ -404,9 +404,7 @@ impl Loop {
         }
         let (background, inputs) = self.replies.filter(event);
         let mut events: Vec<Event> = background.into_iter().map(Event::Background).collect();
-        for input in &inputs {
-            events.extend(self.translate(input));
-        }
+        events.extend(inputs.iter().filter_map(|input| self.translate(input)));
         for event in events {
             self.is_pressed |=
                 matches!(event, Event::Key(_) | Event::Click(_) | Event::Wheel(..) | Event::Grab);

@@ -7,15 +7,15 @@ use model::timestamp::Timestamp;
 /// A failure, in words for the user.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Failure {
-    /// What was tried: fits after "failed to".
+    /// The failed operation: completes "failed to".
     pub(crate) what: String,
     /// Why it did not work.
     pub(crate) why: String,
-    /// What to do about it.
+    /// Advice for the user.
     pub(crate) next: String,
     /// The HTTP status, where a service refused.
     pub(crate) status: Option<u16>,
-    /// How long the service asked to wait.
+    /// Wait that the service asked for.
     pub(crate) retry_after: Option<Duration>,
     /// True if the service did not respond in time.
     pub(crate) is_timeout: bool,
@@ -32,7 +32,7 @@ impl Failure {
         Self { what, why, next, ..Self::default() }
     }
 
-    /// How long the service wants to be left alone, if it does: `usual` where it names no time.
+    /// Wait for a rate limit, if this is one: `usual` if the service names no time.
     pub(crate) fn limit(&self, usual: Duration) -> Option<Duration> {
         /// Too many requests, by HTTP.
         const LIMITED: u16 = 429;
@@ -123,12 +123,12 @@ impl<T> Loadable<T> {
         }
     }
 
-    /// Whether the first answer is pending.
+    /// True if the first response is pending.
     pub(crate) const fn is_loading(&self) -> bool {
         matches!(self, Self::Loading { .. })
     }
 
-    /// How old the value is.
+    /// Age of the value.
     pub(crate) fn age(&self, now: Timestamp) -> Option<Duration> {
         match self {
             Self::Ready { at, .. } | Self::Stale { at, .. } => Some(now.since(*at)),

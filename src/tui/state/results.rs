@@ -38,13 +38,13 @@ pub(crate) struct ResultView {
     pub(crate) position: Position,
     /// Columns of the text hidden on the left.
     pub(crate) n_hidden: usize,
-    /// Whether long lines are broken, or cut.
+    /// True if long lines are wrapped, not cut.
     pub(crate) is_wrapped: bool,
-    /// Whether JSON is shown as it was written, and not a member a line.
+    /// True if JSON is shown as it was written, not formatted.
     pub(crate) is_raw: bool,
     /// The line that was found last.
     pub(crate) found: Option<usize>,
-    /// Whether the selected group is compared with another.
+    /// True if the selected group is compared with another.
     pub(crate) is_diff: bool,
     /// The group that is marked to be compared with.
     pub(crate) marked: Option<usize>,
@@ -95,7 +95,7 @@ impl RunView {
 }
 
 impl Output {
-    /// What a file with it is called.
+    /// Name of a file with this output.
     pub(crate) const fn file_name(self) -> &'static str {
         match self {
             Self::Json => "response",
@@ -196,7 +196,7 @@ impl ResultView {
         }
     }
 
-    /// Which text is shown: the one chosen, else standard error where standard output is empty.
+    /// The shown output: the chosen one, else standard error if standard output is empty.
     pub(crate) fn output(self, response: &ExecuteResponse) -> Output {
         let result = self.group(response).map(|group| &group.result);
         let says = |text: &str| !text.trim().is_empty();
@@ -259,7 +259,7 @@ const STEP_COLUMNS: isize = 8;
 /// The maximum horizontal offset, in columns.
 const COLUMNS_MAX: usize = 1_000_000;
 
-/// Which part of a text is shown.
+/// The shown part of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Position {
     /// From this line on, counted from 0.

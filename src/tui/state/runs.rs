@@ -20,14 +20,14 @@ use crate::state::{
 /// Runs kept; the oldest is evicted. A result holds up to some hundred kilobytes.
 const RUNS_MAX: usize = 200;
 
-/// What a head answers when all went well, in the body's own `code`, by document 1.
+/// `code` of a successful response, by document 1.
 const CODE_OK: &str = "200";
 
 /// A run's number in this session, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RunId(pub u32);
 
-/// How far a run is.
+/// Phase of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Phase {
     /// The request is out, the answer is not there.
@@ -40,7 +40,7 @@ pub(crate) enum Phase {
     Cancelled,
 }
 
-/// Which workers `request` is for, by their group and what they declare; none for any.
+/// Group and selector of the workers of `request`; `None` for any.
 pub(crate) fn workers_text(request: &ExecuteRequest) -> Option<String> {
     let selector = request.config.selector.as_deref().filter(|text| !text.is_empty());
     let parts: Vec<&str> = [request.group(), selector].into_iter().flatten().collect();
@@ -50,22 +50,22 @@ pub(crate) fn workers_text(request: &ExecuteRequest) -> Option<String> {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Run {
     pub(crate) id: RunId,
-    /// When the request went out.
+    /// Time at which the request was sent.
     pub(crate) sent_at: Timestamp,
-    /// What was asked.
+    /// The request.
     pub(crate) request: ExecuteRequest,
     /// The source of its standard input.
     pub(crate) input: Input,
     /// The head that it was sent to, which alone knows it.
     pub(crate) head: RunHead,
-    /// What the head calls it, once it has said so.
+    /// The head's id of it, once known.
     pub(crate) request_id: Option<String>,
-    /// How far each peer is, as far as the head tells.
+    /// Progress of each peer, as reported by the head.
     pub(crate) live: RunProgress,
     /// Why the head cannot be asked how far it is, while that is so.
     pub(crate) trouble: Option<Failure>,
     pub(crate) phase: Phase,
-    /// How long it took, once it ended.
+    /// Duration, once it has ended.
     pub(crate) took: Option<Duration>,
 }
 
@@ -101,7 +101,7 @@ impl Run {
         groups.first().filter(|_| is_bad).map(|group| group.result.exit_code)
     }
 
-    /// What it came to.
+    /// Outcome of the run.
     pub(crate) fn verdict(&self) -> Verdict {
         match (&self.phase, self.bad_exit()) {
             (Phase::Waiting, _) => Verdict::Waiting,
@@ -116,12 +116,12 @@ impl Run {
         }
     }
 
-    /// How long it took, or takes so far.
+    /// Duration, so far if it still runs.
     pub(crate) fn elapsed(&self, now: Timestamp) -> Duration {
         self.took.unwrap_or_else(|| now.since(self.sent_at))
     }
 
-    /// Whether its answer is still awaited.
+    /// True if its response is pending.
     pub(crate) const fn is_waiting(&self) -> bool {
         matches!(self.phase, Phase::Waiting)
     }
@@ -165,7 +165,7 @@ impl Runs {
         self.list.iter()
     }
 
-    /// How many are awaited.
+    /// Number of pending runs.
     pub(crate) fn n_waiting(&self) -> usize {
         self.list.iter().filter(|run| run.is_waiting()).count()
     }
@@ -225,22 +225,21 @@ impl Runs {
         }
     }
 
-    /// Handles an event of the head; returns whether it belongs to a run of this session.
+    /// Handles an event of the head; returns true if it belongs to a run of this session.
     pub(crate) fn happened(&mut self, event: &ClusterEvent, now: Timestamp) -> bool {
         let Some(request_id) = event.kind.request_id() else { return false };
         if let Some(run) = self.called(request_id) {
             run.live.take(&event.kind, now);
             return true;
         }
-        // Those of others are over with their end; none of ours is claimed after it, for the head
-        // tells its name before it begins.
-        match event.kind {
-            ClusterEventKind::Done { .. } | ClusterEventKind::Canceled { .. }
-                if self.n_waiting() == 0 =>
-            {
-                self.early.forget(request_id);
-            }
-            _ => self.early.progress_of(request_id).take(&event.kind, now),
+        // An execution of somebody else is forgotten when it ends. None of ours is claimed later,
+        // since the head accepts a run before it begins.
+        let is_end =
+            matches!(event.kind, ClusterEventKind::Done { .. } | ClusterEventKind::Canceled { .. });
+        if is_end && self.n_waiting() == 0 {
+            self.early.forget(request_id);
+        } else {
+            self.early.progress_of(request_id).take(&event.kind, now);
         }
         false
     }
@@ -295,12 +294,11 @@ impl Runs {
         self.end(id, Phase::Cancelled, now)
     }
 
-    /// Gives up the runs that are awaited: the screen uses other services from now on. `next` says how to run
-    /// them again.
+    /// Gives up waiting runs, since the screen uses other services from now on. `next` says how to
+    /// run them again.
     pub(crate) fn disconnect(&mut self, now: Timestamp, next: &str) {
-        let ids: Vec<RunId> =
-            self.list.iter().filter(|run| run.is_waiting()).map(|run| run.id).collect();
-        for id in ids {
+        let waiting = self.list.iter().filter(|run| run.is_waiting()).map(|run| run.id);
+        for id in waiting.collect::<Vec<_>>() {
             let why = "the screen has connected again meanwhile; its head may still run it";
             let failure = Failure::new(format!("await run {}", id.0), why, next);
             self.end(id, Phase::Failed(failure), now);
@@ -331,14 +329,7 @@ fn refused(response: &ExecuteResponse) -> Failure {
         _ => ("the head gave no reason", "see the head's log"),
     };
     let why = if response.message.is_empty() { why } else { &response.message };
-    Failure {
-        what: format!("execute ({code})"),
-        why: why.to_owned(),
-        next: next.to_owned(),
-        status: code.parse().ok(),
-        retry_after: None,
-        is_timeout: false,
-    }
+    Failure { status: code.parse().ok(), ..Failure::new(format!("execute ({code})"), why, next) }
 }
 
 /// The longest span of rows as they were ingested, by document 2.
@@ -363,7 +354,7 @@ pub(crate) enum Input {
     },
 }
 
-/// How many of the newest rows.
+/// Amount of the newest rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Window {
     /// Those of so long.
@@ -385,10 +376,10 @@ pub(crate) enum Source {
 }
 
 impl Input {
-    /// What `text` means as input from `source`.
+    /// Parses `text` as input from `source`.
     ///
     /// # Errors
-    /// What is wrong with it, for people.
+    /// The error, for people.
     pub(crate) fn read(source: Source, text: &str) -> Result<Self, String> {
         let text = text.trim();
         match source {
@@ -420,25 +411,12 @@ impl Input {
 
 impl Window {
     fn read(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is not a window: a span up to 24h, or a number of rows");
-        if let Ok(n_rows) = text.parse::<u32>() {
-            return if (1..=ROWS_MAX).contains(&n_rows) {
-                Ok(Self::Count(n_rows))
-            } else {
-                Err(format!("1 to {ROWS_MAX} rows"))
-            };
+        match (text.parse::<u32>(), span(text)) {
+            (Ok(n_rows @ 1..=ROWS_MAX), _) => Ok(Self::Count(n_rows)),
+            (Ok(_), _) => Err(format!("1 to {ROWS_MAX} rows")),
+            (Err(_), Some(span)) if !span.is_zero() && span <= SPAN_MAX => Ok(Self::Span(span)),
+            _ => Err(format!("`{text}` is not a window: a span up to 24h, or a number of rows")),
         }
-        let number = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-        let seconds: u64 = match text.strip_prefix(number) {
-            Some("s") => 1,
-            Some("m") => 60,
-            Some("h") => 3_600,
-            Some("d") => 86_400,
-            _ => return Err(wrong()),
-        };
-        let seconds = number.parse::<u64>().ok().and_then(|n| n.checked_mul(seconds));
-        let span = Duration::from_secs(seconds.ok_or_else(wrong)?);
-        if span.is_zero() || span > SPAN_MAX { Err(wrong()) } else { Ok(Self::Span(span)) }
     }
 
     fn text(self) -> String {
@@ -451,6 +429,20 @@ impl Window {
             },
         }
     }
+}
+
+/// Parses a span of time such as `90m`, `24h` or `5 minutes`.
+pub(crate) fn span(text: &str) -> Option<Duration> {
+    let n_digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at_checked(n_digits)?;
+    let seconds = match unit.trim() {
+        "s" | "sec" | "second" | "seconds" => 1,
+        "m" | "min" | "minute" | "minutes" => 60,
+        "h" | "hour" | "hours" => 3_600,
+        "d" | "day" | "days" => 86_400,
+        _ => return None,
+    };
+    Some(Duration::from_secs(number.parse::<u64>().ok()?.checked_mul(seconds)?))
 }
 
 #[cfg(test)]

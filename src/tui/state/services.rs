@@ -12,7 +12,7 @@ use crate::{local::Addresses, widget::format};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct HeadId {
     pub(crate) idx: usize,
-    /// How often the screen had connected when it used the head.
+    /// Number of the connection in which the screen used the head.
     pub(crate) generation: u32,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum Health {
     Unknown,
     /// It answers, and no stream of it is open.
     Idle {
-        /// How long its last answer took; none where that was not measured.
+        /// Latency of its last response; `None` if not measured.
         latency: Option<Duration>,
     },
     /// A stream of it is open.
@@ -45,9 +45,9 @@ pub(crate) enum Health {
     Refused { why: Failure },
     /// It limits our rate.
     Limited {
-        /// When the limit was reported.
+        /// Time at which the limit was reported.
         since: Timestamp,
-        /// When the limit ends.
+        /// End of the limit.
         until: Timestamp,
     },
     /// It cannot be reached, or fails.
@@ -68,7 +68,7 @@ pub(crate) const PROBE_WITHIN: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Services {
     pub(crate) addresses: Addresses,
-    /// How often the screen has connected.
+    /// Number of connections made so far.
     generation: u32,
     heads: Vec<Link>,
     datasets: Link,
@@ -91,12 +91,11 @@ struct Link {
 impl Link {
     /// As [`Services::away_for`].
     fn away_for(&self, now: Timestamp) -> Option<Duration> {
-        let since = match self.health {
-            Health::Down { .. } => self.heard_at?,
-            Health::Silent => self.heard_at.unwrap_or(self.connected_at),
-            _ => return None,
-        };
-        Some(now.since(since))
+        match self.health {
+            Health::Down { .. } => Some(now.since(self.heard_at?)),
+            Health::Silent => Some(now.since(self.heard_at.unwrap_or(self.connected_at))),
+            _ => None,
+        }
     }
 
     fn new(health: Health, connected_at: Timestamp) -> Self {
@@ -113,7 +112,7 @@ impl Link {
     }
 }
 
-/// How many heads serve, of several.
+/// Number of responding heads, of several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HeadCount {
     pub(crate) n_live: usize,
@@ -121,7 +120,7 @@ pub(crate) struct HeadCount {
 }
 
 impl Health {
-    /// Whether the service answers.
+    /// True if the service responds.
     pub(crate) const fn is_up(&self) -> bool {
         matches!(self, Self::Idle { .. } | Self::Live)
     }
@@ -173,14 +172,13 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 impl Services {
     /// Sets the addresses and resets the health.
     pub(crate) fn connect(&mut self, addresses: &Addresses, now: Timestamp) {
-        let asked = |address: &Option<String>| match address {
-            Some(_) => Link::new(Health::Unknown, now),
-            None => Link::default(),
-        };
-        let Addresses { heads, datasets, inference, .. } = addresses;
+        let unknown = || Link::new(Health::Unknown, now);
+        let link =
+            |address: &Option<String>| address.as_ref().map(|_| unknown()).unwrap_or_default();
         self.generation += 1;
-        self.heads = vec![Link::new(Health::Unknown, now); heads.len()];
-        (self.datasets, self.inference) = (asked(datasets), asked(inference));
+        self.heads = vec![unknown(); addresses.heads.len()];
+        self.datasets = link(&addresses.datasets);
+        self.inference = link(&addresses.inference);
         self.addresses = addresses.clone();
     }
 
@@ -190,12 +188,12 @@ impl Services {
         (0..self.addresses.heads.len()).map(move |idx| HeadId { idx, generation })
     }
 
-    /// Whether `head` is one of those in use.
+    /// True if `head` is in use.
     pub(crate) const fn is_current(&self, head: HeadId) -> bool {
         head.generation == self.generation && head.idx < self.addresses.heads.len()
     }
 
-    /// Whether several heads are in use.
+    /// True if several heads are in use.
     pub(crate) const fn has_several_heads(&self) -> bool {
         self.addresses.heads.len() > 1
     }
@@ -208,7 +206,7 @@ impl Services {
         heads.chain([Service::Data, Service::Inference])
     }
 
-    /// How many heads serve, where there are several.
+    /// Number of responding heads, if there are several.
     pub(crate) fn head_count(&self) -> Option<HeadCount> {
         let n_live = self.heads.iter().filter(|head| head.health.is_up()).count();
         let n_heads = self.heads.len();
@@ -221,7 +219,7 @@ impl Services {
         live.or_else(|| self.heads().next())
     }
 
-    /// Where `service` is, as far as that is known.
+    /// Address of `service`, if known.
     pub(crate) fn address(&self, service: Service) -> Option<&str> {
         let Addresses { heads, datasets, inference, .. } = &self.addresses;
         match service {
@@ -231,7 +229,7 @@ impl Services {
         }
     }
 
-    /// What messages call `service`: a head with its address, where there are several.
+    /// Name of `service` in messages: a head with its address, if there are several.
     pub(crate) fn title(&self, service: Service) -> String {
         match service {
             Service::Head(_) if self.has_several_heads() => {
@@ -251,13 +249,9 @@ impl Services {
         Failure { what, why: why_at(address, &failure.why).to_owned(), ..failure }
     }
 
-    /// Whether the address of any service is known.
+    /// True if the address of any service is known.
     pub(crate) fn is_any_known(&self) -> bool {
-        self.all_health().any(|health| *health != Health::Absent)
-    }
-
-    fn all_health(&self) -> impl Iterator<Item = &Health> {
-        self.links().map(|link| &link.health)
+        self.links().any(|link| link.health != Health::Absent)
     }
 
     fn links(&self) -> impl Iterator<Item = &Link> {
@@ -280,13 +274,11 @@ impl Services {
         }
     }
 
-    /// Whether a service asked to be left alone for a while so short that it is counted down.
+    /// True if a service set a rate limit that is short enough to be counted down.
     pub(crate) fn is_counting(&self, now: Timestamp) -> bool {
-        /// A quota of a day is not worth a frame each second.
-        const COUNTED: Duration = Duration::from_mins(2);
-        let is_short = |until: Timestamp| until.since(now) <= COUNTED;
-        self.all_health()
-            .any(|health| matches!(health, Health::Limited { until, .. } if is_short(*until)))
+        // A quota of a day is not worth a frame each second.
+        let is_short = |until: Timestamp| until.since(now) <= Duration::from_mins(2);
+        self.links().any(|it| matches!(it.health, Health::Limited { until, .. } if is_short(until)))
     }
 
     /// The health of `service`.
@@ -306,44 +298,32 @@ impl Services {
         ages.map(format::coarse_changes_in).min()
     }
 
-    /// Records that `service` is doing like this at `now`; returns true if that is another state.
+    /// Records the health of `service`; returns true if its kind changed.
     pub(crate) fn note(&mut self, service: Service, health: Health, now: Timestamp) -> bool {
         let Some(link) = self.link_mut(service) else { return false };
         if health.is_response() {
             link.heard_at = Some(now);
         }
         link.has_stream |= health == Health::Live;
-        // A stream that is open does not say that a limit is over.
-        if matches!(link.health, Health::Limited { until, .. } if now < until)
-            && health == Health::Live
-        {
-            return false;
-        }
-        // Nor does a response to a request from before the refusal.
-        if let (&Health::Limited { since, until }, Health::Idle { latency }) =
-            (&link.health, &health)
+        if let Health::Limited { since, until } = link.health
             && now < until
-            && now.since(since) <= latency.unwrap_or(ANSWERED_WITHIN)
         {
-            return false;
-        }
-        let health = match health {
-            Health::Idle { latency } => {
-                if let Some(latency) = latency {
-                    link.latency.add(latency.as_secs_f64() * 1e3, now);
-                }
-                link.up()
+            // Neither an open stream nor a response to an earlier request ends a limit.
+            let is_earlier = match health {
+                Health::Live => true,
+                Health::Idle { latency } => now.since(since) <= latency.unwrap_or(ANSWERED_WITHIN),
+                _ => false,
+            };
+            if is_earlier {
+                return false;
             }
-            other => other,
-        };
-        let was = std::mem::replace(&mut link.health, health);
-        std::mem::discriminant(&was) != std::mem::discriminant(&link.health)
-    }
-
-    /// True if `service` responded to anything within the last `within`.
-    pub(crate) fn is_heard(&self, service: Service, within: Duration, now: Timestamp) -> bool {
-        let heard_at = self.link(service).and_then(|link| link.heard_at);
-        heard_at.is_some_and(|at| now.since(at) < within)
+        }
+        if let Health::Idle { latency: Some(latency) } = health {
+            link.latency.add(latency.as_secs_f64() * 1e3, now);
+        }
+        let health = if matches!(health, Health::Idle { .. }) { link.up() } else { health };
+        let before = std::mem::replace(&mut link.health, health);
+        std::mem::discriminant(&before) != std::mem::discriminant(&link.health)
     }
 
     /// No stream of `service` is open any more.
@@ -355,10 +335,10 @@ impl Services {
         }
     }
 
-    /// What a probe says of `service`, whose answer needs no key; none without an answer in time.
-    /// A service that responds to other requests meanwhile is busy, and keeps its health.
+    /// The health that a probe of `service` indicates; `answer` is `None` after a timeout. A service
+    /// that responded to other requests in the meantime is busy, and keeps its health.
     ///
-    /// That it serves lifts neither a refused key nor a limit that still holds.
+    /// A probe needs no key, and lifts neither a refused key nor a limit in force.
     pub(crate) fn health_by_probe(
         &self,
         service: Service,
@@ -366,14 +346,14 @@ impl Services {
         latency: Duration,
         now: Timestamp,
     ) -> Health {
-        let Some(result) = answer else {
-            let is_busy = self.is_heard(service, latency, now);
-            return if is_busy { self.health(service).clone() } else { Health::Silent };
-        };
-        match (result, self.health(service)) {
-            (Ok(()), kept @ Health::Refused { .. }) => kept.clone(),
-            (Ok(()), kept @ Health::Limited { until, .. }) if *until > now => kept.clone(),
-            _ => Self::health_by(result, Some(latency), now),
+        let before = self.health(service);
+        let heard_at = self.link(service).and_then(|link| link.heard_at);
+        match (answer, before) {
+            (None, _) if heard_at.is_some_and(|at| now.since(at) < latency) => before.clone(),
+            (None, _) => Health::Silent,
+            (Some(Ok(())), Health::Refused { .. }) => before.clone(),
+            (Some(Ok(())), Health::Limited { until, .. }) if *until > now => before.clone(),
+            (Some(result), _) => Self::health_by(result, Some(latency), now),
         }
     }
 

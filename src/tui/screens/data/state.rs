@@ -82,13 +82,13 @@ impl ListOrder {
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
 pub(crate) struct State {
-    /// What the update under way asks for.
+    /// Effects that the current update requests.
     pub(crate) effects: Vec<Effect>,
     /// The datasets found.
     pub(crate) datasets: Loadable<DatasetsPage>,
     /// The order of the list.
     pub(crate) order: ListOrder,
-    /// Whether the order is reversed.
+    /// True if the order is reversed.
     pub(crate) is_reversed: bool,
     /// Rows that the list is scrolled down, from where the selected dataset is in view.
     pub(crate) n_list_scrolled: isize,
@@ -98,9 +98,9 @@ pub(crate) struct State {
     pub(crate) wanted: Option<DatasetId>,
     /// The search field over names and descriptions.
     pub(crate) search: Field,
-    /// Whether the screen is in view.
+    /// True if the screen is in view.
     pub(crate) is_shown: bool,
-    /// Whether the newest values are in view on the Overview screen.
+    /// True if the newest values are in view on the Overview screen.
     pub(crate) is_in_overview: bool,
     /// The focused pane.
     pub(crate) pane: Pane,
@@ -114,16 +114,16 @@ pub(crate) struct State {
     pub(crate) new_columns: BTreeSet<String>,
     /// The charted column of each dataset, where the user chose one.
     pub(crate) chosen_columns: BTreeMap<DatasetId, String>,
-    /// Whether its rows are loaded.
+    /// State of loading its rows.
     pub(crate) rows: Loadable<()>,
     pub(crate) chart: Chart,
-    /// How much of them is shown.
+    /// The part of them that is shown.
     pub(crate) zoom: Zoom,
-    /// How they are drawn.
+    /// The kind of chart.
     pub(crate) kind: ChartKind,
-    /// What is drawn with them.
+    /// The indicators drawn with them.
     pub(crate) indicators: Indicators,
-    /// Whether rows are shown as numbers in place of the chart.
+    /// True if rows are shown as a table in place of the chart.
     pub(crate) is_table: bool,
     /// The candle under the crosshair; none while the newest is followed.
     pub(crate) crosshair: Option<Timestamp>,
@@ -146,19 +146,19 @@ pub(crate) struct State {
     pub(crate) table: Table,
     /// Writing rows to a file.
     pub(crate) export: Export,
-    /// Whether the service refused a resolution that its document does not name.
+    /// True if the service refused a resolution that document 2 does not name.
     pub(crate) is_documented_only: bool,
-    /// Whether the services' addresses are known.
+    /// True if the services' addresses are known.
     pub(crate) is_connected: bool,
-    /// Whether the list still shows a search that was cleared.
+    /// True if the list still shows a search that was cleared.
     pub(crate) is_list_old: bool,
     /// The pending query of rows.
     pub(crate) asked: Option<RowsQuery>,
-    /// Whether there are rows before the oldest one.
+    /// What is known about rows older than the oldest one.
     pub(crate) older: OlderRows,
     /// The end of the service's rate limit.
     pub(crate) limited_until: Option<Timestamp>,
-    /// When failed requests are retried.
+    /// Time at which failed requests are retried.
     pub(crate) retry_at: Option<Timestamp>,
 }
 
@@ -169,7 +169,7 @@ impl State {
         fields.into_iter().find(|field| field.is_edited())
     }
 
-    /// Whether a text field has focus.
+    /// True if a text field has focus.
     pub(crate) const fn is_edited(&self) -> bool {
         self.export.path.is_edited() || self.filter.text.is_edited() || self.search.is_edited()
     }
@@ -184,12 +184,12 @@ impl State {
         Some(format!("{name},{timestamp},{open},{high},{low},{close},{volume}"))
     }
 
-    /// Whether a spinner is in view.
+    /// True if a spinner is in view.
     pub(crate) fn is_animated(&self) -> bool {
         self.is_shown && (self.datasets.is_loading() || self.rows.is_loading())
     }
 
-    /// Whether a countdown to a retry is in view.
+    /// True if a countdown to a retry is in view.
     pub(crate) fn is_counting(&self, now: Timestamp) -> bool {
         let mut streams = self.pins.iter().map(|pin| &pin.live).chain([&self.live]);
         streams.any(LiveStream::is_counting) || self.limited_until.is_some_and(|at| at > now)
@@ -238,7 +238,7 @@ impl State {
         self.list().iter().find(|dataset| Some(dataset.id) == self.selected)
     }
 
-    /// Whether the chart is a line: by choice, or because rows of one value have no candles.
+    /// True if the chart is a line: by choice, or because rows of one value have no candles.
     pub(crate) fn is_line(&self) -> bool {
         let is_raw = self.chart.resolution() == Resolution::Raw;
         self.kind == ChartKind::Line || (is_raw && matches!(self.shape(), Some(Shape::Value(_))))
@@ -345,7 +345,7 @@ pub(crate) struct Filter {
     chosen: Option<(String, String)>,
     /// The pairs of all datasets seen so far.
     known: BTreeSet<String>,
-    /// What was typed before the first choice was taken.
+    /// The text typed before the first choice was taken.
     typed: Option<String>,
 }
 

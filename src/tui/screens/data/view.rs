@@ -54,7 +54,7 @@ use crate::{
     },
 };
 
-/// Where the panes are; one without cells is not shown.
+/// Places of the panes; one without cells is not shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Places {
     list: Rect,

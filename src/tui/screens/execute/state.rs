@@ -39,9 +39,9 @@ pub(crate) struct State {
     pub(crate) results: RunView,
     /// The saved presets.
     pub(crate) presets: Presets,
-    /// Whether the head is being given a module of this machine.
+    /// True while a local module is uploaded to the head.
     pub(crate) is_adding: bool,
-    /// Whether that module is to be run then.
+    /// True if that module is executed after the upload.
     pub(crate) is_run_next: bool,
 }
 
@@ -65,18 +65,19 @@ impl State {
 impl State {
     /// Handles an action that neither sends a request nor changes a run.
     pub(crate) fn act(&mut self, action: Action, known: ClusterContext<'_>) {
-        match (self.focus, action) {
-            (Pane::Form, Action::NextField | Action::Down) => self.form.move_focus(1),
-            (Pane::Form, Action::PreviousField | Action::Up) => self.form.move_focus(-1),
-            (Pane::Form, Action::NextChoice) => self.form.choose(1, known),
-            (Pane::Form, Action::PreviousChoice) => self.form.choose(-1, known),
-            (_, Action::OlderRun | Action::NewerRun) => {
+        let is_form = self.focus == Pane::Form;
+        match action {
+            Action::NextField | Action::Down if is_form => self.form.move_focus(1),
+            Action::PreviousField | Action::Up if is_form => self.form.move_focus(-1),
+            Action::NextChoice if is_form => self.form.choose(1, known),
+            Action::PreviousChoice if is_form => self.form.choose(-1, known),
+            Action::OlderRun | Action::NewerRun => {
                 let by = if action == Action::OlderRun { 1 } else { -1 };
                 let idx = self.results.idx(known.runs).saturating_add_signed(by);
                 self.results.show_at(idx, known.runs);
             }
-            (Pane::Results, Action::NextPane | Action::PreviousPane) => self.focus_form(),
-            (Pane::Form, Action::NextPane | Action::PreviousPane) => self.focus = Pane::Results,
+            Action::NextPane | Action::PreviousPane if is_form => self.focus = Pane::Results,
+            Action::NextPane | Action::PreviousPane => self.focus_form(),
             _ => self.results.take(action, known.runs, known.page),
         }
     }

@@ -29,13 +29,13 @@ use crate::{
         services::{HeadId, Service},
         stack,
     },
-    widget::format::counted,
+    widget::format::{counted, elapsed},
 };
 
 /// Runs awaited at once. A person cannot follow more, and a held key starts no flood.
 const RUNS_WAITING_MAX: usize = 16;
 
-/// What a worker writes when it gets a function before it says that it can run it.
+/// Log message of a worker that fetches a function before it reports to a roll call.
 const FETCHES: &str = "roll call but function not installed, installing now";
 
 /// The head stopped answering for a run that goes on, or answers again.
@@ -49,7 +49,7 @@ pub(crate) fn on_unreachable(state: &mut State, id: RunId, trouble: Option<Failu
     }
 }
 
-/// How urgent a redraw after an event of the head is.
+/// Returns the urgency of a redraw after an event of the head.
 pub(crate) fn urgency(state: &State, news: &HeadEvent) -> Dirty {
     match news {
         // A heartbeat and the like change nothing that is shown.
@@ -62,8 +62,9 @@ pub(crate) fn urgency(state: &State, news: &HeadEvent) -> Dirty {
     }
 }
 
+/// Handles an event on the stream of a head's cluster.
 pub(crate) fn on_cluster(state: &mut State, head: HeadId, news: HeadEvent) {
-    let is_live = state.nodes.head(head).is_some_and(|nodes| nodes.is_live);
+    let was_live = state.nodes.head(head).is_some_and(|nodes| nodes.is_live);
     let is_live = match news {
         StreamEvent::Connected => {
             note_stream(state, Service::Head(head), None);
@@ -71,24 +72,25 @@ pub(crate) fn on_cluster(state: &mut State, head: HeadId, news: HeadEvent) {
         }
         StreamEvent::Item(event) => {
             state.runs.happened(&event, state.now);
-            if let ClusterEventKind::PeerJoined { .. } | ClusterEventKind::PeerLeft { .. } =
-                event.kind
-            {
+            let kind = event.kind;
+            if matches!(
+                kind,
+                ClusterEventKind::PeerJoined { .. } | ClusterEventKind::PeerLeft { .. }
+            ) {
                 load_nodes_of(state, head);
             }
-            is_live
+            was_live
         }
-        StreamEvent::Lost { why: failure, .. } => {
-            if is_live {
-                let failure = state.services.named(head, failure.clone());
-                let line = format!("failed to {}: {}", failure.what, failure.why);
-                state.logs.log(Level::Warn, state.now, line);
+        StreamEvent::Lost { why, .. } => {
+            if was_live {
+                let Failure { what, why, .. } = state.services.named(head, why.clone());
+                state.logs.log(Level::Warn, state.now, format!("failed to {what}: {why}"));
             }
-            note_stream(state, Service::Head(head), Some(&failure));
+            note_stream(state, Service::Head(head), Some(&why));
             false
         }
         StreamEvent::NotServed => false,
-        StreamEvent::Reset | StreamEvent::Heartbeat => is_live,
+        StreamEvent::Reset | StreamEvent::Heartbeat => was_live,
     };
     if let Some(nodes) = state.nodes.head_mut(head) {
         nodes.is_live = is_live;
@@ -197,32 +199,26 @@ fn send(state: &mut State, head: Option<HeadId>, request: ExecuteRequest, input:
     if state.runs.n_waiting() >= RUNS_WAITING_MAX {
         let text = format!("{RUNS_WAITING_MAX} runs are already waiting");
         let key = state.keys.key_text(Layer::Always, Action::Interrupt);
-        state.notify_refused(text, format!("{key} cancels them"));
-        return;
+        return state.notify_refused(text, format!("{key} cancels them"));
     }
-    let run_head = head.map(|id| {
+    let run_head = head.map_or_else(RunHead::default, |id| {
         let address = state.services.address(Service::Head(id)).map(str::to_owned);
         RunHead { id, address }
     });
-    let run_head = run_head.unwrap_or_default();
     let id = state.runs.start(request.clone(), input.clone(), run_head, state.now);
     state.execute.started(id);
     state.cluster.results.show(id);
-    let n_nodes = request.config.number_of_nodes;
-    let nodes = if n_nodes == 1 { "1 node".to_owned() } else { format!("{n_nodes} nodes") };
-    let line = format!(
-        "run {} sent: {} on {}{}",
-        id.0,
-        request.method,
-        nodes,
-        workers_text(&request).map(|workers| format!(" of {workers}")).unwrap_or_default()
-    );
+    let nodes = match request.config.number_of_nodes {
+        1 => "1 node".to_owned(),
+        n => format!("{n} nodes"),
+    };
+    let workers = workers_text(&request).map(|it| format!(" of {it}")).unwrap_or_default();
+    let line = format!("run {} sent: {} on {nodes}{workers}", id.0, request.method);
     state.logs.log(Level::Info, state.now, line);
     let Some(head) = head else {
         let failure = no_head(state);
         state.runs.finish(id, Err(failure.clone()), state.now);
-        state.notify_failure_unless_on(RUN_SCREENS, &failure);
-        return;
+        return state.notify_failure_unless_on(RUN_SCREENS, &failure);
     };
     // A head that lists its nodes also reports progress.
     let is_followed = state.nodes.head(head).is_some_and(|nodes| nodes.listed.value().is_some());
@@ -232,31 +228,26 @@ fn send(state: &mut State, head: Option<HeadId>, request: ExecuteRequest, input:
 
 fn no_head(state: &State) -> Failure {
     let key = |layer, action| state.keys.key_text(layer, action);
-    let (why, next) = if state.stack.phase == stack::Phase::Starting {
-        let run = key(Layer::Form, Action::Run);
-        ("the local stack is still starting", format!("try again shortly ({run})"))
-    } else {
-        let cluster = key(Layer::Global, Action::Show(Screen::Cluster));
-        let add = key(Layer::Cluster, Action::AddNode);
-        let next = format!("name one with --head, or start one ({cluster}, then {add})");
-        ("cannot find a head to ask", next)
-    };
-    let (what, why) = ("run the function".to_owned(), why.to_owned());
-    Failure::new(what, why, next)
+    if state.stack.phase == stack::Phase::Starting {
+        let next = format!("try again shortly ({})", key(Layer::Form, Action::Run));
+        return Failure::new("run the function", "the local stack is still starting", next);
+    }
+    let cluster = key(Layer::Global, Action::Show(Screen::Cluster));
+    let add = key(Layer::Cluster, Action::AddNode);
+    let next = format!("name one with --head, or start one ({cluster}, then {add})");
+    Failure::new("run the function", "cannot find a head to ask", next)
 }
 
 /// Copies the run or the form as a command line for curl, without any secret of the profile.
 pub(crate) fn copy_as_curl(state: &mut State) {
+    let (form, addresses) = (&state.execute.form, &state.services.addresses);
     let run = state.execute.results.selected(&state.runs);
     let run = run.filter(|_| state.execute.focus == Pane::Results);
-    let addresses = &state.services.addresses;
-    let (text, input) = if let Some(run) = run {
-        let head = run.head.address.as_deref();
-        (curl_of(addresses, head, &run.request), run.input.clone())
-    } else {
-        let form = &state.execute.form;
-        (curl_of(addresses, state.form_head(), &form.preview()), form.input())
+    let (head, request, input) = match run {
+        Some(run) => (run.head.address.as_deref(), run.request.clone(), run.input.clone()),
+        None => (state.form_head(), form.preview(), form.input()),
     };
+    let text = curl_of(addresses, head, &request);
     send_copy(state, Some(text));
     if input != Input::Typed {
         state.notify("standard input is not included".to_owned(), String::new());
@@ -327,7 +318,7 @@ pub(crate) fn on_executed(
     result: Result<Box<ExecuteResponse>, Failure>,
 ) {
     let now = state.now;
-    // A run that fails says little about the head; the nodes are asked for next, and will tell.
+    // A failed run says little about the head; its nodes are requested next, and will show it.
     if let Ok(response) = &result {
         let head = state.runs.get(id).map(|run| run.head.id);
         if let Some(head) = head.filter(|head| state.services.is_current(*head)) {
@@ -339,7 +330,6 @@ pub(crate) fn on_executed(
         return;
     }
     let Some(run) = state.runs.get(id) else { return };
-    let took = crate::widget::format::elapsed(run.elapsed(now));
     let head = run.head.id;
     match run.phase.clone() {
         Phase::Done(response) => {
@@ -349,15 +339,14 @@ pub(crate) fn on_executed(
                 Verdict::BadExit(..) => Level::Error,
                 _ => Level::Warn,
             };
+            let text = format!("run {} done in {}", id.0, elapsed(run.elapsed(now)));
             let peers = counted(response.cluster.peers.len(), "peer");
-            let text = format!("run {} done in {took}", id.0);
-            let detail = format!("{peers}, {}", verdict.words());
-            state.report(RUN_SCREENS, level, text, detail);
+            state.report(RUN_SCREENS, level, text, format!("{peers}, {}", verdict.words()));
         }
         Phase::Failed(failure) => state.notify_failure_unless_on(RUN_SCREENS, &failure),
         Phase::Waiting | Phase::Cancelled => {}
     }
-    // Counts of runs and agreement are worth a fresh look.
+    // Counts of runs and agreement have changed.
     load_nodes_of(state, head);
 }
 
@@ -419,22 +408,23 @@ fn shift_output(state: &mut State, by: isize) {
     look.n_hidden = results::shifted(look.n_hidden, by);
 }
 
-/// Shows the next line that fits what is searched for; one that was found already stays in view where
-/// the next one `is_other`.
+/// Shows the next line that matches the search; a line found already stays in view unless the next
+/// one `is_other`.
 fn find_match(state: &mut State, is_forward: bool, is_other: bool) {
     let wanted = Pattern::parse_phrase(state.output_search.value());
     let Some((_, text)) = state.output() else { return };
     let look = &mut state.results_mut().look;
     let from = look.found.filter(|_| is_other);
     look.found =
-        if wanted.is_empty() { None } else { results::find(&text, &wanted, from, is_forward) };
-    let Some(line) = look.found else { return };
-    // A few lines before it, which say where one is.
-    look.position = Position::FromTop(line.saturating_sub(2));
+        (!wanted.is_empty()).then(|| results::find(&text, &wanted, from, is_forward)).flatten();
+    if let Some(line) = look.found {
+        // A few lines before it show where it is.
+        look.position = Position::FromTop(line.saturating_sub(2));
+    }
 }
 
 impl State {
-    /// Whether the text of a result has focus.
+    /// True if the text of a result has focus.
     pub(crate) fn is_output_focused(&self) -> bool {
         match self.screen {
             Screen::Cluster => self.cluster.focus == cluster::state::Pane::Groups,

@@ -2,6 +2,8 @@
 
 mod form;
 
+use std::time::Duration;
+
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
@@ -52,27 +54,26 @@ const DURATIONS_MIN: usize = 3;
 /// Draws the Execute screen into `area`.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let is_form = frame.state.execute.focus == Pane::Form;
-    if frame.state.is_zoomed || frame.tier == Tier::Small {
-        if is_form {
-            form::draw(area, buf, frame, hits);
-        } else {
-            draw_results(area, buf, frame, hits);
-        }
-        return;
-    }
     let nudge = frame.state.nudge();
-    let [one, other] = if frame.tier == Tier::Medium {
-        let [one, other] =
-            split_rows(area, nudge.left_row(if is_form { 12 } else { 6 }, area.height));
-        hits.add_row_divider(Divider::LeftRows, one);
-        [one, other]
-    } else {
-        let [one, other] = split_columns(area, nudge.column(area.width * 2 / 5, area.width));
-        hits.add_column_divider(one);
-        [one, other]
+    let [form, results] = match frame.tier {
+        tier if frame.state.is_zoomed || tier == Tier::Small => {
+            let draw = if is_form { form::draw } else { draw_results };
+            return draw(area, buf, frame, hits);
+        }
+        Tier::Medium => {
+            let at = nudge.left_row(if is_form { 12 } else { 6 }, area.height);
+            let parts = split_rows(area, at);
+            hits.add_row_divider(Divider::LeftRows, parts[0]);
+            parts
+        }
+        _ => {
+            let parts = split_columns(area, nudge.column(area.width * 2 / 5, area.width));
+            hits.add_column_divider(parts[0]);
+            parts
+        }
     };
-    form::draw(one, buf, frame, hits);
-    draw_results(other, buf, frame, hits);
+    form::draw(form, buf, frame, hits);
+    draw_results(results, buf, frame, hits);
 }
 
 fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
@@ -157,7 +158,7 @@ fn run_info(run: &Run, frame: Frame<'_>) -> String {
     text + &results::at_head(run, frame.state)
 }
 
-/// What local processes have written since the request went out.
+/// Draws log lines of local processes since the request was sent.
 fn draw_meanwhile(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     let Frame { state, theme, .. } = frame;
     paint::text(buf, area, (0, 1), "Local log lines since the request", theme.muted);
@@ -220,29 +221,20 @@ fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
 fn draw_durations(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let done = state.runs.iter().filter(|run| run.response().is_some());
-    let mut seconds: Vec<f64> = done
-        .filter_map(|run| run.took)
-        .map(|took| took.as_secs_f64())
-        .take(DURATIONS_MAX)
-        .collect();
-    if seconds.len() < DURATIONS_MIN || area.height < 3 {
+    let mut took: Vec<Duration> = done.filter_map(|run| run.took).take(DURATIONS_MAX).collect();
+    if took.len() < DURATIONS_MIN || area.height < 3 {
         return;
     }
-    seconds.reverse();
-    let title = format!("Duration of the last {} runs", seconds.len());
+    took.reverse();
+    let title = format!("Duration of the last {} runs", took.len());
     paint::text(buf, area, (0, 1), &title, theme.muted);
-    let values: Vec<Option<f64>> = seconds.iter().copied().map(Some).collect();
     // Two columns for each, so that a few can be told apart.
-    let values: Vec<Option<f64>> = values.into_iter().flat_map(|value| [value; 2]).collect();
+    let values: Vec<_> = took.iter().flat_map(|it| [Some(it.as_secs_f64()); 2]).collect();
     let width = u16::try_from(values.len()).unwrap_or(u16::MAX).min(area.width / 2);
     let bars = Rect { y: area.y.saturating_add(2), height: area.height - 2, width, ..area };
     Sparkline::new(&values, Floor::Zero, theme.up).render(bars, buf);
-    seconds.sort_by(f64::total_cmp);
-    let at = |share: usize| {
-        let idx = (seconds.len() * share / 100).min(seconds.len() - 1);
-        let seconds = seconds.get(idx).copied().unwrap_or_default();
-        format::elapsed(std::time::Duration::from_secs_f64(seconds.max(0.0)))
-    };
+    took.sort();
+    let at = |share: usize| format::elapsed(took[(took.len() * share / 100).min(took.len() - 1)]);
     let text = format!("p50 {}  p95 {}", at(50), at(95));
     paint::text(buf, area, (width + 2, area.height - 1), &text, theme.muted);
 }

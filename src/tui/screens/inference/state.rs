@@ -27,10 +27,10 @@ use crate::{
     state::{loadable::Loadable, navigation::ColumnOrder},
 };
 
-/// How often topics are read while in view. They are small, and carry the clock.
+/// Poll interval of topics in view. They are small, and carry the clock.
 pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(3);
 
-/// How often the newest bundle is read where no list of topics tells that there is a new one.
+/// Poll interval of the newest bundle without a list of topics that announces it.
 pub(crate) const LATEST_EVERY: Duration = Duration::from_secs(15);
 
 /// The panes, in the order of `Tab`.
@@ -63,13 +63,13 @@ impl Pane {
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on one another")]
 pub(crate) struct State {
-    /// What the update under way asks for.
+    /// Effects that the current update requests.
     pub(crate) effects: Vec<Effect>,
     /// The topics there are.
     pub(crate) topics: Loadable<TopicList>,
-    /// Whether the screen is in view.
+    /// True if the screen is in view.
     pub(crate) is_shown: bool,
-    /// Whether the services' addresses are known.
+    /// True if the services' addresses are known.
     pub(crate) is_connected: bool,
     /// The focused pane.
     pub(crate) pane: Pane,
@@ -81,27 +81,27 @@ pub(crate) struct State {
     pub(crate) pasts: BTreeMap<TopicId, History>,
     /// The label in view; the first one while none was chosen.
     pub(crate) label: Option<String>,
-    /// What actors are sorted by.
+    /// The order of actors.
     pub(crate) sort: Sort,
-    /// Whether the order is reversed.
+    /// True if the order is reversed.
     pub(crate) is_reversed: bool,
     /// The order of the topics.
     pub(crate) topic_order: ColumnOrder,
     /// The chosen actor.
     pub(crate) actor: Option<Address>,
-    /// Whether updates are paused.
+    /// True if updates are paused.
     pub(crate) is_paused: bool,
     /// The detail shown beside each actor's value.
     pub(crate) detail: Detail,
-    /// Whether outliers are left out of the bundle.
+    /// True if outliers are left out of the bundle.
     pub(crate) is_resistant: bool,
     /// The weights and intervals of the newest bundle, where served.
     pub(crate) confidence: Option<Box<LatestBody>>,
-    /// Whether the service does not serve it.
+    /// True if the service does not serve it.
     pub(crate) lacks_confidence: bool,
     /// The leaderboard of the topic in view; none before the first answer.
     pub(crate) leaderboard: Option<Leaderboard>,
-    /// Whether the service does not serve it.
+    /// True if the service does not serve it.
     pub(crate) lacks_leaderboard: bool,
     /// The status of the stream of bundles.
     pub(crate) feed: Feed,
@@ -125,12 +125,12 @@ impl State {
             .map(|value| decimal(value.value))
     }
 
-    /// Whether a spinner is in view.
+    /// True if a spinner is in view.
     pub(crate) fn is_animated(&self) -> bool {
         self.is_shown && (self.topics.is_loading() || self.latest.is_loading())
     }
 
-    /// What the list says of the topic in view.
+    /// The list's entry for the topic in view.
     pub(crate) fn topic(&self) -> Option<&TopicSummary> {
         let selected = self.selected?.get();
         self.topics.value()?.topics.iter().find(|topic| topic.topic_id == selected)
@@ -221,7 +221,7 @@ pub(crate) const VALUES_MAX: usize = 24;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Epoch {
-    /// When it opened, or when its bundle came.
+    /// Time at which it opened, or its bundle arrived.
     pub(crate) time: Timestamp,
     /// Label to combined value.
     pub(crate) combined: BTreeMap<String, f64>,
@@ -258,12 +258,12 @@ impl History {
         epochs.map(|epoch| epoch?.combined.get(label).copied()).collect()
     }
 
-    /// How many there are.
+    /// Number of epochs.
     pub(crate) fn len(&self) -> usize {
         self.epochs.len()
     }
 
-    /// What `worker` said under `label` in the newest bundles, oldest first; none where it did not.
+    /// Values of `worker` under `label` in the newest bundles, oldest first; `None` if missing.
     pub(crate) fn values_of(&self, worker: &Address, label: &str) -> Vec<Option<f64>> {
         let of = |actors: &BTreeMap<Address, BTreeMap<String, f64>>| {
             actors.get(worker)?.get(label).copied()

@@ -70,7 +70,7 @@ use crate::{
 /// The rows from which on there is room for two charts above one another.
 const TWO_CHARTS_FROM: u16 = 16;
 
-/// What the parts of this screen draw from.
+/// Data from which the parts of this screen are drawn.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene<'a> {
     frame: Frame<'a>,
@@ -78,11 +78,11 @@ pub(crate) struct Scene<'a> {
     actors: &'a [Actor<'a>],
     now: Timestamp,
     theme: &'a Theme,
-    /// What the topic's values are counted in, as its dataset says; empty where that is not known.
+    /// Unit of the topic's values, by its dataset; empty if unknown.
     unit: &'a str,
 }
 
-/// Where the summary is, and the panes; one without cells is not shown.
+/// Places of the summary and the panes; one without cells is not shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Places {
     summary: Rect,
@@ -156,7 +156,7 @@ impl Scene<'_> {
         format::decimals_for(actors.chain(named.flatten()))
     }
 
-    /// Whether the topic in view is counted in percent: differences are points then.
+    /// True if the topic's unit is percent, so that differences are points.
     fn is_percent(&self) -> bool {
         self.unit == PERCENT
     }

@@ -20,7 +20,7 @@ const LINES_MAX: usize = 20_000;
 /// Sources told apart; lines of more processes are kept, but cannot be chosen by their source.
 const SOURCES_MAX: usize = 32;
 
-/// What the screen's own lines are called.
+/// Source name of the screen's own lines.
 pub(crate) const OWN_SOURCE: &str = "screen";
 
 /// A line, and its number within the session.
@@ -28,7 +28,7 @@ pub(crate) const OWN_SOURCE: &str = "screen";
 pub(crate) struct Line {
     /// Counted from 0 since the start.
     pub(crate) number: u64,
-    /// What was written.
+    /// The log entry.
     pub(crate) log: LocalLog,
 }
 
@@ -78,11 +78,11 @@ pub(crate) struct State {
     pub(crate) edge: Option<Edge>,
     /// The number of the selected line; none to follow the newest.
     pub(crate) selected: Option<u64>,
-    /// Whether long lines are broken.
+    /// True if long lines are wrapped.
     pub(crate) is_wrapped: bool,
-    /// Whether times are left out.
+    /// True if times are left out.
     pub(crate) hides_times: bool,
-    /// Whether all of the selected line is shown below.
+    /// True if the selected line is shown in full below.
     pub(crate) is_open: bool,
 }
 
@@ -151,7 +151,7 @@ impl State {
         self.window(1).lines.first().copied()
     }
 
-    /// How many lines are held back while one is selected, whatever the filters say.
+    /// Number of lines held back while one is selected, regardless of filters.
     pub(crate) fn n_held(&self) -> u64 {
         self.selected.map_or(0, |_| self.n_lines - self.held_from)
     }
@@ -183,7 +183,7 @@ impl State {
         }
     }
 
-    /// What lines must match to be shown.
+    /// Pattern that shown lines match.
     pub(crate) fn query(&self) -> Pattern {
         if self.is_filtered { Pattern::parse(self.filter.value()) } else { Pattern::default() }
     }
@@ -268,15 +268,15 @@ impl State {
             || !std::mem::take(&mut self.search).is_empty()
     }
 
-    /// The text that is searched for was edited: selects the nearest match at or above the line from
-    /// which the search began, else below it.
+    /// Handles an edit of the search: selects the nearest match at or above the line from which the
+    /// search began, else below it.
     pub(crate) fn edited(&mut self) {
         self.selected = self.searched_from;
-        let n_above = self.place().map_or(self.lines.len(), |idx| idx + 1);
         let (wanted, searched) = (self.query(), self.search_query());
         if searched.is_empty() {
             return;
         }
+        let n_above = self.place().map_or(self.lines.len(), |idx| idx + 1);
         let fits = |line: &&Line| self.passes(line, &wanted) && matches(&line.log, &searched);
         let above = self.lines.range(..n_above).rev().find(fits);
         let found = above.or_else(|| self.lines.range(n_above..).find(fits));
@@ -285,8 +285,8 @@ impl State {
         }
     }
 
-    /// Selects the next match below or above the selected line, or notes that there is none.
-    pub(crate) fn find(&mut self, is_down: bool) {
+    /// Selects the next match below or above the selected line, or records that there is none.
+    fn find(&mut self, is_down: bool) {
         let (wanted, searched) = (self.query(), self.search_query());
         if searched.is_empty() {
             return;

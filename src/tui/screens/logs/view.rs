@@ -28,7 +28,7 @@ const ID_FROM: usize = 32;
 /// Columns of a source's name.
 const SOURCE_WIDTH: usize = 9;
 
-/// What is shown of a line.
+/// The shown part of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineLook {
     /// As the switches of the Logs screen have it, its time to the millisecond.

@@ -9,7 +9,7 @@ use model::topic::TopicId;
 
 use crate::{event::LatestBundle, state::loadable::Loadable};
 
-/// How often topics are asked for while they are in view: as often as the Inference screen asks.
+/// Poll interval of topics in view, as on the Inference screen.
 pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(15);
 
 /// Topics shown. More than fit on any screen are not asked for.
@@ -24,7 +24,7 @@ pub(crate) const RUNS_MAX: usize = 8;
 /// The state of the Overview screen.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct State {
-    /// Whether the screen is in view.
+    /// True if the screen is in view.
     pub(crate) is_shown: bool,
     /// The selected row, counted over all panes.
     pub(crate) row: usize,

@@ -12,10 +12,10 @@ use crate::{
     state::{State as Whole, loadable::Failure},
 };
 
-/// How often the topics are listed again while the Overview is in view: new ones are rare.
+/// Interval at which topics are listed again: new ones are rare.
 const TOPICS_LISTED_EVERY: Duration = Duration::from_mins(1);
 
-/// How often topics are asked for as long as one of them has no value.
+/// Poll interval while a topic has no value yet.
 const FIRST_VALUE_EVERY: Duration = Duration::from_secs(3);
 
 /// Epochs of each topic that are loaded: more than its line has columns.
@@ -108,7 +108,7 @@ pub(crate) fn act(state: &mut Whole, action: Action) {
 }
 
 impl Whole {
-    /// What each row of the Overview screen opens, left column first.
+    /// The target of each row of the Overview screen, left column first.
     pub(crate) fn overview_rows(&self) -> Vec<Goal> {
         let runs = self.runs.iter().take(RUNS_MAX).map(|run| Goal::Run(run.id));
         let watched = self.data.watched().into_iter();
@@ -117,7 +117,7 @@ impl Whole {
         runs.chain(watched).chain(topics).collect()
     }
 
-    /// How many of those rows are in each pane: runs, datasets, topics.
+    /// Numbers of those rows in each pane: runs, datasets, topics.
     pub(crate) fn overview_counts(&self) -> [usize; N_PANES] {
         let n_runs = self.runs.iter().len().min(RUNS_MAX);
         [n_runs, self.data.watched().len(), self.topic_ids().len().min(TOPICS_MAX)]

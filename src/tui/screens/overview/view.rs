@@ -15,7 +15,6 @@ use model::topic::TopicId;
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
-    style::Modifier,
     text::{Line, Span},
     widgets::Widget as _,
 };
@@ -70,33 +69,31 @@ const SPARK_WIDTH: u16 = 48;
 /// Draws the Overview screen into `area`.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     if frame.state.is_zoomed {
-        match focused(frame) {
-            RUNS => draw_runs(area, buf, frame, hits),
-            DATA => draw_pins(area, buf, frame, hits),
-            _ => draw_topics(area, buf, frame, hits),
-        }
-        return;
+        let draw = [draw_runs, draw_pins, draw_topics][focused(frame).min(TOPICS)];
+        return draw(area, buf, frame, hits);
     }
-    let nudge = frame.state.nudge();
     let n_runs = u16::try_from(frame.state.runs.iter().len().clamp(1, RUNS_MAX)).unwrap_or(1);
     let n_topics = u16::try_from(frame.state.topic_ids().len().max(1)).unwrap_or(1);
+    // One row for each service.
+    let n_heads = u16::try_from(frame.state.services.heads().len()).unwrap_or(u16::MAX);
+    let cluster_height = CLUSTER_HEIGHT.saturating_add(n_heads.saturating_sub(1));
     if frame.tier < Tier::Large {
-        // Where there is little room, how the services are is said in the header alone.
-        let cluster_height = if area.height < 30 { 4 } else { cluster_height(frame) };
-        let [cluster, rest] = split_rows(area, cluster_height.min(area.height));
+        // With little room, only the header shows the health of the services.
+        let cluster_height = if area.height < 30 { 4 } else { cluster_height };
+        let [cluster, rest] = split_rows(area, cluster_height);
         let [topics, rest] = split_rows(rest, (n_topics * 2 + 2).min(rest.height / 2));
-        // A pane of a single row would be its border alone.
+        // A pane of a single row would be only its border.
         let runs_height = (n_runs + 2).min(rest.height / 3);
         let runs_height = if runs_height < 3 { 0 } else { runs_height };
         let [pins, runs] = split_rows(rest, rest.height - runs_height);
         draw_cluster(cluster, buf, frame);
         draw_topics(topics, buf, frame, hits);
         draw_pins(pins, buf, frame, hits);
-        draw_runs(runs, buf, frame, hits);
-        return;
+        return draw_runs(runs, buf, frame, hits);
     }
+    let nudge = frame.state.nudge();
     let [left, right] = split_columns(area, nudge.column(area.width * 46 / 100, area.width));
-    let [cluster, rest] = split_rows(left, cluster_height(frame).min(left.height / 2));
+    let [cluster, rest] = split_rows(left, cluster_height.min(left.height / 2));
     let n_notices = frame.state.notices.past().len().clamp(1, NOTICES_MAX);
     let notices_height = u16::try_from(n_notices + 2).unwrap_or(u16::MAX);
     let has_processes = !frame.state.stack.processes().is_empty();
@@ -111,22 +108,15 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     hits.add_row_divider(Divider::RightRows, pins);
     draw_cluster(cluster, buf, frame);
     draw_runs(runs, buf, frame, hits);
+    let at = if has_processes { notices_height.min(notices.height / 2) } else { notices.height };
+    let [notices, processes] = split_rows(notices, at);
+    draw_notices(notices, buf, frame);
     if has_processes {
-        let [notices, processes] = split_rows(notices, notices_height.min(notices.height / 2));
-        draw_notices(notices, buf, frame);
-        // What is there is selected on the Cluster screen.
+        // Processes are selected on the Cluster screen.
         cluster::view::processes::draw(processes, buf, frame, &mut Hits::default());
-    } else {
-        draw_notices(notices, buf, frame);
     }
     draw_pins(pins, buf, frame, hits);
     draw_topics(topics, buf, frame, hits);
-}
-
-/// The rows of the pane of the cluster: one for each service.
-fn cluster_height(frame: Frame<'_>) -> u16 {
-    let n_more = frame.state.services.heads().len().saturating_sub(1);
-    CLUSTER_HEIGHT.saturating_add(u16::try_from(n_more).unwrap_or(u16::MAX))
 }
 
 /// The number of the pane whose row is selected.
@@ -134,14 +124,14 @@ fn focused(frame: Frame<'_>) -> usize {
     frame.state.overview.pane(frame.state.overview_counts())
 }
 
-/// When what failed is asked for again by itself, at the latest, and what does so at once.
+/// Describes when a failed request is retried, and the key that retries it now.
 fn again(frame: Frame<'_>, failure: &Failure, every: Duration) -> String {
     let wait = format::span(failure.retry_after.unwrap_or(every));
     let key = frame.key(Layer::Global, Action::Refresh);
     format!("retries within {wait} · {key} retries now")
 }
 
-/// Says in the middle of `area` why a list has nothing to show: not asked for, awaited, refused, or
+/// Says in the middle of `area` why a list has nothing to show: not requested, pending, refused, or
 /// `empty`.
 fn draw_absent<T>(
     area: Rect,
@@ -155,13 +145,11 @@ fn draw_absent<T>(
     if let Some(failure) = list.failure() {
         let why = format!("failed to {}: {}", failure.what, failure.why);
         let again = again(frame, failure, every);
-        note::centered(buf, area, &[(&*why, theme.warn), (&*again, theme.muted)]);
-    } else if frame.state.stack.phase == stack::Phase::Starting {
-        let text = format!("{} starting the local stack", spinner::picture(frame.state.now));
-        frame.draw_absent(area, buf, list, [&text, empty]);
-    } else {
-        frame.draw_absent(area, buf, list, [unnamed, empty]);
+        return note::centered(buf, area, &[(&*why, theme.warn), (&*again, theme.muted)]);
     }
+    let starting = format!("{} starting the local stack", spinner::picture(frame.state.now));
+    let is_starting = frame.state.stack.phase == stack::Phase::Starting;
+    frame.draw_absent(area, buf, list, [if is_starting { &starting } else { unnamed }, empty]);
 }
 
 /// Draws how many nodes there are, and how the services are.
@@ -183,47 +171,44 @@ fn draw_cluster(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     draw_services(inside, buf, frame);
 }
 
-/// Draws how many nodes there are, and what they came to.
+/// Draws how many nodes there are, and how often they agreed.
 fn draw_nodes(inside: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) {
     let Frame { state, theme, .. } = frame;
-    let count = |is: &dyn Fn(&Node) -> bool| nodes.iter().filter(|node| is(node)).count();
-    let role = |name: &'static str| count(&|node| node.role.as_deref() == Some(name));
-    let n_gone = count(&|node| node.is_connected == Some(false) || node.exited.is_some());
-    let bold = theme.text.add_modifier(Modifier::BOLD);
-    let mut line = vec![Span::styled(nodes.len().to_string(), bold)];
-    let (n_heads, n_workers) = (role("head"), role("worker"));
-    line.push(Span::styled(
-        format!(
-            " {}   {}   {}",
-            if nodes.len() == 1 { "node" } else { "nodes" },
-            format::counted(n_heads, "head"),
-            format::counted(n_workers, "worker")
-        ),
-        theme.muted,
-    ));
+    let n_with = |role: &str| nodes.iter().filter(|it| it.role.as_deref() == Some(role)).count();
+    let is_gone = |it: &&Node| it.is_connected == Some(false) || it.exited.is_some();
+    let n_gone = nodes.iter().filter(is_gone).count();
+    let roles = format!(
+        " {}   {}   {}",
+        if nodes.len() == 1 { "node" } else { "nodes" },
+        format::counted(n_with("head"), "head"),
+        format::counted(n_with("worker"), "worker")
+    );
+    let mut line = Line::from(vec![
+        Span::styled(nodes.len().to_string(), theme.text.bold()),
+        Span::styled(roles, theme.muted),
+    ]);
     if n_gone > 0 {
-        line.push(Span::styled(format!("   ✗ {n_gone} gone"), theme.down));
+        line.push_span(Span::styled(format!("   ✗ {n_gone} gone"), theme.down));
     }
-    paint::line(buf, inside, (0, 0), &Line::from(line));
-    let (n_runs, n_agreed) = nodes
-        .iter()
-        .fold((0, 0), |(runs, agreed), node| (runs + node.n_runs, agreed + node.n_agreed));
-    let mut line = vec![
-        Span::styled(format::count(n_runs), bold),
+    paint::line(buf, inside, (0, 0), &line);
+    let n_runs: u64 = nodes.iter().map(|node| node.n_runs).sum();
+    let n_agreed: u64 = nodes.iter().map(|node| node.n_agreed).sum();
+    let mut line = Line::from(vec![
+        Span::styled(format::count(n_runs), theme.text.bold()),
         Span::styled(if n_runs == 1 { " answer   " } else { " answers   " }, theme.muted),
-    ];
+    ]);
     if n_runs > 0 {
         #[expect(clippy::cast_precision_loss, reason = "a share in whole percent")]
         let share = n_agreed as f64 / n_runs as f64 * 100.0;
         let style = if share < 90.0 { theme.warn } else { theme.up };
-        line.push(Span::styled(format!("{share:.0} %"), style));
-        line.push(Span::styled(" agreed", theme.muted));
+        line.push_span(Span::styled(format!("{share:.0} %"), style));
+        line.push_span(Span::styled(" agreed", theme.muted));
     }
     if let Some(failure) = state.nodes.best_list().failure() {
         let why = format!("   ! {} · {}", failure.why, again(frame, failure, NODES_HIDDEN_EVERY));
-        line.push(Span::styled(why, theme.warn));
+        line.push_span(Span::styled(why, theme.warn));
     }
-    paint::line_cut(buf, inside, (0, 1), &Line::from(line));
+    paint::line_cut(buf, inside, (0, 1), &line);
 }
 
 /// Draws where the services are, and how.
@@ -260,11 +245,8 @@ fn draw_services(inside: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     }
 }
 
-/// Sets off row `row` of all rows, and has it be selected.
+/// Highlights row `row` of all rows if it is selected, and lets a click select it.
 fn mark(place: Rect, buf: &mut Buffer, frame: Frame<'_>, row: usize, hits: &mut Hits) {
-    if place.is_empty() {
-        return;
-    }
     if frame.state.overview.row == row {
         for y in 0..place.height {
             paint::row_style(buf, place, y, frame.theme.sel);
@@ -277,34 +259,32 @@ fn draw_runs(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
     let info = format!("{} this session", state.runs.iter().len());
     hits.add(area, Target::Pane(RUNS));
-    let of = Pane::new("Runs").info(info).focus(focus_if(focused(frame) == RUNS));
-    let inside = of.draw(area, buf, theme);
+    let pane = Pane::new("Runs").info(info).focus(focus_if(focused(frame) == RUNS));
+    let inside = pane.draw(area, buf, theme);
     if state.runs.iter().len() == 0 {
-        let (form, run) =
-            (frame.key(Layer::Global, Action::OpenForm), frame.key(Layer::Form, Action::Run));
+        let form = frame.key(Layer::Global, Action::OpenForm);
+        let run = frame.key(Layer::Form, Action::Run);
         let name = state.execute.form.meant().map_or("a function", |it| it.name.as_str());
         let words = format!("No run yet: {form}, then {run}, runs {name}.");
         draw_empty(inside, buf, theme, &[words]);
     }
-    for (row, run) in state.runs.iter().take(RUNS_MAX.min(inside.height.into())).enumerate() {
-        let y = u16::try_from(row).unwrap_or(u16::MAX);
+    let runs = state.runs.iter().take(RUNS_MAX).enumerate();
+    for (place, (row, run)) in inside.rows().zip(runs) {
         let (glyph, style) = results::mark(run, frame);
         let words = match &run.phase {
             Phase::Failed(failure) => failure.why.clone(),
             _ => run.verdict().words(),
         };
-        paint::put(buf, inside, (0, y), glyph, style);
-        paint::text(buf, inside, (2, y), &format::clock(run.sent_at), theme.muted);
-        // A name leaves room for what a run came to, and how long it took.
+        paint::put(buf, place, (0, 0), glyph, style);
+        paint::text(buf, place, (2, 0), &format::clock(run.sent_at), theme.muted);
+        // A name leaves room for the verdict and the duration.
         let name = state.execute.form.name_of(&run.request).unwrap_or(&run.request.method);
-        let name = format::fit(name, usize::from(inside.width.saturating_sub(11)) * 2 / 5);
-        let x = paint::text(buf, inside, (11, y), &name, theme.text) + 2;
+        let name = format::fit(name, usize::from(place.width.saturating_sub(11)) * 2 / 5);
+        let x = paint::text(buf, place, (11, 0), &name, theme.text) + 2;
         let took = format::elapsed(run.elapsed(state.now));
-        paint::text_before(buf, inside, (inside.width, y), &took, theme.muted);
-        let room = inside.width.saturating_sub(x + 10);
-        let words = format::fit(&words, room.into());
-        paint::text(buf, inside, (x, y), &words, style);
-        let place = Rect { y: inside.y.saturating_add(y), height: 1, ..inside };
+        paint::text_before(buf, place, (place.width, 0), &took, theme.muted);
+        let room = place.width.saturating_sub(x + 10);
+        paint::text(buf, place, (x, 0), &format::fit(&words, room.into()), style);
         mark(place, buf, frame, row, hits);
     }
 }
@@ -329,102 +309,84 @@ fn draw_notices(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
 fn draw_pins(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
     let watched = state.data.watched();
-    let n_pins = state.data.pins.len();
-    let info = match (n_pins, state.services.addresses.datasets.is_some()) {
+    let info = match (state.data.pins.len(), state.services.addresses.datasets.is_some()) {
         (_, false) => String::new(),
         (0, true) if watched.is_empty() => state.data.datasets.note(state.now),
-        (0, true) => {
-            format!("{} on the Data screen pins one", frame.key(Layer::Data, Action::Pin))
-        }
+        (0, true) => frame.key(Layer::Data, Action::Pin) + " on the Data screen pins one",
         (n, true) => format!("{n} pinned"),
     };
     hits.add(area, Target::Pane(DATA));
-    let of = Pane::new("Data").focus(focus_if(focused(frame) == DATA));
-    let inside = of.draw(area, buf, theme);
+    let pane = Pane::new("Data").focus(focus_if(focused(frame) == DATA));
+    let inside = pane.draw(area, buf, theme);
     if watched.is_empty() {
-        of.info(frame.away_or(Service::Data, info)).draw(area, buf, theme);
+        pane.info(frame.away_or(Service::Data, info)).draw(area, buf, theme);
         let words = ["no dataset service is configured", "no datasets yet"];
-        draw_absent(inside, buf, frame, &state.data.datasets, DATASETS_EVERY, words);
-        return;
+        return draw_absent(inside, buf, frame, &state.data.datasets, DATASETS_EVERY, words);
     }
     let first = state.runs.iter().len().min(RUNS_MAX);
     let places = data::view::rows::draw_cards(inside, buf, &watched, frame);
-    let info = [info, counts(places.len(), frame)].into_iter().filter(|text| !text.is_empty());
-    let info = info.collect::<Vec<_>>().join(" · ");
-    of.info(frame.away_or(Service::Data, info)).draw(area, buf, theme);
+    let counts = counts(places.len(), frame);
+    let info = if info.is_empty() { counts } else { format!("{info} · {counts}") };
+    pane.info(frame.away_or(Service::Data, info)).draw(area, buf, theme);
     for (idx, place) in places {
         mark(place, buf, frame, first + idx, hits);
     }
 }
 
-/// How many datasets there are, and how many of them have no tile: `1 008 datasets, 998 hidden`.
+/// Counts of datasets and of those without a card: `1 008 datasets, 998 hidden`.
 fn counts(n_shown: usize, frame: Frame<'_>) -> String {
     let data = &frame.state.data;
-    let n_listed = u64::try_from(data.list().len()).unwrap_or(u64::MAX);
-    let n_all = u64::try_from(data.all.len()).unwrap_or(u64::MAX);
-    let n_told = data.datasets.value().and_then(|page| page.n_datasets).unwrap_or_default();
-    let n_all = n_all.max(n_listed).max(n_told);
+    let n_known = data.all.len().max(data.list().len()) as u64;
+    let n_reported = data.datasets.value().and_then(|page| page.n_datasets).unwrap_or_default();
+    let n_all = n_known.max(n_reported);
     let text = format::counted(n_all, "dataset");
-    match n_all.saturating_sub(u64::try_from(n_shown).unwrap_or(u64::MAX)) {
+    match n_all.saturating_sub(n_shown as u64) {
         0 => text,
         n => format!("{text}, {} hidden", format::count(n)),
     }
 }
 
 fn draw_topics(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
-    let Frame { state, theme, .. } = frame;
-    let list = state.inference.topics.value();
-    // Each topic says how old it is; of the list only that it is not what it was.
-    let info = match (list, state.inference.topics.failure()) {
+    let state = frame.state;
+    let list = &state.inference.topics;
+    // Each topic says how old it is; the list only says if it is outdated.
+    let info = match (list.value(), list.failure()) {
         (Some(list), None) => format::counted(list.topics.len(), "topic"),
-        _ => state.inference.topics.note(state.now),
+        _ => list.note(state.now),
     };
     hits.add(area, Target::Pane(TOPICS));
     let info = frame.away_or(Service::Inference, info);
-    let of = Pane::new("Topics").info(info).focus(focus_if(focused(frame) == TOPICS));
-    let inside = of.draw(area, buf, theme);
-    let topics = list.map_or(&[][..], |list| &list.topics);
+    let pane = Pane::new("Topics").info(info).focus(focus_if(focused(frame) == TOPICS));
+    let inside = pane.draw(area, buf, frame.theme);
+    let topics = list.value().map_or(&[][..], |list| &list.topics);
     if topics.is_empty() {
         let words = ["no inference service is configured", "no topics yet"];
-        draw_absent(inside, buf, frame, &state.inference.topics, TOPICS_EVERY, words);
-        return;
+        return draw_absent(inside, buf, frame, list, TOPICS_EVERY, words);
     }
     let first = state.runs.iter().len().min(RUNS_MAX) + state.data.watched().len();
-    let is_roomy = usize::from(inside.height) >= topics.len() * 3;
-    let pitch = if is_roomy { 3 } else { 2 };
-    for (idx, topic) in topics.iter().enumerate() {
-        let top = u16::try_from(idx).unwrap_or(u16::MAX).saturating_mul(pitch);
-        if top >= inside.height {
-            break;
-        }
-        let height = 2.min(inside.height - top);
-        let place = Rect { y: inside.y.saturating_add(top), height, ..inside };
+    let pitch = if usize::from(inside.height) >= topics.len() * 3 { 3 } else { 2 };
+    let tops = (0..inside.height).step_by(pitch);
+    for (idx, (topic, top)) in topics.iter().zip(tops).enumerate() {
+        let [place, _] = split_rows(split_rows(inside, top)[1], 2);
         draw_topic(place, buf, frame, topic);
         mark(place, buf, frame, first + idx, hits);
     }
 }
 
-/// How old a topic's value is, in its own terms: since its epoch opened. Only where the service does
-/// not say what a block takes, since the value came.
+/// Age of a topic's value: since its epoch opened, or if the service does not say how long a
+/// block takes, since the value arrived.
 fn topic_note(newest: &Loadable<LatestBundle>, frame: Frame<'_>) -> String {
-    let state = frame.state;
+    let (state, inference) = (frame.state, &frame.state.inference);
     let came = newest.note(state.now);
     let Some(latest) = newest.value() else { return came };
     let nonce = latest.bundle.nonce;
     let shown = format!("nonce {}", format::count(nonce));
-    if newest.failure().is_some() || is_away(frame) {
-        return format!("{shown} · {came}");
-    }
-    let block_time_ms = state.inference.topics.value().map(|list| list.block_time_ms);
-    let age_ms =
-        state.inference.height(state.now).zip(block_time_ms).map(|(height, block_time_ms)| {
-            height.saturating_sub(nonce).saturating_mul(block_time_ms)
-        });
-    match age_ms {
-        Some(age_ms) => {
+    match (inference.topics.value(), inference.height(state.now)) {
+        (Some(list), Some(height)) if newest.failure().is_none() && !is_away(frame) => {
+            let age_ms = height.saturating_sub(nonce).saturating_mul(list.block_time_ms);
             format!("{shown} · opened {}", format::ago(Duration::from_millis(age_ms)))
         }
-        None => format!("{shown} · {came}"),
+        _ => format!("{shown} · {came}"),
     }
 }
 
@@ -443,19 +405,16 @@ fn draw_topic(area: Rect, buf: &mut Buffer, frame: Frame<'_>, topic: &TopicSumma
     let Frame { state, theme, .. } = frame;
     let id = TopicId::new(topic.topic_id);
     let newest = id.and_then(|id| state.overview.topics.get(&id));
-    let note = match newest {
-        Some(newest) if !is_first_epoch_open(newest, topic) => topic_note(newest, frame),
-        _ => String::new(),
-    };
+    let newest_known = newest.filter(|newest| !is_first_epoch_open(newest, topic));
+    let note = newest_known.map_or_else(String::new, |newest| topic_note(newest, frame));
     let room = usize::from(area.width).saturating_sub(note.chars().count() + 2);
     let title = format!("Topic {} · {}", topic.topic_id, topic.name);
     paint::text(buf, area, (0, 0), &format::fit(&title, room), theme.text.bold());
-    let Some(newest) = newest else { return };
-    if is_first_epoch_open(newest, topic) {
+    let Some(newest) = newest_known else {
         let words = "no epoch has closed yet; values come when the first one closes";
-        text_cut(buf, area, (2, 1), words, theme.muted);
+        text_cut(buf, area, (2, 1), if newest.is_some() { words } else { "" }, theme.muted);
         return;
-    }
+    };
     let is_old = newest.failure().is_some() || is_away(frame);
     let style = if is_old { theme.warn } else { theme.muted };
     paint::text_before(buf, area, (area.width, 0), &note, style);
@@ -464,32 +423,26 @@ fn draw_topic(area: Rect, buf: &mut Buffer, frame: Frame<'_>, topic: &TopicSumma
         text_cut(buf, area, (2, 1), why, theme.warn);
         return;
     };
-    let mut line = Line::default();
-    let values = latest.bundle.combined_value.iter().map(|value| value.value);
+    let combined = &latest.bundle.combined_value;
     // The same for all labels, so that they can be compared.
-    let decimals = format::decimals_for(values);
-    for value in latest.bundle.combined_value.iter().take(4) {
-        let number = format::grouped(value.value, decimals);
-        if latest.bundle.combined_value.len() > 1 {
+    let decimals = format::decimals_for(combined.iter().map(|value| value.value));
+    let mut line = Line::default();
+    for value in combined.iter().take(4) {
+        if combined.len() > 1 {
             line.push_span(Span::styled(format!("{} ", value.label_name), theme.muted));
         }
-        line.push_span(Span::styled(number, theme.series(1)));
+        line.push_span(Span::styled(format::grouped(value.value, decimals), theme.series(1)));
         line.push_span(Span::raw("   "));
     }
-    let n_inferers = latest.bundle.inferer_values.len();
-    let n_forecasters = latest.bundle.forecaster_values.len();
-    let (inferers, forecasters) =
-        (format::counted(n_inferers, "inferer"), format::counted(n_forecasters, "forecaster"));
-    let actors = format!("{inferers} · {forecasters}");
-    line.push_span(Span::styled(actors, theme.muted));
+    let inferers = format::counted(latest.bundle.inferer_values.len(), "inferer");
+    let forecasters = format::counted(latest.bundle.forecaster_values.len(), "forecaster");
+    line.push_span(Span::styled(format!("{inferers} · {forecasters}"), theme.muted));
     paint::line_cut(buf, area, (2, 1), &line);
-    let label = latest.bundle.combined_value.first();
-    let past = id.and_then(|id| state.inference.pasts.get(&id)).zip(label);
+    let past = id.and_then(|id| state.inference.pasts.get(&id)).zip(combined.first());
     let values = past.map(|(past, label)| past.combined_with_gaps(&label.label_name));
     let width = u16::try_from(line.width()).unwrap_or(u16::MAX).saturating_add(4);
     let width = SPARK_WIDTH.min(area.width.saturating_sub(width));
-    let [_, bars] = split_rows(area, 1);
-    let [_, bars] = split_columns(bars, area.width - width);
+    let [_, bars] = split_columns(split_rows(area, 1)[1], area.width - width);
     let values = values.unwrap_or_default();
     Sparkline::new(&values, Floor::Lowest, theme.series(1)).render(bars, buf);
 }

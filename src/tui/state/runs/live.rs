@@ -12,7 +12,10 @@ const EARLY_MAX: usize = 64;
 /// The most peers of a run that are listed.
 const PARTS_MAX: usize = 10_000;
 
-/// How far a peer is.
+/// Stages of a peer that executes its work order.
+const WORKING: [Stage; 2] = [Stage::Compiling, Stage::Running];
+
+/// Stage of a peer in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// It answered the roll call and waits.
@@ -30,7 +33,7 @@ pub(crate) enum Stage {
     /// It gave no result.
     Failed {
         reason: String,
-        /// Whether another took its place.
+        /// True if another peer replaced it.
         is_replaced: bool,
     },
     /// Its work was cancelled: the quorum was met.
@@ -47,11 +50,11 @@ pub(crate) struct Part {
     pub(crate) peer_id: String,
     pub(crate) stage: Stage,
     pub(crate) since: Timestamp,
-    /// How long it had the work, once that is over.
+    /// Time from dispatch to its end.
     pub(crate) took: Option<Duration>,
-    /// What its run cost, where the head told.
+    /// Resource usage, if the head reported it.
     pub(crate) usage: Option<Usage>,
-    /// When it was given the work.
+    /// Time of dispatch.
     sent_at: Option<Timestamp>,
 }
 
@@ -60,9 +63,9 @@ pub(crate) struct Part {
 pub(crate) struct RunProgress {
     /// The peers, in the order in which they were heard of.
     pub(crate) parts: Vec<Part>,
-    /// Whether the head looks for workers.
+    /// True while the head looks for workers.
     pub(crate) is_calling: bool,
-    /// Whether the run has ended: who is heard of later came too late.
+    /// True if the run has ended: peers that report later are spare.
     is_over: bool,
 }
 
@@ -71,14 +74,14 @@ pub(crate) struct RunProgress {
 pub(crate) struct Early(VecDeque<(String, RunProgress)>);
 
 impl Stage {
-    /// Whether the peer is done, one way or another.
+    /// True if the peer is done.
     pub(crate) const fn is_over(&self) -> bool {
         !matches!(self, Self::Ready | Self::Fetching | Self::Compiling | Self::Running)
     }
 }
 
 impl RunProgress {
-    /// How many peers were given the work and not replaced, and how many of those have answered.
+    /// Numbers of dispatched peers that were not replaced, and of those that have ended.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let has_work = |part: &&Part| {
             !matches!(part.stage, Stage::Ready | Stage::Failed { is_replaced: true, .. })
@@ -94,24 +97,19 @@ impl RunProgress {
         match kind {
             ClusterEventKind::RollCall { .. } => self.is_calling = true,
             ClusterEventKind::Reported { peer_id, .. } => {
-                let part = self.part(peer_id, now);
-                if matches!(part.stage, Stage::Fetching) {
-                    part.stage = Stage::Ready;
-                    part.since = now;
-                }
+                self.advance(peer_id, &[Stage::Fetching], Stage::Ready, now);
             }
             ClusterEventKind::Dispatched { peer_id, .. } => {
                 self.is_calling = false;
                 let part = self.part(peer_id, now);
                 part.sent_at = Some(now);
-                part.stage = Stage::Running;
-                part.since = now;
+                (part.stage, part.since) = (Stage::Running, now);
             }
             ClusterEventKind::Compiling { peer_id, .. } => {
-                self.begin_stage(peer_id, Stage::Compiling, now);
+                self.advance(peer_id, &WORKING, Stage::Compiling, now);
             }
             ClusterEventKind::Compiled { peer_id, .. } => {
-                self.begin_stage(peer_id, Stage::Running, now);
+                self.advance(peer_id, &WORKING, Stage::Running, now);
             }
             ClusterEventKind::Result { peer_id, exit_code, .. } => {
                 self.end(peer_id, Stage::Answered { exit_code: *exit_code }, now);
@@ -129,22 +127,17 @@ impl RunProgress {
         }
     }
 
-    /// Begins the next stage of a peer that was given the work.
-    fn begin_stage(&mut self, peer_id: &str, stage: Stage, now: Timestamp) {
+    /// Moves a peer to `stage`, if it is in one of the stages `from`.
+    fn advance(&mut self, peer_id: &str, from: &[Stage], stage: Stage, now: Timestamp) {
         let part = self.part(peer_id, now);
-        if matches!(part.stage, Stage::Compiling | Stage::Running) {
-            part.stage = stage;
-            part.since = now;
+        if from.contains(&part.stage) {
+            (part.stage, part.since) = (stage, now);
         }
     }
 
-    /// A worker of this machine says in its log that it gets the function.
+    /// Handles a log line of a local worker that fetches the function.
     pub(crate) fn fetching(&mut self, peer_id: &str, now: Timestamp) {
-        let part = self.part(peer_id, now);
-        if part.stage == Stage::Ready {
-            part.stage = Stage::Fetching;
-            part.since = now;
-        }
+        self.advance(peer_id, &[Stage::Ready], Stage::Fetching, now);
     }
 
     /// Takes in the head's whole account of the run, which is the better one.
@@ -197,12 +190,12 @@ impl RunProgress {
         }
     }
 
-    /// Marks peers without an answer as unreported: the run has ended.
+    /// Marks peers without a result as unreported, since the run has ended.
     pub(crate) fn lose(&mut self) {
+        self.spare_unsent();
         self.is_calling = false;
-        self.is_over = true;
         for part in self.parts.iter_mut().filter(|part| !part.stage.is_over()) {
-            part.stage = if part.sent_at.is_none() { Stage::Spare } else { Stage::Unknown };
+            part.stage = Stage::Unknown;
         }
     }
 

@@ -23,7 +23,7 @@ const ROWS_MAX: usize = 2_000;
 /// The most candles kept. Older ones are dropped, and are asked for again when scrolled to.
 pub(crate) const CANDLES_MAX: usize = 12_000;
 
-/// How many candles are dropped at once: a thousand rows a second move what is kept once a second.
+/// Candles dropped at once: at a thousand rows per second, the rest moves once per second.
 const CANDLES_STEP: usize = 1_000;
 
 /// The candles of a chart.
@@ -58,7 +58,7 @@ impl Chart {
         }
     }
 
-    /// How coarse its candles are.
+    /// The resolution of its candles.
     pub(crate) const fn resolution(&self) -> Resolution {
         self.resolution
     }
@@ -201,14 +201,14 @@ const PRICES: [&str; 4] = ["open", "high", "low", "close"];
 /// The column of the amounts below a chart.
 const VOLUME: &str = "volume";
 
-/// Which of a dataset's columns are charted.
+/// The charted columns of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// `open`, `high`, `low` and `close`: rows are bars.
     Bars,
     /// This one column.
     Value(String),
-    /// None is a number.
+    /// No column holds numbers.
     Nothing,
 }
 

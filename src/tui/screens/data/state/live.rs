@@ -14,6 +14,7 @@ use crate::{
     state::{
         field::Field,
         loadable::{Failure, Loadable},
+        runs::span,
     },
     widget::format,
 };
@@ -25,7 +26,7 @@ pub(crate) const HELD_ROWS_MAX: usize = 2_000;
 /// rows again.
 const REPEATED_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long rows are watched before their pace is shown.
+/// Time for which rows are observed before their pace is shown.
 const PACE_FROM: Duration = Duration::from_secs(2);
 
 /// Newest rows that are older than this are of the past, even where a dataset has one a day.
@@ -56,25 +57,25 @@ pub(crate) enum Status {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LiveStream {
     pub(crate) status: Status,
-    /// When the last event arrived.
+    /// Time of the last event.
     heard_at: Option<Timestamp>,
-    /// When the last rows arrived.
+    /// Time of the last rows.
     pub(crate) rows_at: Option<Timestamp>,
-    /// When rows last arrived that the stream did not begin with.
+    /// Time of the last rows that are not part of the replay.
     new_rows_at: Option<Timestamp>,
-    /// When it was last opened.
+    /// Time at which it was last opened.
     opened_at: Option<Timestamp>,
     /// The timestamp of the newest row.
     newest_row: Option<Timestamp>,
-    /// When a row came from which on the pace is measured, and its timestamp.
+    /// Arrival and timestamp of the row from which the pace is measured.
     pace_from: Option<(Timestamp, Timestamp)>,
     /// The same of a later row, from which on it is measured after [`PACE_WINDOW`].
     pace_next: Option<(Timestamp, Timestamp)>,
     /// Attempts since the last connection.
     n_tries: u32,
-    /// Whether it was lost since rows were last read.
+    /// True if it was lost since rows were last read.
     pub(crate) was_lost: bool,
-    /// What came while paused; none while not.
+    /// Rows that arrived while paused; `None` if not paused.
     pub(crate) held: Option<HeldRows>,
 }
 
@@ -86,24 +87,24 @@ pub(crate) struct HeldRows {
 }
 
 impl LiveStream {
-    /// Whether rows are held back.
+    /// True if rows are held back.
     pub(crate) const fn is_paused(&self) -> bool {
         self.held.is_some()
     }
 
-    /// Whether rows still come: a stream that is up may be silent.
+    /// True if rows still arrive: a connected stream can be silent.
     pub(crate) fn is_flowing(&self, now: Timestamp) -> bool {
         /// A little more than the distance of rows a minute apart.
         const SILENCE_MAX: Duration = Duration::from_secs(90);
         self.is_up() && self.rows_at.is_some_and(|at| now.since(at) <= SILENCE_MAX)
     }
 
-    /// Whether the stream is connected.
+    /// True if the stream is connected.
     pub(crate) const fn is_up(&self) -> bool {
         matches!(self.status, Status::Up)
     }
 
-    /// Whether its note changes each second.
+    /// True if its note changes each second.
     pub(crate) const fn is_counting(&self) -> bool {
         matches!(self.status, Status::Lost(_)) && self.n_tries <= TRIES_COUNTED
     }
@@ -219,35 +220,23 @@ impl LiveStream {
 }
 
 impl State {
-    /// Whether any stream is open.
+    /// True if any stream is open.
     pub(crate) fn has_streams(&self) -> bool {
         self.live.status != Status::Closed || !self.pins.is_empty()
     }
 }
 
-/// Whether a newest row with this timestamp is of the past, although it may come now.
+/// True if the newest row has a timestamp of the past, even if it arrives now.
 pub(crate) fn is_past(newest_row: Timestamp, now: Timestamp) -> bool {
     now.since(newest_row) > PAST_FROM
 }
 
-/// How long after its last row a dataset of this frequency is still called fresh.
+/// Time after its last row until which a dataset of this frequency counts as fresh.
 pub(crate) fn fresh_for(frequency: Option<&str>) -> Duration {
-    /// Where a dataset does not say how often it has rows.
-    const UNKNOWN: Duration = Duration::from_mins(3);
-    /// A row may be late by this many times its distance to the one before.
-    const LATE: u32 = 3;
-    let Some(text) = frequency else { return UNKNOWN };
-    let n_digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at_checked(n_digits).unwrap_or((text, ""));
-    let number = number.parse().unwrap_or(1_u64);
-    let seconds = match unit.trim() {
-        "s" | "sec" | "second" | "seconds" => 1,
-        "m" | "min" | "minute" | "minutes" => 60,
-        "h" | "hour" | "hours" => 3_600,
-        "d" | "day" | "days" => 86_400,
-        _ => return UNKNOWN,
-    };
-    Duration::from_secs(number.saturating_mul(seconds)).saturating_mul(LATE)
+    // `minute` is `1 minute`.
+    let apart = frequency.and_then(|text| span(text).or_else(|| span(&format!("1{text}"))));
+    // A row can be late by three times the distance to the one before.
+    apart.map_or(Duration::from_mins(3), |apart| apart.saturating_mul(3))
 }
 
 /// Datasets pinned at once: each has a stream of its own, of which a service gives a key few.
@@ -259,7 +248,7 @@ pub(crate) const OTHERS_MAX: usize = 12;
 /// Values kept of a pinned dataset: two for each column of the widest sparkline.
 pub(crate) const PIN_VALUES: usize = 240;
 
-/// What a service answers of a dataset that is gone, or that it does not show.
+/// Statuses for a dataset that is deleted or not visible.
 const GONE: [u16; 2] = [404, 410];
 
 /// A pinned dataset.
@@ -271,7 +260,7 @@ pub(crate) struct Pin {
     pub(crate) live: LiveStream,
     /// Its newest values.
     pub(crate) spark: RecentValues,
-    /// Whether its details are loaded: a pin of an earlier session waits for them.
+    /// State of loading its details, which a pin of an earlier session waits for.
     pub(crate) details: Loadable<()>,
     /// The metadata, which names the charted column.
     pub(crate) metadata: BTreeMap<String, String>,
@@ -321,7 +310,7 @@ pub(crate) fn unit_in_short(unit: &str) -> &str {
     }
 }
 
-/// Whether a dataset is deleted or not visible.
+/// True if a dataset is deleted or not visible.
 pub(crate) fn is_gone(why: &Failure) -> bool {
     why.status.is_some_and(|status| GONE.contains(&status))
 }
@@ -349,7 +338,7 @@ impl State {
         pinned.chain(others).collect()
     }
 
-    /// Whether `dataset` is pinned.
+    /// True if `dataset` is pinned.
     pub(crate) fn is_pinned(&self, dataset: DatasetId) -> bool {
         self.pins.iter().any(|pin| pin.dataset == dataset)
     }

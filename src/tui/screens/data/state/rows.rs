@@ -31,11 +31,11 @@ pub(crate) struct RecentValues {
     column: Option<String>,
     /// The newest row, if its dataset has no column of numbers: its timestamp, and its first value.
     text: Option<(Timestamp, String)>,
-    /// When they were read.
+    /// Time at which they were read.
     pub(crate) at: Timestamp,
-    /// When the newest value arrived; its own timestamp if it was loaded.
+    /// Arrival of the newest value; its own timestamp if it was loaded.
     came_at: Timestamp,
-    /// How many are kept.
+    /// Maximum number of kept values.
     n_max: usize,
 }
 
@@ -72,7 +72,7 @@ impl RecentValues {
         self.values.last_key_value().map(|(time, value)| (*time, *value))
     }
 
-    /// How long ago the newest value came. Data of the past that is played back now is new, too.
+    /// Time since the newest value arrived, whatever its timestamp.
     pub(crate) fn age(&self, now: Timestamp) -> Duration {
         now.since(self.came_at)
     }
@@ -158,7 +158,7 @@ pub(crate) fn put_newest(rows: &mut VecDeque<NamedRow>, row: NamedRow, n_max: us
 /// The smallest step between timestamps.
 const STEP: Duration = Duration::from_micros(1);
 
-/// Whether there are rows before the oldest one read.
+/// What is known about rows older than the oldest one read.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) enum OlderRows {
     /// There may be older rows.
@@ -239,9 +239,9 @@ pub(crate) struct Table {
     pub(crate) rows: VecDeque<NamedRow>,
     /// The timestamp of the selected row; none while the newest is followed.
     pub(crate) chosen: Option<Timestamp>,
-    /// Whether newer rows were dropped.
+    /// True if newer rows were dropped.
     pub(crate) has_newer: bool,
-    /// Whether there are rows before the oldest one kept.
+    /// What is known about rows older than the oldest kept one.
     pub(crate) older: OlderRows,
     /// The page that is awaited.
     pub(crate) asked: Option<RowsQuery>,

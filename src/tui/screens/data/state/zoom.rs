@@ -8,7 +8,7 @@ use strum::VariantArray;
 
 use crate::widget::candles::Density;
 
-/// How a chart is drawn.
+/// The kind of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum ChartKind {
     #[default]
@@ -19,7 +19,7 @@ pub(crate) enum ChartKind {
     Heikin,
 }
 
-/// What is drawn with a chart.
+/// The indicators drawn with a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Indicators {
     /// Means over 20 and 50, and the mean weighted by volume.
@@ -40,7 +40,7 @@ pub(crate) struct Zoom {
 }
 
 impl Density {
-    /// How many points of a line are shown in `width` columns.
+    /// Returns the number of points of a line in `width` columns.
     pub(crate) fn n_points(self, width: u16) -> usize {
         let width = usize::from(width);
         match self {
@@ -51,7 +51,7 @@ impl Density {
         }
     }
 
-    /// How many points the crosshair of a line moves over, so that it moves by about a column.
+    /// Number of points that the crosshair of a line moves by, about one column.
     pub(crate) const fn stride(self) -> usize {
         match self {
             Self::Wide | Self::Narrow => 1,
@@ -68,7 +68,7 @@ impl Default for Zoom {
 }
 
 impl Zoom {
-    /// Where a dataset opens: raw values are what changes while one looks.
+    /// The first zoom of a dataset: raw values change while one watches.
     pub(crate) const START: Self = Self { resolution: Resolution::Raw, density: Density::Narrow };
 
     /// Every step through `served`, the closest first. Each shows more than the one before.

@@ -23,10 +23,10 @@ use crate::{
     state::loadable::{Failure, Loadable},
 };
 
-/// How long what did not come is not asked for again.
+/// Time before a failed request is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(3);
 
-/// What a service answers to a resolution that it does not have.
+/// Statuses for a resolution that a service does not have.
 const UNFIT: [u16; 2] = [400, 422];
 
 impl State {
@@ -275,7 +275,7 @@ impl State {
     }
 }
 
-/// Whether a service refuses a resolution that document 2 does not have.
+/// True if a service refuses a resolution that document 2 does not have.
 fn is_unserved(resolution: Resolution, why: &Failure) -> bool {
     !Resolution::DOCUMENTED.contains(&resolution)
         && why.status.is_some_and(|status| UNFIT.contains(&status))
@@ -383,12 +383,12 @@ impl State {
         listed.filter(move |id| !self.is_charted(*id) && !is_streamed(*id)).take(n_max)
     }
 
-    /// Whether the chart in view is of this dataset.
+    /// True if this dataset is charted in view.
     pub(crate) fn is_charted(&self, id: DatasetId) -> bool {
         self.is_shown && Some(id) == self.selected
     }
 
-    /// Whether `query` is of the newest values alone, while the chart is not in view.
+    /// True if `query` only reads the newest values, while the chart is not in view.
     pub(crate) fn is_sparkline_query(&self, query: RowsQuery) -> bool {
         !self.is_shown && query == sparkline_query(query.dataset)
     }
@@ -456,7 +456,7 @@ impl State {
     }
 }
 
-/// What is asked for a sparkline.
+/// The query for a sparkline.
 fn sparkline_query(dataset: DatasetId) -> RowsQuery {
     RowsQuery::newest(dataset, Resolution::Raw, Limit::clamp(SPARK_VALUES))
 }

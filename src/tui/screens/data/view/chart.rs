@@ -200,9 +200,9 @@ fn open_bucket(frame: Frame<'_>) -> Option<Timestamp> {
 
 /// The part of a chart that is in view.
 struct Window<'a> {
-    /// How many of the newest candles are out of view on the right.
+    /// Number of the newest candles out of view on the right.
     n_newer: usize,
-    /// How many places stay free behind the newest.
+    /// Number of places left free after the newest.
     n_free: usize,
     seen: &'a [Bucket],
     /// Those, the ones before that averages begin with, and the newer ones.

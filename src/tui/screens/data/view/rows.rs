@@ -135,7 +135,7 @@ pub(super) fn draw_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     paint::text(buf, last, (0, 0), &beyond(table, chosen), theme.muted);
 }
 
-/// What there is before and after the rows that are kept.
+/// Describes the position, and what lies beyond the kept rows.
 fn beyond(table: &Table, chosen: usize) -> String {
     let here = format!("row {} of {} read", chosen + 1, format::count(table.rows.len() as u64));
     let older = match &table.failure {
@@ -231,7 +231,7 @@ pub(super) fn draw_tape(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     paint::row_style(buf, body, 0, theme.muted.bold());
 }
 
-/// Whether the tape is scrolled, else how live the rows are.
+/// The scroll position of the tape, else how live the rows are.
 fn tape_info(frame: Frame<'_>) -> String {
     let state = &frame.state.data;
     match state.n_tape_above() {
@@ -445,7 +445,7 @@ fn draw_move(
     }
 }
 
-/// How live a dataset is, in a few words.
+/// Describes how live a dataset is.
 fn pin_note(one: &WatchedDataset<'_>, now: Timestamp) -> String {
     let text = one.spark.and_then(RecentValues::text);
     if let Some(pin) = one.pin {
@@ -476,9 +476,9 @@ pub(crate) fn share_scale(unit: &str, values: impl IntoIterator<Item = f64>) -> 
 #[derive(Clone, Copy)]
 struct Trace<'a> {
     values: &'a [f64],
-    /// How many values span the card.
+    /// Number of values that span the card.
     n_kept: usize,
-    /// What they are counted in.
+    /// Unit of the values.
     unit: &'a str,
     scale: Scale,
 }

@@ -46,11 +46,11 @@ pub(crate) enum FormField {
     FunctionId,
     /// The file to run.
     Method,
-    /// How many nodes.
+    /// Number of nodes.
     Nodes,
     /// The group to choose them from.
     Subgroup,
-    /// What they must declare.
+    /// Attributes that they must declare.
     Selector,
     Arguments,
     Environment,
@@ -82,7 +82,7 @@ pub(crate) enum Check {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Place {
     pub(crate) text: Field,
-    /// Whether the field was left once.
+    /// True if the field was left once.
     pub(crate) is_left: bool,
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct Form {
     pub(crate) datasets: Vec<String>,
     /// The source of standard input.
     pub(crate) source: Source,
-    /// Whether the known functions are listed below their field.
+    /// True if known values are listed below the focused field.
     pub(crate) is_open: bool,
     places: [Place; FormField::VARIANTS.len()],
     /// The focused field.
@@ -122,7 +122,7 @@ impl Default for Form {
 }
 
 impl Check {
-    /// Whether a request can be made of it.
+    /// True if it does not prevent a request.
     pub(crate) const fn is_fit(&self) -> bool {
         !matches!(self, Self::Unfit(_))
     }
@@ -131,8 +131,7 @@ impl Check {
 impl Form {
     /// A field and its state.
     pub(crate) fn place(&self, field: FormField) -> &Place {
-        // There is a place for each field, by the type of the array.
-        self.places.get(field as usize).unwrap_or(&self.places[0])
+        &self.places[field as usize]
     }
 
     /// The text of a field.
@@ -140,49 +139,50 @@ impl Form {
         self.place(field).text.value()
     }
 
-    /// The text field that has focus; none while the focused field is a choice.
+    /// The focused text field; `None` while the focused field is a choice.
     pub(crate) fn field(&mut self) -> Option<&mut Field> {
         let is_text = self.focus != FormField::Source;
-        self.places.get_mut(self.focus as usize).map(|place| &mut place.text).filter(|_| is_text)
+        is_text.then_some(&mut self.places[self.focus as usize].text)
     }
 
-    /// Takes a pasted function id or path in place of the text; returns whether it was one.
+    /// Takes a pasted function id or path in place of the text; returns true if it was one.
     pub(crate) fn paste_command(&mut self, text: &str) -> bool {
         let text = text.trim();
         let is_whole = text.parse::<FunctionId>().is_ok() || is_path(text);
-        let is_taken = self.focus == FormField::Function && is_whole;
-        if is_taken {
+        if self.focus == FormField::Function && is_whole {
             self.set(FormField::Function, text);
+            return true;
         }
-        is_taken
+        false
     }
 
-    /// The text of the focused field was changed.
+    /// Handles an edit of the focused field.
     pub(crate) fn edited(&mut self) {
-        let text = self.text(FormField::Function).trim().to_owned();
         match self.focus {
             FormField::Function => {
                 self.is_filled = true;
                 self.is_open = true;
-                let has_name =
-                    |function: &FunctionBody| self.names_of(function).any(|name| name == text);
-                let named = self.functions.iter().position(has_name);
-                let with_id = || self.functions.iter().position(|it| it.function_id == text);
-                if let Some(idx) = named.or_else(with_id) {
-                    let FunctionBody { function_id, method, .. } = self.functions[idx].clone();
+                let text = self.text(FormField::Function).trim().to_owned();
+                let mut all = self.functions.iter();
+                let named = all.clone().find(|it| self.names_of(it).any(|name| name == text));
+                if let Some(function) = named.or_else(|| all.find(|it| it.function_id == text)) {
+                    let FunctionBody { function_id, method, .. } = function.clone();
                     self.set(FormField::FunctionId, &function_id);
                     self.set(FormField::Method, &method);
                 } else if text.parse::<FunctionId>().is_ok() {
                     self.set(FormField::FunctionId, &text);
                 }
             }
-            FormField::FunctionId | FormField::Method => {
-                let name = self.function().map(|(_, function)| function.name.clone());
-                self.set(FormField::Function, &name.unwrap_or_default());
-            }
+            FormField::FunctionId | FormField::Method => self.set_name(),
             FormField::Stdin => self.is_open = self.source == Source::Rows,
             _ => {}
         }
+    }
+
+    /// Fills in the name of the function that the id and the method name.
+    fn set_name(&mut self) {
+        let name = self.function().map(|(_, function)| function.name.clone());
+        self.set(FormField::Function, &name.unwrap_or_default());
     }
 
     /// The path of a module of this machine that the head is to be given first.
@@ -192,7 +192,7 @@ impl Form {
         (is_path(text) && !is_known).then_some(text)
     }
 
-    /// The head was given a function: the form means it from now on.
+    /// Selects a function that the head holds now.
     pub(crate) fn added(&mut self, function: &FunctionBody) {
         if !self.functions.contains(function) {
             let mut functions = std::mem::take(&mut self.functions);
@@ -237,9 +237,7 @@ impl Form {
 
     /// Goes to a field.
     pub(crate) fn focus_on(&mut self, field: FormField) {
-        if let Some(place) = self.places.get_mut(self.focus as usize) {
-            place.is_left = true;
-        }
+        self.places[self.focus as usize].is_left = true;
         self.focus = field;
         self.is_open = false;
     }
@@ -267,16 +265,17 @@ impl Form {
         self.functions.iter().enumerate().find(|(_, function)| is_it(function))
     }
 
-    /// What the function of `request` is called, where it is a known one.
+    /// The name of the function of `request`, if it is known.
     pub(crate) fn name_of(&self, request: &ExecuteRequest) -> Option<&str> {
         let (_, function) = self.find(&request.function_id, &request.method)?;
         Some(function.name.as_str())
     }
 
-    /// Takes the known value `by` places on for the focused field; where there is none, goes to the
+    /// Takes the known value `by` places on for the focused field; without known values, goes to the
     /// next or the previous field.
     pub(crate) fn choose(&mut self, by: isize, known: ClusterContext<'_>) {
-        match self.focus {
+        let field = self.focus;
+        match field {
             FormField::Function if !self.matches().0.is_empty() => {
                 let (found, idx) = self.matches();
                 let function = found[cycled(idx, by, found.len())].clone();
@@ -285,39 +284,27 @@ impl Form {
             }
             FormField::Source => {
                 self.source = self.source.cycled(by);
-                self.set(FormField::Stdin, "");
-                if self.source == Source::Rows
-                    && let Some(dataset) = self.datasets.first()
-                {
-                    self.set(FormField::Stdin, &format!("{dataset} {WINDOW_FIRST}"));
-                }
+                let first = self.datasets.first().filter(|_| self.source == Source::Rows);
+                let text = first.map(|dataset| format!("{dataset} {WINDOW_FIRST}"));
+                self.set(FormField::Stdin, &text.unwrap_or_default());
             }
             FormField::Stdin if !self.dataset_matches().0.is_empty() => self.choose_dataset(by),
             FormField::Timeout | FormField::RunLimit | FormField::Nodes => {
-                let field = self.focus;
                 let (least, most) =
                     if field == FormField::Nodes { (1, N_NODES_MAX) } else { (0, SECONDS_MAX) };
                 let number = self.text(field).trim().parse().unwrap_or(0_i64);
                 let by = i64::try_from(by).unwrap_or(0);
                 let number = number.saturating_add(by).clamp(least, most);
-                let text = Some(number).filter(|n| *n > 0).map(|n| n.to_string());
-                self.set(field, &text.unwrap_or_default());
+                self.set(field, &if number > 0 { number.to_string() } else { String::new() });
             }
-            FormField::Subgroup => {
-                let mut groups = vec![String::new()];
-                groups.extend(known.nodes.subgroups(known.stack));
-                let now = self.text(FormField::Subgroup);
-                let idx = groups.iter().position(|group| group == now);
-                let group = groups.get(cycled(idx, by, groups.len())).cloned().unwrap_or_default();
-                self.set(FormField::Subgroup, &group);
-            }
-            FormField::Selector => {
-                let mut known = known.nodes.declared(known.stack);
-                known.insert(0, String::new());
-                let now = self.text(FormField::Selector).trim();
-                let idx = known.iter().position(|pair| pair == now);
-                let pair = known.get(cycled(idx, by, known.len())).cloned().unwrap_or_default();
-                self.set(FormField::Selector, &pair);
+            FormField::Subgroup | FormField::Selector => {
+                let mut values = vec![String::new()];
+                values.extend(match field {
+                    FormField::Subgroup => known.nodes.subgroups(known.stack),
+                    _ => known.nodes.declared(known.stack),
+                });
+                let idx = values.iter().position(|value| value == self.text(field).trim());
+                self.set(field, &values[cycled(idx, by, values.len())]);
             }
             _ => self.move_focus(by.signum()),
         }
@@ -353,25 +340,19 @@ impl Form {
         self.set(FormField::Timeout, &seconds(request.config.timeout));
         let run_time_ms = request.config.runtime.as_ref().map_or(0, |runtime| runtime.run_time_ms);
         self.set(FormField::RunLimit, &seconds(run_time_ms.div_ceil(1000)));
-        let name = self.function().map(|(_, function)| function.name.clone());
-        self.set(FormField::Function, &name.unwrap_or_default());
+        self.set_name();
         self.is_filled = true;
     }
 
-    /// The request that the form makes, if every field is fit; otherwise goes to the first that is
-    /// not.
+    /// The request of the form, if every field is valid; otherwise goes to the first that is not.
     pub(crate) fn request(&mut self, known: ClusterContext<'_>) -> Option<ExecuteRequest> {
-        // A file that is still to be given brings its id and method with it.
-        let is_brought = |field: &FormField| {
+        // A file that is to be uploaded brings its id and method with it.
+        let is_brought = |field: FormField| {
             self.file().is_some() && matches!(field, FormField::FunctionId | FormField::Method)
         };
-        let unfit = FormField::VARIANTS
-            .iter()
-            .copied()
-            .find(|field| !is_brought(field) && !self.check(*field, known).is_fit());
-        for place in &mut self.places {
-            place.is_left = true;
-        }
+        let mut fields = FormField::VARIANTS.iter().copied();
+        let unfit = fields.find(|it| !is_brought(*it) && !self.check(*it, known).is_fit());
+        self.places.iter_mut().for_each(|place| place.is_left = true);
         if let Some(field) = unfit {
             self.focus = field;
             return None;
@@ -379,20 +360,20 @@ impl Form {
         Some(self.preview())
     }
 
-    /// Where standard input comes from; typed, where what the form says is unfit.
+    /// The source of standard input; typed if the field is invalid.
     pub(crate) fn input(&self) -> Input {
         Input::read(self.source, self.text(FormField::Stdin)).unwrap_or_default()
     }
 
-    /// The request as it stands, fit or not; standard input that comes from elsewhere is not in it.
+    /// The request as it stands, valid or not, without standard input from a file or a dataset.
     pub(crate) fn preview(&self) -> ExecuteRequest {
         let text = |field| self.text(field).trim().to_owned();
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
+        let seconds = |field| text(field).parse::<u64>().unwrap_or(0);
         let arguments = presets::split_words(&text(FormField::Arguments)).unwrap_or_default();
         let parameters: Vec<Parameter> =
             arguments.into_iter().map(|value| Parameter { name: None, value }).collect();
         let variables = variables(&text(FormField::Environment)).unwrap_or_default();
-        let seconds = |field| text(field).parse::<u64>().unwrap_or(0);
         let run_time_ms = seconds(FormField::RunLimit).saturating_mul(1000);
         let runtime = RuntimeConfig { run_time_ms, ..RuntimeConfig::default() };
         let stdin = match self.source {
@@ -418,9 +399,7 @@ impl Form {
     }
 
     fn set(&mut self, field: FormField, text: &str) {
-        if let Some(place) = self.places.get_mut(field as usize) {
-            place.text.set(text);
-        }
+        self.places[field as usize].text.set(text);
     }
 
     fn set_function(&mut self, function: &FunctionBody) {
@@ -430,7 +409,7 @@ impl Form {
     }
 }
 
-/// Whether `text` names a module of this machine, rather than a function of the head.
+/// True if `text` names a local module, rather than a function of the head.
 fn is_path(text: &str) -> bool {
     let is_module = std::path::Path::new(text).extension().is_some_and(|it| it == "wasm");
     is_module || text.contains(['/', '\\'])

@@ -21,7 +21,7 @@ const SECRETS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CRE
 /// A form that is kept.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Preset {
-    /// What it asks.
+    /// The request.
     pub(crate) request: ExecuteRequest,
     /// The source of its standard input.
     pub(crate) input: Input,
@@ -34,7 +34,7 @@ pub(crate) type Presets = BTreeMap<String, Preset>;
 /// values were left out.
 ///
 /// # Errors
-/// What is missing, for people: a name, or room.
+/// The missing name or room, for people.
 pub(crate) fn keep_preset(
     presets: &mut Presets,
     name: &str,
@@ -87,7 +87,7 @@ pub(crate) fn write_presets(presets: &Presets) -> String {
 /// Reads the text of a file of presets.
 ///
 /// # Errors
-/// What is wrong with it, for people.
+/// The error, for people.
 pub(crate) fn read_presets(text: &str) -> Result<Presets, String> {
     let all: Map<String, Value> = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let one = |(name, mut value): (String, Value)| {

@@ -22,7 +22,7 @@ use crate::{
     theme::Theme,
     view::{
         Frame, Tier, field::LabelledField, focus_if, hits::Hits, results, split_columns,
-        split_rows, strip, text_cut, wrap::wrapped,
+        split_rows, strip, table::first_row, text_cut, wrap::wrapped,
     },
     widget::{format, paint, pane},
 };
@@ -58,69 +58,54 @@ const LINES: [&[FormField]; 9] = [
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, tier } = frame;
     hits.add(area, Target::Pane(FORM));
-    let is_focused = state.execute.focus == Pane::Form;
-    let info = if tier >= Tier::Large { wire::paths::FUNCTIONS_EXECUTE } else { "" };
-    let info = if info.is_empty() { String::new() } else { format!("POST {info}") };
-    let frame_of_pane = pane::Pane::new("Execute function").info(info).focus(focus_if(is_focused));
-    let inside = frame_of_pane.draw(area, buf, theme);
-    // A line between fields where there is room for it, and what is to be said below each.
+    let path = format!("POST {}", wire::paths::FUNCTIONS_EXECUTE);
+    let info = if tier >= Tier::Large { path } else { String::new() };
+    let focus = focus_if(state.execute.focus == Pane::Form);
+    let inside = pane::Pane::new("Execute function").info(info).focus(focus).draw(area, buf, theme);
     let is_roomy = is_roomy(inside);
-    let mut y = u16::from(is_roomy);
-    y = draw_head(inside, buf, frame, y, is_roomy);
-    // Only so many fields fit a low pane; the focused one is among them.
+    let mut y = draw_head(inside, buf, frame, u16::from(is_roomy), is_roomy);
+    // A low pane shows some of the fields, with the focused one among them.
     let focused = state.execute.form.focus;
-    let focus = LINES.iter().position(|fields| fields.contains(&focused));
-    let first = if is_roomy {
-        0
-    } else {
-        let n_fit = usize::from(inside.height.saturating_sub(y + 2)).max(1);
-        crate::view::table::first_row(focus.unwrap_or(0), LINES.len(), n_fit)
-    };
-    let (mut function_y, mut stdin_y) = (None, None);
+    let focus = LINES.iter().position(|fields| fields.contains(&focused)).unwrap_or(0);
+    let n_fit = usize::from(inside.height.saturating_sub(y + 2)).max(1);
+    let first = if is_roomy { 0 } else { first_row(focus, LINES.len(), n_fit) };
+    let mut focused_y = 0;
     for fields in LINES.iter().skip(first) {
         if y >= inside.height {
             break;
         }
-        if fields.contains(&FormField::Function) {
-            function_y = Some(y);
-        }
-        if fields.contains(&FormField::Stdin) {
-            stdin_y = Some(y);
+        if fields.contains(&focused) {
+            focused_y = y;
         }
         y = draw_line(inside, buf, frame, fields, y, hits);
     }
-    // Fields close together leave room below as well, on a pane that is high enough.
+    // Dense fields leave room below as well, on a pane that is high enough.
     let is_open = is_roomy || inside.height.saturating_sub(y) >= BELOW_MIN;
     if is_open {
         y = draw_preview(inside, buf, frame, y + u16::from(!is_roomy));
     }
     let [_, below] = split_rows(inside, y);
     draw_buttons(below, buf, frame, hits);
-    let [_, below] = split_rows(below, 2);
     if is_open {
-        draw_recent(below, buf, frame);
+        draw_recent(split_rows(below, 2)[1], buf, frame);
     }
-    if !(state.execute.is_form_edited() && state.execute.form.is_open) {
-        return;
-    }
-    match (focused, function_y, stdin_y) {
-        (FormField::Function, Some(y), _) => {
-            draw_functions(split_rows(inside, y + 1)[1], buf, frame);
+    if state.execute.is_form_edited() && state.execute.form.is_open {
+        let [_, below] = split_rows(inside, focused_y + 1);
+        match focused {
+            FormField::Function => draw_functions(below, buf, frame),
+            FormField::Stdin => draw_datasets(below, buf, frame),
+            _ => {}
         }
-        (FormField::Stdin, _, Some(y)) => {
-            draw_datasets(split_rows(inside, y + 1)[1], buf, frame);
-        }
-        _ => {}
     }
 }
 
-/// The head that a run goes to; it is the profile's, not the form's to change.
+/// Draws the head that runs go to, which the profile names.
 fn draw_head(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16, is_roomy: bool) -> u16 {
     let Frame { state, theme, .. } = frame;
     paint::text(buf, area, (0, y), &format::right("head", LABEL_WIDTH.into()), theme.muted);
-    let address = state.form_head().unwrap_or({
-        if state.stack.phase == stack::Phase::Starting { "starting here" } else { "none known" }
-    });
+    let is_starting = state.stack.phase == stack::Phase::Starting;
+    let unknown = if is_starting { "starting here" } else { "none known" };
+    let address = state.form_head().unwrap_or(unknown);
     let x = paint::text(buf, area, (LABEL_WIDTH + 2, y), address, theme.text);
     let origin = match state.services.head_count() {
         Some(HeadCount { n_heads, n_live: 0 }) => format!("none of {n_heads} heads answers"),
@@ -135,12 +120,12 @@ fn draw_head(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16, is_roomy: b
     y + 1 + u16::from(is_roomy)
 }
 
-/// Whether a form in `area` has room for its notes.
+/// True if a form in `area` has room for its notes.
 const fn is_roomy(area: Rect) -> bool {
     area.height >= 30
 }
 
-/// Draws fields side by side, and what is to be said about them; returns the row after them.
+/// Draws fields side by side, and their note; returns the row after them.
 fn draw_line(
     area: Rect,
     buf: &mut Buffer,
@@ -153,50 +138,45 @@ fn draw_line(
     let (form, context) = (&state.execute.form, state.cluster_context());
     let n_fields = u16::try_from(fields.len()).unwrap_or(1).max(1);
     let width = area.width / n_fields;
-    let mut note: Option<(u8, String, Style)> = None;
+    let mut notes = Vec::new();
     for (idx, field) in (0..n_fields).zip(fields) {
         let place = match field {
             // The source is a word, and its text needs the room.
             FormField::Source => Rect { width: area.width.min(SOURCE_WIDTH), ..area },
-            FormField::Stdin => split_columns(area, SOURCE_WIDTH.min(area.width))[1],
+            FormField::Stdin => split_columns(area, SOURCE_WIDTH)[1],
             _ => Rect { x: area.x.saturating_add(idx * width), width, ..area },
         };
         let check = form.check(*field, context);
         draw_form_field(split_rows(place, y)[1], buf, frame, *field, &check, hits);
         let is_here = state.execute.focus == Pane::Form && form.focus == *field;
         let (_, style) = mark(&check, theme);
-        // What is wrong comes first, then what concerns the field that keys go to.
-        let (rank, text, style) = match check {
+        // Errors come first, then the note of the focused field.
+        notes.push(match check {
             Check::Fit(note) => (u8::from(is_here), note, theme.muted),
             Check::Doubtful(note) | Check::Unfit(note) if form.place(*field).is_left => {
                 (2, format!("└ {note}"), style)
             }
             _ => (0, String::new(), theme.muted),
-        };
-        if note.as_ref().is_none_or(|(best, ..)| rank > *best) {
-            note = Some((rank, text, style));
-        }
+        });
     }
     let is_roomy = is_roomy(area);
     let gap = u16::from(is_roomy && area.height > 40);
-    match note {
-        Some((rank, text, style)) if is_roomy || rank > 1 => {
-            let room = area.width.saturating_sub(LABEL_WIDTH + 2);
-            // What is wrong is said in whole; what only explains a field may be cut.
-            let lines = if rank > 1 {
-                wrapped(&text, room)
-            } else {
-                vec![format::fit(&text, room.into()).into_owned()]
-            };
-            let mut y = y + 1;
-            for line in lines.iter().take(NOTE_ROWS_MAX) {
-                paint::text(buf, area, (LABEL_WIDTH + 2, y), line, style);
-                y += 1;
-            }
-            y + gap
-        }
-        _ => y + 1 + u16::from(is_roomy) + gap,
+    let best = notes.into_iter().rev().max_by_key(|(rank, ..)| *rank);
+    let Some((rank, text, style)) = best.filter(|(rank, ..)| is_roomy || *rank > 1) else {
+        return y + 1 + u16::from(is_roomy) + gap;
+    };
+    let room = area.width.saturating_sub(LABEL_WIDTH + 2);
+    // Errors are shown in full; hints may be cut.
+    let lines = match rank {
+        2 => wrapped(&text, room),
+        _ => vec![format::fit(&text, room.into()).into_owned()],
+    };
+    let mut y = y + 1;
+    for line in lines.iter().take(NOTE_ROWS_MAX) {
+        paint::text(buf, area, (LABEL_WIDTH + 2, y), line, style);
+        y += 1;
     }
+    y + gap
 }
 
 fn draw_form_field(
@@ -212,7 +192,7 @@ fn draw_form_field(
     let is_here = state.execute.focus == Pane::Form && form.focus == field;
     let is_choice = field == FormField::Source;
     let label = field.into_str();
-    let of = LabelledField {
+    let labelled = LabelledField {
         label,
         label_width: if label.is_empty() { 0 } else { LABEL_WIDTH },
         width: match field {
@@ -227,14 +207,17 @@ fn draw_form_field(
         choice: is_choice.then(|| form.source.into_str()),
         text: &form.place(field).text,
     };
-    // The mark stands after a text.
+    // A mark follows the text.
     let width = area.width.saturating_sub(if is_choice { 0 } else { 2 });
-    let place = of.draw(Rect { width, ..area }, buf, theme);
+    let place = labelled.draw(Rect { width, ..area }, buf, theme);
     hits.add(place, Target::Row { pane: FORM, row: field as usize });
-    let is_told = form.place(field).is_left || matches!(check, Check::Fit(_));
-    let (mark, style) = mark(check, theme);
-    let is_empty = form.text(field).is_empty();
-    if is_told && !is_choice && !(is_empty && check.is_fit()) {
+    let is_shown = match check {
+        Check::Fit(_) => !form.text(field).is_empty(),
+        Check::Doubtful(_) => form.place(field).is_left && !form.text(field).is_empty(),
+        Check::Unfit(_) => form.place(field).is_left,
+    };
+    if is_shown && !is_choice {
+        let (mark, style) = mark(check, theme);
         paint::text(buf, area, (place.right().saturating_sub(area.x) + 1, 0), mark, style);
     }
 }
@@ -294,7 +277,7 @@ fn draw_choices(
     let place = Rect { width: area.width.saturating_sub(3), height, ..area };
     theme.clear(place, buf);
     buf.set_style(place, theme.sel);
-    let first = crate::view::table::first_row(selected.unwrap_or(0), n_found, height.into());
+    let first = first_row(selected.unwrap_or(0), n_found, height.into());
     for (row, idx) in place.rows().zip(first..n_found) {
         let is_it = selected == Some(idx);
         let style = if is_it { theme.focus.add_modifier(Modifier::BOLD) } else { theme.text };
@@ -307,33 +290,26 @@ fn draw_choices(
 
 fn draw_preview(area: Rect, buf: &mut Buffer, frame: Frame<'_>, y: u16) -> u16 {
     let theme = frame.theme;
-    let request = frame.state.execute.form.preview();
-    let text = preview(&request);
-    let n_lines = u16::try_from(text.lines().count()).unwrap_or(u16::MAX);
-    // The buttons stay in view, whatever the request.
-    let room = area.height.saturating_sub(y + 2);
-    let n_shown = n_lines.min(room).min(14);
     paint::text(buf, area, (0, y), &format::right("request", LABEL_WIDTH.into()), theme.muted);
-    for (row, line) in (y..y + n_shown).zip(text.lines()) {
+    let text = preview(&frame.state.execute.form.preview());
+    // The buttons stay in view, whatever the request.
+    let end = y + area.height.saturating_sub(y + 2).min(14);
+    let mut row = y;
+    for line in text.lines().take(usize::from(end - y)) {
         text_cut(buf, area, (LABEL_WIDTH + 1, row), line, theme.muted);
+        row += 1;
     }
-    y + n_shown + 1
+    row + 1
 }
 
-/// A request as JSON, a line for each of its parts.
+/// A request as JSON, one line for each of its parts.
 fn preview(request: &ExecuteRequest) -> String {
     let Ok(Value::Object(parts)) = serde_json::to_value(request) else { return String::new() };
     let mut parts: Vec<_> = parts.into_iter().collect();
-    // What is run comes before how.
-    parts.sort_by_key(|(name, _)| match name.as_str() {
-        "function_id" => 0,
-        "method" => 1,
-        "parameters" => 2,
-        _ => 3,
-    });
+    let first = ["function_id", "method", "parameters"];
+    parts.sort_by_key(|(name, _)| first.iter().position(|it| it == name).unwrap_or(first.len()));
     let line = |(name, part): &(String, Value)| format!("  \"{name}\": {part}");
-    let lines: Vec<String> = parts.iter().map(line).collect();
-    format!("{{\n{}\n}}", lines.join(",\n"))
+    format!("{{\n{}\n}}", parts.iter().map(line).collect::<Vec<_>>().join(",\n"))
 }
 
 fn draw_buttons(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
@@ -362,10 +338,8 @@ fn draw_recent(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     if state.runs.iter().len() == 0 || area.height < 3 {
         return;
     }
-    let form = &state.execute.form;
-    let bold = theme.text.add_modifier(Modifier::BOLD);
-    paint::text(buf, area, (0, 0), "Recent", bold);
-    // What a run came to is in view, whatever it is called.
+    paint::text(buf, area, (0, 0), "Recent", theme.text.bold());
+    // The result of a run is in view, whatever its name.
     let (name_width, group_width) = if area.width < 56 { (8, 1) } else { (16, 8) };
     for (y, run) in (1..area.height).zip(state.runs.iter()) {
         let request = &run.request;
@@ -380,18 +354,20 @@ fn draw_recent(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
                 [] => ("no result".to_owned(), theme.warn),
                 [group] => (results::frequency(group.frequency) + &bad_exit, good),
                 [group, ..] => {
-                    let n = response.results.len();
                     let frequency = results::frequency(group.frequency);
+                    let n = response.results.len();
                     (format!("{frequency} · {n} groups{bad_exit}"), theme.warn)
                 }
             },
         };
+        let name = state.execute.form.name_of(request).unwrap_or(&request.method);
+        let group = workers_text(request);
         let text = format!(
             "{} {}  {:>3} {} ",
             format::clock(run.sent_at),
-            format::left(form.name_of(request).unwrap_or(&request.method), name_width),
+            format::left(name, name_width),
             request.config.number_of_nodes,
-            format::left(workers_text(request).as_deref().unwrap_or("*"), group_width)
+            format::left(group.as_deref().unwrap_or("*"), group_width)
         );
         let x = paint::text(buf, area, (0, y), &text, theme.muted);
         text_cut(buf, area, (x + 1, y), &result, style);

@@ -27,7 +27,7 @@ pub(crate) struct Actor<'a> {
     pub(crate) role: Role,
     /// Its entry in the list of topics: name, regret, loss and score.
     pub(crate) known: Option<&'a ActorSummary>,
-    /// Whether its value is far from the others'.
+    /// True if its value is far from the others'.
     pub(crate) is_outlier: bool,
     pub(crate) value: Option<f64>,
     /// Its value less the combined one.
@@ -57,7 +57,7 @@ pub(crate) enum Detail {
     MeanLoss,
     /// By how much it changes the combined value, and its weight.
     Influence,
-    /// What the others combine to without it, and a forecaster alone.
+    /// The combined value without it, and with a single forecaster.
     LeaveOuts,
     /// Its regret, loss and score.
     Learned,
@@ -75,15 +75,15 @@ impl Detail {
     }
 }
 
-/// What actors are sorted by.
+/// The order of actors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, VariantArray)]
 pub(crate) enum Sort {
     /// Its mean loss over recent epochs, the least first: inferers among forecasters.
     #[default]
     MeanLoss,
-    /// How much leaving it out would change.
+    /// Influence on the combined value.
     Influence,
-    /// How far its value is from the combined one.
+    /// Distance of its value from the combined one.
     Delta,
     Value,
     Weight,
@@ -228,7 +228,7 @@ fn one_out(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option
     state::label_value(without?, label)
 }
 
-/// What the inferers and this forecaster alone combine to.
+/// The value that the inferers and only this forecaster combine to.
 fn one_in(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option<f64> {
     let mut values = bundle.one_in_forecaster_values.iter();
     let alone = values.find(|one| role == Role::Forecaster && one.forecaster == *worker)?;

@@ -345,7 +345,7 @@ fn title(scene: Scene<'_>) -> String {
     if state.is_resistant { format!("{title} · without outliers") } else { title }
 }
 
-/// When the values are from, the progress of the epoch, and how often the service is polled.
+/// Age of the values, progress of the epoch, and the poll interval.
 fn info(scene: Scene<'_>, room: usize) -> Line<'static> {
     let (state, theme, now) = (scene.state, scene.theme, scene.now);
     let mut parts: Vec<Span<'static>> = Vec::new();
@@ -442,7 +442,7 @@ fn interval(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     Some(Figure::new("weighted range", range, scene.theme.text, remark))
 }
 
-/// How far the combined value has moved over the known epochs.
+/// Change of the combined value over the known epochs.
 fn moved(scene: Scene<'_>, decimals: usize) -> Option<Figure> {
     let (state, label) = (scene.state, scene.state.label());
     let of = |epoch: &Epoch| Some((epoch.time, *epoch.combined.get(label)?));

@@ -24,7 +24,7 @@ use crate::{
 };
 
 impl Form {
-    /// What is to be said about a field; the text of a fit one explains it.
+    /// Checks a field. The text of a valid one is a hint.
     pub(crate) fn check(&self, field: FormField, known: ClusterContext<'_>) -> Check {
         let text = self.text(field).trim();
         match field {
@@ -32,7 +32,14 @@ impl Form {
             FormField::FunctionId => match text.parse::<FunctionId>() {
                 _ if text.is_empty() => Check::Unfit("a content id (CID) is required".to_owned()),
                 Ok(_) => Check::Fit(self.earlier_runs(known)),
-                Err(_) if self.is_held_by_manifest(text) => Check::Fit(self.earlier_runs(known)),
+                Err(_)
+                    if self
+                        .functions
+                        .iter()
+                        .any(|it| it.by_manifest.iter().any(|id| id == text)) =>
+                {
+                    Check::Fit(self.earlier_runs(known))
+                }
                 Err(_) => Check::Unfit("not a content id (CID) such as bafkrei…".to_owned()),
             },
             FormField::Method => match text.parse::<Method>() {
@@ -69,11 +76,6 @@ impl Form {
             return Check::Fit("the file inside the function to run".to_owned());
         }
         Check::Doubtful(format!("the head lists {} for this function", listed.join(", ")))
-    }
-
-    fn is_held_by_manifest(&self, id: &str) -> bool {
-        let ids = self.functions.iter().flat_map(|function| &function.by_manifest);
-        { ids }.any(|held| held == id)
     }
 
     fn check_stdin(&self) -> Check {
@@ -123,15 +125,11 @@ impl Form {
     }
 
     fn check_nodes(&self, known: ClusterContext<'_>) -> Check {
-        let Ok(number) = self.text(FormField::Nodes).trim().parse::<i64>() else {
-            return Check::Unfit("an integer of at least 1, or -1 for all".to_owned());
+        let number = match self.text(FormField::Nodes).trim().parse() {
+            Ok(-1) => return Check::Fit("all that answer".to_owned()),
+            Ok(number @ 1..=N_NODES_MAX) => number,
+            _ => return Check::Unfit("an integer of at least 1, or -1 for all".to_owned()),
         };
-        if number == -1 {
-            return Check::Fit("all that answer".to_owned());
-        }
-        if !(1..=N_NODES_MAX).contains(&number) {
-            return Check::Unfit("an integer of at least 1, or -1 for all".to_owned());
-        }
         let subgroup = self.text(FormField::Subgroup).trim();
         let selector = self.text(FormField::Selector).trim().parse().ok();
         let n_known = known.nodes.n_workers_in(subgroup, selector.as_ref(), known.stack);
@@ -145,13 +143,12 @@ impl Form {
         if n_known == 0 {
             return Check::Fit(format!("no worker is known in {place} yet"));
         }
+        let workers = counted(n_known, "worker");
         if usize::try_from(number).is_ok_and(|number| number > n_known) {
-            return Check::Doubtful(format!(
-                "only {} known in {place}: the head may refuse",
-                counted(n_known, "worker")
-            ));
+            let note = format!("only {workers} known in {place}: the head may refuse");
+            return Check::Doubtful(note);
         }
-        Check::Fit(format!("of {} known in {place}", counted(n_known, "worker")))
+        Check::Fit(format!("of {workers} known in {place}"))
     }
 
     fn earlier_runs(&self, known: ClusterContext<'_>) -> String {
@@ -164,7 +161,7 @@ impl Form {
     }
 }
 
-/// What is to be said about a number of seconds, or none.
+/// Checks a number of seconds, which can be empty.
 fn check_seconds(text: &str, note: &str) -> Check {
     match text.parse::<i64>() {
         _ if text.is_empty() => Check::Fit("s, empty for the default".to_owned()),
@@ -175,13 +172,11 @@ fn check_seconds(text: &str, note: &str) -> Check {
 
 fn check_subgroup(text: &str, known: ClusterContext<'_>) -> Check {
     let groups = known.nodes.subgroups(known.stack);
+    if text.is_empty() && groups.is_empty() {
+        return Check::Fit("empty: every node".to_owned());
+    }
     if text.is_empty() {
-        let hint = "empty: every node";
-        return Check::Fit(if groups.is_empty() {
-            hint.to_owned()
-        } else {
-            format!("{hint}; ↓ for known: {}", groups.join(", "))
-        });
+        return Check::Fit(format!("empty: every node; ↓ for known: {}", groups.join(", ")));
     }
     match text.parse::<Subgroup>() {
         Err(_) => Check::Unfit("1 to 128 bytes without spaces".to_owned()),
@@ -280,24 +275,21 @@ impl Form {
         self.is_open = true;
     }
 
-    /// Completes the name in the focused field where the typed text matches only one.
+    /// Completes the name in the focused field if the typed text matches only one.
     pub(crate) fn complete(&mut self) {
-        match self.focus {
-            FormField::Function if self.meant().is_none() => {
-                let is_typed = !self.text(FormField::Function).trim().is_empty();
-                let (found, _) = self.matches();
-                if let Some(one) = found.first().filter(|_| is_typed && found.len() == 1) {
-                    let function = FunctionBody::clone(one);
-                    self.added(&function);
-                }
+        if self.text(self.focus).trim().is_empty() {
+            return;
+        }
+        if self.focus == FormField::Function && self.meant().is_none() {
+            if let [one] = self.matches().0.as_slice() {
+                let function = FunctionBody::clone(one);
+                self.added(&function);
             }
-            FormField::Stdin => {
-                let (found, idx) = self.dataset_matches();
-                if idx.is_none() && found.len() == 1 && !self.text(FormField::Stdin).is_empty() {
-                    self.choose_dataset(1);
-                }
+        } else if self.focus == FormField::Stdin {
+            let (found, idx) = self.dataset_matches();
+            if idx.is_none() && found.len() == 1 {
+                self.choose_dataset(1);
             }
-            _ => {}
         }
     }
 }
