@@ -1,26 +1,14 @@
-//! Accounts over HTTP: one file for each path, named after its last fixed segment, and the page.
+//! Accounts over HTTP, and the page for people.
 //!
 //! A cookie carries the session. A request that another site's page makes is refused, and
 //! every change wants a body that only this page's script, or a program, can send.
 
 mod attempts;
-mod docs;
 mod error;
-mod key;
 mod keys;
-mod log_in;
-mod log_out;
-mod me;
 pub mod openapi;
-mod password;
 mod portal;
-mod renew;
-mod script;
-mod session;
 mod sessions;
-mod sign_up;
-mod style;
-mod verify;
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -29,7 +17,6 @@ use axum::{
     extract::{DefaultBodyLimit, FromRequestParts, Request},
     http::{HeaderMap, HeaderValue, Method, header::CACHE_CONTROL, request::Parts},
     response::{IntoResponse as _, Response},
-    routing::get,
 };
 use sha2::{Digest as _, Sha256};
 use task::group::Group;
@@ -44,13 +31,9 @@ use web::{
     query_names::check_query_names,
     serve::{BindError, bind, serve_by},
 };
-use wire::paths;
 
 use self::{attempts::Attempts, error::ApiError};
-use crate::{
-    AccountRecord, Accounts, AccountsError, AuthenticatedAccount, SESSION_LIFETIME, SessionId,
-    SessionToken, SignUp, StartedSession,
-};
+use crate::{AccountRecord, Accounts, AccountsError, SessionId, SessionToken, SignUp};
 
 /// The name of the cookie that says who is logged in.
 pub const COOKIE: &str = "triptych_session";
@@ -143,7 +126,7 @@ pub async fn start(
         answer_within: ANSWER_WITHIN,
         refuse: error::refusal,
     };
-    let router = add_layers(router.fallback(async || ApiError::NoPath), limits);
+    let router = add_layers(router.fallback(async || ApiError::NO_PATH), limits);
     serve_by(options.addresses, listener, router, group);
     info!(%address, "accounts listening");
     Ok(address)
@@ -154,21 +137,17 @@ pub fn router(accounts: Accounts, options: PortalOptions) -> Router {
     let hosts = options.hosts.clone();
     let app = App { accounts, options, attempts: Arc::default() };
     let api = check_names(api())
-        .method_not_allowed_fallback(async || ApiError::NoMethod)
+        .method_not_allowed_fallback(async || ApiError::NO_METHOD)
         .with_state(app.clone());
     let verify = check_names(verify_api())
-        .method_not_allowed_fallback(async || ApiError::NoMethod)
+        .method_not_allowed_fallback(async || ApiError::NO_METHOD)
         .with_state(app.clone());
-    let page = Router::new()
-        .route(paths::PORTAL, get(portal::get))
-        .route(paths::PORTAL_STYLE, get(style::get))
-        .route(paths::PORTAL_SCRIPT, get(script::get));
-    let page = wrap(page, portal::set_page_headers);
     let guarded = |router| {
         let app = app.clone();
         wrap(router, move |request, next| guard(app.clone(), request, next))
     };
-    let router = hosts.wrap(guarded(api).merge(page), error::refusal).merge(guarded(verify));
+    let router =
+        hosts.wrap(guarded(api).merge(portal::router()), error::refusal).merge(guarded(verify));
     router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
 }
 
@@ -182,23 +161,23 @@ fn check_names(api: OpenApiRouter<App>) -> Router<App> {
 /// The paths for people and their pages.
 fn api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(sign_up::post))
-        .routes(routes!(log_in::post))
-        .routes(routes!(log_out::post))
-        .routes(routes!(me::get, me::delete))
-        .routes(routes!(password::post))
-        .routes(routes!(sessions::get, sessions::delete))
-        .routes(routes!(session::delete))
-        .routes(routes!(keys::get, keys::post))
-        .routes(routes!(key::patch, key::delete))
-        .routes(routes!(renew::post))
+        .routes(routes!(sessions::sign_up))
+        .routes(routes!(sessions::log_in))
+        .routes(routes!(sessions::log_out))
+        .routes(routes!(sessions::me, sessions::delete_me))
+        .routes(routes!(sessions::change_password))
+        .routes(routes!(sessions::list, sessions::end_others))
+        .routes(routes!(sessions::end))
+        .routes(routes!(keys::list, keys::create))
+        .routes(routes!(keys::rename, keys::revoke))
+        .routes(routes!(keys::renew))
         .routes(routes!(openapi::get))
-        .routes(routes!(docs::get))
+        .routes(routes!(openapi::docs))
 }
 
 /// The path for services. It wants the operator's token, which no page of another site has.
 fn verify_api() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(verify::post))
+    OpenApiRouter::new().routes(routes!(keys::verify))
 }
 
 /// Refuses what another site's page sends, and has no answer kept anywhere.
@@ -207,7 +186,7 @@ async fn guard(app: App, mut request: Request, next: Next) -> Response {
     let address = app.options.addresses.caller(request.headers(), request.extensions());
     request.extensions_mut().insert(CallerNetwork(address.map(Network::from_address)));
     let mut response = if is_change && origin::is_foreign(request.headers()) {
-        ApiError::Foreign.into_response()
+        ApiError::FOREIGN.into_response()
     } else {
         next.run(request).await
     };
@@ -221,19 +200,6 @@ impl App {
             Some(sign_up) => Ok(sign_up),
             None => self.accounts.sign_up().await,
         }
-    }
-
-    /// Begins a session for the browser that sent `headers`, and makes its cookie.
-    async fn log_in(
-        &self,
-        authenticated: AuthenticatedAccount,
-        headers: &HeaderMap,
-    ) -> Result<(StartedSession, Option<HeaderValue>), ApiError> {
-        let client = headers.get("user-agent").and_then(|value| value.to_str().ok());
-        let begun = self.accounts.begin_session(authenticated, client.unwrap_or_default()).await?;
-        let cookie =
-            cookies::set(COOKIE, begun.token.reveal(), SESSION_LIFETIME, channel_of(headers));
-        Ok((begun, cookie))
     }
 
     /// Who is logged in, as the request's cookie tells.
@@ -256,7 +222,7 @@ impl FromRequestParts<App> for SignedIn {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let signed_in = app.find_session(&parts.headers).await?.ok_or(ApiError::NotLoggedIn)?;
+        let signed_in = app.find_session(&parts.headers).await?.ok_or(ApiError::NOT_LOGGED_IN)?;
         // Changes are limited for each account, so that none fills the file.
         if parts.method != Method::GET {
             app.attempts.try_change(signed_in.account.id)?;

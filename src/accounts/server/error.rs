@@ -20,35 +20,19 @@ const BUSY_RETRY_SECONDS: u64 = 2;
 /// Seconds after which to come again where the database does not answer: another leader takes longer.
 const AWAY_RETRY_SECONDS: u64 = 5;
 
-/// Why a request was refused or failed.
+/// Rejection or failure of a request.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApiError {
-    #[error("log in first")]
-    NotLoggedIn,
-    #[error("another site's page made this request")]
-    Foreign,
-    #[error("path not found")]
-    NoPath,
-    #[error("method not allowed")]
-    NoMethod,
-    #[error("no such key")]
-    NoKey,
-    #[error("no such session")]
-    NoSession,
-    #[error("this needs the operator's token")]
-    NoToken,
+    #[error("{1}")]
+    Refused(StatusCode, &'static str),
     #[error("too many attempts; retry in {} s", retry_seconds(*.wait))]
     TooOften { wait: Duration },
-    #[error("the current password is wrong")]
-    CurrentPassword,
     #[error(transparent)]
     Unreadable(#[from] BodyError),
     #[error(transparent)]
     AccountName(#[from] AccountNameError),
     #[error(transparent)]
     Password(#[from] PasswordError),
-    #[error("name either key_hash or id")]
-    Question,
     #[error(transparent)]
     KeyHash(#[from] KeyHashError),
     #[error(transparent)]
@@ -56,19 +40,36 @@ pub(super) enum ApiError {
 }
 
 impl ApiError {
-    /// The status, where the caller may know what is wrong; none where the fault is ours.
+    pub(super) const NOT_LOGGED_IN: Self = Self::Refused(StatusCode::UNAUTHORIZED, "log in first");
+    pub(super) const NO_TOKEN: Self =
+        Self::Refused(StatusCode::UNAUTHORIZED, "this needs the operator's token");
+    pub(super) const FOREIGN: Self =
+        Self::Refused(StatusCode::FORBIDDEN, "another site's page made this request");
+    pub(super) const CURRENT_PASSWORD: Self =
+        Self::Refused(StatusCode::FORBIDDEN, "the current password is wrong");
+    pub(super) const NO_METHOD: Self =
+        Self::Refused(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+    pub(super) const NO_PATH: Self = Self::Refused(StatusCode::NOT_FOUND, "path not found");
+    pub(super) const NO_KEY: Self = Self::Refused(StatusCode::NOT_FOUND, "no such key");
+    pub(super) const NO_SESSION: Self = Self::Refused(StatusCode::NOT_FOUND, "no such session");
+    pub(super) const QUESTION: Self =
+        Self::Refused(StatusCode::BAD_REQUEST, "name either key_hash or id");
+
+    /// An error of an operation that wants the current password of the account that is logged in.
+    pub(super) fn of_current_password(error: AccountsError) -> Self {
+        match error {
+            AccountsError::WrongPassword => Self::CURRENT_PASSWORD,
+            error => error.into(),
+        }
+    }
+
+    /// HTTP status; `None` for an internal failure, whose cause the caller must not see.
     fn public_status(&self) -> Option<StatusCode> {
         Some(match self {
-            Self::NotLoggedIn | Self::NoToken | Self::Accounts(AccountsError::WrongPassword) => {
-                StatusCode::UNAUTHORIZED
-            }
-            Self::Foreign | Self::CurrentPassword | Self::Accounts(AccountsError::SignUpClosed) => {
-                StatusCode::FORBIDDEN
-            }
-            Self::NoMethod => StatusCode::METHOD_NOT_ALLOWED,
-            Self::NoKey | Self::NoSession | Self::NoPath => StatusCode::NOT_FOUND,
-            Self::Question
-            | Self::AccountName(_)
+            Self::Refused(status, _) => *status,
+            Self::Accounts(AccountsError::WrongPassword) => StatusCode::UNAUTHORIZED,
+            Self::Accounts(AccountsError::SignUpClosed) => StatusCode::FORBIDDEN,
+            Self::AccountName(_)
             | Self::Password(_)
             | Self::KeyHash(_)
             | Self::Accounts(AccountsError::Name) => StatusCode::BAD_REQUEST,

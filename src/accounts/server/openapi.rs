@@ -25,7 +25,7 @@ pub const GROUPS: [(&str, &str); 3] = [
 ];
 
 /// The description as it is served.
-pub(super) static DESCRIPTION: LazyLock<Description> =
+static DESCRIPTION: LazyLock<Description> =
     LazyLock::new(|| Description::new(&document(), paths::ACCOUNTS_OPENAPI));
 
 /// Every operation of accounts with its shapes, for the description of a service that serves them, too.
@@ -53,6 +53,14 @@ fn document() -> Value {
     responses((status = 200, description = "An OpenAPI document", body = Object)))]
 pub(super) async fn get() -> Response {
     DESCRIPTION.document()
+}
+
+/// This description as a page, which needs no network.
+#[utoipa::path(get, path = paths::ACCOUNTS_DOCS, operation_id = "show_accounts", tag = "services",
+    security(()),
+    responses((status = 200, description = "A page", body = String, content_type = "text/html")))]
+pub(super) async fn docs() -> Response {
+    DESCRIPTION.page()
 }
 
 #[cfg(test)]

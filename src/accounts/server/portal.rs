@@ -1,17 +1,32 @@
-//! `GET /portal`: the page where people sign up and manage their keys.
+//! `/portal`: the page where people sign up and manage their keys.
 //!
-//! The page, its style and its script come from the program itself, and the headers here keep a
-//! browser from asking anybody else.
+//! The page, its style and its script are compiled in, and the headers keep a browser from requesting
+//! anything from other hosts.
 
 use axum::{
+    Router,
     extract::Request,
-    http::{HeaderName, HeaderValue},
-    response::{Html, Response},
+    http::{HeaderName, HeaderValue, header::CONTENT_TYPE},
+    response::Response,
+    routing::get,
 };
-use web::middleware::Next;
+use web::middleware::{Next, wrap};
+use wire::paths;
 
-/// The portal's HTML, compiled in.
-const PAGE: &str = include_str!("../../../assets/portal/index.html");
+/// The page, its style and its script: path, media type, content.
+const FILES: [(&str, &str, &str); 3] = [
+    (paths::PORTAL, "text/html; charset=utf-8", include_str!("../../../assets/portal/index.html")),
+    (
+        paths::PORTAL_STYLE,
+        "text/css; charset=utf-8",
+        include_str!("../../../assets/portal/style.css"),
+    ),
+    (
+        paths::PORTAL_SCRIPT,
+        "text/javascript; charset=utf-8",
+        include_str!("../../../assets/portal/script.js"),
+    ),
+];
 
 /// Headers of the page: no content of other sites, no frames, no sniffing, no referrer,
 /// and revalidation of each load, since a newer program brings a newer page.
@@ -29,12 +44,15 @@ const HEADERS: [(HeaderName, HeaderValue); 5] = [
     (HeaderName::from_static("cache-control"), HeaderValue::from_static("no-cache")),
 ];
 
-pub(super) async fn get() -> Html<&'static str> {
-    Html(PAGE)
+/// Returns the router of the page and its files.
+pub(super) fn router() -> Router {
+    let file = |router: Router, (path, media_type, content): (&str, &'static str, &'static str)| {
+        router.route(path, get(async move || ([(CONTENT_TYPE, media_type)], content)))
+    };
+    wrap(FILES.into_iter().fold(Router::new(), file), set_headers)
 }
 
-/// Answers with [`HEADERS`].
-pub(super) async fn set_page_headers(request: Request, next: Next) -> Response {
+async fn set_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     response.headers_mut().extend(HEADERS);
     response
