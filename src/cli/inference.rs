@@ -76,10 +76,6 @@ pub(crate) enum InferenceCommand {
     Copy(CopyFlags),
     /// Combine what was submitted in one epoch, or several, that a file describes
     Synthesize(ComputeCommand),
-    /// Take the mean of what reputers report
-    Losses(ComputeCommand),
-    /// Learn regrets and scores from losses
-    Regrets(ComputeCommand),
 }
 
 /// The flags of `inference serve`.
@@ -180,8 +176,6 @@ pub(crate) async fn run(command: InferenceCommand) -> anyhow::Result<()> {
             copy_tables::run(flags, Store::copied_tables(), DataDir::inference).await
         }
         InferenceCommand::Synthesize(command) => compute::synthesize(&command),
-        InferenceCommand::Losses(command) => compute::losses(&command),
-        InferenceCommand::Regrets(command) => compute::regrets(&command),
     }
 }
 

@@ -5,7 +5,6 @@
 
 pub mod cases;
 pub mod loss;
-pub mod network_loss;
 pub mod outlier;
 pub mod pair_values;
 pub mod regret;

@@ -1,4 +1,4 @@
-//! `triptych inference synthesize|losses|regrets`: single epochs computed from files.
+//! `triptych inference synthesize`: single epochs computed from files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use clap::Args;
 use model::escape::escape_line;
 use serde::Serialize;
 use serde_json::{Value, json};
-use wire::inference::cases::{LossCase, Names, RegretCase, SynthesisCase, read};
+use wire::inference::cases::{Names, SynthesisCase, read};
 
 use crate::cli::{
     output::{self, print_json, table},
@@ -45,43 +45,6 @@ pub(crate) fn synthesize(command: &ComputeCommand) -> anyhow::Result<()> {
             tables.push_str(&weights_table(&case.name, &reckoned));
         }
         answers.push(answer(&case.name, case.expected.as_ref(), &reckoned.result)?);
-    }
-    print(command, &answers, &tables)
-}
-
-/// Takes the mean of each case's reports.
-///
-/// # Errors
-/// If the file or a case is unfit.
-pub(crate) fn losses(command: &ComputeCommand) -> anyhow::Result<()> {
-    let cases: Vec<LossCase> = read(&command.text()?).context("read the cases")?;
-    let mut answers = Vec::new();
-    let mut tables = String::new();
-    for (idx, case) in cases.iter().enumerate() {
-        let losses = name_case(idx, &case.name, cases::losses(case))?;
-        tables.push_str(&flat_table(&case.name, "loss", &losses)?);
-        answers.push(answer(&case.name, case.expected.as_ref(), &losses)?);
-    }
-    print(command, &answers, &tables)
-}
-
-/// Learns from each case's losses.
-///
-/// # Errors
-/// If the file or a case is unfit.
-pub(crate) fn regrets(command: &ComputeCommand) -> anyhow::Result<()> {
-    let cases: Vec<RegretCase> = read(&command.text()?).context("read the cases")?;
-    let mut answers = Vec::new();
-    let mut tables = String::new();
-    for (idx, case) in cases.iter().enumerate() {
-        let (regrets, scores) = name_case(idx, &case.name, cases::regrets(case))?;
-        tables.push_str(&flat_table(&case.name, "regret", &regrets)?);
-        tables.push_str(&flat_table("", "score", &scores)?);
-        let mut answer = answer(&case.name, case.expected.as_ref(), &regrets)?;
-        if let Some(members) = answer.as_object_mut() {
-            members.insert("scores".to_owned(), json!(scores));
-        }
-        answers.push(answer);
     }
     print(command, &answers, &tables)
 }
@@ -141,31 +104,4 @@ fn weights_table(name: &str, reckoned: &CaseResult) -> String {
     }
     text.push('\n');
     text
-}
-
-/// Every number of `value`, one a line, under the path that leads to it.
-fn flat_table(name: &str, head: &str, value: &impl Serialize) -> anyhow::Result<String> {
-    let mut rows = Vec::new();
-    flatten(&mut Vec::new(), &serde_json::to_value(value)?, &mut rows);
-    let title = if name.is_empty() { String::new() } else { format!("{}\n", escape_line(name)) };
-    Ok(format!("{title}{}\n\n", table(&["of", "actor", head], &rows, &[])))
-}
-
-fn flatten(path: &mut Vec<String>, value: &Value, rows: &mut Vec<Vec<String>>) {
-    match value {
-        Value::Object(members) => {
-            for (name, value) in members {
-                path.push(name.clone());
-                flatten(path, value, rows);
-                path.pop();
-            }
-        }
-        Value::String(number) => {
-            let (last, before) = path.split_last().map_or(("", &[][..]), |(l, b)| (l.as_str(), b));
-            let of = if before.is_empty() { last.to_owned() } else { before.join(" ") };
-            let actor = if before.is_empty() { "" } else { last };
-            rows.push(vec![of, actor.to_owned(), number.clone()]);
-        }
-        _ => {}
-    }
 }

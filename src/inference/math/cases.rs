@@ -3,23 +3,16 @@
 //! Names in a case are any texts; inside, each is the address that its place in their order makes.
 //! Absent on purpose: files, and what is printed.
 
-mod names;
-
 use std::collections::BTreeMap;
 
-use model::bundle::decimal;
-use model::topic::Address;
+use model::{bundle::decimal, topic::Address};
 use wire::inference::cases::{
-    CaseLosses, CaseParams, CaseRegrets, CaseScores, Decimal, Decimals, Lists, LossCase,
-    RegretCase, SynthesisCase, SynthesisResult,
+    CaseParams, CaseRegrets, Decimal, Decimals, Lists, SynthesisCase, SynthesisResult,
 };
 
-use self::names::Names;
 use crate::math::{
-    network_loss::{Report, network_losses},
     pair_values::PairValues,
-    regret::{ByActor, Losses, Pace, PairwiseRegrets, Regrets, Role, RoleValues},
-    score,
+    regret::{ByActor, PairwiseRegrets, Regrets, Role, RoleValues},
     synthesis::{
         Epoch, Newcomers, Synthesis, SynthesisError, Values, synthesize,
         weights::{Generation, Params},
@@ -35,9 +28,6 @@ const PARAMS_DEFAULT: Params = Params {
     epsilon_safe_div: 1e-7,
     regret_scale: None,
 };
-
-/// The share of the newest difference in a regret where a case does not say, as on most topics.
-const ALPHA_REGRET_DEFAULT: f64 = 0.1;
 
 /// Why a case cannot be reckoned.
 #[derive(Debug, thiserror::Error)]
@@ -66,9 +56,6 @@ pub enum CaseError {
         /// The name, shortened.
         name: String,
     },
-    /// No report has a stake.
-    #[error("find a reputer with a stake")]
-    NoReports,
 }
 
 /// A case with what it comes to, and why.
@@ -141,39 +128,6 @@ pub fn synthesized(case: &SynthesisCase) -> Result<CaseResult, CaseError> {
         result.naive.clone_from(submitted);
     }
     Ok(CaseResult { result, scale: synthesis.scale, actors })
-}
-
-/// Takes the mean of the reports of `case`.
-///
-/// # Errors
-/// [`CaseError::Number`], or [`CaseError::NoReports`].
-pub fn losses(case: &LossCase) -> Result<CaseLosses, CaseError> {
-    let names = Names::in_losses(case.reputers.values());
-    let mut reports = Vec::new();
-    for report in case.reputers.values() {
-        let stake = optional("a stake", report.stake.as_ref())?.unwrap_or(1.0);
-        reports.push(Report { stake, losses: names.losses(report)? });
-    }
-    let losses = network_losses(&reports).ok_or(CaseError::NoReports)?;
-    Ok(names.case_losses(&losses))
-}
-
-/// Learns from the losses of `case`: the regrets after them, and the epoch's scores.
-///
-/// # Errors
-/// [`CaseError::Number`].
-pub fn regrets(case: &RegretCase) -> Result<(CaseRegrets, CaseScores), CaseError> {
-    let names = Names::in_regrets(case);
-    let losses = names.losses(&case.network_losses)?;
-    let alpha = optional("the share of the newest loss", case.alpha_regret.as_ref())?;
-    let initial = optional("the default regret", case.default_regret.as_ref())?.unwrap_or(0.0);
-    let mut regrets = names.regrets(&case.previous)?;
-    regrets.learn(&losses, Pace { alpha: alpha.unwrap_or(ALPHA_REGRET_DEFAULT), initial });
-    let scores = CaseScores {
-        inferer: names.decimals(&score::of_role(Role::Inferer, &losses)),
-        forecaster: names.decimals(&score::of_role(Role::Forecaster, &losses)),
-    };
-    Ok((names.case_regrets(&regrets), scores))
 }
 
 fn params(algorithm: Option<&str>, params: &CaseParams) -> Result<Params, CaseError> {
@@ -261,6 +215,145 @@ fn actors(
         }
     }
     actors
+}
+
+/// Every name of a case in its order; the address of each is made of its place.
+#[derive(Debug)]
+struct Names {
+    addresses: BTreeMap<String, Address>,
+    by_address: BTreeMap<Address, String>,
+    /// The names that infer, and those that forecast. One may do both.
+    inferers: Vec<String>,
+    forecasters: Vec<String>,
+}
+
+impl Names {
+    /// The names of an epoch to combine.
+    fn from_case(case: &SynthesisCase) -> Self {
+        let regrets = &case.regrets_after_previous_epoch;
+        let mut inferers =
+            case.inferences.keys().chain(&case.inferers).cloned().collect::<Vec<_>>();
+        inferers.extend(in_regrets(regrets).0);
+        inferers.extend(case.forecasted_losses_log10.values().flat_map(|f| f.keys().cloned()));
+        let forecasting = case.forecasted_losses_log10.keys().chain(&case.forecasters).cloned();
+        let mut forecasters = forecasting.collect::<Vec<_>>();
+        forecasters.extend(in_regrets(regrets).1);
+        Self::new(inferers, forecasters)
+    }
+
+    fn new(mut inferers: Vec<String>, mut forecasters: Vec<String>) -> Self {
+        for names in [&mut inferers, &mut forecasters] {
+            names.sort();
+            names.dedup();
+        }
+        let mut all: Vec<&String> = inferers.iter().chain(&forecasters).collect();
+        all.sort();
+        all.dedup();
+        let address = |(idx, name): (usize, &&String)| {
+            // Of a fixed prefix and digits alone, it is always one.
+            Some(((*name).clone(), format!("allo1{idx:09}").parse().ok()?))
+        };
+        let addresses: BTreeMap<String, Address> =
+            all.iter().enumerate().filter_map(address).collect();
+        let by_address =
+            addresses.iter().map(|(name, address)| (address.clone(), name.clone())).collect();
+        Self { addresses, by_address, inferers, forecasters }
+    }
+
+    /// The address of `name`.
+    fn address(&self, name: &str) -> Result<Address, CaseError> {
+        let address = self.addresses.get(name).cloned();
+        address.ok_or_else(|| CaseError::Name { name: name.chars().take(80).collect() })
+    }
+
+    /// The name of `address`.
+    fn name<'a>(&'a self, address: &'a Address) -> &'a str {
+        self.by_address.get(address).map_or(address.as_str(), String::as_str)
+    }
+
+    /// The numbers of `decimals`.
+    fn parse_numbers(
+        &self,
+        what: &'static str,
+        decimals: &Decimals,
+    ) -> Result<ByActor<f64>, CaseError> {
+        let pair =
+            |(name, text): (&String, &Decimal)| Ok((self.address(name)?, number(what, text)?));
+        decimals.iter().map(pair).collect()
+    }
+
+    /// The numbers of `decimals` that belong to their row by `is_fit`.
+    fn parse_rows(
+        &self,
+        what: &'static str,
+        decimals: &BTreeMap<String, Decimals>,
+        is_fit: impl Fn(&String, &String) -> bool,
+    ) -> Result<PairValues, CaseError> {
+        let mut rows = ByActor::new();
+        for (key, of) in decimals {
+            let mut row = ByActor::new();
+            for (name, text) in of.iter().filter(|(name, _)| is_fit(key, name)) {
+                row.insert(self.address(name)?, number(what, text)?);
+            }
+            rows.insert(self.address(key)?, row);
+        }
+        Ok(PairValues::from_rows(&rows))
+    }
+
+    /// The regrets of everybody against one quantity: of who infers, and of who forecasts.
+    fn parse_pairwise(
+        &self,
+        decimals: &BTreeMap<String, Decimals>,
+        is_alone: bool,
+    ) -> Result<PairwiseRegrets, CaseError> {
+        let forecasts = |key: &String, name: &String| {
+            if is_alone { name == key } else { self.forecasters.contains(name) }
+        };
+        let infers = |_: &String, name: &String| self.inferers.contains(name);
+        Ok(PairwiseRegrets {
+            inferer: self.parse_rows("a regret", decimals, infers)?,
+            forecaster: self.parse_rows("a regret", decimals, forecasts)?,
+        })
+    }
+
+    /// The regrets of `regrets`.
+    fn regrets(&self, regrets: &CaseRegrets) -> Result<Regrets, CaseError> {
+        Ok(Regrets {
+            ordinary: RoleValues {
+                inferer: self.parse_numbers("a regret", &regrets.inferer)?,
+                forecaster: self.parse_numbers("a regret", &regrets.forecaster)?,
+            },
+            naive: self.parse_numbers("a regret", &regrets.naive_inferer)?,
+            one_out_inferer: self.parse_pairwise(&regrets.one_out_inferer, false)?,
+            one_out_forecaster: self.parse_pairwise(&regrets.one_out_forecaster, false)?,
+            one_in_forecaster: self.parse_pairwise(&regrets.one_in_forecaster, true)?,
+        })
+    }
+
+    /// The values of each as texts.
+    fn lists(&self, values: &BTreeMap<Address, Values>) -> Lists {
+        values.iter().map(|(name, values)| (self.name(name).to_owned(), list(values))).collect()
+    }
+}
+
+/// The names that infer and those that forecast in `regrets`. Only the first families say who does
+/// what; in the others a name that is neither counts as both.
+fn in_regrets(regrets: &CaseRegrets) -> (Vec<String>, Vec<String>) {
+    let inferers = regrets.inferer.keys().chain(regrets.naive_inferer.keys());
+    let mut inferers = inferers.chain(regrets.one_out_inferer.keys()).cloned().collect::<Vec<_>>();
+    let forecasters = regrets.forecaster.keys().chain(regrets.one_in_forecaster.keys());
+    let mut forecasters =
+        forecasters.chain(regrets.one_out_forecaster.keys()).cloned().collect::<Vec<_>>();
+    let families =
+        [&regrets.one_out_inferer, &regrets.one_out_forecaster, &regrets.one_in_forecaster];
+    let nested = families.into_iter().flat_map(BTreeMap::values).flat_map(BTreeMap::keys);
+    let unknown: Vec<String> = nested
+        .filter(|name| !inferers.contains(name) && !forecasters.contains(name))
+        .cloned()
+        .collect();
+    inferers.extend(unknown.iter().cloned());
+    forecasters.extend(unknown);
+    (inferers, forecasters)
 }
 
 #[cfg(test)]

@@ -138,71 +138,6 @@ pub struct SynthesisResult {
     pub confidence_interval_values: Vec<Decimal>,
 }
 
-/// The losses of every quantity of an epoch.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CaseLosses {
-    /// How much the word of who reports them counts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stake: Option<Decimal>,
-    /// Of the combined value.
-    pub combined: Decimal,
-    /// Of the naive value.
-    pub naive: Decimal,
-    /// Of each inferer's value.
-    pub inferer: Decimals,
-    /// Of what each forecaster implies.
-    pub forecaster: Decimals,
-    /// Of the combined value without each inferer.
-    pub one_out_inferer: Decimals,
-    /// Of the combined value without each forecaster.
-    pub one_out_forecaster: Decimals,
-    /// Of the inferers with each forecaster alone.
-    pub one_in_forecaster: Decimals,
-    /// Of what each forecaster implies without each inferer.
-    pub one_out_inferer_forecaster: BTreeMap<String, Decimals>,
-}
-
-/// Reports of several reputers to take the mean of.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
-pub struct LossCase {
-    /// What it is called.
-    pub name: String,
-    /// The reports, by reputer.
-    pub reputers: BTreeMap<String, CaseLosses>,
-    /// What somebody else computed: its members say what is asked for.
-    pub expected: Option<Names>,
-}
-
-/// An epoch's losses to learn from.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
-pub struct RegretCase {
-    /// What it is called.
-    pub name: String,
-    /// The share of the newest difference in a regret; 0.1 where it does not say.
-    pub alpha_regret: Option<Decimal>,
-    /// What an actor without a regret starts from; 0 where it does not say.
-    pub default_regret: Option<Decimal>,
-    /// The regrets before.
-    pub previous: CaseRegrets,
-    /// The losses to learn from.
-    pub network_losses: CaseLosses,
-    /// What somebody else computed: its members say what is asked for.
-    pub expected: Option<Names>,
-}
-
-/// Each actor's score in one epoch.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CaseScores {
-    /// Scores of inferers, by name.
-    pub inferer: Decimals,
-    /// Scores of forecasters, by name.
-    pub forecaster: Decimals,
-}
-
 /// Reads the cases in `text`: one, or several as `{"cases":[…]}`.
 ///
 /// # Errors
@@ -238,11 +173,11 @@ mod tests {
     #[test]
     fn one_case_or_several_are_read() {
         let names = |text: &str| -> Vec<String> {
-            read::<RegretCase>(text).unwrap().into_iter().map(|case| case.name).collect()
+            read::<SynthesisCase>(text).unwrap().into_iter().map(|case| case.name).collect()
         };
         assert_eq!(names(r#"{"name":"one","tolerance":{}}"#), ["one"]);
         assert_eq!(names(r#"{"cases":[{"name":"a"},{"name":"b"}]}"#), ["a", "b"]);
         assert!(names(r#"{"cases":[]}"#).is_empty());
-        assert!(read::<LossCase>("[1").is_err());
+        assert!(read::<SynthesisCase>("[1").is_err());
     }
 }

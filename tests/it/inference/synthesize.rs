@@ -1,4 +1,4 @@
-//! `triptych inference synthesize`, and its siblings for losses and regrets.
+//! `triptych inference synthesize`.
 
 use serde_json::{Value, json};
 
@@ -46,33 +46,10 @@ fn one_case_is_read_from_standard_input_and_explained() {
 }
 
 #[test]
-fn losses_and_regrets_are_computed_likewise() {
-    let home = Home::new();
-    let report = |stake: &str, loss: &str| json!({"stake": stake, "combined": loss, "naive": "0", "inferer": {"a": loss}});
-    let case = json!({"name": "two", "reputers": {"r": report("1", "-1"), "s": report("3", "-2")}});
-    home.write("losses.json", case.to_string().as_bytes());
-    let told: Value =
-        serde_json::from_str(&home.done(&["inference", "losses", "losses.json"])).unwrap();
-    assert_eq!(told["cases"][0]["combined"], "-1.75");
-    assert_eq!(told["cases"][0]["inferer"], json!({"a": "-1.75"}));
-
-    let case = json!({"cases": [{"name": "next", "alpha_regret": "0.5",
-        "previous": {"inferer": {"a": "1"}},
-        "network_losses": {"combined": "-1", "naive": "0", "inferer": {"a": "-2"}}}]});
-    home.write("regrets.json", case.to_string().as_bytes());
-    let told: Value =
-        serde_json::from_str(&home.done(&["inference", "regrets", "regrets.json"])).unwrap();
-    assert_eq!(told["cases"][0]["inferer"], json!({"a": "1"}));
-    assert_eq!(told["cases"][0]["scores"]["inferer"], json!({"a": "0"}));
-    let explained = home.done(&["inference", "regrets", "--explain", "regrets.json"]);
-    assert!(explained.contains("inferer        a      1"), "{explained}");
-}
-
-#[test]
 fn an_unfit_case_is_named() {
     let home = Home::new();
     home.write("bad.json", br#"{"cases":[{"name":"bad","inferences":{"a":["much"]}}]}"#);
     let why = home.fails(&["inference", "synthesize", "bad.json"]);
     assert!(why.contains("compute case 1 `bad`: read an inference `much` as a decimal"), "{why}");
-    assert!(home.fails(&["inference", "losses", "none.json"]).contains("read none.json"));
+    assert!(home.fails(&["inference", "synthesize", "none.json"]).contains("read none.json"));
 }

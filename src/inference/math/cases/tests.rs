@@ -3,6 +3,7 @@
 //! `tests/data/inference/generated.json` is always there. Upstream's own vectors lie beside the
 //! project in its home, and are compared with where they are.
 
+mod regrets;
 mod upstream_units;
 
 use std::{fs, path::PathBuf};
@@ -98,31 +99,6 @@ fn the_epochs_of_upstream_are_reproduced_where_they_lie() {
 }
 
 #[test]
-fn the_network_losses_of_upstream_are_reproduced_where_they_lie() {
-    let Some(text) = upstream("network_loss_cases.json") else { return };
-    let cases: Vec<LossCase> = read(&text).unwrap();
-    let compared = cases
-        .iter()
-        .zip(wanted(&text))
-        .map(|(case, want)| check_members(&want, &losses(case).unwrap(), &want["expected"]));
-    let n_compared: usize = compared.sum();
-    assert!(n_compared > 100, "only {n_compared} numbers were compared");
-}
-
-#[test]
-fn the_regrets_and_scores_of_upstream_are_reproduced_where_they_lie() {
-    let Some(text) = upstream("regret_cases.json") else { return };
-    let cases: Vec<RegretCase> = read(&text).unwrap();
-    let compared = cases.iter().zip(wanted(&text)).map(|(case, want)| {
-        let (regrets, scores) = regrets(case).unwrap();
-        check_members(&want, &regrets, &want["expected"])
-            + check_members(&want, &scores, &want["expected_scores"])
-    });
-    let n_compared: usize = compared.sum();
-    assert!(n_compared > 100, "only {n_compared} numbers were compared");
-}
-
-#[test]
 fn one_inference_alone_is_the_answer_digit_by_digit() {
     let text = r#"{"inferences":{"Nobody else":["2605.500000000000000000001"]}}"#;
     let case: Vec<SynthesisCase> = read(text).unwrap();
@@ -166,7 +142,6 @@ fn what_is_unfit_is_named() {
     assert!(error(r#"{"inferences":{"a":["two"]}}"#).contains("an inference `two`"));
     let uneven = r#"{"inferences":{"a":["1"],"b":["1","2"]}}"#;
     assert!(error(uneven).contains("2 values where others have 1"));
-    assert!(matches!(losses(&LossCase::default()), Err(CaseError::NoReports)));
 }
 
 #[test]

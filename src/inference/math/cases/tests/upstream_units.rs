@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 
 use super::{check, parsed, upstream};
 use crate::math::{
-    network_loss::{Report, network_losses},
-    regret::{ByActor, Crowd, Losses, Regrets, initial_regret},
+    regret::{ByActor, Crowd, Regrets, initial_regret},
     statistics::{deviation, median, moving_average, quantile},
     synthesis::{
         Epoch, Newcomers,
@@ -60,14 +59,6 @@ fn ours(group: &str, case: &Value) -> Option<Value> {
             let regrets = numbers(&input["regrets"]);
             let crowd = Crowd { experienced: &regrets, all: &regrets, n_min: 1 };
             one(initial_regret(crowd, &params(case)).unwrap())
-        }
-        "network_loss_two_reputers" => {
-            let pairs = numbers(&input["stakes"]).into_iter().zip(numbers(&input["losses"]));
-            let reports = pairs.map(|(stake, combined)| Report {
-                stake,
-                losses: Losses { combined, ..Losses::default() },
-            });
-            one(network_losses(&reports.collect::<Vec<_>>()).unwrap().combined)
         }
         "ema" => {
             let previous = (input["first"] != true).then(|| number("previous"));
