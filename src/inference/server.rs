@@ -1,35 +1,16 @@
-//! Document 3 over HTTP: one file per path, errors in one place.
+//! Document 3 over HTTP. Errors are mapped in one place.
 
-mod active;
 mod bundle_body;
 mod consumer;
-mod consumer_price;
-mod consumer_topics;
-mod docs;
 mod emissions;
 mod error;
-mod health;
-mod history;
-mod latest;
-mod latest_network_inferences;
-mod leaderboard;
-mod metrics;
-mod network_inferences;
-mod next_topic_id;
 mod openapi;
-mod relearn;
 mod request;
-mod signer;
-mod source;
 mod stream;
 mod submissions;
-mod topic;
-mod topic_epoch;
-mod topic_health;
 mod topic_settings;
 mod topics;
-mod value;
-mod whitelist;
+mod values;
 
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -38,8 +19,8 @@ use accounts::{
     gate::{Admitted, Gate, GateMessages, StreamLimit},
 };
 use axum::{
-    Extension, Router,
-    extract::{FromRequestParts, Request},
+    Extension, Json, Router,
+    extract::{FromRequestParts, Request, State},
     http::request::Parts,
     response::{IntoResponse as _, Response},
 };
@@ -58,6 +39,7 @@ use web::{
     serve::{BindError, bind, serve_by},
     shared_check::SharedCheck,
 };
+use wire::{inference::network::ServiceHealth, paths};
 
 pub use self::consumer::Consumers;
 use self::{
@@ -302,50 +284,76 @@ fn check_names(api: OpenApiRouter<App>, reject: fn(BodyError) -> Response) -> Ro
     check_query_names(router, &description, &[], reject)
 }
 
-/// The paths that need no API key.
+/// Returns the paths that need no API key.
 fn open_api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(health::get))
-        .routes(routes!(metrics::get))
+        .routes(routes!(health))
+        .routes(routes!(metrics))
         .routes(routes!(openapi::get))
-        .routes(routes!(docs::get))
+        .routes(routes!(openapi::docs))
 }
 
-/// The paths that need one.
+/// Returns the paths that need an API key.
 fn keyed_api() -> OpenApiRouter<App> {
     chain_api().merge(consumer_api())
 }
 
-/// The paths of the consumer API, whose errors have a form of their own.
+/// Returns the paths of the consumer API, whose errors have their own form.
 fn consumer_api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(consumer::get))
-        .routes(routes!(consumer_price::get))
-        .routes(routes!(consumer_topics::get))
+        .routes(routes!(consumer::value))
+        .routes(routes!(consumer::price))
+        .routes(routes!(consumer::topics))
 }
 
-/// The chain's queries, and our own paths.
+/// Returns the chain's queries, and our own paths.
 fn chain_api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(latest_network_inferences::latest_network_inferences))
-        .routes(routes!(topic::get))
-        .routes(routes!(next_topic_id::next_topic_id))
-        .routes(routes!(network_inferences::get))
-        .routes(routes!(topics::get, topic_settings::create))
+        .routes(routes!(topics::get))
+        .routes(routes!(topics::next_topic_id))
+        .routes(routes!(topics::list, topic_settings::create))
         .routes(routes!(topic_settings::update, topic_settings::delete))
-        .routes(routes!(signer::get))
-        .routes(routes!(topic_health::get))
-        .routes(routes!(relearn::post))
-        .routes(routes!(active::put))
-        .routes(routes!(whitelist::put, whitelist::delete))
+        .routes(routes!(consumer::signer))
+        .routes(routes!(topics::health))
+        .routes(routes!(topic_settings::relearn))
+        .routes(routes!(topic_settings::set_active))
+        .routes(routes!(topic_settings::add_to_whitelist, topic_settings::remove_from_whitelist))
         .routes(routes!(submissions::post))
-        .routes(routes!(latest::get))
-        .routes(routes!(value::get))
+        .routes(routes!(values::latest))
+        .routes(routes!(values::value))
         .routes(routes!(stream::get))
-        .routes(routes!(topic_epoch::get))
-        .routes(routes!(history::get))
-        .routes(routes!(leaderboard::get))
+        .routes(routes!(values::epoch))
+        .routes(routes!(values::history))
+        .routes(routes!(values::leaderboard))
         .merge(emissions::api())
+}
+
+/// Whether the service answers.
+#[utoipa::path(get, path = paths::HEALTH, operation_id = "health", tag = "service", security(()),
+    responses((status = 200, description = "It does", body = ServiceHealth)))]
+async fn health(
+    State(service): State<App>,
+    Extension(gate): Extension<Gate>,
+) -> Result<Json<ServiceHealth>, ApiError> {
+    let inference = &service.inference;
+    let check = async {
+        inference.check_file().await?;
+        Ok(gate.keys().check_file().await?)
+    };
+    service.health.get(check).await?;
+    let is_read_only = inference.is_read_only();
+    let failing_topics = inference.failing_topics().iter().map(|topic| topic.get()).collect();
+    Ok(Json(ServiceHealth { failing_topics, is_read_only }))
+}
+
+/// Counts, as Prometheus text.
+#[utoipa::path(get, path = paths::METRICS, operation_id = "metrics", tag = "service", security(()),
+    responses((status = 200, description = "Counts", body = String, content_type = "text/plain")))]
+async fn metrics(
+    State(service): State<App>,
+    Extension(gate): Extension<Gate>,
+) -> Result<Response, ApiError> {
+    Ok(web::metrics::respond(service.inference.render_metrics(gate.keys()).await?))
 }
 
 /// Has a request see the topics as another service left them.

@@ -1,13 +1,17 @@
-//! `GET /v2/allora/consumer/{chain_id}?allora_topic_id=`: the newest combined value of a topic without
-//! inferences that are too far off, with its confidence interval, signed for the contract on a chain.
+//! The consumer API: combined values signed for contracts, and topics page by page.
 
 use std::collections::BTreeMap;
 
-use axum::Json;
+use axum::{Json, extract::State};
 use model::{bundle::decimal, topic::TopicId};
 use uuid::Uuid;
 use wire::{
-    inference::consumer::{Envelope, InferenceData, SignedInference as Body},
+    inference::{
+        consumer::{
+            ConsumerTopic, ConsumerTopics, Envelope, InferenceData, SignedInference as Body,
+        },
+        network::SignerBody,
+    },
     paths,
 };
 
@@ -16,15 +20,17 @@ use super::{
     error::{ApiError, ConsumerError},
     openapi::{
         NOT_SIGNABLE, NOTHING_TO_SIGN,
-        parameters::{ChainPart, ConsumerMembers, ConsumerRefusal},
+        parameters::{ChainPart, ConsumerMembers, ConsumerRefusal, NetworkPart},
     },
     request::{Asked, read_topic_id},
 };
 use crate::{
+    Inference, InferenceError,
     math::synthesis::interval::PERCENTILES,
     network::{
         close::Signed,
         signer::{Amount, DECIMALS, Domain, SignedInference, Signer},
+        topic::Topic,
     },
 };
 
@@ -51,7 +57,7 @@ pub struct Consumers {
     responses((status = 200, description = "The value and its signature", body = Envelope<Body>),
         (status = 400, description = NOT_SIGNABLE, body = ConsumerRefusal),
         (status = 404, description = NOTHING_TO_SIGN, body = ConsumerRefusal)))]
-pub(super) async fn get(asked: Asked) -> Result<Json<Envelope<Body>>, ConsumerError> {
+pub(super) async fn value(asked: Asked) -> Result<Json<Envelope<Body>>, ConsumerError> {
     let text = asked.text("allora_topic_id")?;
     if asked.find("inference_value_type")?.is_some_and(|kind| kind != "uint256") {
         let message = "inference_value_type is uint256, the one type that is signed";
@@ -62,7 +68,7 @@ pub(super) async fn get(asked: Asked) -> Result<Json<Envelope<Body>>, ConsumerEr
 }
 
 /// The newest value of `topic`, signed for `chain`.
-pub(super) async fn signed(
+async fn signed(
     service: &App,
     chain: &str,
     topic: TopicId,
@@ -117,7 +123,107 @@ pub(super) async fn signed(
 }
 
 /// `data` as the answer to a request.
-pub(super) fn wrapped<T>(data: T) -> Json<Envelope<T>> {
+fn wrapped<T>(data: T) -> Json<Envelope<T>> {
     let request_id = Uuid::new_v4().to_string();
     Json(Envelope { request_id, status: true, api_response_message: None, data: Some(data) })
+}
+
+/// The newest price of an asset, signed likewise. Which topic tells it is for the operator.
+///
+/// The signature is secp256k1 over the typed data that the public consumer contract checks: 65 bytes
+/// r, s, v. Amounts have 18 decimals as whole numbers, cut and not rounded; those called normalized
+/// are plain decimals. The timestamp is in seconds since 1970. Negative values are refused, since a
+/// contract's numbers are not signed.
+#[utoipa::path(get, path = paths::CONSUMER_PRICE, operation_id = "consumer_price",
+    tag = "consumer", params(ChainPart,
+        ("asset" = String, Path, min_length = 1, description = "The asset, such as `BTC`."),
+        ("timeframe" = String, Path, min_length = 1, description = "How far ahead, such as `8h`.")),
+    responses(
+        (status = 200, description = "The value and its signature",
+            body = Envelope<Body>),
+        (status = 400, description = NOT_SIGNABLE, body = ConsumerRefusal),
+        (status = 404, description = NOTHING_TO_SIGN, body = ConsumerRefusal)))]
+pub(super) async fn price(asked: Asked) -> Result<Json<Envelope<Body>>, ConsumerError> {
+    let (chain, asset) = (asked.text("chain_id")?, asked.text("asset")?);
+    let timeframe = asked.text("timeframe")?;
+    let prices = &asked.service.consumers.prices;
+    let topic = *prices.get(&format!("{asset}/{timeframe}")).ok_or_else(|| {
+        let known: Vec<&str> = prices.keys().map(String::as_str).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        ApiError::not_found(format!("price not served, use one of: {known}"))
+    })?;
+    Ok(signed(&asked.service, &chain, topic).await?)
+}
+
+/// How many topics a page has.
+const PAGE: usize = 100;
+
+/// The networks' names that clients ask for. Both are this one.
+const NETWORKS: [&str; 2] = ["allora-testnet-1", "allora-mainnet-1"];
+
+/// Topics, 100 a page. Both networks are this one.
+#[utoipa::path(get, path = paths::CONSUMER_TOPICS, operation_id = "consumer_topics",
+    tag = "consumer", params(NetworkPart,
+        ("continuation_token" = Option<String>, Query,
+            description = "What the page before says; on the last page there is none.")),
+    responses((status = 200, description = "A page of topics", body = Envelope<ConsumerTopics>),
+        (status = 400, description = "The token is none", body = ConsumerRefusal),
+        (status = 404, description = "There is no such network", body = ConsumerRefusal)))]
+pub(super) async fn topics(asked: Asked) -> Result<Json<Envelope<ConsumerTopics>>, ConsumerError> {
+    if !NETWORKS.contains(&asked.text("network")?.as_str()) {
+        let message = format!("network not served, use one of: {}", NETWORKS.join(", "));
+        return Err(ApiError::not_found(message).into());
+    }
+    let token = asked.find("continuation_token")?.filter(|token| !token.is_empty());
+    let after: Option<u64> = token
+        .map(|token| token.parse())
+        .transpose()
+        .map_err(|_| ApiError::mismatch("continuation_token", "it is what the page before says"))?;
+    let after = after.unwrap_or_default();
+    let inference = &asked.service.inference;
+    let topics = inference.topics();
+    let mut rest = topics.iter().filter(|topic| topic.id.get() > after);
+    let mut page = Vec::new();
+    for topic in rest.by_ref().take(PAGE) {
+        page.push(topic_body(inference, topic).await?);
+    }
+    let last = page.last().map(|topic| topic.topic_id.to_string());
+    let continuation_token = rest.next().and(last);
+    Ok(wrapped(ConsumerTopics { topics: page, continuation_token }))
+}
+
+async fn topic_body(inference: &Inference, topic: &Topic) -> Result<ConsumerTopic, InferenceError> {
+    // Without a bundle nobody has taken part yet.
+    let newest = inference.latest(topic.id).await.ok();
+    let n_workers = newest.as_ref().map_or(0, |bundles| {
+        bundles.bundle.inferer_values.len() + bundles.bundle.forecaster_values.len()
+    });
+    let updated_at = newest.map_or_else(|| inference.chain().now(), |bundles| bundles.closed_at);
+    Ok(ConsumerTopic {
+        topic_id: topic.id.get(),
+        topic_name: topic.name.clone(),
+        description: Some(format!("{} of {}", topic.source.column, topic.source.dataset)),
+        epoch_length: topic.timing.epoch_length,
+        ground_truth_lag: topic.timing.ground_truth_lag,
+        loss_method: topic.judging.loss.method.to_string(),
+        worker_submission_window: topic.timing.worker_submission_window,
+        worker_count: u64::try_from(n_workers).unwrap_or(u64::MAX),
+        reputer_count: 1,
+        total_staked_allo: 0,
+        total_emissions_allo: 0,
+        is_active: topic.is_active,
+        updated_at: updated_at.to_string(),
+    })
+}
+
+/// The account that signs values for contracts.
+#[utoipa::path(get, path = paths::SIGNER, operation_id = "signer", tag = "network",
+    responses((status = 200, description = "The account", body = SignerBody)))]
+pub(super) async fn signer(State(service): State<App>) -> Json<SignerBody> {
+    let consumers = &service.consumers;
+    let contracts = consumers.chains.iter();
+    Json(SignerBody {
+        address: consumers.signer.account().to_string(),
+        contracts: contracts.map(|(name, of)| (name.clone(), of.contract.to_string())).collect(),
+    })
 }

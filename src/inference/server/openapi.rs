@@ -112,6 +112,13 @@ pub(super) async fn get(State(service): State<App>) -> Response {
     service.description.get().document()
 }
 
+/// This description as a page for people.
+#[utoipa::path(get, path = paths::DOCS, operation_id = "docs", tag = "service", security(()),
+    responses((status = 200, description = "A page", body = String, content_type = "text/html")))]
+pub(super) async fn docs(State(service): State<App>) -> Response {
+    service.description.get().page()
+}
+
 /// The description as a value.
 fn document(limits: Limits, quota: WorkerQuota) -> Value {
     let about = About {

@@ -1,17 +1,34 @@
-//! `GET /api/v1/topics`: every topic with its clock and its actors.
+//! Topics: their settings as on the chain, and with their clocks, actors and health.
 //!
 //! The actors of a topic are written once for each bundle and lesson, and sent as they are: those of a
-//! thousand inferers take more than the rest of the answer.
+//! thousand inferers are larger than the rest of the list.
 
-use axum::{extract::State, response::Response};
-use model::{dataset::DatasetId, topic::BlockHeight};
+use axum::{Json, extract::State, response::Response};
+use model::{bundle::decimal, dataset::DatasetId, topic::BlockHeight};
 use wire::{
-    inference::{TopicList, TopicSummary},
+    inference::{
+        NextTopicId, TopicBody, TopicLabeling, TopicList, TopicResponse, TopicSummary,
+        network::{RetentionBody, TopicHealth},
+    },
     paths,
 };
 
-use super::{App, bundle_body::json, error::ApiError, topic::type_name};
-use crate::network::{epoch, overview::Overview};
+use super::{
+    App,
+    bundle_body::json,
+    error::ApiError,
+    openapi::parameters::{TopicPart, Version},
+    request::Asked,
+};
+use crate::{
+    Inference,
+    network::{
+        epoch,
+        overview::Overview,
+        retention::DAY,
+        topic::{Topic, TopicKind},
+    },
+};
 
 /// Where a topic's summary has its actors. In a text its quotes would be escaped.
 const PLACE: &str = "\"actors\":[";
@@ -19,7 +36,7 @@ const PLACE: &str = "\"actors\":[";
 /// Every topic with its clock and its actors.
 #[utoipa::path(get, path = paths::TOPICS, operation_id = "list_topics", tag = "network",
     responses((status = 200, description = "All topics, by number", body = TopicList)))]
-pub(super) async fn get(State(service): State<App>) -> Result<Response, ApiError> {
+pub(super) async fn list(State(service): State<App>) -> Result<Response, ApiError> {
     let inference = &service.inference;
     let overviews = inference.overviews().await?;
     let block_height = inference.chain().height();
@@ -74,4 +91,124 @@ fn summary(overview: &Overview, height: BlockHeight, problem: Option<String>) ->
         n_learned: actors.n_learned,
         actors: Vec::new(),
     }
+}
+
+/// A topic's settings.
+///
+/// Nothing is staked or paid here: the weight is 1 where epochs open and 0 where not.
+#[utoipa::path(get, path = paths::TOPIC, operation_id = "topic", tag = "windows",
+    params(Version, TopicPart),
+    responses((status = 200, description = "What was asked for", body = TopicResponse)))]
+pub(super) async fn get(asked: Asked) -> Result<Json<TopicResponse>, ApiError> {
+    respond(&asked.service.inference, &*asked.topic()?, asked.is_old()).await
+}
+
+/// Answers with `topic`; as up to v9 where it `is_old`.
+pub(super) async fn respond(
+    inference: &Inference,
+    topic: &Topic,
+    is_old: bool,
+) -> Result<Json<TopicResponse>, ApiError> {
+    Ok(Json(TopicResponse {
+        topic: body(inference, topic, is_old).await?,
+        weight: if topic.is_active { "1" } else { "0" }.to_owned(),
+        effective_revenue: "0".to_owned(),
+        topic_stake: "0".to_owned(),
+    }))
+}
+
+/// The name of a topic's kind on the chain.
+pub(super) fn type_name(kind: TopicKind) -> String {
+    format!("TOPIC_TYPE_{}", kind.to_string().to_uppercase())
+}
+
+/// A topic's settings, with what they have come to.
+pub(super) async fn body(
+    inference: &Inference,
+    topic: &Topic,
+    is_old: bool,
+) -> Result<TopicBody, ApiError> {
+    let last_nonce = inference.progress(topic.id).await?.last_nonce.unwrap_or_default();
+    let initial_regret = inference.learned(topic.id).await?.initial_regret;
+    let labeling = (!is_old).then(|| labeling(topic));
+    Ok(TopicBody { labeling, ..written(topic, last_nonce, initial_regret) })
+}
+
+fn written(topic: &Topic, last_nonce: u64, initial_regret: f64) -> TopicBody {
+    let Topic { timing, judging, active_quantiles, .. } = topic;
+    TopicBody {
+        id: topic.id.to_string(),
+        creator: topic.creator.as_ref().map(ToString::to_string).unwrap_or_default(),
+        metadata: topic.name.clone(),
+        loss_method: judging.loss.method.to_string(),
+        epoch_last_ended: last_nonce.to_string(),
+        epoch_length: timing.epoch_length.to_string(),
+        ground_truth_lag: timing.ground_truth_lag.to_string(),
+        p_norm: decimal(judging.p_norm),
+        c_norm: decimal(judging.c_norm),
+        alpha_regret: decimal(judging.alpha_regret),
+        allow_negative: judging.loss.allow_negative,
+        epsilon: decimal(judging.epsilon),
+        initial_regret: decimal(initial_regret),
+        worker_submission_window: timing.worker_submission_window.to_string(),
+        merit_sortition_alpha: decimal(judging.merit_sortition_alpha),
+        active_inferer_quantile: decimal(active_quantiles.inferer),
+        active_forecaster_quantile: decimal(active_quantiles.forecaster),
+        active_reputer_quantile: decimal(topic.active_reputer_quantile),
+        labeling: None,
+    }
+}
+
+fn labeling(topic: &Topic) -> TopicLabeling {
+    let labeling = topic.labeling;
+    let arity = if topic.is_single() { "SINGLE" } else { "MULTI" };
+    TopicLabeling {
+        topic_type: type_name(topic.kind),
+        output_arity: format!("TOPIC_OUTPUT_ARITY_{arity}"),
+        require_unity: topic.unity_tolerance.is_some(),
+        label_whitelist: topic.labels.clone(),
+        unity_tolerance: decimal(topic.unity_tolerance.unwrap_or_default()),
+        max_labels_per_submission: labeling.per_submission_max.to_string(),
+        label_default_value: decimal(labeling.default),
+        label_case_sensitive: labeling.is_case_sensitive,
+    }
+}
+
+/// The number that the next topic will get.
+#[utoipa::path(get, path = paths::NEXT_TOPIC_ID, tag = "windows", params(Version),
+    responses((status = 200, description = "What was asked for", body = NextTopicId)))]
+pub(super) async fn next_topic_id(asked: Asked) -> Result<Json<NextTopicId>, ApiError> {
+    asked.check_version()?;
+    let next_topic_id = asked.service.inference.next_topic_id().to_string();
+    Ok(Json(NextTopicId { next_topic_id }))
+}
+
+/// Whether a topic works, why not, and what it keeps of its past.
+#[utoipa::path(get, path = paths::TOPIC_HEALTH, operation_id = "topic_health", tag = "network",
+    params(TopicPart), responses((status = 200, description = "Its health", body = TopicHealth)))]
+pub(super) async fn health(asked: Asked) -> Result<Json<TopicHealth>, ApiError> {
+    let (topic, inference) = (asked.topic()?, &asked.service.inference);
+    let id = topic.id;
+    let problems = inference.problems(id);
+    let retention = inference.retention_of(&topic);
+    let holdings = inference.holdings(id).await?;
+    let state = match (topic.is_active, problems.is_empty()) {
+        (false, _) => "paused",
+        (true, true) => "working",
+        (true, false) => "failing",
+    };
+    let height = |nonce: Option<BlockHeight>| nonce.map(|nonce| nonce.to_string());
+    Ok(Json(TopicHealth {
+        topic_id: id.get(),
+        state: state.to_owned(),
+        problems,
+        retention: RetentionBody {
+            keep_bytes: retention.bytes,
+            keep_days: retention.age.map(|age| age.as_secs() / DAY.as_secs()),
+            n_epochs: holdings.n_epochs,
+            n_bytes: holdings.n_bytes,
+            oldest_nonce: height(holdings.oldest),
+            oldest_full_nonce: height(holdings.oldest_full),
+        },
+    }))
 }

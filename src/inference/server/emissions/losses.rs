@@ -1,6 +1,7 @@
-//! Losses and regrets. The dataset is the one reputer here: it reports what the network takes.
+//! Losses, regrets and weights. The dataset is the only reputer here: it reports the network's own
+//! losses.
 
-use axum::Json;
+use axum::{Json, response::Response};
 use model::{
     bundle::decimal,
     topic::{Address, BlockHeight},
@@ -8,137 +9,177 @@ use model::{
 use wire::{
     inference::chain::{
         NetworkLoss, RegretResponse, ReputerLossBundles, ReputerLossBundlesV9, ReputerNonce,
-        ReputerValueBundle, ReputerValueBundles, TimestampedValue, ValueBundle, WorkerValue,
+        ReputerValueBundle, ReputerValueBundles, TimestampedValue, ValueBundle, ValueResponse,
+        WeightResponse, WorkerValue,
     },
-    paths::emissions::losses as of,
+    paths::emissions::{losses as of, weights},
 };
 
 use super::{
     super::bundle_body::{self, PairBody},
-    ApiError, Asked, ByVersion,
+    ActorAddress, Answer, ApiError, Asked, ByVersion, FOUND, HeightPart, TopicMember, TopicPart,
+    Version,
 };
 use crate::{
     math::regret::{ByActor, Losses, Role},
     network::{addresses, queries::Against, topic::Topic},
 };
 
-type Answer = Result<Json<RegretResponse>, ApiError>;
+/// The losses of every quantity of one epoch.
+///
+/// Base-10 logarithms, unless the topic allows negative losses.
+#[utoipa::path(get, path = of::NETWORK_LOSS, tag = "losses", params(Version, TopicPart, HeightPart),
+    responses((status = 200, description = FOUND, body = NetworkLoss)))]
+pub(super) async fn network_loss(asked: Asked) -> Result<Response, ApiError> {
+    let topic = asked.topic()?;
+    let (loss_bundle, pairs) = read_losses(&asked, &topic, "").await?;
+    bundle_body::answer(&NetworkLoss { loss_bundle }, vec![pairs])
+}
 
-queries! {
-    "losses";
+/// What each reputer reported for one epoch: the dataset is the one reputer here.
+#[utoipa::path(get, path = of::REPUTER_LOSS_BUNDLES, tag = "losses", params(Version, TopicPart, HeightPart),
+    responses((status = 200, description = FOUND, body = inline(ByVersion<ReputerLossBundles, ReputerLossBundlesV9>))))]
+pub(super) async fn reputer_loss_bundles(asked: Asked) -> Result<Response, ApiError> {
+    let topic = asked.topic()?;
+    let reputer = addresses::of_reputer(&topic.source.dataset);
+    let (bundle, pairs) = read_losses(&asked, &topic, reputer.as_str()).await?;
+    if asked.is_old() {
+        let (signature, pubkey) = (None, String::new());
+        let bundle = ReputerValueBundle { value_bundle: bundle, signature, pubkey };
+        let loss_bundles = ReputerValueBundles { reputer_value_bundles: vec![bundle] };
+        return bundle_body::answer(&ReputerLossBundlesV9 { loss_bundles }, vec![pairs]);
+    }
+    bundle_body::answer(&ReputerLossBundles { loss_bundles: vec![bundle] }, vec![pairs])
+}
 
-    /// The losses of every quantity of one epoch.
-    ///
-    /// Base-10 logarithms, unless the topic allows negative losses.
-    NETWORK_LOSS[TopicPart, HeightPart] network_loss(asked) -> NetworkLoss = {
-        let topic = asked.topic()?;
-        let (loss_bundle, pairs) = read_losses(&asked, &topic, "").await?;
-        bundle_body::answer(&NetworkLoss { loss_bundle }, vec![pairs])
-    };
+/// An inferer's regret.
+///
+/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+#[utoipa::path(get, path = of::INFERER_REGRET, tag = "losses", params(Version, TopicPart,
+    ("actor_id" = inline(ActorAddress), Path,
+        description = "The actor's address.")),
+    responses((status = 200, description = FOUND, body = RegretResponse)))]
+pub(super) async fn inferer_network_regret(asked: Asked) -> Answer<RegretResponse> {
+    regret(&asked, Against::Combined, Role::Inferer, "actor_id").await
+}
 
-    /// What each reputer reported for one epoch: the dataset is the one reputer here.
-    REPUTER_LOSS_BUNDLES[TopicPart, HeightPart]
-    reputer_loss_bundles(asked) -> inline(ByVersion<ReputerLossBundles, ReputerLossBundlesV9>) = {
-        let topic = asked.topic()?;
-        let reputer = addresses::of_reputer(&topic.source.dataset);
-        let (bundle, pairs) = read_losses(&asked, &topic, reputer.as_str()).await?;
-        if asked.is_old() {
-            let (signature, pubkey) = (None, String::new());
-            let bundle = ReputerValueBundle { value_bundle: bundle, signature, pubkey };
-            let loss_bundles = ReputerValueBundles { reputer_value_bundles: vec![bundle] };
-            return bundle_body::answer(&ReputerLossBundlesV9 { loss_bundles }, vec![pairs]);
-        }
-        bundle_body::answer(&ReputerLossBundles { loss_bundles: vec![bundle] }, vec![pairs])
-    };
+/// A forecaster's regret.
+///
+/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+#[utoipa::path(get, path = of::FORECASTER_REGRET, tag = "losses", params(Version, TopicPart,
+    ("worker" = inline(ActorAddress), Path,
+        description = "The forecaster's address.")),
+    responses((status = 200, description = FOUND, body = RegretResponse)))]
+pub(super) async fn forecaster_network_regret(asked: Asked) -> Answer<RegretResponse> {
+    regret(&asked, Against::Combined, Role::Forecaster, "worker").await
+}
 
-    /// An inferer's regret.
-    ///
-    /// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
-    INFERER_REGRET[TopicPart; Path "actor_id" = "The actor's address."]
-    inferer_network_regret(asked) -> RegretResponse =
-        regret(&asked, Against::Combined, Role::Inferer, "actor_id").await;
+/// A regret with one forecaster alone.
+///
+/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+#[utoipa::path(get, path = of::ONE_IN_FORECASTER_REGRET, tag = "losses", params(Version, TopicPart,
+    ("forecaster" = inline(ActorAddress), Path,
+        description = "The forecaster's address."),
+    ("inferer" = inline(ActorAddress), Path,
+        description = "The inferer's address, or the forecaster's again.")),
+    responses((status = 200, description = FOUND, body = RegretResponse)))]
+pub(super) async fn one_in_forecaster_network_regret(asked: Asked) -> Answer<RegretResponse> {
+    asked.topic()?;
+    let with = asked.address("forecaster")?;
+    let is_own = asked.address("inferer")? == with;
+    let role = if is_own { Role::Forecaster } else { Role::Inferer };
+    regret(&asked, Against::OneIn(with), role, "inferer").await
+}
 
-    /// A forecaster's regret.
-    ///
-    /// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
-    FORECASTER_REGRET[TopicPart; Path "worker" = "The forecaster's address."]
-    forecaster_network_regret(asked) -> RegretResponse =
-        regret(&asked, Against::Combined, Role::Forecaster, "worker").await;
+/// An inferer's regret against the naive value.
+///
+/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+#[utoipa::path(get, path = of::NAIVE_REGRET, tag = "losses", params(Version, TopicMember,
+    ("inferer" = inline(ActorAddress), Query,
+        description = "The inferer's address.")),
+    responses((status = 200, description = FOUND, body = RegretResponse)))]
+pub(super) async fn naive_inferer_network_regret(asked: Asked) -> Answer<RegretResponse> {
+    regret(&asked, Against::Naive, Role::Inferer, "inferer").await
+}
 
-    /// A regret with one forecaster alone.
-    ///
-    /// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
-    ONE_IN_FORECASTER_REGRET[TopicPart;
-        Path "forecaster" = "The forecaster's address.";
-        Path "inferer" = "The inferer's address, or the forecaster's again."]
-    one_in_forecaster_network_regret(asked) -> RegretResponse = {
-        asked.topic()?;
-        let with = asked.address("forecaster")?;
-        let is_own = asked.address("inferer")? == with;
-        let role = if is_own { Role::Forecaster } else { Role::Inferer };
-        regret(&asked, Against::OneIn(with), role, "inferer").await
-    };
+/// The same as it is spelled up to `v9`.
+///
+/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+#[utoipa::path(get, path = of::NATIVE_REGRET, tag = "losses", params(Version, TopicMember,
+    ("inferer" = inline(ActorAddress), Query,
+        description = "The inferer's address.")),
+    responses((status = 200, description = FOUND, body = RegretResponse)))]
+pub(super) async fn native_inferer_network_regret(asked: Asked) -> Answer<RegretResponse> {
+    regret(&asked, Against::Naive, Role::Inferer, "inferer").await
+}
 
-    /// An inferer's regret against the naive value.
-    ///
-    /// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
-    NAIVE_REGRET[TopicMember; Query "inferer" = "The inferer's address."]
-    naive_inferer_network_regret(asked) -> RegretResponse =
-        regret(&asked, Against::Naive, Role::Inferer, "inferer").await;
+/// An inferer's regret without another one.
+///
+/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+#[utoipa::path(get, path = of::ONE_OUT_INFERER_INFERER_REGRET, tag = "losses", params(Version, TopicMember,
+    ("one_out_inferer" = inline(ActorAddress), Query,
+        description = "The address of the inferer left out."),
+    ("inferer" = inline(ActorAddress), Query,
+        description = "The inferer's address.")),
+    responses((status = 200, description = FOUND, body = RegretResponse)))]
+pub(super) async fn one_out_inferer_inferer_network_regret(asked: Asked) -> Answer<RegretResponse> {
+    one_out_regret(&asked, Role::Inferer, Role::Inferer).await
+}
 
-    /// The same as it is spelled up to `v9`.
-    ///
-    /// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
-    NATIVE_REGRET[TopicMember; Query "inferer" = "The inferer's address."]
-    native_inferer_network_regret(asked) -> RegretResponse =
-        regret(&asked, Against::Naive, Role::Inferer, "inferer").await;
+/// A forecaster's regret without an inferer.
+///
+/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+#[utoipa::path(get, path = of::ONE_OUT_INFERER_FORECASTER_REGRET, tag = "losses", params(Version, TopicMember,
+    ("one_out_inferer" = inline(ActorAddress), Query,
+        description = "The address of the inferer left out."),
+    ("forecaster" = inline(ActorAddress), Query,
+        description = "The forecaster's address.")),
+    responses((status = 200, description = FOUND, body = RegretResponse)))]
+pub(super) async fn one_out_inferer_forecaster_network_regret(
+    asked: Asked,
+) -> Answer<RegretResponse> {
+    one_out_regret(&asked, Role::Inferer, Role::Forecaster).await
+}
 
-    /// An inferer's regret without another one.
-    ///
-    /// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
-    ONE_OUT_INFERER_INFERER_REGRET[TopicMember;
-        Query "one_out_inferer" = "The address of the inferer left out.";
-        Query "inferer" = "The inferer's address."]
-    one_out_inferer_inferer_network_regret(asked) -> RegretResponse =
-        one_out_regret(&asked, Role::Inferer, Role::Inferer).await;
+/// An inferer's regret without a forecaster.
+///
+/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+#[utoipa::path(get, path = of::ONE_OUT_FORECASTER_INFERER_REGRET, tag = "losses", params(Version, TopicMember,
+    ("one_out_forecaster" = inline(ActorAddress), Query,
+        description = "The address of the forecaster left out."),
+    ("inferer" = inline(ActorAddress), Query,
+        description = "The inferer's address.")),
+    responses((status = 200, description = FOUND, body = RegretResponse)))]
+pub(super) async fn one_out_forecaster_inferer_network_regret(
+    asked: Asked,
+) -> Answer<RegretResponse> {
+    one_out_regret(&asked, Role::Forecaster, Role::Inferer).await
+}
 
-    /// A forecaster's regret without an inferer.
-    ///
-    /// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
-    ONE_OUT_INFERER_FORECASTER_REGRET[TopicMember;
-        Query "one_out_inferer" = "The address of the inferer left out.";
-        Query "forecaster" = "The forecaster's address."]
-    one_out_inferer_forecaster_network_regret(asked) -> RegretResponse =
-        one_out_regret(&asked, Role::Inferer, Role::Forecaster).await;
-
-    /// An inferer's regret without a forecaster.
-    ///
-    /// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
-    ONE_OUT_FORECASTER_INFERER_REGRET[TopicMember;
-        Query "one_out_forecaster" = "The address of the forecaster left out.";
-        Query "inferer" = "The inferer's address."]
-    one_out_forecaster_inferer_network_regret(asked) -> RegretResponse =
-        one_out_regret(&asked, Role::Forecaster, Role::Inferer).await;
-
-    /// A forecaster's regret without another one.
-    ///
-    /// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
-    ONE_OUT_FORECASTER_FORECASTER_REGRET[TopicMember;
-        Query "one_out_forecaster" = "The address of the forecaster left out.";
-        Query "forecaster" = "The forecaster's address."]
-    one_out_forecaster_forecaster_network_regret(asked) -> RegretResponse =
-        one_out_regret(&asked, Role::Forecaster, Role::Forecaster).await;
+/// A forecaster's regret without another one.
+///
+/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+#[utoipa::path(get, path = of::ONE_OUT_FORECASTER_FORECASTER_REGRET, tag = "losses", params(Version, TopicMember,
+    ("one_out_forecaster" = inline(ActorAddress), Query,
+        description = "The address of the forecaster left out."),
+    ("forecaster" = inline(ActorAddress), Query,
+        description = "The forecaster's address.")),
+    responses((status = 200, description = FOUND, body = RegretResponse)))]
+pub(super) async fn one_out_forecaster_forecaster_network_regret(
+    asked: Asked,
+) -> Answer<RegretResponse> {
+    one_out_regret(&asked, Role::Forecaster, Role::Forecaster).await
 }
 
 /// The regret of an actor of `role` against the combined value without one of `out_role`.
-async fn one_out_regret(asked: &Asked, out_role: Role, role: Role) -> Answer {
+async fn one_out_regret(asked: &Asked, out_role: Role, role: Role) -> Answer<RegretResponse> {
     asked.topic()?;
     let out = asked.address(&format!("one_out_{}", out_role.name()))?;
     regret(asked, Against::OneOut(out_role, out), role, role.name()).await
 }
 
 /// The regret of the actor that is called `name` in the request.
-async fn regret(asked: &Asked, against: Against, role: Role, name: &str) -> Answer {
+async fn regret(asked: &Asked, against: Against, role: Role, name: &str) -> Answer<RegretResponse> {
     let topic = asked.topic()?;
     let actor = asked.address(name)?;
     let (nonce, regret) = asked.service.inference.regret(topic.id, against, role, actor).await?;
@@ -190,4 +231,41 @@ fn values(by_actor: &ByActor<f64>) -> Vec<WorkerValue> {
         value: decimal(*loss),
     };
     by_actor.iter().map(value).collect()
+}
+
+/// The scale of regrets that weights are reckoned with; 0 before there is one.
+#[utoipa::path(get, path = weights::REGRET_STDNORM, tag = "losses", params(Version, TopicPart),
+    responses((status = 200, description = FOUND, body = ValueResponse)))]
+pub(super) async fn latest_regret_stdnorm(asked: Asked) -> Answer<ValueResponse> {
+    let learned = asked.service.inference.learned(asked.topic_id()?).await?;
+    Ok(Json(ValueResponse { value: decimal(learned.regret_scale.unwrap_or_default()) }))
+}
+
+/// An inferer's share, as it follows from the newest regrets.
+///
+/// 0 to 1; those of all actors of a topic sum to 1. 0 for who has none.
+#[utoipa::path(get, path = weights::INFERER_WEIGHT, tag = "losses", params(Version, TopicPart,
+    ("actor_id" = inline(ActorAddress), Path,
+        description = "The actor's address.")),
+    responses((status = 200, description = FOUND, body = WeightResponse)))]
+pub(super) async fn latest_inferer_weight(asked: Asked) -> Answer<WeightResponse> {
+    weight(&asked, Role::Inferer).await
+}
+
+/// A forecaster's share, as it follows from the newest regrets.
+///
+/// 0 to 1; those of all actors of a topic sum to 1. 0 for who has none.
+#[utoipa::path(get, path = weights::FORECASTER_WEIGHT, tag = "losses", params(Version, TopicPart,
+    ("actor_id" = inline(ActorAddress), Path,
+        description = "The actor's address.")),
+    responses((status = 200, description = FOUND, body = WeightResponse)))]
+pub(super) async fn latest_forecaster_weight(asked: Asked) -> Answer<WeightResponse> {
+    weight(&asked, Role::Forecaster).await
+}
+
+async fn weight(asked: &Asked, role: Role) -> Answer<WeightResponse> {
+    let (topic, name) = (asked.topic()?, asked.address("actor_id")?);
+    let shares = asked.service.inference.learned_shares(topic.id).await?;
+    let weight = shares[role].get(&name).copied().unwrap_or_default();
+    Ok(Json(WeightResponse { weight: decimal(weight) }))
 }

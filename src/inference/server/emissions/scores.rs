@@ -13,9 +13,9 @@ use wire::{
     paths::emissions::scores as of,
 };
 
-use utoipa_axum::{router::OpenApiRouter, routes};
-
-use super::{ApiError, App, Asked, TopicPart, Version, whitelist::active};
+use super::{
+    ActorAddress, Answer, ApiError, Asked, FOUND, HeightPart, TopicPart, Version, whitelist::active,
+};
 use crate::{
     math::{
         regret::{ByActor, Role},
@@ -27,115 +27,144 @@ use crate::{
 /// The most epochs of scores up to a block that are served: as many as the chain keeps.
 const EPOCHS_MAX: u32 = 25;
 
-queries! {
-    "scores";
-
-    /// The moving average of an inferer's scores.
-    ///
-    /// The topic's `merit_sortition_alpha` is the share of the newest score. In an epoch in which
-    /// the actor submits and rests, it moves likewise toward the topic's quantile of the newest scores.
-    /// 0 for an actor without one.
-    INFERER_EMA[TopicPart; Path "inferer" = "The inferer's address."]
-    inferer_score_ema(asked) -> ScoreResponse = average(&asked, Role::Inferer).await;
-
-    /// The moving average of a forecaster's scores.
-    ///
-    /// The topic's `merit_sortition_alpha` is the share of the newest score. In an epoch in which
-    /// the actor submits and rests, it moves likewise toward the topic's quantile of the newest scores.
-    /// 0 for an actor without one.
-    FORECASTER_EMA[TopicPart; Path "forecaster" = "The forecaster's address."]
-    forecaster_score_ema(asked) -> ScoreResponse = average(&asked, Role::Forecaster).await;
-
-    /// The moving average of a reputer's scores: 0, since nobody scores the dataset.
-    REPUTER_EMA[TopicPart; Path "reputer" = "The reputer's address."]
-    reputer_score_ema(asked) -> ScoreResponse = {
-        let (topic, name) = (asked.topic()?, asked.address("reputer")?);
-        let nonce = asked.service.inference.learned(topic.id).await?.nonce.unwrap_or_default();
-        Ok(Json(ScoreResponse { score: body(&topic, nonce, &name, 0.0) }))
-    };
-
-    /// Inferers' scores of the 25 newest epochs up to a block, newest first.
-    ///
-    /// By how much the network would have lost more without the actor, in the unit of the topic's
-    /// losses.
-    INFERERS_UNTIL[TopicPart, HeightPart] inference_scores_until_block(asked) -> Scores =
-        Ok(Json(scores_until(&asked, Role::Inferer).await?));
-
-    /// Forecasters' scores of the 25 newest epochs up to a block, newest first.
-    ///
-    /// By how much the network would have lost more without the actor, in the unit of the topic's
-    /// losses.
-    FORECASTERS_UNTIL[TopicPart, HeightPart] forecast_scores_until_block(asked) -> Scores =
-        Ok(Json(scores_until(&asked, Role::Forecaster).await?));
-
-    /// Inferers' scores of one epoch.
-    ///
-    /// By how much the network would have lost more without the actor, in the unit of the topic's
-    /// losses.
-    INFERERS_AT[TopicPart, HeightPart] worker_inference_scores_at_block(asked) -> ScoresAtBlock =
-        scores_at(&asked, Role::Inferer).await;
-
-    /// Forecasters' scores of one epoch.
-    ///
-    /// By how much the network would have lost more without the actor, in the unit of the topic's
-    /// losses.
-    FORECASTERS_AT[TopicPart, HeightPart] worker_forecast_scores_at_block(asked) -> ScoresAtBlock =
-        scores_at(&asked, Role::Forecaster).await;
-
-    /// The reputer's score of one epoch: 0.
-    REPUTERS_AT[TopicPart, HeightPart] reputers_scores_at_block(asked) -> ScoresAtBlock = {
-        let (topic, nonce) = (asked.topic()?, asked.height()?);
-        let reputer = addresses::of_reputer(&topic.source.dataset);
-        let epochs = asked.service.inference.losses_until(topic.id, nonce, 1).await?;
-        let exact = epochs.iter().filter(|(of, _)| *of == nonce);
-        let scores = exact.map(|(nonce, _)| body(&topic, *nonce, &reputer, 0.0)).collect();
-        Ok(Json(ScoresAtBlock { scores: Scores { scores } }))
-    };
-
-    /// The lowest moving average of an active inferer of the newest epoch that closed.
-    LOWEST_INFERER[TopicPart] current_lowest_inferer_score(asked) -> ScoreResponse =
-        lowest(&asked, Role::Inferer).await;
-
-    /// The lowest moving average of an active forecaster of the newest epoch that closed.
-    LOWEST_FORECASTER[TopicPart] current_lowest_forecaster_score(asked) -> ScoreResponse =
-        lowest(&asked, Role::Forecaster).await;
-
-    /// The lowest moving average of a reputer: 0.
-    LOWEST_REPUTER[TopicPart] current_lowest_reputer_score(asked) -> ScoreResponse = {
-        let topic = asked.topic()?;
-        let nonce = asked.service.inference.learned(topic.id).await?.nonce;
-        let nonce = nonce.ok_or_else(|| no_scores(&topic))?;
-        let reputer = addresses::of_reputer(&topic.source.dataset);
-        Ok(Json(ScoreResponse { score: body(&topic, nonce, &reputer, 0.0) }))
-    };
-
-    /// In how many epochs an inferer took part.
-    INFERER_INCLUSIONS[TopicPart; Path "address" = "The inferer's address."]
-    count_inferer_inclusions_in_topic(asked) -> CountResponse = count(&asked, Role::Inferer).await;
-
-    /// In how many epochs a forecaster took part.
-    FORECASTER_INCLUSIONS[TopicPart; Path "address" = "The forecaster's address."]
-    count_forecaster_inclusions_in_topic(asked) -> CountResponse =
-        count(&asked, Role::Forecaster).await;
+/// The moving average of an inferer's scores.
+///
+/// The topic's `merit_sortition_alpha` is the share of the newest score. In an epoch in which
+/// the actor submits and rests, it moves likewise toward the topic's quantile of the newest scores.
+/// 0 for an actor without one.
+#[utoipa::path(get, path = of::INFERER_EMA, tag = "scores", params(Version, TopicPart,
+    ("inferer" = inline(ActorAddress), Path,
+        description = "The inferer's address.")),
+    responses((status = 200, description = FOUND, body = ScoreResponse)))]
+pub(super) async fn inferer_score_ema(asked: Asked) -> Answer<ScoreResponse> {
+    average(&asked, Role::Inferer).await
 }
 
-/// Returns the router of this family: the queries above and those below.
-pub(super) fn all() -> OpenApiRouter<App> {
-    api()
-        .routes(routes!(topic_quantile_inferer_score_ema))
-        .routes(routes!(topic_quantile_forecaster_score_ema))
-        .routes(routes!(topic_quantile_reputer_score_ema))
-        .routes(routes!(initial_inferer_ema_score))
-        .routes(routes!(initial_forecaster_ema_score))
-        .routes(routes!(initial_reputer_ema_score))
+/// The moving average of a forecaster's scores.
+///
+/// The topic's `merit_sortition_alpha` is the share of the newest score. In an epoch in which
+/// the actor submits and rests, it moves likewise toward the topic's quantile of the newest scores.
+/// 0 for an actor without one.
+#[utoipa::path(get, path = of::FORECASTER_EMA, tag = "scores", params(Version, TopicPart,
+    ("forecaster" = inline(ActorAddress), Path,
+        description = "The forecaster's address.")),
+    responses((status = 200, description = FOUND, body = ScoreResponse)))]
+pub(super) async fn forecaster_score_ema(asked: Asked) -> Answer<ScoreResponse> {
+    average(&asked, Role::Forecaster).await
+}
+
+/// The moving average of a reputer's scores: 0, since nobody scores the dataset.
+#[utoipa::path(get, path = of::REPUTER_EMA, tag = "scores", params(Version, TopicPart,
+    ("reputer" = inline(ActorAddress), Path,
+        description = "The reputer's address.")),
+    responses((status = 200, description = FOUND, body = ScoreResponse)))]
+pub(super) async fn reputer_score_ema(asked: Asked) -> Answer<ScoreResponse> {
+    let (topic, name) = (asked.topic()?, asked.address("reputer")?);
+    let nonce = asked.service.inference.learned(topic.id).await?.nonce.unwrap_or_default();
+    Ok(Json(ScoreResponse { score: body(&topic, nonce, &name, 0.0) }))
+}
+
+/// Inferers' scores of the 25 newest epochs up to a block, newest first.
+///
+/// By how much the network would have lost more without the actor, in the unit of the topic's
+/// losses.
+#[utoipa::path(get, path = of::INFERERS_UNTIL, tag = "scores", params(Version, TopicPart, HeightPart),
+    responses((status = 200, description = FOUND, body = Scores)))]
+pub(super) async fn inference_scores_until_block(asked: Asked) -> Answer<Scores> {
+    Ok(Json(scores_until(&asked, Role::Inferer).await?))
+}
+
+/// Forecasters' scores of the 25 newest epochs up to a block, newest first.
+///
+/// By how much the network would have lost more without the actor, in the unit of the topic's
+/// losses.
+#[utoipa::path(get, path = of::FORECASTERS_UNTIL, tag = "scores", params(Version, TopicPart, HeightPart),
+    responses((status = 200, description = FOUND, body = Scores)))]
+pub(super) async fn forecast_scores_until_block(asked: Asked) -> Answer<Scores> {
+    Ok(Json(scores_until(&asked, Role::Forecaster).await?))
+}
+
+/// Inferers' scores of one epoch.
+///
+/// By how much the network would have lost more without the actor, in the unit of the topic's
+/// losses.
+#[utoipa::path(get, path = of::INFERERS_AT, tag = "scores", params(Version, TopicPart, HeightPart),
+    responses((status = 200, description = FOUND, body = ScoresAtBlock)))]
+pub(super) async fn worker_inference_scores_at_block(asked: Asked) -> Answer<ScoresAtBlock> {
+    scores_at(&asked, Role::Inferer).await
+}
+
+/// Forecasters' scores of one epoch.
+///
+/// By how much the network would have lost more without the actor, in the unit of the topic's
+/// losses.
+#[utoipa::path(get, path = of::FORECASTERS_AT, tag = "scores", params(Version, TopicPart, HeightPart),
+    responses((status = 200, description = FOUND, body = ScoresAtBlock)))]
+pub(super) async fn worker_forecast_scores_at_block(asked: Asked) -> Answer<ScoresAtBlock> {
+    scores_at(&asked, Role::Forecaster).await
+}
+
+/// The reputer's score of one epoch: 0.
+#[utoipa::path(get, path = of::REPUTERS_AT, tag = "scores", params(Version, TopicPart, HeightPart),
+    responses((status = 200, description = FOUND, body = ScoresAtBlock)))]
+pub(super) async fn reputers_scores_at_block(asked: Asked) -> Answer<ScoresAtBlock> {
+    let (topic, nonce) = (asked.topic()?, asked.height()?);
+    let reputer = addresses::of_reputer(&topic.source.dataset);
+    let epochs = asked.service.inference.losses_until(topic.id, nonce, 1).await?;
+    let exact = epochs.iter().filter(|(of, _)| *of == nonce);
+    let scores = exact.map(|(nonce, _)| body(&topic, *nonce, &reputer, 0.0)).collect();
+    Ok(Json(ScoresAtBlock { scores: Scores { scores } }))
+}
+
+/// The lowest moving average of an active inferer of the newest epoch that closed.
+#[utoipa::path(get, path = of::LOWEST_INFERER, tag = "scores", params(Version, TopicPart),
+    responses((status = 200, description = FOUND, body = ScoreResponse)))]
+pub(super) async fn current_lowest_inferer_score(asked: Asked) -> Answer<ScoreResponse> {
+    lowest(&asked, Role::Inferer).await
+}
+
+/// The lowest moving average of an active forecaster of the newest epoch that closed.
+#[utoipa::path(get, path = of::LOWEST_FORECASTER, tag = "scores", params(Version, TopicPart),
+    responses((status = 200, description = FOUND, body = ScoreResponse)))]
+pub(super) async fn current_lowest_forecaster_score(asked: Asked) -> Answer<ScoreResponse> {
+    lowest(&asked, Role::Forecaster).await
+}
+
+/// The lowest moving average of a reputer: 0.
+#[utoipa::path(get, path = of::LOWEST_REPUTER, tag = "scores", params(Version, TopicPart),
+    responses((status = 200, description = FOUND, body = ScoreResponse)))]
+pub(super) async fn current_lowest_reputer_score(asked: Asked) -> Answer<ScoreResponse> {
+    let topic = asked.topic()?;
+    let nonce = asked.service.inference.learned(topic.id).await?.nonce;
+    let nonce = nonce.ok_or_else(|| no_scores(&topic))?;
+    let reputer = addresses::of_reputer(&topic.source.dataset);
+    Ok(Json(ScoreResponse { score: body(&topic, nonce, &reputer, 0.0) }))
+}
+
+/// In how many epochs an inferer took part.
+#[utoipa::path(get, path = of::INFERER_INCLUSIONS, tag = "scores", params(Version, TopicPart,
+    ("address" = inline(ActorAddress), Path,
+        description = "The inferer's address.")),
+    responses((status = 200, description = FOUND, body = CountResponse)))]
+pub(super) async fn count_inferer_inclusions_in_topic(asked: Asked) -> Answer<CountResponse> {
+    count(&asked, Role::Inferer).await
+}
+
+/// In how many epochs a forecaster took part.
+#[utoipa::path(get, path = of::FORECASTER_INCLUSIONS, tag = "scores", params(Version, TopicPart,
+    ("address" = inline(ActorAddress), Path,
+        description = "The forecaster's address.")),
+    responses((status = 200, description = FOUND, body = CountResponse)))]
+pub(super) async fn count_forecaster_inclusions_in_topic(asked: Asked) -> Answer<CountResponse> {
+    count(&asked, Role::Forecaster).await
 }
 
 /// The quantile of active inferers' newest scores, which the scores of resting ones move toward.
 ///
 /// 0 before the first lesson.
 #[utoipa::path(get, path = of::INFERER_QUANTILE, tag = "scores", params(Version, TopicPart),
-    responses((status = 200, description = "What was asked for", body = ValueResponse)))]
-async fn topic_quantile_inferer_score_ema(asked: Asked) -> Result<Json<ValueResponse>, ApiError> {
+    responses((status = 200, description = FOUND, body = ValueResponse)))]
+pub(super) async fn topic_quantile_inferer_score_ema(asked: Asked) -> Answer<ValueResponse> {
     quantile(&asked, Role::Inferer).await
 }
 
@@ -143,55 +172,53 @@ async fn topic_quantile_inferer_score_ema(asked: Asked) -> Result<Json<ValueResp
 ///
 /// 0 before the first lesson.
 #[utoipa::path(get, path = of::FORECASTER_QUANTILE, tag = "scores", params(Version, TopicPart),
-    responses((status = 200, description = "What was asked for", body = ValueResponse)))]
-async fn topic_quantile_forecaster_score_ema(
-    asked: Asked,
-) -> Result<Json<ValueResponse>, ApiError> {
+    responses((status = 200, description = FOUND, body = ValueResponse)))]
+pub(super) async fn topic_quantile_forecaster_score_ema(asked: Asked) -> Answer<ValueResponse> {
     quantile(&asked, Role::Forecaster).await
 }
 
 /// The same of reputers: 0, since nobody scores the dataset.
 #[utoipa::path(get, path = of::REPUTER_QUANTILE, tag = "scores", params(Version, TopicPart),
-    responses((status = 200, description = "What was asked for", body = ValueResponse)))]
-async fn topic_quantile_reputer_score_ema(asked: Asked) -> Result<Json<ValueResponse>, ApiError> {
+    responses((status = 200, description = FOUND, body = ValueResponse)))]
+pub(super) async fn topic_quantile_reputer_score_ema(asked: Asked) -> Answer<ValueResponse> {
     asked.topic()?;
     Ok(Json(ValueResponse { value: decimal(0.0) }))
 }
 
 /// The score that an inferer without one starts from: below the lowest by two deviations.
 #[utoipa::path(get, path = of::INFERER_INITIAL, tag = "scores", params(Version, TopicPart),
-    responses((status = 200, description = "What was asked for", body = InitialScore)))]
-async fn initial_inferer_ema_score(asked: Asked) -> Result<Json<InitialScore>, ApiError> {
+    responses((status = 200, description = FOUND, body = InitialScore)))]
+pub(super) async fn initial_inferer_ema_score(asked: Asked) -> Answer<InitialScore> {
     initial(&asked, Role::Inferer).await
 }
 
 /// The score that a forecaster without one starts from: below the lowest by two deviations.
 #[utoipa::path(get, path = of::FORECASTER_INITIAL, tag = "scores", params(Version, TopicPart),
-    responses((status = 200, description = "What was asked for", body = InitialScore)))]
-async fn initial_forecaster_ema_score(asked: Asked) -> Result<Json<InitialScore>, ApiError> {
+    responses((status = 200, description = FOUND, body = InitialScore)))]
+pub(super) async fn initial_forecaster_ema_score(asked: Asked) -> Answer<InitialScore> {
     initial(&asked, Role::Forecaster).await
 }
 
 /// The same of reputers: 0, since nobody scores the dataset.
 #[utoipa::path(get, path = of::REPUTER_INITIAL, tag = "scores", params(Version, TopicPart),
-    responses((status = 200, description = "What was asked for", body = InitialScore)))]
-async fn initial_reputer_ema_score(asked: Asked) -> Result<Json<InitialScore>, ApiError> {
+    responses((status = 200, description = FOUND, body = InitialScore)))]
+pub(super) async fn initial_reputer_ema_score(asked: Asked) -> Answer<InitialScore> {
     asked.topic()?;
     Ok(Json(InitialScore { score: decimal(0.0) }))
 }
 
-async fn quantile(asked: &Asked, role: Role) -> Result<Json<ValueResponse>, ApiError> {
+async fn quantile(asked: &Asked, role: Role) -> Answer<ValueResponse> {
     let learned = asked.service.inference.learned(asked.topic()?.id).await?;
     let value = decimal(learned.resting_targets[role].unwrap_or_default());
     Ok(Json(ValueResponse { value }))
 }
 
-async fn initial(asked: &Asked, role: Role) -> Result<Json<InitialScore>, ApiError> {
+async fn initial(asked: &Asked, role: Role) -> Answer<InitialScore> {
     let learned = asked.service.inference.learned(asked.topic()?.id).await?;
     Ok(Json(InitialScore { score: decimal(learned.initial_score(role)) }))
 }
 
-async fn average(asked: &Asked, role: Role) -> Result<Json<ScoreResponse>, ApiError> {
+async fn average(asked: &Asked, role: Role) -> Answer<ScoreResponse> {
     let (topic, name) = (asked.topic()?, asked.address(role.name())?);
     let learned = asked.service.inference.learned(topic.id).await?;
     let nonce = learned.experience[role].get(&name).map_or(0, |seen| seen.last_nonce);
@@ -199,7 +226,7 @@ async fn average(asked: &Asked, role: Role) -> Result<Json<ScoreResponse>, ApiEr
     Ok(Json(ScoreResponse { score: body(&topic, nonce, &name, score) }))
 }
 
-async fn count(asked: &Asked, role: Role) -> Result<Json<CountResponse>, ApiError> {
+async fn count(asked: &Asked, role: Role) -> Answer<CountResponse> {
     let (topic, name) = (asked.topic()?, asked.address("address")?);
     let learned = asked.service.inference.learned(topic.id).await?;
     let n_epochs = learned.experience[role].get(&name).map_or(0, |seen| seen.n_epochs);
@@ -215,7 +242,7 @@ async fn scores_until(asked: &Asked, role: Role) -> Result<Scores, ApiError> {
     Ok(Scores { scores: scores.collect() })
 }
 
-async fn scores_at(asked: &Asked, role: Role) -> Result<Json<ScoresAtBlock>, ApiError> {
+async fn scores_at(asked: &Asked, role: Role) -> Answer<ScoresAtBlock> {
     let (topic, nonce) = (asked.topic()?, asked.height()?);
     let epochs = asked.service.inference.losses_until(topic.id, nonce, 1).await?;
     let exact = epochs.iter().filter(|(of, _)| *of == nonce);
@@ -224,7 +251,7 @@ async fn scores_at(asked: &Asked, role: Role) -> Result<Json<ScoresAtBlock>, Api
 }
 
 /// The lowest average among active actors.
-async fn lowest(asked: &Asked, role: Role) -> Result<Json<ScoreResponse>, ApiError> {
+async fn lowest(asked: &Asked, role: Role) -> Answer<ScoreResponse> {
     let (topic, inference) = (asked.topic()?, &asked.service.inference);
     let learned = inference.learned(topic.id).await?;
     let active = active(inference, &topic).await?;

@@ -18,87 +18,97 @@ use wire::{
     paths::emissions::submissions as of,
 };
 
-use super::{ApiError, Asked, no_form};
+use super::{
+    ActorAddress, Answer, ApiError, Asked, FOUND, HeightPart, TopicPart, Version, no_form,
+};
 use crate::network::{epoch::is_open, submission::Submission, topic::Topic};
 
-queries! {
-    "submissions";
+/// The inferences of one epoch.
+///
+/// None while its window is open: who looks at the others' values first could repeat them.
+#[utoipa::path(get, path = of::INFERENCES, tag = "submissions", params(Version, TopicPart, HeightPart),
+    responses((status = 200, description = FOUND, body = InferencesAtBlock)))]
+pub(super) async fn inferences_at_block(asked: Asked) -> Answer<InferencesAtBlock> {
+    let topic = asked.topic()?;
+    let inferences = read_inferences(&asked, &topic, asked.height()?).await?;
+    Ok(Json(InferencesAtBlock { inferences }))
+}
 
-    /// The inferences of one epoch.
-    ///
-    /// None while its window is open: who looks at the others' values first could repeat them.
-    INFERENCES[TopicPart, HeightPart] inferences_at_block(asked) -> InferencesAtBlock = {
-        let topic = asked.topic()?;
-        let inferences = read_inferences(&asked, &topic, asked.height()?).await?;
-        Ok(Json(InferencesAtBlock { inferences }))
-    };
+/// The inferences of the newest epoch that closed.
+#[utoipa::path(get, path = of::LATEST_INFERENCES, tag = "submissions", params(Version, TopicPart),
+    responses((status = 200, description = FOUND, body = LatestInferences)))]
+pub(super) async fn latest_inferences(asked: Asked) -> Answer<LatestInferences> {
+    let topic = asked.topic()?;
+    let nonce = asked.service.inference.latest(topic.id).await?.bundle.nonce;
+    let inferences = read_inferences(&asked, &topic, nonce).await?;
+    Ok(Json(LatestInferences { inferences, block_height: nonce.to_string() }))
+}
 
-    /// The inferences of the newest epoch that closed.
-    LATEST_INFERENCES[TopicPart] latest_inferences(asked) -> LatestInferences = {
-        let topic = asked.topic()?;
-        let nonce = asked.service.inference.latest(topic.id).await?.bundle.nonce;
-        let inferences = read_inferences(&asked, &topic, nonce).await?;
-        Ok(Json(LatestInferences { inferences, block_height: nonce.to_string() }))
-    };
+/// The forecasts of one epoch.
+///
+/// None while its window is open.
+#[utoipa::path(get, path = of::FORECASTS, tag = "submissions", params(Version, TopicPart, HeightPart),
+    responses((status = 200, description = FOUND, body = ForecastsAtBlock)))]
+pub(super) async fn forecasts_at_block(asked: Asked) -> Answer<ForecastsAtBlock> {
+    let (topic, nonce) = (asked.topic()?, asked.height()?);
+    let submissions = read_closed(&asked, &topic, nonce).await?;
+    let forecasting = submissions.into_iter().filter(|submission| !submission.forecast.is_empty());
+    let forecasts = forecasting
+        .map(|submission| ForecastBody {
+            topic_id: topic.id.to_string(),
+            block_height: nonce.to_string(),
+            forecaster: submission.worker.to_string(),
+            forecast_elements: submission
+                .forecast
+                .iter()
+                .map(|(name, value)| ForecastElement {
+                    inferer: name.to_string(),
+                    value: decimal(*value),
+                })
+                .collect(),
+            extra_data: None,
+        })
+        .collect();
+    Ok(Json(ForecastsAtBlock { forecasts: Forecasts { forecasts } }))
+}
 
-    /// The forecasts of one epoch.
-    ///
-    /// None while its window is open.
-    FORECASTS[TopicPart, HeightPart] forecasts_at_block(asked) -> ForecastsAtBlock = {
-        let (topic, nonce) = (asked.topic()?, asked.height()?);
-        let submissions = read_closed(&asked, &topic, nonce).await?;
-        let forecasting = submissions.into_iter().filter(|submission| !submission.forecast.is_empty());
-        let forecasts = forecasting
-            .map(|submission| ForecastBody {
-                topic_id: topic.id.to_string(),
-                block_height: nonce.to_string(),
-                forecaster: submission.worker.to_string(),
-                forecast_elements: submission
-                    .forecast
-                    .iter()
-                    .map(|(name, value)| ForecastElement {
-                        inferer: name.to_string(),
-                        value: decimal(*value),
-                    })
-                    .collect(),
-                extra_data: None,
-            })
-            .collect();
-        Ok(Json(ForecastsAtBlock { forecasts: Forecasts { forecasts } }))
+/// The newest inference of a worker.
+///
+/// That of an open window is shown to the key that submitted it alone, else the one before.
+#[utoipa::path(get, path = of::LATEST_INPUT_INFERENCE, tag = "submissions", params(Version, TopicPart,
+    ("worker" = inline(ActorAddress), Path,
+        description = "The worker's address.")),
+    responses((status = 200, description = FOUND, body = LatestInputInference)))]
+pub(super) async fn latest_input_inference(asked: Asked) -> Answer<LatestInputInference> {
+    let topic = asked.topic()?;
+    let (nonce, submission) = newest(&asked, &topic).await?;
+    let labeled = |value: LabeledValue| InputLabeledValueBody {
+        label: value.label_name,
+        value: decimal(value.value),
     };
+    Ok(Json(LatestInputInference {
+        latest_input_inference: InputInferenceBody {
+            topic_id: topic.id.to_string(),
+            block_height: nonce.to_string(),
+            inferer: submission.worker.to_string(),
+            value: only(&topic, &submission).unwrap_or_else(|| "0".to_owned()),
+            values: submission.inference.into_iter().map(labeled).collect(),
+            extra_data: None,
+            proof: String::new(),
+        },
+    }))
+}
 
-    /// The newest inference of a worker.
-    ///
-    /// That of an open window is shown to the key that submitted it alone, else the one before.
-    LATEST_INPUT_INFERENCE[TopicPart; Path "worker" = "The worker's address."]
-    latest_input_inference(asked) -> LatestInputInference = {
-        let topic = asked.topic()?;
-        let (nonce, submission) = newest(&asked, &topic).await?;
-        let labeled = |value: LabeledValue| InputLabeledValueBody {
-            label: value.label_name,
-            value: decimal(value.value),
-        };
-        Ok(Json(LatestInputInference {
-            latest_input_inference: InputInferenceBody {
-                topic_id: topic.id.to_string(),
-                block_height: nonce.to_string(),
-                inferer: submission.worker.to_string(),
-                value: only(&topic, &submission).unwrap_or_else(|| "0".to_owned()),
-                values: submission.inference.into_iter().map(labeled).collect(),
-                extra_data: None,
-                proof: String::new(),
-            },
-        }))
-    };
-
-    /// The same as it was called up to `v9`.
-    LATEST_INFERENCE[TopicPart; Path "worker" = "The worker's address."]
-    latest_inference(asked) -> LatestInference = {
-        let topic = asked.topic()?;
-        let (nonce, submission) = newest(&asked, &topic).await?;
-        let latest_inference = body(&topic, asked.is_old(), nonce, submission)?;
-        Ok(Json(LatestInference { latest_inference }))
-    };
+/// The same as it was called up to `v9`.
+#[utoipa::path(get, path = of::LATEST_INFERENCE, tag = "submissions", params(Version, TopicPart,
+    ("worker" = inline(ActorAddress), Path,
+        description = "The worker's address.")),
+    responses((status = 200, description = FOUND, body = LatestInference)))]
+pub(super) async fn latest_inference(asked: Asked) -> Answer<LatestInference> {
+    let topic = asked.topic()?;
+    let (nonce, submission) = newest(&asked, &topic).await?;
+    let latest_inference = body(&topic, asked.is_old(), nonce, submission)?;
+    Ok(Json(LatestInference { latest_inference }))
 }
 
 async fn newest(asked: &Asked, topic: &Topic) -> Result<(BlockHeight, Submission), ApiError> {
