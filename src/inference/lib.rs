@@ -57,31 +57,34 @@ pub struct InferenceOptions {
 #[non_exhaustive]
 pub enum InferenceError {
     /// There is no such topic.
-    #[error("find topic {topic}")]
+    #[error("topic {topic} not found")]
     UnknownTopic {
         /// The topic's number.
         topic: TopicId,
     },
     /// No epoch of the topic has closed with a bundle yet.
-    #[error("find a bundle of topic {topic}")]
+    #[error("network inference not available for topic {topic}")]
     NoBundle {
         /// The topic's number.
         topic: TopicId,
     },
     /// No window is open for this nonce.
-    #[error("submit for nonce {nonce}: its window is not open")]
+    #[error("the submission window of nonce {nonce} is not open")]
     NotOpen {
         /// The block at which the epoch opened.
         nonce: BlockHeight,
     },
     /// The worker submitted something else for this nonce before, which stays.
-    #[error("submit for nonce {nonce} again")]
+    #[error("this worker submitted another payload for nonce {nonce}")]
     Repeated {
         /// The block at which the epoch opened.
         nonce: BlockHeight,
     },
     /// The topic does not take submissions of the worker.
-    #[error("submit to topic {topic} as {worker}: it is not on the topic's whitelist")]
+    #[error(
+        "topic {topic} takes submissions of the workers on its whitelist alone, and {worker} is not on it: \
+         ask who created the topic to add it"
+    )]
     NotWhitelisted {
         /// The topic's number.
         topic: TopicId,
@@ -89,7 +92,7 @@ pub enum InferenceError {
         worker: Address,
     },
     /// The epoch holds as much as it takes.
-    #[error("submit for nonce {nonce}: {limit}")]
+    #[error("cannot submit for nonce {nonce}: {limit}")]
     Full {
         /// The block at which the epoch opened.
         nonce: BlockHeight,
@@ -97,13 +100,13 @@ pub enum InferenceError {
         limit: String,
     },
     /// The payload does not fit the topic.
-    #[error("check the submission")]
+    #[error(transparent)]
     Payload(#[from] PayloadError),
     /// A topic's settings do not fit together.
-    #[error("take the topic")]
+    #[error(transparent)]
     Topic(#[from] TopicSettingsError),
     /// Somebody else created the topic.
-    #[error("change topic {topic}, which {} created", if *.is_built_in { "the program" } else { "another key" })]
+    #[error("{}", not_yours(*.topic, *.is_built_in))]
     NotYours {
         /// Whether the program came with it.
         is_built_in: bool,
@@ -111,7 +114,7 @@ pub enum InferenceError {
         topic: TopicId,
     },
     /// A setting that stays as it was created.
-    #[error("change {what} of topic {topic}, which stays as it was created")]
+    #[error("cannot change {what} of topic {topic}, which stays as it was created")]
     Fixed {
         /// The topic's number.
         topic: TopicId,
@@ -119,16 +122,16 @@ pub enum InferenceError {
         what: &'static str,
     },
     /// Labels cannot change while workers submit under them.
-    #[error("change the labels of topic {topic} while a submission window is open")]
+    #[error("cannot change the labels of topic {topic} while a submission window is open")]
     WindowOpen {
         /// The topic's number.
         topic: TopicId,
     },
     /// There are as many topics as there may be.
-    #[error("have more than {TOPICS_OF_KEY_MAX} topics of one key, or {TOPICS_MAX} in all")]
+    #[error("cannot have more than {TOPICS_OF_KEY_MAX} topics of one key, or {TOPICS_MAX} in all")]
     TooManyTopics,
     /// It is not kept what had been learned by then.
-    #[error("learn again from nonce {from}, of which not all is kept")]
+    #[error("cannot learn again from {}", too_far_back(*.from, *.earliest))]
     TooFarBack {
         /// The first epoch that was to be learned from again.
         from: BlockHeight,
@@ -136,14 +139,32 @@ pub enum InferenceError {
         earliest: Option<BlockHeight>,
     },
     /// The topic learned from another epoch meanwhile.
-    #[error("learn again while the topic learns from another epoch")]
+    #[error("cannot learn again while the topic learns from another epoch: try again")]
     Relearning,
     /// The file failed.
-    #[error("use the inference file")]
+    #[error("the inference file failed")]
     Store(#[from] StoreError),
     /// The program is stopping.
-    #[error("finish before the program stopped")]
+    #[error("the program is stopping")]
     Stopped,
+}
+
+fn not_yours(topic: TopicId, is_built_in: bool) -> String {
+    if is_built_in {
+        format!(
+            "topic {topic} came with the program, and no key can change it: start the service without \
+             --demo to be without it"
+        )
+    } else {
+        format!("another key created topic {topic}")
+    }
+}
+
+fn too_far_back(from: BlockHeight, earliest: Option<BlockHeight>) -> String {
+    match earliest {
+        Some(earliest) => format!("before nonce {earliest}"),
+        None => format!("nonce {from}: nothing was learned yet"),
+    }
 }
 
 /// Who submits, and for what.

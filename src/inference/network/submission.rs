@@ -128,11 +128,11 @@ impl Submission {
     ) -> Result<Self, PayloadError> {
         let Payload { values, forecast } = payload;
         if values.is_empty() && forecast.is_empty() {
-            let text = "take a submission without an inference or a forecast";
+            let text = "cannot take a submission without an inference or a forecast";
             return Err(PayloadError(text.to_owned()));
         }
         if forecast.len() > FORECAST_MAX {
-            let text = format!("take a forecast about more than {FORECAST_MAX} inferers");
+            let text = format!("cannot take a forecast about more than {FORECAST_MAX} inferers");
             return Err(PayloadError(text));
         }
         let loss = |(name, text): (Address, String)| Ok((name, number(&text)?));
@@ -181,7 +181,7 @@ fn labeled(
 ) -> Result<Vec<LabeledValue>, PayloadError> {
     let n_max = topic.labeling.per_submission_max;
     if u32::try_from(values.len()).unwrap_or(u32::MAX) > n_max {
-        let text = format!("take {} values: the topic takes {n_max} at most", values.len());
+        let text = format!("cannot take {} values: the topic takes {n_max} at most", values.len());
         return Err(PayloadError(text));
     }
     let mut came = Vec::new();
@@ -189,7 +189,7 @@ fn labeled(
         let value = number(&text)?;
         let label_name = find_label(topic, &label)?;
         if came.iter().any(|value: &LabeledValue| value.label_name == label_name) {
-            return Err(PayloadError(format!("take label `{label_name}` more than once")));
+            return Err(PayloadError(format!("cannot take label `{label_name}` more than once")));
         }
         if !topic.value_range.contains(value) {
             let range = topic.value_range;
@@ -202,13 +202,13 @@ fn labeled(
     let default = topic.labeling.default;
     let says = |value: &LabeledValue| value.value.partial_cmp(&default) != Some(Ordering::Equal);
     if topic.labeling.is_multi && !came.iter().any(says) {
-        return Err(PayloadError("take values that are all the default".to_owned()));
+        return Err(PayloadError("cannot take values that are all the default".to_owned()));
     }
     if let Some(tolerance) = topic.unity_tolerance {
         let sum: f64 = came.iter().map(|value| value.value).sum();
         if (sum - 1.0).abs() > tolerance {
             let text = format!("require_unity violated: sum={sum} tol={tolerance}");
-            return Err(PayloadError(format!("take the values: {text}")));
+            return Err(PayloadError(format!("cannot take the values: {text}")));
         }
     }
     if topic.is_single() {
@@ -234,7 +234,7 @@ fn dense(values: &[LabeledValue], labels: &[String], default: f64) -> Vec<Labele
 fn find_label(topic: &Topic, label: &str) -> Result<String, PayloadError> {
     let unknown = || {
         let label: String = label.chars().take(64).collect();
-        PayloadError(format!("take label `{label}`, which the topic does not have"))
+        PayloadError(format!("cannot take label `{label}`, which the topic does not have"))
     };
     if label.trim().is_empty() && topic.is_single() {
         return Ok(SINGLE_LABEL.to_owned());
@@ -254,7 +254,7 @@ fn number(text: &str) -> Result<f64, PayloadError> {
         if trimmed.len() <= NUMBER_BYTES_MAX { trimmed.parse().ok() } else { None };
     number.filter(|number| number.abs() <= NUMBER_MAX).ok_or_else(|| {
         let text: String = text.chars().take(80).collect();
-        PayloadError(format!("read `{text}` as a decimal number"))
+        PayloadError(format!("cannot read `{text}` as a decimal number"))
     })
 }
 

@@ -260,7 +260,7 @@ pub struct Topic {
 
 /// A topic's settings are unfit, or do not fit together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("set topic {id}: {fault}")]
+#[error("cannot set topic {id}: {fault}")]
 pub struct TopicSettingsError {
     /// The number of the topic.
     pub id: TopicId,

@@ -110,11 +110,6 @@ impl ApiError {
         Self::new(code::PERMISSION_DENIED, message)
     }
 
-    /// There are as many as may be, and waiting does not help.
-    pub(super) fn too_many(message: impl Into<String>) -> Self {
-        Self::new(code::ABORTED, message)
-    }
-
     /// Whether it can be served depends on something that does not answer now.
     pub(super) fn unavailable(message: impl Into<String>) -> Self {
         Self::new(code::UNAVAILABLE, message)
@@ -169,46 +164,26 @@ impl ApiError {
 
 impl From<InferenceError> for ApiError {
     fn from(error: InferenceError) -> Self {
-        match error {
-            InferenceError::UnknownTopic { topic } => {
-                Self::not_found(format!("topic {topic} not found"))
+        let code = match &error {
+            InferenceError::UnknownTopic { .. } | InferenceError::NoBundle { .. } => {
+                code::NOT_FOUND
             }
-            InferenceError::NoBundle { topic } => {
-                Self::not_found(format!("network inference not available for topic {topic}"))
+            InferenceError::NotOpen { .. }
+            | InferenceError::Payload(_)
+            | InferenceError::Topic(_)
+            | InferenceError::Fixed { .. }
+            | InferenceError::WindowOpen { .. } => code::INVALID_ARGUMENT,
+            InferenceError::Repeated { .. } => code::ALREADY_EXISTS,
+            InferenceError::NotWhitelisted { .. } | InferenceError::NotYours { .. } => {
+                code::PERMISSION_DENIED
             }
-            InferenceError::NotOpen { nonce } => {
-                Self::invalid(format!("the submission window of nonce {nonce} is not open"))
-            }
-            InferenceError::Repeated { nonce } => Self::new(
-                code::ALREADY_EXISTS,
-                format!("this worker submitted another payload for nonce {nonce}"),
-            ),
-            InferenceError::NotWhitelisted { topic, worker } => Self::denied(format!(
-                "topic {topic} takes submissions of the workers on its whitelist alone, and {worker} \
-                 is not on it: ask who created the topic to add it"
-            )),
-            InferenceError::NotYours { topic, is_built_in: false } => {
-                Self::denied(format!("another key created topic {topic}"))
-            }
-            InferenceError::NotYours { topic, is_built_in: true } => Self::denied(format!(
-                "topic {topic} came with the program, and no key can change it: start the service \
-                 without --demo to be without it"
-            )),
-            InferenceError::Payload(error) => Self::invalid(format!("cannot {error}")),
-            InferenceError::Topic(error) => Self::invalid(format!("cannot {error}")),
-            InferenceError::Fixed { .. } | InferenceError::WindowOpen { .. } => {
-                Self::invalid(format!("cannot {error}"))
-            }
-            InferenceError::Full { .. } | InferenceError::TooManyTopics => {
-                Self::too_many(format!("cannot {error}"))
-            }
-            InferenceError::TooFarBack { from, earliest } => Self::too_many(earliest.map_or_else(
-                || format!("cannot learn again from nonce {from}: nothing was learned yet"),
-                |earliest| format!("cannot learn again from before nonce {earliest}"),
-            )),
-            InferenceError::Relearning => Self::unavailable(format!("cannot {error}: try again")),
-            InferenceError::Store(_) | InferenceError::Stopped => Self::broken(&error),
-        }
+            InferenceError::Full { .. }
+            | InferenceError::TooManyTopics
+            | InferenceError::TooFarBack { .. } => code::ABORTED,
+            InferenceError::Relearning => code::UNAVAILABLE,
+            InferenceError::Store(_) | InferenceError::Stopped => return Self::broken(&error),
+        };
+        Self::new(code, error.to_string())
     }
 }
 
@@ -232,18 +207,17 @@ impl From<AccountsError> for ApiError {
     }
 }
 
-/// Internal errors, whose cause the caller does not see.
-macro_rules! broken {
-    ($($error:ty),*) => {$(
-        impl From<$error> for ApiError {
-            fn from(error: $error) -> Self {
-                Self::broken(&error)
-            }
-        }
-    )*};
+impl From<SignerError> for ApiError {
+    fn from(error: SignerError) -> Self {
+        Self::broken(&error)
+    }
 }
 
-broken!(SignerError, serde_json::Error);
+impl From<serde_json::Error> for ApiError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::broken(&error)
+    }
+}
 
 /// A refusal in the form of the consumer API.
 #[derive(Debug)]

@@ -144,7 +144,7 @@ async fn queries_agree_with_each_other() {
 #[tokio::test]
 async fn queries_about_what_is_not_here_have_a_fixed_response() {
     let fixture = after(1).await;
-    for query in wire::paths::emissions::fixed::QUERIES {
+    for query in paths::emissions::fixed::QUERIES {
         let path = query.path.replace("{topic_id}", "1").replace("{block_height}", "13");
         let parts = path.split('/').map(|part| match part {
             "{version}" => "v10",
