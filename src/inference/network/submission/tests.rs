@@ -33,9 +33,9 @@ fn a_number_is_read_from_any_decimal_text() {
 #[test]
 fn what_is_no_number_is_refused() {
     for text in ["", "x", "inf", "NaN", "1.1e40", "-1e41", "--1"] {
-        check(0, &[("y", text)], Err(&format!("read `{text}` as a decimal number")));
+        check(0, &[("y", text)], Err(&format!("cannot read `{text}` as a decimal number")));
     }
-    check(0, &[], Err("take a submission without an inference or a forecast"));
+    check(0, &[], Err("cannot take a submission without an inference or a forecast"));
 }
 
 #[test]
@@ -58,11 +58,11 @@ fn labels_keep_their_order_and_default_values_count_as_missing() {
 
 #[test]
 fn unfit_labels_and_sums_are_refused() {
-    check(1, &[("left", "1")], Err("take label `left`, which the topic does not have"));
-    let twice = Err("take label `up` more than once");
+    check(1, &[("left", "1")], Err("cannot take label `left`, which the topic does not have"));
+    let twice = Err("cannot take label `up` more than once");
     check(1, &[("up", "0.5"), ("UP", "0.5")], twice);
-    check(1, &[("up", "0")], Err("take values that are all the default"));
-    let off = "take the values: require_unity violated: sum=0.5 tol=0.000001";
+    check(1, &[("up", "0")], Err("cannot take values that are all the default"));
+    let off = "cannot take the values: require_unity violated: sum=0.5 tol=0.000001";
     check(1, &[("up", "0.5")], Err(off));
 }
 
