@@ -563,5 +563,8 @@ async fn heights_and_topics_outlast_the_program() {
 fn every_cause_is_told() {
     let error = InferenceError::Store(StoreError::InUse);
     let told = task::causes::chain(&error);
-    assert!(told.starts_with("the inference file failed: open the inference file, which"), "{told}");
+    assert!(
+        told.starts_with("the inference file failed: open the inference file, which"),
+        "{told}"
+    );
 }
