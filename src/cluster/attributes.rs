@@ -28,13 +28,11 @@ pub struct Requirements {
 
 impl Requirements {
     /// Whether any worker is meant.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.attributes.is_none() && self.selector.is_none()
     }
 
     /// Whether a worker that offers `attributes` is meant.
-    #[must_use]
     pub fn are_met_by(&self, attributes: &BTreeMap<String, String>) -> bool {
         self.selector.as_ref().is_none_or(|selector| selector.matches(attributes))
             && self.attributes.as_ref().is_none_or(|asked| declare(attributes, asked))

@@ -1,5 +1,4 @@
-//! What one run of a function gets: read once from a request or a work order, and used as it is until
-//! the function runs.
+//! Input of one run of a function, read once from a request or a work order.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,7 +7,7 @@ use runtime::{
     files::Files,
     run::{Limits, RequestedLimits, Run, RunOutcome, START},
 };
-use wire::functions::{EnvVar, ExecuteConfig, Outcome, Parameter, RuntimeConfig};
+use wire::functions::{ExecuteConfig, Outcome, Parameter, RuntimeConfig};
 
 /// What one run of a function gets.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +28,6 @@ pub struct FunctionCall {
 
 impl FunctionCall {
     /// The call of `method` that `parameters` and `config` describe.
-    #[must_use]
     pub fn new(method: Method, parameters: Option<&[Parameter]>, config: &ExecuteConfig) -> Self {
         let values = parameters.unwrap_or_default().iter().map(|parameter| &parameter.value);
         Self {
@@ -42,28 +40,7 @@ impl FunctionCall {
         }
     }
 
-    /// The arguments as a message has them.
-    pub(crate) fn parameters(&self) -> Vec<Parameter> {
-        let arguments = self.arguments.iter();
-        arguments.map(|value| Parameter { name: None, value: value.clone() }).collect()
-    }
-
-    /// What of the call is no argument, as a message has it.
-    pub(crate) fn config(&self) -> ExecuteConfig {
-        let variable =
-            |(name, value): (&String, &String)| EnvVar { name: name.clone(), value: value.clone() };
-        let has_runtime = self.runtime != RuntimeConfig::default();
-        ExecuteConfig {
-            stdin: self.stdin.clone(),
-            env_vars: Some(self.environment.iter().map(variable).collect()),
-            permissions: (!self.permissions.is_empty()).then(|| self.permissions.clone()),
-            runtime: has_runtime.then(|| self.runtime.clone()),
-            ..ExecuteConfig::default()
-        }
-    }
-
     /// The limits that the call asks for; 0 asks for none.
-    #[must_use]
     pub fn requested_limits(&self) -> RequestedLimits {
         let RuntimeConfig { run_time_ms, limited_memory_pages, limited_fuel, .. } = self.runtime;
         RequestedLimits::from_numbers(run_time_ms, limited_memory_pages, limited_fuel)
@@ -75,7 +52,6 @@ impl FunctionCall {
     }
 
     /// The run of this call within `limits`, with `files`, for `client`.
-    #[must_use]
     pub fn into_run(self, limits: Limits, files: Option<Files>, client: Arc<str>) -> Run {
         Run {
             name: self.method.to_string(),
@@ -91,7 +67,6 @@ impl FunctionCall {
 }
 
 /// Output and exit code of a run. Output is text on the wire; bytes that are no UTF-8 become U+FFFD.
-#[must_use]
 pub fn outcome_body(finished: RunOutcome) -> Outcome {
     let text = |output: Vec<u8>| {
         String::from_utf8(output)

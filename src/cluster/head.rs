@@ -21,7 +21,6 @@ mod node_registry;
 mod nodes;
 pub mod order;
 mod placement;
-mod queue;
 mod report;
 mod rollcall;
 pub mod server;
@@ -62,11 +61,11 @@ use self::{
     lines::Lines,
     node_registry::Access,
     order::{NodeCount, Order},
-    queue::Position,
     rollcall::{Roster, Selection},
     slots::{Lease, SlotGrant, SlotRequest, Slots},
 };
 use crate::{
+    fair_queue::Position,
     message::{CallDigest, Code, NodeResult},
     metrics,
     node_context::NodeContext,
@@ -141,7 +140,6 @@ impl Execution {
 
 /// Why a head does not start an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum Unavailable {
     /// As many as possible are under way.
     #[error("too many executions are under way; try again later")]
@@ -210,7 +208,6 @@ struct Inner {
 
 impl Head {
     /// Makes a head that belongs to `subgroups` beside the general one.
-    #[must_use]
     pub fn new(context: NodeContext, subgroups: &[Subgroup], options: HeadOptions) -> Self {
         let HeadOptions { signatures, answer_within, compile_within, registry } = options;
         let events = Events::new(context.clock.clone());
@@ -236,7 +233,6 @@ impl Head {
             is_stopping: AtomicBool::new(false),
         }));
         head.0.context.group.spawn("pings", head.clone().watch_workers());
-        head.0.context.group.spawn("wants", head.clone().send_wants());
         head
     }
 
@@ -275,7 +271,6 @@ impl Head {
     }
 
     /// Returns the peers it knows, by id.
-    #[must_use]
     pub fn peers(&self) -> Vec<(PeerId, Peer)> {
         self.0.context.peers.list()
     }
@@ -286,7 +281,6 @@ impl Head {
     }
 
     /// Returns its counts as Prometheus text.
-    #[must_use]
     pub fn metrics_text(&self) -> String {
         let n_under_way = EXECUTIONS_MAX as usize - self.0.permits.available_permits();
         self.0.context.metrics.set(metrics::EXECUTING, &[], n_under_way);
@@ -347,7 +341,7 @@ impl Head {
         let track = self.0.executions.begin(&request_id, &order, self.0.context.clock.now());
         let span = info_span!(
             target: traces::TARGET, "Execute",
-            function.cid = %order.function, function.method = %order.call.method,
+            function.cid = %order.function, function.method = order.work.method,
             execution.request.id = request_id, execution.node.count = order.nodes.number(),
             execution.code = field::Empty,
         );
@@ -377,7 +371,7 @@ impl Head {
 
     async fn outcome(&self, track: &Track, order: &Order, client: &Client) -> Execution {
         let request_id = track.request_id().to_owned();
-        let call = CallDigest::new(&order.call, self.0.context.network.peer_id());
+        let call = CallDigest::new(&order.work, self.0.context.network.peer_id());
         let mut inbox = self.0.inboxes.open(&request_id, order.function, call);
         let chosen = match self.choose_workers(track, order, client, &mut inbox).await {
             Ok(chosen) => chosen,

@@ -32,7 +32,6 @@ pub struct Identity {
 
 /// Why a key file was not read or written.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum IdentityError {
     /// The file could not be read, or is far longer than a key.
     #[error("read key file {path}")]
@@ -70,7 +69,6 @@ pub enum IdentityError {
 
 impl Identity {
     /// Makes a new identity.
-    #[must_use]
     pub fn random() -> Self {
         Self::from_keypair(Keypair::generate_ed25519())
     }
@@ -150,13 +148,11 @@ impl Identity {
     }
 
     /// The peer id that the key proves.
-    #[must_use]
     pub fn peer_id(&self) -> &PeerId {
         &self.peer_id
     }
 
     /// Signs `bytes` with the key.
-    #[must_use]
     #[expect(clippy::expect_used, reason = "no other kind of key is read, and these always sign")]
     pub fn sign(&self, bytes: &[u8]) -> Vec<u8> {
         self.keypair.sign(bytes).expect("an Ed25519 key signs")
@@ -178,7 +174,6 @@ impl Identity {
 }
 
 /// Whether `peer` is the whole id of a node. A truncated one matches no peer.
-#[must_use]
 pub fn is_whole(peer: &PeerId) -> bool {
     peer.as_str().parse::<libp2p::PeerId>().is_ok()
 }
@@ -186,7 +181,6 @@ pub fn is_whole(peer: &PeerId) -> bool {
 /// Whether `signature` is that of `peer` under `bytes`.
 ///
 /// False also for peers whose id does not hold their public key: the long RSA ones.
-#[must_use]
 pub fn is_signed_by(peer: &PeerId, bytes: &[u8], signature: &[u8]) -> bool {
     let Ok(id) = peer.as_str().parse::<libp2p::PeerId>() else { return false };
     let hash = id.as_ref();

@@ -8,6 +8,7 @@
 //! command lines and configuration, and what a function's results mean.
 
 mod attributes;
+mod fair_queue;
 pub mod function_call;
 mod function_peers;
 pub mod head;
@@ -18,7 +19,6 @@ pub mod network;
 pub mod node;
 pub mod node_context;
 pub mod peer_db;
-mod peer_sends;
 pub mod peers;
 pub mod result_groups;
 pub mod worker;

@@ -40,10 +40,7 @@ pub mod frame {
     pub const PING: u8 = 4;
     /// From a worker: that it is. Empty.
     pub const PONG: u8 = 5;
-    /// From a worker: the JSON of a [`Credit`](super::Credit).
-    pub const CREDIT: u8 = 6;
-    /// From a head: the JSON of a [`Want`](super::Want).
-    pub const WANT: u8 = 7;
+    // 6 and 7 shared slots out among heads in earlier versions.
     /// From a worker: the JSON of an [`OrderState`](super::OrderState).
     pub const STATE: u8 = 8;
 }
@@ -87,7 +84,6 @@ impl Code {
     pub const ERROR: Self = Self(Cow::Borrowed("500"));
 
     /// The code as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -115,7 +111,7 @@ pub enum Message {
     Execute(Execute),
     /// The answer to it.
     #[serde(rename = "MsgExecuteResponse")]
-    ExecuteResponse(ExecuteResponse),
+    ExecuteResponse(ExecuteReply),
     /// A head has the nodes of a topic install a function.
     #[serde(rename = "MsgInstallFunction")]
     InstallFunction(InstallFunction),
@@ -135,7 +131,6 @@ pub enum Message {
 
 impl Message {
     /// The name of its type.
-    #[must_use]
     pub fn kind(&self) -> &'static str {
         self.into()
     }
@@ -242,9 +237,11 @@ pub struct OrderState {
 }
 
 impl OrderState {
+    /// The order waits for a slot.
+    pub const WAITING: &str = "waiting";
     /// The order waits until its function is compiled.
     pub const COMPILING: &str = "compiling";
-    /// The function runs, after it was compiled.
+    /// The function runs, after the order has waited.
     pub const RUNNING: &str = "running";
 }
 
@@ -273,7 +270,6 @@ const EXIT_NOT_RUN: i32 = 255;
 impl NodeResult {
     /// The result of a function that did not run, for `reason`: heads of b7s read nothing but the
     /// result, and would take one that is empty for a success.
-    #[must_use]
     pub fn not_run(code: Code, reason: &str) -> Self {
         let result = Outcome {
             stdout: String::new(),
@@ -305,7 +301,7 @@ pub struct Execute {
 /// The content of `MsgExecuteResponse`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct ExecuteResponse {
+pub struct ExecuteReply {
     /// The request it answers.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub request_id: String,
@@ -399,42 +395,15 @@ pub struct Offer {
     pub ready: Vec<String>,
     /// How many functions it runs at once.
     pub slots: usize,
-    /// How many of these are free for the peer that receives this, or run for it already: its credits.
+    /// Slots that the receiver may use, including those that run for it.
     pub slots_free: usize,
     /// What it declares of itself. Left out for workers.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
-    /// The number of the last change of these credits, as in [`Credit`]; none where slots are not shared
-    /// out by credits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub generation: Option<u64>,
-}
-
-/// How many slots of a worker a head may use. Ours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Credit {
-    /// How many it could have if no other head wanted any.
-    pub slots: usize,
-    /// How many orders it may have there at once.
-    pub credits: usize,
-    /// The number of this change: what has a lower one is older.
-    pub generation: u64,
-}
-
-/// How many slots of a worker a head wants. Ours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Want {
-    /// How many it has a use for, those that run for it among them.
-    pub slots: usize,
-    /// The number of the last [`Credit`] that it knows of, which it acknowledges.
-    pub generation: u64,
 }
 
 /// Why a message was dropped.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum MessageError {
     /// Its type is none that is handled here.
     #[error("handle a message of another type")]
@@ -483,6 +452,12 @@ impl Message {
 }
 
 impl WorkOrder {
+    /// Returns the arguments that are not empty.
+    pub fn arguments(&self) -> Vec<String> {
+        let parameters = self.parameters.iter().flatten().map(|parameter| &parameter.value);
+        parameters.filter(|value| !value.is_empty()).cloned().collect()
+    }
+
     /// Reads a work order as it travels on a line.
     ///
     /// # Errors

@@ -9,7 +9,6 @@ use web::metrics::Metrics;
 const PREFIX: &str = "b7s_";
 
 /// The counts of a node, all zero.
-#[must_use]
 pub fn new() -> Metrics {
     Metrics::new(PREFIX, &[METRICS])
 }

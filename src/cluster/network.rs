@@ -310,14 +310,12 @@ impl Network {
     }
 
     /// The node's own id.
-    #[must_use]
     pub fn peer_id(&self) -> &PeerId {
         &self.peer_id
     }
 
     /// Where the node is reached: the advertised addresses, or those it listens on. Multiaddresses,
     /// each ending in its id.
-    #[must_use]
     pub fn addresses(&self) -> Vec<String> {
         let listening = self.listening.read();
         let told = if self.advertised.is_empty() { &**listening } else { &*self.advertised };
@@ -325,13 +323,11 @@ impl Network {
     }
 
     /// The relay through which `peer` is connected; none for one that is connected directly.
-    #[must_use]
     pub fn relay_of(&self, peer: &PeerId) -> Option<PeerId> {
         self.relay_status.relay_of(peer)
     }
 
     /// How much this node relays, and has relayed for it.
-    #[must_use]
     pub fn relay_counts(&self) -> RelayCounts {
         self.relay_status.counts()
     }
@@ -381,38 +377,32 @@ impl Network {
     }
 
     /// Whether `peer` was named to this node: as a boot node, or as a peer that it heeds.
-    #[must_use]
     pub fn knows_by_name(&self, peer: &PeerId) -> bool {
         peer.as_str().parse().is_ok_and(|peer| self.guard.knows_by_name(peer))
     }
 
     /// Whether `peer` is heeded by name.
-    #[must_use]
     pub fn trusts(&self, peer: &PeerId) -> bool {
         peer.as_str().parse().is_ok_and(|peer| self.guard.trusts(peer))
     }
 
     /// Whether any peer was named to this node.
-    #[must_use]
     pub fn has_names(&self) -> bool {
         self.guard.has_names()
     }
 
     /// Whether messages of `peer` are heard.
-    #[must_use]
     pub fn hears(&self, peer: &PeerId) -> bool {
         peer.as_str().parse().is_ok_and(|peer| self.guard.hears(peer))
     }
 
     /// Whether every peer is heeded.
-    #[must_use]
     pub fn heeds_everyone(&self) -> bool {
         self.guard.heeds_everyone()
     }
 
     /// Whether peers on other machines may reach this node: it listens on, or advertises, an address
     /// that is not of this machine alone.
-    #[must_use]
     pub fn is_exposed(&self) -> bool {
         let listening = self.listening.read();
         self.advertised

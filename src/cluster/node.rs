@@ -111,7 +111,6 @@ pub struct WorkOptions {
 
 impl WorkOptions {
     /// The usual way: an open API, results signed or not, 20 s, nothing declared, and 22 s to end.
-    #[must_use]
     pub fn usual() -> Self {
         Self {
             rest: RestOptions::default(),
@@ -174,7 +173,6 @@ impl NodeRole {
 
 /// Why a node did not start.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum NodeError {
     /// Its function store could not be opened.
     #[error("open the function store")]
@@ -240,25 +238,21 @@ impl Node {
     }
 
     /// The node's id.
-    #[must_use]
     pub fn peer_id(&self) -> &PeerId {
         self.network.peer_id()
     }
 
     /// Where its network listens: multiaddresses, each ending in its id, fit to be boot nodes.
-    #[must_use]
     pub fn addresses(&self) -> Vec<String> {
         self.network.addresses()
     }
 
     /// Its function store.
-    #[must_use]
     pub fn functions(&self) -> &Functions {
         &self.functions
     }
 
     /// Where a head's REST API, or a worker's counts, are served.
-    #[must_use]
     pub fn api_address(&self) -> Option<SocketAddr> {
         self.api_address
     }
@@ -276,7 +270,6 @@ impl Node {
     }
 
     /// The head, if it is one.
-    #[must_use]
     pub fn head(&self) -> Option<&Head> {
         self.role.head()
     }

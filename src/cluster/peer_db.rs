@@ -155,7 +155,6 @@ impl PeerDb {
 
     /// Returns the addresses of the peers that are remembered, each ending in its peer's id: those
     /// reached last come first.
-    #[must_use]
     pub fn addresses(&self) -> Vec<String> {
         let mut records: Vec<Record> = self.table.lock().records.values().cloned().collect();
         records.sort_by_key(|record| std::cmp::Reverse((record.is_reached, record.last_seen)));

@@ -107,7 +107,6 @@ pub struct Peer {
 
 impl Peer {
     /// The groups it belongs to, beside the general one.
-    #[must_use]
     pub fn subgroups(&self) -> Vec<String> {
         self.topics.iter().filter(|topic| *topic != GENERAL_TOPIC).cloned().collect()
     }
@@ -119,7 +118,6 @@ impl Peer {
 
 impl Peers {
     /// An empty table of at most `n_max` peers that dates what it hears by `clock`.
-    #[must_use]
     pub fn new(clock: Clock, n_max: usize) -> Self {
         let (table, n_joins, identified) = (Arc::default(), Arc::default(), Arc::default());
         let changed_at = Arc::new(Mutex::new(Instant::now()));
@@ -127,7 +125,6 @@ impl Peers {
     }
 
     /// The most peers remembered.
-    #[must_use]
     pub const fn n_max(&self) -> usize {
         self.n_max
     }
@@ -208,7 +205,6 @@ impl Peers {
     }
 
     /// Returns all peers that are connected or were lately, by id.
-    #[must_use]
     pub fn list(&self) -> Vec<(PeerId, Peer)> {
         let now = self.clock.now();
         let mut table = self.table.lock();
@@ -228,7 +224,6 @@ impl Peers {
     }
 
     /// Returns on which way `peer` takes work, by what it said so far.
-    #[must_use]
     pub fn work_protocol(&self, peer: &PeerId) -> WorkProtocol {
         let table = self.table.lock();
         let Some(peer) = table.get(peer) else { return WorkProtocol::B7sV2 };
@@ -242,32 +237,27 @@ impl Peers {
     }
 
     /// Whether `peer` is known and connected.
-    #[must_use]
     pub fn is_connected(&self, peer: &PeerId) -> bool {
         self.table.lock().get(peer).is_some_and(|peer| peer.is_connected)
     }
 
     /// How many peers are connected.
-    #[must_use]
     pub fn n_connected(&self) -> usize {
         self.table.lock().values().filter(|peer| peer.is_connected).count()
     }
 
     /// Whether `peer` is connected and speaks `protocol`.
-    #[must_use]
     pub fn speaks(&self, peer: &PeerId, protocol: &str) -> bool {
         let table = self.table.lock();
         table.get(peer).is_some_and(|peer| peer.is_connected && peer.speaks(protocol))
     }
 
     /// Returns the connected peers that speak `protocol`, by id.
-    #[must_use]
     pub fn speaking(&self, protocol: &str) -> Vec<PeerId> {
         self.connected(|peer| peer.speaks(protocol))
     }
 
     /// Whether `peer` is connected and has not said yet what it speaks.
-    #[must_use]
     pub fn is_silent(&self, peer: &PeerId) -> bool {
         let table = self.table.lock();
         table.get(peer).is_some_and(|peer| peer.is_connected && peer.protocols.is_empty())
@@ -291,44 +281,31 @@ impl Peers {
     }
 
     /// Whether `peer` says that it is a worker.
-    #[must_use]
     pub fn is_worker(&self, peer: &PeerId) -> bool {
         self.table.lock().get(peer).is_some_and(|peer| peer.role == Some(Role::Worker))
     }
 
     /// Returns what `peer` declares of itself; nothing where it is not known.
-    #[must_use]
     pub fn attributes(&self, peer: &PeerId) -> BTreeMap<String, String> {
         self.table.lock().get(peer).map(|peer| peer.attributes.clone()).unwrap_or_default()
     }
 
-    /// Whether `peer` is connected and says that it is a head.
-    #[must_use]
-    pub fn is_connected_head(&self, peer: &PeerId) -> bool {
-        let table = self.table.lock();
-        table.get(peer).is_some_and(|peer| peer.is_connected && peer.role == Some(Role::Head))
-    }
-
     /// Returns the connected peers that say they hold `function`, by id.
-    #[must_use]
     pub fn holding(&self, function: FunctionId) -> Vec<PeerId> {
         self.connected(|peer| peer.functions.contains(&function))
     }
 
     /// Returns the connected peers that listen to `topic` and do not say they are heads, by id.
-    #[must_use]
     pub fn listening(&self, topic: &str) -> Vec<PeerId> {
         self.connected(|peer| peer.topics.contains(topic) && peer.role != Some(Role::Head))
     }
 
     /// True if no peer came or went lately, so that those that listen are all that there are.
-    #[must_use]
     pub fn is_settled(&self) -> bool {
         self.changed_at.lock().elapsed() >= SETTLED_AFTER
     }
 
     /// How often a peer has joined a topic so far: while it stays the same, nobody new listens.
-    #[must_use]
     pub fn n_joins(&self) -> u64 {
         self.n_joins.load(Ordering::Relaxed)
     }

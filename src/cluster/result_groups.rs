@@ -20,7 +20,6 @@ pub struct ResultGroup {
 ///
 /// Two outcomes are equal when stdout, stderr and exit code are. Groups of one size are ordered by
 /// their smallest peer id, so that the answer depends on nothing but the outcomes.
-#[must_use]
 pub fn group(outcomes: impl IntoIterator<Item = (PeerId, Outcome)>) -> Vec<ResultGroup> {
     let mut peers_by_outcome: BTreeMap<Outcome, Vec<PeerId>> = BTreeMap::new();
     let mut n_outcomes = 0_u32;

@@ -6,7 +6,6 @@
 //! (`line.rs`), on which they can cancel them, too; others by a message for each.
 
 mod compile;
-mod credits;
 mod executor;
 mod external;
 mod external_run;
@@ -17,7 +16,6 @@ mod refusal;
 mod rollcall;
 mod scratch_dir;
 mod shares;
-mod sharing;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -44,11 +42,10 @@ use web::rate_limit::LogLimit;
 
 use self::{
     compile::Compilations,
-    credits::Credits,
     executor::{Executor, ExecutorError},
     line::OpenLine,
     refusal::{Refusal, list_modules},
-    shares::{Shares, Standing},
+    shares::{HeldPlace, Shares, Standing, part_of},
 };
 pub use self::{
     executor::{ExecutionOptions, StartError},
@@ -59,8 +56,8 @@ use crate::{
     function_call::FunctionCall,
     function_peers::FunctionPeers,
     message::{
-        CallDigest, Code, ExecuteResponse, Message, NodeResult, OrderState, SignedCall,
-        WORK_PROTOCOL, WorkOrder, WorkOrderResponse, json,
+        CallDigest, Code, ExecuteReply, Message, NodeResult, OrderState, SignedCall, WORK_PROTOCOL,
+        WorkOrder, WorkOrderResponse, json,
     },
     metrics,
     network::line::Line,
@@ -88,9 +85,12 @@ pub const LIMITS_DEFAULT: Limits = Limits {
 /// refused for this. More are refused.
 const WAITING_MAX: u32 = 256;
 
-/// How long a work order waits for a slot: heads that asked at one time fill the slots they were
-/// all promised.
-const SLOT_WITHIN: Duration = Duration::from_secs(5);
+/// Time for which a work order waits for its head's turn at a slot. Heads with a line are told that it
+/// waits.
+const SLOT_WITHIN: Duration = Duration::from_secs(30);
+
+/// The same for heads without a line, which take a waiting order for a slow one.
+const SLOT_WITHIN_UNTOLD: Duration = Duration::from_secs(5);
 
 /// How long runs that a stopping worker ends may take to do so, and their heads to be told.
 const END_WITHIN: Duration = Duration::from_secs(1);
@@ -115,14 +115,9 @@ const ANSWER_RESERVE_BYTES: usize = 64 * 1024;
 const ESCAPED_BYTES: usize = 6;
 
 /// The longest answer, as JSON, of a worker whose functions write at most `output_bytes`.
-#[must_use]
 pub const fn answer_bytes_max(output_bytes: usize) -> usize {
     output_bytes.saturating_mul(ESCAPED_BYTES).saturating_add(ANSWER_RESERVE_BYTES)
 }
-
-/// Where the turns of a worker among heads may begin: each worker at another head, so that the heads
-/// with one slot more than others have it on some workers alone.
-const FIRST_MAX: usize = 256;
 
 /// The longest client tag that is distinguished, in characters: the digits of 64 bits.
 const CLIENT_TAG_MAX: usize = 16;
@@ -151,15 +146,26 @@ struct Inner {
     /// Which roll calls for functions that are not here are logged, by author.
     call_logs: Mutex<LruCache<PeerId, LogLimit>>,
     is_stopping: AtomicBool,
-    /// Rung when its slots are for other heads than before, or for none.
+    /// Signals that other heads may use the slots, or none.
     changed: Notify,
-    /// How the slots are shared out among heads.
-    credits: Mutex<Credits>,
     compilations: Compilations,
-    /// Rung when they may have to be shared out again.
-    shared: Notify,
+    /// Start of the heads' turns at slots that cannot be divided equally. Random, so that a head does
+    /// not have its turn at all workers at one time.
+    turns_began: Instant,
     /// Whether what runs is to end, since the node has waited for it long enough.
     is_cut_short: watch::Sender<bool>,
+}
+
+/// A work order that has a slot.
+#[derive(Debug, Clone, Copy)]
+struct Run<'a> {
+    head: &'a PeerId,
+    order: &'a WorkOrder,
+    id: FunctionId,
+    call: &'a FunctionCall,
+    line: Option<&'a Line>,
+    /// True if the head was told that the order waits for a slot.
+    has_waited: bool,
 }
 
 impl Worker {
@@ -171,7 +177,6 @@ impl Worker {
         let WorkerOptions { concurrency, limits, execution, attributes } = options;
         let n_slots = u16::try_from(concurrency.get()).unwrap_or(u16::MAX);
         let n_orders = usize::from(n_slots) + WAITING_MAX as usize;
-        let generation = context.clock.now().micros().try_into().unwrap_or_default();
         let (compilations, queued) = Compilations::new();
         let worker = Self(Arc::new(Inner {
             executor: Executor::new(context.functions.clone(), concurrency, limits, execution)?,
@@ -187,12 +192,10 @@ impl Worker {
             call_logs: Mutex::new(LruCache::new(rollcall::AUTHORS_MAX)),
             is_stopping: AtomicBool::new(false),
             changed: Notify::new(),
-            credits: Mutex::new(Credits::new(generation, rand::random_range(0..FIRST_MAX))),
             compilations,
-            shared: Notify::new(),
+            turns_began: Instant::now() - Duration::from_secs(rand::random_range(0..60)),
             is_cut_short: watch::Sender::new(false),
         }));
-        worker.0.context.group.spawn("credits", worker.clone().share_slots());
         worker.0.context.group.spawn("compile", worker.clone().compile_queued(queued));
         Ok(worker)
     }
@@ -204,7 +207,6 @@ impl Worker {
     }
 
     /// How many functions it runs at once, and how many more it could run now.
-    #[must_use]
     pub fn slots(&self) -> (usize, usize) {
         let (n_slots, n_free) = self.0.slots.places();
         (n_slots, n_free.min(self.0.executor.n_free()))
@@ -216,23 +218,46 @@ impl Worker {
     }
 
     /// Returns its counts as Prometheus text.
-    #[must_use]
     pub fn metrics_text(&self) -> String {
         self.0.context.metrics.set(metrics::SLOTS_FREE, &[], self.slots().1);
         self.0.context.metrics.text()
     }
 
-    /// Whether a slot is taken, so that its release is to be looked for.
+    /// Returns how many slots `head` could use if no other head needed any, and how many it may use
+    /// now, including those that run for it. None if this worker does not obey it.
+    pub(crate) fn slots_for(&self, head: &PeerId) -> (usize, usize) {
+        if !self.0.context.network.hears(head) {
+            return (0, 0);
+        }
+        let (n_slots, standing) = (usize::from(self.0.n_slots), self.standing(head));
+        let n_slots_max = part_of(standing, n_slots);
+        if self.0.is_stopping.load(Ordering::Relaxed) {
+            return (n_slots_max, 0);
+        }
+        // Runs that were given up may still hold the executor.
+        let n_taken = n_slots.saturating_sub(self.0.executor.n_free());
+        let n_lost = n_taken.saturating_sub(self.0.slots.n_held());
+        let turn = usize::try_from(self.0.turns_began.elapsed().as_secs()).unwrap_or_default();
+        let share = self.0.orders.share_of(head, standing, n_slots.saturating_sub(n_lost), turn);
+        (n_slots_max, share)
+    }
+
+    /// Returns true if the heads' shares may change without a further order.
     pub(crate) fn is_busy(&self) -> bool {
         let (n_slots, n_free) = self.slots();
-        n_free < n_slots
+        n_free < n_slots || self.0.orders.are_in_use()
+    }
+
+    /// Forgets the share of a head that is gone.
+    pub(crate) fn note_disconnected(&self, head: &PeerId) {
+        self.0.orders.forget(head);
     }
 
     /// Waits until a slot is taken, or what heads may have of them changes; for one caller.
     /// Cancel-safe.
     pub(crate) async fn slots_changed(&self) {
         select! {
-            () = self.0.slots.taken.notified() => {}
+            () = self.0.slots.taken() => {}
             () = self.0.changed.notified() => {}
         }
     }
@@ -259,26 +284,24 @@ impl Worker {
     pub async fn work_order(&self, head: PeerId, order: WorkOrder, version: WorkProtocol) {
         let request_id = order.request_id.clone();
         let admitted = self.0.orders.try_take(&head, self.standing(&head));
-        self.note_order();
         let response = match &admitted {
             Some(_) => self.answer(&head, &order, None).await,
             None => Refusal::Full { n_slots: self.0.n_slots }.answer(&head, &order),
         };
         let own_id = self.0.context.network.peer_id().to_string();
         let message = match version {
-            WorkProtocol::B7sV1 => Message::ExecuteResponse(ExecuteResponse {
+            WorkProtocol::B7sV1 => Message::ExecuteResponse(ExecuteReply {
                 request_id,
                 code: response.code,
                 results: BTreeMap::from([(own_id.clone(), response.result)]),
                 message: response.error_message,
                 from: own_id,
-                ..ExecuteResponse::default()
+                ..ExecuteReply::default()
             }),
             _ => Message::WorkOrderResponse(response),
         };
         self.tell(&head, &message).await;
         drop(admitted);
-        self.note_order();
     }
 
     /// Takes no more work, and waits until what runs has ended and was answered, at most for
@@ -286,7 +309,7 @@ impl Worker {
     pub async fn drain(&self, within: Duration) -> bool {
         self.0.is_stopping.store(true, Ordering::Relaxed);
         self.0.changed.notify_one();
-        let n_running = self.0.slots.holders.total();
+        let n_running = self.0.slots.n_held();
         if n_running > 0 {
             info!(component = "node", n_running, "waiting for the functions that run");
         }
@@ -403,26 +426,43 @@ impl Worker {
         let id = FunctionId::parse_any(&order.function_id)?;
         let call =
             FunctionCall::new(order.method.parse()?, order.parameters.as_deref(), &order.config);
-        let full = || Refusal::Full { n_slots: self.0.n_slots };
         if self.0.is_stopping.load(Ordering::Relaxed) {
             return Err(Refusal::Stopping);
         }
-        let slot = self.0.slots.take(head, self.standing(head), SLOT_WITHIN).await;
-        let _slot = slot.ok_or_else(full)?;
+        let (_slot, has_waited) = self.take_slot(head, order, line).await?;
         debug!(request = order.request_id, function = %id, peer = %head, "execution begins");
         let mut is_cut_short = self.0.is_cut_short.subscribe();
+        let run = Run { head, order, id, call: &call, line, has_waited };
         let result = select! {
-            result = self.run_with_refetch(head, order, &call, line) => result?,
+            result = self.run_with_refetch(run) => result?,
             _ = is_cut_short.wait_for(|is_cut_short| *is_cut_short) => return Err(Refusal::Stopping),
         };
         self.count(&order.function_id, &result);
         let (request, code) = (&order.request_id, result.code.clone());
         info!(function = %id, request, code = code.as_str(), "execution complete");
-        let call = CallDigest::new(&call, head);
+        let call = CallDigest::new(order, head);
         let of = SignedCall { request_id: request, function_id: &order.function_id, call };
         let result = result.sign(of, &self.0.context.identity);
         let request_id = request.clone();
         Ok(WorkOrderResponse { request_id, code, result, ..WorkOrderResponse::default() })
+    }
+
+    /// Takes a slot for `order`. Returns it, and true if `head` was told that the order waits.
+    async fn take_slot(
+        &self,
+        head: &PeerId,
+        order: &WorkOrder,
+        line: Option<&Line>,
+    ) -> Result<(HeldPlace, bool), Refusal> {
+        let (slots, standing) = (&self.0.slots, self.standing(head));
+        if let Some(slot) = slots.try_take(head, standing) {
+            return Ok((slot, false));
+        }
+        self.tell_state(line, order, OrderState::WAITING).await;
+        let within = if line.is_some() { SLOT_WITHIN } else { SLOT_WITHIN_UNTOLD };
+        let slot = slots.take(head, standing, within).await;
+        let slot = slot.ok_or(Refusal::Full { n_slots: self.0.n_slots })?;
+        Ok((slot, true))
     }
 
     fn count(&self, function: &str, result: &NodeResult) {
@@ -437,14 +477,8 @@ impl Worker {
 
     /// Runs a work order. Where the function went or proves damaged since the roll call, it is fetched
     /// once more.
-    async fn run_with_refetch(
-        &self,
-        head: &PeerId,
-        order: &WorkOrder,
-        call: &FunctionCall,
-        line: Option<&Line>,
-    ) -> Result<NodeResult, Refusal> {
-        let id = FunctionId::parse_any(&order.function_id)?;
+    async fn run_with_refetch(&self, run: Run<'_>) -> Result<NodeResult, Refusal> {
+        let Run { head, order, id, call, .. } = run;
         for _ in 0..2 {
             self.ensure_fetched(head, id).await?;
             let Some(function) = self.0.context.functions.get(id) else { continue };
@@ -453,11 +487,11 @@ impl Worker {
                 return Err(Refusal::Method { has, wanted: call.method.clone() });
             }
             let (client, peer_id) = (self.client_of(head, order), self.0.context.network.peer_id());
-            self.compile_for(order, (&function, call), &client, line).await?;
+            self.compile_for(run, &function, &client).await?;
             let (executor, call, request_id) = (&self.0.executor, call.clone(), &order.request_id);
             let span = info_span!(target: traces::TARGET, "ExecuteFunction", function.cid = %id);
-            let run = executor.run(&function, call, request_id, client, peer_id);
-            let result = run.instrument(span).await?;
+            let running = executor.run(&function, call, request_id, client, peer_id);
+            let result = running.instrument(span).await?;
             if let Some(result) = result {
                 self.note_run(head, id);
                 return Ok(result);
@@ -466,18 +500,21 @@ impl Worker {
         Err(Refusal::Missing)
     }
 
-    /// Compiles a function for `order` unless it is compiled, and tells its head so on `line`.
+    /// Compiles the function of `run` unless it is compiled, and tells the head what the order is
+    /// doing.
     async fn compile_for(
         &self,
-        order: &WorkOrder,
-        (function, call): (&Function, &FunctionCall),
+        run: Run<'_>,
+        function: &Function,
         client: &Arc<str>,
-        line: Option<&Line>,
     ) -> Result<(), ExecutorError> {
+        let Run { order, call, line, has_waited, .. } = run;
         let executor = &self.0.executor;
         if !executor.is_compiled(function, call).await? {
             self.tell_state(line, order, OrderState::COMPILING).await;
             executor.compile(function, call, Arc::clone(client)).await?;
+            self.tell_state(line, order, OrderState::RUNNING).await;
+        } else if has_waited {
             self.tell_state(line, order, OrderState::RUNNING).await;
         }
         if call.method == function.method {

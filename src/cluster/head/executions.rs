@@ -97,7 +97,7 @@ impl Executions {
             request_id: request_id.to_owned(),
             state: "waiting".to_owned(),
             function_id: order.function.to_string(),
-            method: order.call.method.to_string(),
+            method: order.work.method.clone(),
             subgroup: order.subgroup.as_ref().map(ToString::to_string),
             number_of_nodes: order.nodes.number(),
             started_at: now.to_string(),

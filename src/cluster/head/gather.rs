@@ -51,7 +51,7 @@ const SEAT_ORDERS_MAX: usize = 3;
 
 /// How long a worker compiles the function before a spare is asked, too: most modules take less, and
 /// workers of one machine compile a module once. One that only says so must not hold up a request.
-const HEDGE_COMPILING_AFTER: Duration = Duration::from_secs(10);
+const HEDGE_PENDING_AFTER: Duration = Duration::from_secs(10);
 
 /// How many workers must say that no other could run an order. One alone may lie.
 const FINAL_REFUSALS: usize = 2;
@@ -189,6 +189,8 @@ struct Open {
     since: Instant,
     /// When its run started: when it was given, or later if the function had to be compiled.
     run_since: Instant,
+    /// True if the worker said that the order waits, and not yet that it runs.
+    is_pending: bool,
     /// True while its worker compiles the function.
     is_compiling: bool,
     /// Until when it may be.
@@ -212,6 +214,7 @@ impl Work<'_> {
             seat,
             since,
             run_since: since,
+            is_pending: false,
             is_compiling: false,
             until,
             hedge_at,
@@ -285,7 +288,8 @@ impl Work<'_> {
                 }
                 _ => {}
             },
-            Reply::Compiling(peer) => self.note_compiling(&peer),
+            Reply::Waiting(peer) => self.note_pending(&peer, false),
+            Reply::Compiling(peer) => self.note_pending(&peer, true),
             Reply::Running(peer) => self.note_running(&peer),
             Reply::Stalled(peer) => self.hedge(&peer, Instant::now()),
             Reply::Gone(peer) => {
@@ -308,33 +312,36 @@ impl Work<'_> {
         }
     }
 
-    /// Gives `peer` the time to compile the function, once.
-    fn note_compiling(&mut self, peer: &PeerId) {
-        let Some(open) = self.open.get_mut(peer) else { return };
-        if open.is_compiling || open.run_since != open.since {
+    /// Extends the deadlines of an order that waits for a slot or for its function to be compiled.
+    fn note_pending(&mut self, peer: &PeerId, is_compiling: bool) {
+        let Some(open) = self.open.get_mut(peer).filter(|open| open.run_since == open.since) else {
             return;
+        };
+        if !open.is_pending {
+            let now = Instant::now();
+            let within = self.head.0.compile_within + self.head.0.answer_within;
+            self.end = self.end_compiled;
+            open.is_pending = true;
+            open.until = self.end.min(open.since + within);
+            let hedge_at = open.hedge_at.map(|_| now + HEDGE_PENDING_AFTER);
+            open.hedge_at = hedge_at.filter(|at| *at < open.until);
         }
-        let now = Instant::now();
-        let within = self.head.0.compile_within + self.head.0.answer_within;
-        self.end = self.end_compiled;
-        open.is_compiling = true;
-        open.until = self.end.min(open.since + within);
-        // Unless a spare was asked already.
-        let hedge_at = open.hedge_at.map(|_| now + HEDGE_COMPILING_AFTER);
-        open.hedge_at = hedge_at.filter(|at| *at < open.until);
-        self.track.note_compiling(peer);
+        if is_compiling && !std::mem::replace(&mut open.is_compiling, true) {
+            self.track.note_compiling(peer);
+        }
     }
 
-    /// Gives `peer` the time to run the function, which it has compiled.
     fn note_running(&mut self, peer: &PeerId) {
-        let Some(open) = self.open.get_mut(peer).filter(|open| open.is_compiling) else { return };
+        let Some(open) = self.open.get_mut(peer).filter(|open| open.is_pending) else { return };
         let now = Instant::now();
-        open.is_compiling = false;
+        open.is_pending = false;
         open.run_since = now;
         open.until = self.end.min(now + self.head.0.answer_within);
         let hedge_at = open.hedge_at.map(|_| now + self.hedge_after);
         open.hedge_at = hedge_at.filter(|at| *at < open.until);
-        self.track.note_running(peer);
+        if std::mem::take(&mut open.is_compiling) {
+            self.track.note_running(peer);
+        }
     }
 
     fn note_answer(&mut self, peer: PeerId, answer: NodeResult, signed: Signed) {
@@ -348,7 +355,9 @@ impl Work<'_> {
             self.head.cancel_at(&rival, self.track.request_id());
             self.given_up.insert(rival.clone());
             if order.since < open.since {
-                slots.note_silent(&rival);
+                if !order.is_pending {
+                    slots.note_silent(&rival);
+                }
                 self.track.note_failure(&rival, &Failure::Overtaken.public_text(), true);
                 self.gathered.replaced.insert(rival, Failure::Overtaken);
             } else {

@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     message::{
-        Code, Credit, Execute, ExecuteResponse, Message, NodeResult, Offer, OrderState,
-        RollCallResponse, SignedCall, WORK_PROTOCOL, WorkOrderResponse, frame, json,
+        Code, Execute, ExecuteReply, Message, NodeResult, Offer, OrderState, RollCallResponse,
+        SignedCall, WORK_PROTOCOL, WorkOrderResponse, frame, json,
     },
     metrics,
     network::line::{Frames, Incoming},
@@ -70,9 +70,9 @@ impl Head {
     }
 
     /// Takes in the same of a b7s worker of version 1.
-    pub(crate) fn note_execute_response(&self, peer: PeerId, mut response: ExecuteResponse) {
+    pub(crate) fn note_execute_response(&self, peer: PeerId, mut response: ExecuteReply) {
         let result = response.results.remove(peer.as_str()).unwrap_or_default();
-        let ExecuteResponse { request_id, code, message, .. } = response;
+        let ExecuteReply { request_id, code, message, .. } = response;
         let response = WorkOrderResponse {
             request_id,
             code,
@@ -153,12 +153,6 @@ impl Head {
             if frame.kind == frame::PONG {
                 self.0.slots.note_pong(&peer);
             }
-            if frame.kind == frame::CREDIT {
-                match serde_json::from_slice::<Credit>(&frame.content) {
-                    Ok(credit) => self.0.slots.note_credit(&peer, &credit),
-                    Err(_) => self.0.context.network.blame(&peer),
-                }
-            }
             if frame.kind == frame::STATE {
                 match serde_json::from_slice::<OrderState>(&frame.content) {
                     Ok(state) => self.note_state(&peer, &state),
@@ -183,6 +177,7 @@ impl Head {
     /// Takes in at which step a worker is with an order.
     fn note_state(&self, peer: &PeerId, state: &OrderState) {
         let reply = match state.state.as_str() {
+            OrderState::WAITING => Reply::Waiting(peer.clone()),
             OrderState::COMPILING => Reply::Compiling(peer.clone()),
             OrderState::RUNNING => Reply::Running(peer.clone()),
             _ => return,
@@ -206,7 +201,7 @@ fn request_id_in(start: &[u8]) -> Option<&str> {
 }
 
 /// The answer that a client on the network gets of an execution.
-fn response_to_client(execution: &Execution, from: String) -> ExecuteResponse {
+fn response_to_client(execution: &Execution, from: String) -> ExecuteReply {
     let mut results = BTreeMap::new();
     for group in &execution.groups {
         for peer in &group.peers {
@@ -215,7 +210,7 @@ fn response_to_client(execution: &Execution, from: String) -> ExecuteResponse {
         }
     }
     let peers = execution.peers.iter().map(PeerId::to_string).collect();
-    ExecuteResponse {
+    ExecuteReply {
         request_id: execution.request_id.clone(),
         from,
         code: execution.code.clone(),

@@ -25,6 +25,8 @@ pub(super) enum Reply {
     Busy(PeerId, String),
     /// It fetches the function, and will be ready then.
     Fetching(PeerId),
+    /// A worker says that its order waits for a slot.
+    Waiting(PeerId),
     /// It compiles the function for a work order.
     Compiling(PeerId),
     /// It runs a work order, for which it has compiled the function.

@@ -8,10 +8,10 @@ use model::{
     parse::ParseError,
     selector::Selector,
 };
-use wire::functions::{ExecuteConfig, ExecuteRequest};
+use wire::functions::{EnvVar, ExecuteConfig, ExecuteRequest, Parameter, RuntimeConfig};
 
 use super::slots::SlotRequest;
-use crate::{attributes::Requirements, function_call::FunctionCall};
+use crate::{attributes::Requirements, message::WorkOrder};
 
 /// How long a head waits for workers to report unless the request says otherwise, as b7s does.
 pub const ROLL_CALL_WITHIN: Duration = Duration::from_secs(5);
@@ -34,8 +34,8 @@ const NAMES_MAX: usize = 256;
 pub struct Order {
     /// The function to run.
     pub function: FunctionId,
-    /// What each run of it gets.
-    pub call: FunctionCall,
+    /// The work order for each worker. Its request, time, client and span are set when it is sent.
+    pub work: WorkOrder,
     /// How many nodes are to run it.
     pub nodes: NodeCount,
     /// The group they must belong to; none for the whole cluster.
@@ -67,7 +67,6 @@ pub enum NodeCount {
 
 impl NodeCount {
     /// The number in a request: −1 for everyone.
-    #[must_use]
     pub fn number(self) -> i64 {
         match self {
             Self::Exactly(n) => i64::try_from(n.get()).unwrap_or(i64::MAX),
@@ -102,7 +101,7 @@ impl Order {
         match (function, method, nodes) {
             (Some(function), Some(method), Some(nodes)) if wrong.is_empty() => Ok(Self {
                 function,
-                call: passed_on(method, request),
+                work: work_order(function, &method, nodes, request),
                 nodes,
                 subgroup,
                 roll_call_within: asked_within.unwrap_or(ROLL_CALL_WITHIN),
@@ -124,12 +123,36 @@ impl Order {
     }
 }
 
-/// What goes to a worker: of the runtime's settings, not those that name files of its host.
-fn passed_on(method: Method, request: &ExecuteRequest) -> FunctionCall {
-    let mut call = FunctionCall::new(method, request.parameters.as_deref(), &request.config);
-    call.runtime.runtime_logger.clear();
-    call.runtime.drivers_root_path.clear();
-    call
+/// Returns what workers are told of a request. Of the runtime's settings, those that name files of its
+/// host are left out.
+fn work_order(
+    function: FunctionId,
+    method: &Method,
+    nodes: NodeCount,
+    request: &ExecuteRequest,
+) -> WorkOrder {
+    let config = &request.config;
+    let runtime = config.runtime.clone().map(|runtime| RuntimeConfig {
+        runtime_logger: String::new(),
+        drivers_root_path: String::new(),
+        ..runtime
+    });
+    let parameters = request.arguments().into_iter().map(|value| Parameter { name: None, value });
+    let variables = config.environment().into_iter().map(|(name, value)| EnvVar { name, value });
+    WorkOrder {
+        function_id: function.to_string(),
+        method: method.to_string(),
+        parameters: Some(parameters.collect()),
+        config: ExecuteConfig {
+            number_of_nodes: nodes.number(),
+            stdin: config.stdin.clone(),
+            env_vars: Some(variables.collect()),
+            permissions: config.permissions.clone().filter(|urls| !urls.is_empty()),
+            runtime: runtime.filter(|runtime| *runtime != RuntimeConfig::default()),
+            ..ExecuteConfig::default()
+        },
+        ..WorkOrder::default()
+    }
 }
 
 /// The group that is meant; none for the general one.

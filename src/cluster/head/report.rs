@@ -9,10 +9,9 @@ use super::{
     gather::Gathered,
     node_registry::Access,
     order::{NodeCount, Order},
-    queue::Position,
     rollcall::Roster,
 };
-use crate::message::Code;
+use crate::{fair_queue::Position, message::Code};
 
 /// The most peers named in one message; the rest are counted.
 const NAMED_MAX: usize = 8;

@@ -93,6 +93,7 @@ impl Roster {
                 self.forget(&peer);
             }
             Reply::Answered(..)
+            | Reply::Waiting(_)
             | Reply::Compiling(_)
             | Reply::Running(_)
             | Reply::TooLong(_)

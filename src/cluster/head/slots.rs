@@ -19,7 +19,7 @@ use model::{function::FunctionId, node::PeerId};
 use parking_lot::Mutex;
 use tokio::{
     select,
-    sync::{Notify, oneshot},
+    sync::oneshot,
     time::{Instant, sleep},
 };
 
@@ -30,11 +30,11 @@ use super::{
     placement::{
         Candidate, HEDGE_AFTER_UNKNOWN, RunTime, Trust, choose, expect_completion, is_newcomer,
     },
-    queue::{FairQueue, Position, Verdict},
 };
 use crate::{
     attributes::Requirements,
-    message::{Credit, Offer, Want},
+    fair_queue::{FairQueue, Position, Verdict},
+    message::Offer,
     result_groups::ResultGroup,
 };
 
@@ -47,13 +47,6 @@ const OVERTAKEN_MAX: u64 = 16;
 
 /// What is added to the completion of a worker that has to fetch the function first.
 const FETCH_TIME: Duration = Duration::from_millis(100);
-
-/// How often what this head wants of workers is looked at where nothing happens: it wants less after a
-/// while.
-const LOOK_AT_WANTS_EVERY: Duration = Duration::from_millis(500);
-
-/// Kinds of waiting requests that count for what workers are asked. More wait for what others get.
-const KINDS_MAX: usize = 16;
 
 /// How often a waiting request looks whether workers can be given to it that could not before: one
 /// was left alone for a while, or the fast ones turn out to be stalled.
@@ -103,14 +96,7 @@ pub(super) struct QueuedRequest {
 
 /// The slots of all workers. Cheap to clone; all clones share one table.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Slots(Arc<Inner>);
-
-#[derive(Debug, Default)]
-struct Inner {
-    table: Mutex<Table>,
-    /// Rung when what this head wants of workers may have changed.
-    wanted: Notify,
-}
+pub(super) struct Slots(Arc<Mutex<Table>>);
 
 #[derive(Debug, Default)]
 struct Table {
@@ -154,102 +140,50 @@ impl QueuedRequest {
         loop {
             select! {
                 granted = &mut self.granted => return granted.ok(),
-                () = sleep(LOOK_EVERY) => self.slots.grant(self.slots.0.table.lock()),
+                () = sleep(LOOK_EVERY) => self.slots.grant(self.slots.0.lock()),
             }
         }
     }
 
     /// Where it waits.
     pub(super) fn position(&self) -> Option<Position> {
-        self.slots.0.table.lock().queue.position(|waiting| waiting.number == self.number)
+        self.slots.0.lock().queue.position(|waiting| waiting.number == self.number)
     }
 }
 
 impl Slots {
     /// Those of about `n_workers_max` workers that may be given work by `registry`.
     pub(super) fn new(registry: NodeRegistry, n_workers_max: usize) -> Self {
-        let table = Mutex::new(Table { registry, n_workers_max, ..Table::default() });
-        Self(Arc::new(Inner { table, wanted: Notify::new() }))
+        Self(Arc::new(Mutex::new(Table { registry, n_workers_max, ..Table::default() })))
     }
 
     /// Serves requests that wait, since more workers may be given work than before.
     pub(super) fn look_again(&self) {
-        self.grant(self.0.table.lock());
+        self.grant(self.0.lock());
     }
 
     /// How many orders `peer` runs, or is about to be given.
     pub(super) fn n_running(&self, peer: &PeerId) -> usize {
-        self.0.table.lock().workers.get(peer).map_or(0, |worker| worker.running.len())
+        self.0.lock().workers.get(peer).map_or(0, |worker| worker.running.len())
     }
 
     /// Takes note of what a worker offers.
     pub(super) fn note_offer(&self, peer: &PeerId, offer: &Offer, names_max: usize) {
-        let mut table = self.0.table.lock();
+        let mut table = self.0.lock();
         let known = KnownOffer::read(offer, names_max, Instant::now());
-        if table.worker(peer).note_offer(known) {
-            // Those of ten thousand workers are repeated all the time.
-            self.0.wanted.notify_one();
-        }
-        self.grant(table);
+        table.worker(peer).offer = Some(known);
     }
 
-    /// Takes note of a change of a worker's credits.
-    pub(super) fn note_credit(&self, peer: &PeerId, credit: &Credit) {
-        let mut table = self.0.table.lock();
-        if table.workers.get_mut(peer).is_some_and(|worker| worker.note_credit(credit)) {
-            self.0.wanted.notify_one();
-            self.grant(table);
-        }
-    }
-
-    /// Waits until what this head wants of workers that have other heads may have changed, for one
-    /// caller. Cancel-safe.
-    pub(super) async fn want_changed(&self) {
-        select! {
-            () = self.0.wanted.notified() => {}
-            () = sleep(LOOK_AT_WANTS_EVERY) => {}
-        }
-    }
-
-    /// What to send to workers that have other heads, too, of what this one wants. It counts as sent from
-    /// here.
-    pub(super) fn take_wants(&self) -> Vec<(PeerId, Want)> {
-        let now = Instant::now();
-        let mut table = self.0.table.lock();
-        let Table { workers, queue, registry, .. } = &mut *table;
-        let is_open = registry.check_work();
-        let shares = waiting_kinds(queue).into_iter().map(|(want, n)| {
-            let fit = workers
-                .iter()
-                .filter(|(peer, worker)| is_open(peer) && worker.could_run(want, now));
-            (want, n.div_ceil(fit.count().max(1)))
-        });
-        let shares: Vec<(&SlotRequest, usize)> = shares.collect();
-        let wants = workers.iter_mut().filter_map(|(peer, worker)| {
-            let mine = shares.iter().filter(|(want, _)| worker.could_run(want, now));
-            let n_waiting = if is_open(peer) { mine.map(|(_, share)| share).sum() } else { 0 };
-            worker.take_want(n_waiting, now).map(|want| (peer.clone(), want))
-        });
-        wants.collect()
-    }
-
-    /// Takes note that what a worker was sent of what this head wants did not reach it: it is sent again.
-    pub(super) fn note_want_lost(&self, peer: &PeerId) {
-        if let Some(worker) = self.0.table.lock().workers.get_mut(peer) {
-            worker.note_want_lost();
-        }
-    }
-
-    /// Takes note of the round trip to a worker.
+    /// Records the round trip of the latest ping of a worker.
     pub(super) fn set_round_trip(&self, peer: &PeerId, round_trip: Duration) {
-        if let Some(worker) = self.0.table.lock().workers.get_mut(peer) {
+        if let Some(worker) = self.0.lock().workers.get_mut(peer) {
             worker.round_trip = round_trip;
         }
     }
 
     /// Takes note that a worker answered an order for `function`, `elapsed` after it was sent.
     pub(super) fn note_answer(&self, peer: &PeerId, function: FunctionId, elapsed: Duration) {
-        let mut table = self.0.table.lock();
+        let mut table = self.0.lock();
         let is_cold = table.worker(peer).note_answer(function, elapsed, Instant::now());
         let usual = match table.usual.get(&function) {
             None => RunTime::first(elapsed),
@@ -266,7 +200,7 @@ impl Slots {
     /// Takes note of how answers of one execution compare. The majority is more than half by weight,
     /// so that strangers, however many, do not outvote workers that are trusted.
     pub(super) fn judge(&self, groups: &[ResultGroup]) {
-        let mut table = self.0.table.lock();
+        let mut table = self.0.lock();
         let weight = |peer: &PeerId| table.workers.get(peer).map_or(1, Worker::weight);
         let weights: Vec<u64> =
             groups.iter().map(|group| group.peers.iter().map(weight).sum()).collect();
@@ -286,7 +220,7 @@ impl Slots {
 
     /// Takes note that a worker does not hold a function, since it has just said so.
     pub(super) fn note_lacking(&self, peer: &PeerId, function: FunctionId) {
-        let mut table = self.0.table.lock();
+        let mut table = self.0.lock();
         let Some(worker) = table.workers.get_mut(peer) else { return };
         worker.learned.remove(&function);
         if let Some(known) = &mut worker.offer {
@@ -297,7 +231,7 @@ impl Slots {
     /// Takes note that a worker has no slot free, since it has just said so: what it offered does not
     /// count for a while.
     pub(super) fn note_full(&self, peer: &PeerId) {
-        if let Some(worker) = self.0.table.lock().workers.get_mut(peer) {
+        if let Some(worker) = self.0.lock().workers.get_mut(peer) {
             worker.note_full(Instant::now());
         }
     }
@@ -305,24 +239,24 @@ impl Slots {
     /// Takes note that a worker did not answer an order, or with nothing of use: it is left alone for
     /// a while.
     pub(super) fn note_silent(&self, peer: &PeerId) {
-        self.0.table.lock().worker(peer).note_silence(Instant::now());
+        self.0.lock().worker(peer).note_silence(Instant::now());
     }
 
     /// Workers that run an order for longer than `age`, and those that have not answered a ping.
     pub(super) fn slow_workers(&self, age: Duration) -> Vec<PeerId> {
-        let (now, table) = (Instant::now(), self.0.table.lock());
+        let (now, table) = (Instant::now(), self.0.lock());
         let slow = table.workers.iter().filter(|(_, worker)| worker.is_slow(age, now));
         slow.map(|(peer, _)| peer.clone()).collect()
     }
 
     /// Takes note that a worker is pinged. Returns whether it has just missed too many.
     pub(super) fn note_ping(&self, peer: &PeerId) -> bool {
-        self.0.table.lock().workers.get_mut(peer).is_some_and(Worker::note_ping)
+        self.0.lock().workers.get_mut(peer).is_some_and(Worker::note_ping)
     }
 
     /// Takes note that a worker answered a ping.
     pub(super) fn note_pong(&self, peer: &PeerId) {
-        let mut table = self.0.table.lock();
+        let mut table = self.0.lock();
         if let Some(worker) = table.workers.get_mut(peer)
             && worker.note_pong()
         {
@@ -332,7 +266,7 @@ impl Slots {
 
     /// Forgets a worker that is gone.
     pub(super) fn note_lost(&self, peer: &PeerId) {
-        let mut table = self.0.table.lock();
+        let mut table = self.0.lock();
         if let Some(worker) = table.workers.remove(peer)
             && !worker.running.is_empty()
         {
@@ -343,7 +277,7 @@ impl Slots {
     /// Takes slots at once, if as many workers are known to be fit and free and nobody waits who
     /// could have them; waits for them, if they are known to be fit.
     pub(super) fn take(&self, client: &Client, want: SlotRequest) -> SlotGrant {
-        let mut table = self.0.table.lock();
+        let mut table = self.0.lock();
         if table.queue.len() == 0
             && let Some(peers) = table.choose_workers(&want, &BTreeSet::new())
         {
@@ -358,7 +292,6 @@ impl Slots {
         let n_served_before = table.n_served;
         let waiting = Waiting { number, want, n_served_before, granted: Some(granted) };
         table.queue.push(client.clone(), waiting);
-        self.0.wanted.notify_one();
         self.grant(table);
         let mut queued = QueuedRequest { number, granted: coming, slots: self.clone() };
         match queued.granted.try_recv() {
@@ -374,7 +307,7 @@ impl Slots {
         but: &BTreeSet<PeerId>,
         trust: Trust,
     ) -> Option<Lease> {
-        let mut table = self.0.table.lock();
+        let mut table = self.0.lock();
         let want = SlotRequest { n: 1, ..want.clone() };
         let spares = table.candidates(&want, Instant::now()).into_iter();
         let heaviest = table.heaviest();
@@ -389,38 +322,38 @@ impl Slots {
 
     /// Takes a slot of `peer`, which said that it is ready, whatever is known of it.
     pub(super) fn take_of(&self, peer: &PeerId, function: FunctionId) -> Lease {
-        let mut table = self.0.table.lock();
+        let mut table = self.0.lock();
         Lease { peer: peer.clone(), number: table.take(peer, function), slots: self.clone() }
     }
 
     /// The chance with which `peer` is chosen; none while it is left alone, since it did not answer.
     pub(super) fn weight_of(&self, peer: &PeerId) -> Option<u64> {
-        let table = self.0.table.lock();
+        let table = self.0.lock();
         let Some(worker) = table.workers.get(peer) else { return Some(1) };
         (!worker.is_silent(Instant::now())).then(|| worker.weight())
     }
 
     /// Whether `peer` has served much less than others.
     pub(super) fn is_newcomer(&self, peer: &PeerId) -> bool {
-        let table = self.0.table.lock();
+        let table = self.0.lock();
         let weight = table.workers.get(peer).map_or(1, Worker::weight);
         is_newcomer(weight, table.heaviest())
     }
 
     /// Whether `peer` has given no answer yet.
     pub(super) fn has_never_answered(&self, peer: &PeerId) -> bool {
-        self.0.table.lock().workers.get(peer).is_none_or(|worker| worker.weight() == 1)
+        self.0.lock().workers.get(peer).is_none_or(|worker| worker.weight() == 1)
     }
 
     /// After how long without an answer a spare is asked to run `function` too.
     pub(super) fn hedge_after(&self, function: FunctionId) -> Duration {
-        let table = self.0.table.lock();
+        let table = self.0.lock();
         table.usual.get(&function).map_or(HEDGE_AFTER_UNKNOWN, |usual| usual.hedge_after())
     }
 
     /// How many slots `peer` has, and how many of them are free, if it offers any.
     pub(super) fn offered_slots(&self, peer: &PeerId) -> Option<(usize, usize)> {
-        let table = self.0.table.lock();
+        let table = self.0.lock();
         let worker = table.workers.get(peer)?;
         Some((worker.offer.as_ref()?.n_slots, worker.n_free()))
     }
@@ -434,7 +367,7 @@ impl Slots {
     }
 
     fn release(&self, lease: &Lease) {
-        let mut table = self.0.table.lock();
+        let mut table = self.0.lock();
         if let Some(worker) = table.workers.get_mut(&lease.peer) {
             worker.running.remove(&lease.number);
             if worker.is_forgettable() {
@@ -504,7 +437,6 @@ impl Table {
         let turn = self.turn;
         let worker = self.worker(peer);
         worker.running.insert(turn, (function, Instant::now()));
-        worker.n_running_peak = worker.n_running_peak.max(worker.running.len());
         worker.last_turn = turn;
         turn
     }
@@ -570,20 +502,6 @@ impl Table {
             .filter(|worker| worker.could_run(want, now))
             .count()
     }
-}
-
-/// What those that wait want, of each kind as many slots as they do together.
-fn waiting_kinds(queue: &FairQueue<Client, Waiting>) -> Vec<(&SlotRequest, usize)> {
-    let mut kinds: Vec<(&SlotRequest, usize)> = Vec::new();
-    for Waiting { want, .. } in queue.iter() {
-        let is_same = |kind: &SlotRequest| SlotRequest { n: want.n, ..kind.clone() } == *want;
-        if let Some((_, n)) = kinds.iter_mut().find(|(kind, _)| is_same(kind)) {
-            *n += want.n;
-        } else if kinds.len() < KINDS_MAX {
-            kinds.push((want, want.n));
-        }
-    }
-    kinds
 }
 
 #[cfg(test)]

@@ -4,11 +4,8 @@ use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use model::node::PeerId;
 use sha2::{Digest as _, Sha256};
 
-use super::NodeResult;
-use crate::{
-    function_call::FunctionCall,
-    identity::{Identity, is_signed_by},
-};
+use super::{NodeResult, WorkOrder};
+use crate::identity::{Identity, is_signed_by};
 
 /// What the signed bytes begin with, so that a signature of something else is never one of a result.
 const CONTEXT: &str = "triptych result 1";
@@ -25,21 +22,22 @@ pub struct CallDigest([u8; 32]);
 
 impl CallDigest {
     /// Returns the digest of `call` as `head` gave it.
-    #[must_use]
-    pub fn new(call: &FunctionCall, head: &PeerId) -> Self {
+    pub fn new(call: &WorkOrder, head: &PeerId) -> Self {
         let mut hash = Sha256::new();
         let mut add = |part: &str| {
             hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
             hash.update(part.as_bytes());
         };
-        for part in [DIGEST_CONTEXT, head.as_str(), call.method.as_str()] {
+        for part in [DIGEST_CONTEXT, head.as_str(), &call.method] {
             add(part);
         }
-        add(&call.arguments.len().to_string());
-        call.arguments.iter().for_each(|argument| add(argument));
-        add(&call.environment.len().to_string());
-        call.environment.iter().flat_map(|(name, value)| [name, value]).for_each(|text| add(text));
-        call.stdin.iter().for_each(|stdin| add(stdin));
+        let arguments = call.arguments();
+        add(&arguments.len().to_string());
+        arguments.iter().for_each(|argument| add(argument));
+        let environment = call.config.environment();
+        add(&environment.len().to_string());
+        environment.iter().flat_map(|(name, value)| [name, value]).for_each(|text| add(text));
+        call.config.stdin.iter().for_each(|stdin| add(stdin));
         Self(hash.finalize().into())
     }
 }
@@ -68,7 +66,6 @@ pub enum Signed {
 
 /// The bytes that a worker signs for a result: a context, the request and the function it is for,
 /// and what the run left behind, each with its length before it, so that no two results share them.
-#[must_use]
 pub fn signed_bytes(request_id: &str, function_id: &str, result: &NodeResult) -> Vec<u8> {
     signed_parts(CONTEXT, &[request_id, function_id], result)
 }
@@ -76,7 +73,6 @@ pub fn signed_bytes(request_id: &str, function_id: &str, result: &NodeResult) ->
 /// Returns the bytes that a worker signs in addition: as [`signed_bytes`], with another context and
 /// the digest of the call after the function. So the signature shows a third party what was run, and
 /// for which head.
-#[must_use]
 pub fn call_signed_bytes(of: SignedCall<'_>, result: &NodeResult) -> Vec<u8> {
     let digest = HEXLOWER.encode(&of.call.0);
     signed_parts(CALL_CONTEXT, &[of.request_id, of.function_id, &digest], result)
@@ -98,7 +94,6 @@ fn signed_parts(context: &str, of: &[&str], result: &NodeResult) -> Vec<u8> {
 
 impl NodeResult {
     /// Signs the result of a call.
-    #[must_use]
     pub fn sign(mut self, of: SignedCall<'_>, identity: &Identity) -> Self {
         let bytes = signed_bytes(of.request_id, of.function_id, &self);
         self.signature = HEXLOWER.encode(&identity.sign(&bytes));
@@ -108,7 +103,6 @@ impl NodeResult {
 
     /// Whether `peer` signed this as its result of a call. Workers of earlier versions sign less of it,
     /// and those of b7s nothing.
-    #[must_use]
     pub fn signed_by(&self, peer: &PeerId, of: SignedCall<'_>) -> Signed {
         let is_own = |signature: &str, bytes: Vec<u8>| {
             let signature = HEXLOWER_PERMISSIVE.decode(signature.as_bytes());
@@ -129,7 +123,7 @@ impl NodeResult {
 
 #[cfg(test)]
 mod tests {
-    use wire::functions::Outcome;
+    use wire::functions::{EnvVar, ExecuteConfig, Outcome, Parameter};
 
     use super::*;
     use crate::message::Code;
@@ -139,11 +133,10 @@ mod tests {
         NodeResult { code: Code::OK, result, ..NodeResult::default() }
     }
 
-    fn call(arguments: &[&str]) -> FunctionCall {
-        let arguments = arguments.iter().map(|value| (*value).to_owned());
-        let config = wire::functions::ExecuteConfig::default();
-        let call = FunctionCall::new("m.wasm".parse().unwrap(), None, &config);
-        FunctionCall { arguments: arguments.collect(), ..call }
+    fn call(arguments: &[&str]) -> WorkOrder {
+        let parameter = |value: &&str| Parameter { name: None, value: (*value).to_owned() };
+        let parameters = Some(arguments.iter().map(parameter).collect());
+        WorkOrder { method: "m.wasm".into(), parameters, ..WorkOrder::default() }
     }
 
     fn of<'a>(request_id: &'a str, function_id: &'a str, head: &Identity) -> SignedCall<'a> {
@@ -173,7 +166,7 @@ mod tests {
     fn signature_covers_the_call_and_its_head() {
         let (worker, head, other) = (Identity::random(), Identity::random(), Identity::random());
         let signed = result("out", "").sign(of("r", "f", &head), &worker);
-        let check = |call: &FunctionCall, head: &Identity, want: Signed| {
+        let check = |call: &WorkOrder, head: &Identity, want: Signed| {
             let call = CallDigest::new(call, head.peer_id());
             let of = SignedCall { request_id: "r", function_id: "f", call };
             assert_eq!(signed.signed_by(worker.peer_id(), of), want);
@@ -182,12 +175,13 @@ mod tests {
         check(&same, &head, Signed::Yes);
         check(&same, &other, Signed::Wrongly);
         check(&call(&["ab"]), &head, Signed::Wrongly);
-        let method = "n.wasm".parse().unwrap();
-        check(&FunctionCall { method, ..same.clone() }, &head, Signed::Wrongly);
-        let stdin = Some("in".to_owned());
-        check(&FunctionCall { stdin, ..same.clone() }, &head, Signed::Wrongly);
-        let environment = [("a".to_owned(), "b".to_owned())].into();
-        check(&FunctionCall { environment, ..same }, &head, Signed::Wrongly);
+        let method = "n.wasm".into();
+        check(&WorkOrder { method, ..same.clone() }, &head, Signed::Wrongly);
+        let config = ExecuteConfig { stdin: Some("in".into()), ..ExecuteConfig::default() };
+        check(&WorkOrder { config, ..same.clone() }, &head, Signed::Wrongly);
+        let env_vars = Some(vec![EnvVar { name: "a".into(), value: "b".into() }]);
+        let config = ExecuteConfig { env_vars, ..ExecuteConfig::default() };
+        check(&WorkOrder { config, ..same }, &head, Signed::Wrongly);
         let earlier = NodeResult { call_signature: String::new(), ..signed.clone() };
         let of = of("r", "f", &other);
         assert_eq!(earlier.signed_by(worker.peer_id(), of), Signed::Yes, "of an earlier version");

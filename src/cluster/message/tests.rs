@@ -3,7 +3,6 @@ use task::traces::Carrier;
 use wire::functions::EnvVar;
 
 use super::*;
-use crate::function_call::FunctionCall;
 
 /// The types that [`Message`] reads.
 const KINDS: [&str; 8] = [
@@ -124,12 +123,12 @@ fn an_execution_request_of_b7s_version_1_is_flat_and_names_its_sender() {
 fn an_execution_response_holds_a_result_for_each_peer() {
     let result = NodeResult { code: Code::OK, ..NodeResult::default() };
     check(
-        &Message::ExecuteResponse(ExecuteResponse {
+        &Message::ExecuteResponse(ExecuteReply {
             request_id: "r".into(),
             from: "12D3KooWworker".into(),
             code: Code::OK,
             results: [("12D3KooWworker".to_owned(), result)].into(),
-            ..ExecuteResponse::default()
+            ..ExecuteReply::default()
         }),
         &json!({
             "type": "MsgExecuteResponse", "request_id": "r", "from": "12D3KooWworker",
@@ -203,9 +202,7 @@ proptest::proptest! {
     #[test]
     fn any_text_is_no_signature_of_a_result(text in ".{1,200}") {
         let peer = crate::identity::Identity::random().peer_id().clone();
-        let config = ExecuteConfig::default();
-        let call = FunctionCall::new("m.wasm".parse().unwrap(), None, &config);
-        let call = CallDigest::new(&call, &peer);
+        let call = CallDigest::new(&WorkOrder::default(), &peer);
         let of = SignedCall { request_id: "r", function_id: "f", call };
         for result in [
             NodeResult { signature: text.clone(), ..NodeResult::default() },

@@ -28,7 +28,6 @@ pub struct BootNodeError {
 
 impl BootNode {
     /// The node's id.
-    #[must_use]
     pub fn peer_id(&self) -> PeerId {
         model_peer_id(self.peer)
     }

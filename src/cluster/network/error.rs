@@ -9,7 +9,6 @@ use crate::peer_db::PeerDbError;
 
 /// Why the network did not start.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum NetworkError {
     /// The transport or a protocol could not be set up.
     #[error("set up the network")]
@@ -43,7 +42,6 @@ pub enum NetworkError {
 
 /// Why a message was not published.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum PublishError {
     /// No connected peer listens to the topic.
     #[error("find a peer that listens to the topic")]
@@ -62,7 +60,6 @@ pub enum PublishError {
 
 /// Why a message did not reach a peer.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum SendError {
     /// No stream could be opened.
     #[error("open a stream to {peer}")]

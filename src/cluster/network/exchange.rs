@@ -59,7 +59,6 @@ const CHUNK_BYTES: usize = 16 * 1024;
 
 /// What went wrong on a stream.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ExchangeError {
     /// The connection or the stream broke.
     #[error("read or write a stream")]

@@ -40,7 +40,6 @@ pub struct Connectivity {
 
 impl Connectivity {
     /// That of a node for which nothing is configured: no websocket, no memory, and everybody is heard.
-    #[must_use]
     pub const fn for_role(role: Role) -> Self {
         let (wanted_peers, ping_every) = match role {
             Role::Head => (WANTED_PEERS_OF_HEAD, PING_EVERY_OF_HEAD),
@@ -93,7 +92,6 @@ pub struct ConnectionBounds {
 
 impl ConnectionBounds {
     /// About `count` connections: at most a fifth more, as b7s reads its `--connection-count`.
-    #[must_use]
     pub const fn around(count: u32) -> Self {
         Self { low: count, high: count.saturating_add(count / 5) }
     }
@@ -108,7 +106,6 @@ const REMEMBERED_UNBOUNDED: usize = 64 * 1024;
 
 impl Connectivity {
     /// Peers that the node remembers, in each of its tables: above the bound on connections.
-    #[must_use]
     pub fn remembered_peers(&self) -> usize {
         let n_connections = self.connections.map(|bounds| bounds.high as usize);
         n_connections.map_or(REMEMBERED_UNBOUNDED, |n| n.saturating_mul(2).max(REMEMBERED_MIN))

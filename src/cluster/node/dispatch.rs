@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 use super::{NodeRole, offers::Identified};
 use crate::{
     message::{
-        Code, ExecuteResponse, InstallFunction, Message, MessageError, OFFER_PROTOCOL, Offer,
+        Code, ExecuteReply, InstallFunction, Message, MessageError, OFFER_PROTOCOL, Offer,
         WORK_PROTOCOL, WorkOrder, json,
     },
     metrics,
@@ -164,12 +164,9 @@ impl Dispatch {
                         self.context.network.neighbor(&peer);
                     }
                     let was_worker = self.context.peers.is_worker(&peer);
-                    let was_head = self.context.peers.is_connected_head(&peer);
                     self.context.peers.note_offer(&peer, &offer);
-                    let is_head = offer.role.parse() == Ok(Role::Head);
-                    let is_other = is_worker && !was_worker || is_head && !was_head;
-                    if is_other && self.node_role.role() == Role::Worker {
-                        // A worker may have been told of slots, and a head gets credits from now on.
+                    if is_worker && !was_worker && self.node_role.role() == Role::Worker {
+                        // It may have been told of slots.
                         self.identified.add(peer.clone());
                     }
                     if let Some(head) = self.node_role.head() {
@@ -235,12 +232,12 @@ impl Dispatch {
     /// Tells `client` that nothing is executed for it.
     fn refuse(&self, client: PeerId, request_id: String) {
         debug!(peer = %client, "refused to execute for a peer that is not accepted");
-        let message = Message::ExecuteResponse(ExecuteResponse {
+        let message = Message::ExecuteResponse(ExecuteReply {
             request_id,
             code: Code::FORBIDDEN,
             message: NOT_ACCEPTED.to_owned(),
             from: self.context.network.peer_id().to_string(),
-            ..ExecuteResponse::default()
+            ..ExecuteReply::default()
         });
         let network = self.context.network.clone();
         self.start("refusal", &self.orders, async move {

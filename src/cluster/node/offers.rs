@@ -1,14 +1,15 @@
 //! Offers: telling peers what this node is and has, when they connect and when it changes.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    future::pending,
     mem,
     pin::pin,
     sync::Arc,
     time::Duration,
 };
 
-use futures::FutureExt as _;
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use model::{
     function::FunctionId,
     node::{PeerId, Subgroup},
@@ -16,15 +17,16 @@ use model::{
 use parking_lot::Mutex;
 use tokio::{
     select,
-    sync::Notify,
-    time::{Instant, sleep, sleep_until},
+    sync::{Notify, Semaphore},
+    time::{Instant, sleep, sleep_until, timeout},
 };
+use tracing::debug;
 
 use super::NodeRole;
 use crate::{
-    message::{Credit, OFFER_PROTOCOL, Offer, json},
+    message::{OFFER_PROTOCOL, Offer, json},
+    network::SendError,
     node_context::NodeContext,
-    peer_sends::PeerSends,
     worker::Worker,
 };
 
@@ -51,6 +53,12 @@ const AGAIN_AFTER_OF_EACH: Duration = Duration::from_millis(20);
 /// function for the first time would all tell their neighbors of it at once, while the first call
 /// still runs.
 const CHANGE_AFTER_TO_WORKERS: Duration = Duration::from_secs(10);
+
+/// Time after which a send no longer counts towards [`PROMPT_MAX`].
+const PROMPT_WITHIN: Duration = Duration::from_millis(250);
+
+/// Maximum number of simultaneous sends, apart from those that take long.
+const PROMPT_MAX: usize = 256;
 
 /// Functions named in one offer.
 const NAMED_MAX: usize = 256;
@@ -83,7 +91,7 @@ pub(super) struct Offers {
     subgroups: Vec<Subgroup>,
     identified: Arc<Identified>,
     receivers: BTreeMap<PeerId, Receiver>,
-    sends: PeerSends<Arc<Offer>>,
+    sends: Sends<Arc<Offer>>,
     /// When all receivers are looked at next.
     look_at: Instant,
     /// What was offered when they were looked at last; none before the first time.
@@ -108,7 +116,7 @@ impl Offers {
     ) -> Self {
         let (receivers, look_at) = (BTreeMap::new(), Instant::now());
         let network = context.network.clone();
-        let sends = PeerSends::new("an offer", move |peer, offer: Arc<Offer>| {
+        let sends = Sends::new(move |peer, offer: Arc<Offer>| {
             let network = network.clone();
             async move { network.tell(&peer, OFFER_PROTOCOL, &json(&*offer)).await }.boxed()
         });
@@ -142,7 +150,7 @@ impl Offers {
         for peer in &looked_at {
             self.receivers.insert(peer.clone(), Receiver { last: None, look_at: now });
         }
-        // The credits in a worker's offers change with each order.
+        // The slots in a worker's offers change with each order.
         let has_changed =
             self.node_role.worker().is_some() || self.looked_with.as_ref() != Some(offer);
         let is_full_look = has_changed || self.look_at <= now;
@@ -243,14 +251,12 @@ impl Offers {
         }
     }
 
-    /// The offer as one peer receives it, with its credits.
+    /// Returns the offer for a peer that is not a worker, with the slots that it may use.
     fn offer_for(&self, peer: &PeerId, offer: &Arc<Offer>) -> Arc<Offer> {
         let Some(worker) = self.node_role.worker() else { return Arc::clone(offer) };
-        let Credit { slots, credits, generation } = worker.credit_for(peer);
-        let generation = (generation > 0).then_some(generation);
+        let (slots, slots_free) = worker.slots_for(peer);
         let attributes = worker.attributes();
-        let own = Offer { slots, slots_free: credits, generation, attributes, ..(**offer).clone() };
-        Arc::new(own)
+        Arc::new(Offer { slots, slots_free, attributes, ..(**offer).clone() })
     }
 }
 
@@ -267,14 +273,74 @@ fn wait_before(n_receivers: usize, is_worker: bool, is_same: bool) -> Duration {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Sends to many peers, of which one that stalls delays no other.
+///
+/// At most one send to each peer is in progress. If messages are put meanwhile, the newest of them is
+/// sent next. The number of simultaneous sends is limited, but one that takes long stops counting, so
+/// that stalled peers cannot use the limit up.
+struct Sends<M> {
+    send: Box<dyn Fn(PeerId, M) -> SendFuture + Send>,
+    /// The peers that are being sent to, each with its next message.
+    next: HashMap<PeerId, Option<M>>,
+    in_progress: FuturesUnordered<BoxFuture<'static, (PeerId, Result<(), SendError>)>>,
+    permits: Arc<Semaphore>,
+}
 
-    #[test]
-    fn ten_thousand_workers_are_told_the_same_again_a_few_times_a_second() {
-        assert_eq!(wait_before(300, true, true), AGAIN_AFTER_TO_WORKERS);
-        assert_eq!(wait_before(10_000, true, true), Duration::from_secs(200));
-        assert_eq!(wait_before(10_000, false, true), AGAIN_AFTER, "a head believes it for so long");
+type SendFuture = BoxFuture<'static, Result<(), SendError>>;
+
+impl<M> Sends<M> {
+    fn new(send: impl Fn(PeerId, M) -> SendFuture + Send + 'static) -> Self {
+        Self {
+            send: Box::new(send),
+            next: HashMap::new(),
+            in_progress: FuturesUnordered::new(),
+            permits: Arc::new(Semaphore::new(PROMPT_MAX)),
+        }
+    }
+
+    fn put(&mut self, peer: PeerId, message: M) {
+        if let Some(next) = self.next.get_mut(&peer) {
+            *next = Some(message);
+        } else {
+            self.next.insert(peer.clone(), None);
+            self.start(peer, message);
+        }
+    }
+
+    fn start(&self, peer: PeerId, message: M) {
+        let mut send = (self.send)(peer.clone(), message);
+        let permits = Arc::clone(&self.permits);
+        self.in_progress.push(Box::pin(async move {
+            let permit = permits.acquire().await;
+            let prompt = timeout(PROMPT_WITHIN, &mut send).await;
+            drop(permit);
+            let outcome = match prompt {
+                Ok(outcome) => outcome,
+                Err(_) => send.await,
+            };
+            (peer, outcome)
+        }));
+    }
+
+    /// Sends until a peer did not get the newest message put for it, and returns that peer.
+    /// Cancel-safe.
+    async fn next_failed(&mut self) -> PeerId {
+        while let Some((peer, outcome)) = self.in_progress.next().await {
+            if let Err(error) = &outcome {
+                debug!(%peer, %error, "an offer did not reach a peer");
+            }
+            if let Some(message) = self.next.get_mut(&peer).and_then(Option::take) {
+                self.start(peer, message);
+                continue;
+            }
+            self.next.remove(&peer);
+            if outcome.is_err() {
+                return peer;
+            }
+        }
+        pending().await
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,6 @@
 //! Nodes on loopback, seen from outside: requests to a head, and a peer that misbehaves.
 
 mod attributes;
-mod credits;
 mod executions;
 mod filling;
 mod frozen;

@@ -73,7 +73,6 @@ impl Default for ExecutionOptions {
 
 /// Why a worker has no runtime.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum StartError {
     /// The one in this process.
     #[error("set up the runtime")]
@@ -98,7 +97,6 @@ pub enum StartError {
 
 /// Why a function was not run.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub(super) enum ExecutorError {
     /// Its content could not be read.
     #[error("read its content")]

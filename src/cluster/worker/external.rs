@@ -112,7 +112,6 @@ struct Inner {
 
 /// Why a process was not run, or its end not seen.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub(super) enum ExternalError {
     /// A file or folder of the workspace.
     #[error("use {}", path.display())]

@@ -32,7 +32,6 @@ const END_WITHIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct OpenLine {
     number: u64,
-    pub(super) line: Line,
     /// Dropped, it ends the line.
     _end: oneshot::Sender<()>,
 }
@@ -50,7 +49,7 @@ impl Worker {
         };
         let (end, mut ended) = oneshot::channel();
         let number = self.0.n_lines.fetch_add(1, Ordering::Relaxed);
-        let open = OpenLine { number, line: line.clone(), _end: end };
+        let open = OpenLine { number, _end: end };
         self.0.lines.lock().insert(head.clone(), open);
         let runs = Runs::default();
         loop {
@@ -71,9 +70,6 @@ impl Worker {
                     if line.send(pong).await.is_err() {
                         break;
                     }
-                }
-                Some(Incoming::Whole(Frame { kind: frame::WANT, content })) => {
-                    self.note_want(&head, &content);
                 }
                 Some(Incoming::Whole(_)) => {}
                 Some(Incoming::Cut(_)) => {
@@ -110,7 +106,6 @@ impl Worker {
             let refusal = Refusal::Full { n_slots: self.0.n_slots };
             return self.send(line, json(&refusal.answer(head, &order))).await;
         };
-        self.note_order();
         let (cancel, canceled) = oneshot::channel();
         runs.lock().insert(order.request_id.clone(), cancel);
         let (worker, head, line) = (self.clone(), head.clone(), line.clone());
@@ -127,7 +122,6 @@ impl Worker {
             }
             // The line goes first: who waits for the permits then ends it with all answers written.
             drop((line, permit));
-            worker.note_order();
         });
     }
 

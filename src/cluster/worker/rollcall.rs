@@ -151,7 +151,6 @@ impl Worker {
             return Err(Refusal::Stopping);
         }
         if !self.0.slots.has_room(head, self.standing(head)) {
-            self.note_call(head);
             return Err(Refusal::Full { n_slots: self.0.n_slots });
         }
         Ok(())

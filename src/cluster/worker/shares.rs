@@ -1,24 +1,28 @@
-//! Slots, and how many of them one head may hold.
+//! Places of a worker, and how heads share them.
 //!
-//! A head that was named to the worker, as one to obey or as a boot node, may hold all of them. The
-//! others may hold a part, each and together, so that endless runs of theirs leave slots free. Waiting
-//! orders have the same parts. Where no head was named, every head may hold all slots but a quarter.
+//! A head that was named to the worker, to obey it or as a boot node, may hold all places. Others may
+//! hold a part, each and together, so that endless runs of theirs leave places free. If no head was
+//! named, each may hold all but a quarter.
+//!
+//! Heads that want more than there is get equal shares. A head that held places recently keeps as many
+//! of its share free of others, so that its next order starts immediately. An order above a head's share
+//! waits, and a free place goes to the waiting heads in turn.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use model::node::PeerId;
-use parking_lot::Mutex;
-use task::tally::{Counted, Tally};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
-    sync::{Notify, OwnedSemaphorePermit, Semaphore},
-    time::timeout,
+    sync::{Notify, oneshot},
+    time::{Instant, timeout},
 };
 
-/// How much a head may hold.
+use crate::fair_queue::{FairQueue, Verdict};
+
+/// Time for which a head's share is kept after it used it.
+const KEPT_FOR: Duration = Duration::from_secs(1);
+
+/// The part of the places that a head may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
     /// All: it was named to the worker.
@@ -29,118 +33,246 @@ pub(super) enum Standing {
     Unknown,
 }
 
-/// Places of one kind, slots or waiting orders, and who holds them.
+/// Places of one kind, slots or orders, and their holders. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Shares(Arc<Inner>);
+
 #[derive(Debug)]
-pub(super) struct Shares {
+struct Inner {
     n_places: usize,
-    all: Arc<Semaphore>,
-    strangers: Arc<Semaphore>,
-    /// The part of each head that was not named, as long as it holds any of it or waits.
-    heads: Mutex<BTreeMap<PeerId, Weak<Semaphore>>>,
-    pub(super) holders: Tally<PeerId>,
-    /// Rings when a place is taken, for one caller.
-    pub(super) taken: Notify,
+    table: Mutex<Table>,
+    /// Signals a taken place to one caller.
+    taken: Notify,
+    /// Signals a released place.
+    released: Notify,
 }
 
-/// A place that a head holds. Given back when dropped.
+#[derive(Debug, Default)]
+struct Table {
+    heads: BTreeMap<PeerId, Holder>,
+    waiting: FairQueue<PeerId, Waiting>,
+}
+
+#[derive(Debug)]
+struct Holder {
+    standing: Standing,
+    n_held: usize,
+    /// Most places held at one time, as of `peak_at`.
+    n_peak: usize,
+    peak_at: Instant,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    head: PeerId,
+    standing: Standing,
+    granted: Option<oneshot::Sender<HeldPlace>>,
+}
+
+/// A place that a head holds. Released when dropped.
 #[derive(Debug)]
 pub(super) struct HeldPlace {
-    _counted: Counted<PeerId>,
-    _permits: Vec<OwnedSemaphorePermit>,
+    head: PeerId,
+    shares: Shares,
+}
+
+impl Drop for HeldPlace {
+    fn drop(&mut self) {
+        let mut table = self.shares.0.table.lock();
+        if let Some(holder) = table.heads.get_mut(&self.head) {
+            holder.n_held -= 1;
+        }
+        self.shares.grant(table);
+        self.shares.0.released.notify_waiters();
+    }
 }
 
 impl Shares {
     pub(super) fn new(n_places: usize) -> Self {
-        Self {
-            n_places,
-            all: Arc::new(Semaphore::new(n_places)),
-            strangers: Arc::new(Semaphore::new(part_of(Standing::Stranger, n_places))),
-            heads: Mutex::default(),
-            holders: Tally::default(),
-            taken: Notify::new(),
-        }
+        let (table, taken, released) = (Mutex::default(), Notify::new(), Notify::new());
+        Self(Arc::new(Inner { n_places, table, taken, released }))
     }
 
-    /// How many places there are, and how many nobody holds.
+    /// Returns the number of all places and of free ones.
     pub(super) fn places(&self) -> (usize, usize) {
-        (self.n_places, self.all.available_permits())
+        let n_places = self.0.n_places;
+        (n_places, n_places.saturating_sub(self.n_held()))
     }
 
-    /// How many places a head may hold, and how many of these others do not hold.
-    pub(super) fn places_for(&self, head: &PeerId, standing: Standing) -> (usize, usize) {
-        let n_others = self.holders.total().saturating_sub(self.holders.count(head));
-        let part = part_of(standing, self.n_places);
-        (part, part.min(self.n_places.saturating_sub(n_others)))
+    /// Returns the number of held places.
+    pub(super) fn n_held(&self) -> usize {
+        self.0.table.lock().n_held()
     }
 
-    /// Whether `head` would be given a place now.
+    /// Returns true if a head holds places, or held some a moment ago.
+    pub(super) fn are_in_use(&self) -> bool {
+        let mut table = self.0.table.lock();
+        table.forget_idle();
+        !table.heads.is_empty()
+    }
+
+    /// Waits until a place is taken, for one caller. Cancel-safe.
+    pub(super) async fn taken(&self) {
+        self.0.taken.notified().await;
+    }
+
+    /// Returns true if a place is free for `head`.
     pub(super) fn has_room(&self, head: &PeerId, standing: Standing) -> bool {
-        self.all.available_permits() > 0
-            && self.holders.count(head) < part_of(standing, self.n_places)
-            && (standing != Standing::Stranger || self.strangers.available_permits() > 0)
+        self.0.table.lock().has_room(head, standing, self.0.n_places)
     }
 
-    /// Takes a place for `head`, now or never.
-    pub(super) fn try_take(&self, head: &PeerId, standing: Standing) -> Option<HeldPlace> {
-        let mut permits = Vec::new();
-        for semaphore in self.semaphores(head, standing) {
-            permits.push(semaphore.try_acquire_owned().ok()?);
+    /// Returns how many of `n` slots `head` may use: what other heads do not claim. Their claims are what
+    /// they used recently, up to an equal share each. In each turn, other heads have the slots that
+    /// cannot be divided equally.
+    pub(super) fn share_of(
+        &self,
+        head: &PeerId,
+        standing: Standing,
+        n: usize,
+        turn: usize,
+    ) -> usize {
+        let mut table = self.0.table.lock();
+        table.forget_idle();
+        let n_unclaimed = table.n_unclaimed(head, n, turn, |_| true);
+        let part = part_of(standing, n).min(n_unclaimed);
+        if standing == Standing::Stranger {
+            let n_strangers = part_of(standing, n);
+            let is_stranger = |other: &Holder| other.standing == Standing::Stranger;
+            return part.min(table.n_unclaimed(head, n_strangers, turn, is_stranger));
         }
-        self.hold(head, permits)
+        part
     }
 
-    /// Takes a place for `head`, and waits for it `within`. Cancel-safe: who gives up loses its turn.
+    /// Takes a place for `head` if one is free.
+    pub(super) fn try_take(&self, head: &PeerId, standing: Standing) -> Option<HeldPlace> {
+        let mut table = self.0.table.lock();
+        table
+            .has_room(head, standing, self.0.n_places)
+            .then(|| self.hold(&mut table, head, standing))
+    }
+
+    /// Takes a place for `head`, and waits up to `within` for its turn. Cancel-safe: a caller that
+    /// gives up loses its turn.
     pub(super) async fn take(
         &self,
         head: &PeerId,
         standing: Standing,
         within: Duration,
     ) -> Option<HeldPlace> {
-        let semaphores = self.semaphores(head, standing);
-        let taking = async {
-            let mut permits = Vec::new();
-            // The smallest part first, so that nobody holds what others may have while it waits.
-            for semaphore in semaphores {
-                permits.push(semaphore.acquire_owned().await.ok()?);
-            }
-            Some(permits)
-        };
-        let permits = timeout(within, taking).await.ok()??;
-        self.hold(head, permits)
-    }
-
-    /// Waits until nobody holds a place. Cancel-safe.
-    pub(super) async fn all_free(&self) {
-        let n_places = u32::try_from(self.n_places).unwrap_or(u32::MAX);
-        // Closed, there is nothing to wait for.
-        drop(self.all.acquire_many(n_places).await);
-    }
-
-    /// The semaphores that a place of `head` takes a permit of, each of which keeps its semaphore.
-    fn semaphores(&self, head: &PeerId, standing: Standing) -> Vec<Arc<Semaphore>> {
-        let all = Arc::clone(&self.all);
-        if standing == Standing::Named {
-            return vec![all];
+        let (granted, place) = oneshot::channel();
+        let waiting = Waiting { head: head.clone(), standing, granted: Some(granted) };
+        {
+            let mut table = self.0.table.lock();
+            table.waiting.push(head.clone(), waiting);
+            self.grant(table);
         }
-        let mut heads = self.heads.lock();
-        heads.retain(|_, own| own.strong_count() > 0);
-        let own = heads.get(head).and_then(Weak::upgrade).unwrap_or_else(|| {
-            let own = Arc::new(Semaphore::new(part_of(standing, self.n_places)));
-            heads.insert(head.clone(), Arc::downgrade(&own));
-            own
-        });
-        let strangers = (standing == Standing::Stranger).then(|| Arc::clone(&self.strangers));
-        [Some(own), strangers, Some(all)].into_iter().flatten().collect()
+        timeout(within, place).await.ok()?.ok()
     }
 
-    fn hold(&self, head: &PeerId, permits: Vec<OwnedSemaphorePermit>) -> Option<HeldPlace> {
-        let counted = self.holders.add(head, |_, _| true)?;
-        self.taken.notify_one();
-        Some(HeldPlace { _counted: counted, _permits: permits })
+    /// Forgets the claims of `head`, which is gone.
+    pub(super) fn forget(&self, head: &PeerId) {
+        if let Some(holder) = self.0.table.lock().heads.get_mut(head) {
+            holder.n_peak = holder.n_held;
+        }
+    }
+
+    /// Waits until no place is held. Cancel-safe.
+    pub(super) async fn all_free(&self) {
+        loop {
+            let released = self.0.released.notified();
+            if self.n_held() == 0 {
+                return;
+            }
+            released.await;
+        }
+    }
+
+    /// Grants free places to waiting heads. Takes the lock, since a place whose receiver has given up
+    /// is dropped, which takes it again.
+    fn grant(&self, mut table: MutexGuard<'_, Table>) {
+        let mut waiting = std::mem::take(&mut table.waiting);
+        let mut granted = Vec::new();
+        waiting.serve(|Waiting { head, standing, granted: to }| {
+            if to.as_ref().is_none_or(oneshot::Sender::is_closed) {
+                return Verdict::Dropped;
+            }
+            if !table.has_room(head, *standing, self.0.n_places) {
+                return Verdict::Waits;
+            }
+            granted.extend(to.take().map(|to| (to, self.hold(&mut table, head, *standing))));
+            Verdict::Served
+        });
+        table.waiting = waiting;
+        drop(table);
+        for (to, place) in granted {
+            drop(to.send(place));
+        }
+    }
+
+    fn hold(&self, table: &mut Table, head: &PeerId, standing: Standing) -> HeldPlace {
+        let now = Instant::now();
+        let new = Holder { standing, n_held: 0, n_peak: 0, peak_at: now };
+        let holder = table.heads.entry(head.clone()).or_insert(new);
+        let n_recent = holder.n_recent();
+        holder.standing = standing;
+        holder.n_held += 1;
+        if holder.n_held >= n_recent {
+            (holder.n_peak, holder.peak_at) = (holder.n_held, now);
+        }
+        self.0.taken.notify_one();
+        HeldPlace { head: head.clone(), shares: self.clone() }
     }
 }
 
-/// How many of `n_places` such a head may hold: at least one.
+impl Table {
+    fn n_held(&self) -> usize {
+        self.heads.values().map(|holder| holder.n_held).sum()
+    }
+
+    fn has_room(&self, head: &PeerId, standing: Standing, n_places: usize) -> bool {
+        let n_own = self.heads.get(head).map_or(0, |holder| holder.n_held);
+        let strangers = self.heads.values().filter(|holder| holder.standing == Standing::Stranger);
+        let n_of_strangers: usize = strangers.map(|holder| holder.n_held).sum();
+        let part = part_of(standing, n_places);
+        self.n_held() < n_places
+            && n_own < part
+            && (standing != Standing::Stranger || n_of_strangers < part)
+    }
+
+    /// Returns how many of `n` slots, which are for heads that are `meant`, others do not claim.
+    fn n_unclaimed(
+        &self,
+        head: &PeerId,
+        n: usize,
+        turn: usize,
+        meant: impl Fn(&Holder) -> bool,
+    ) -> usize {
+        let others: Vec<_> =
+            self.heads.iter().filter(|(other, holder)| *other != head && meant(holder)).collect();
+        let n_heads = others.len() + 1;
+        let own_rank = others.iter().filter(|(other, _)| *other < head).count();
+        let claims = others.iter().enumerate().map(|(idx, (_, other))| {
+            let rank = idx + usize::from(idx >= own_rank);
+            let has_extra = (rank + turn) % n_heads < n % n_heads;
+            let share = n / n_heads + usize::from(has_extra);
+            other.n_recent().min(share).min(part_of(other.standing, n))
+        });
+        n.saturating_sub(claims.sum())
+    }
+
+    fn forget_idle(&mut self) {
+        self.heads.retain(|_, holder| holder.n_recent() > 0);
+    }
+}
+
+impl Holder {
+    /// Returns the most places that the head held recently.
+    fn n_recent(&self) -> usize {
+        if self.peak_at.elapsed() < KEPT_FOR { self.n_peak } else { self.n_held }
+    }
+}
+
+/// Returns how many of `n_places` a head may hold: at least one.
 pub(super) fn part_of(standing: Standing, n_places: usize) -> usize {
     let part = match standing {
         Standing::Named => n_places,
@@ -152,6 +284,8 @@ pub(super) fn part_of(standing: Standing, n_places: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::advance;
+
     use super::*;
 
     fn head(n: usize) -> PeerId {
@@ -162,22 +296,24 @@ mod tests {
         std::iter::from_fn(|| shares.try_take(head, standing)).collect()
     }
 
-    #[test]
-    fn strangers_together_hold_half_and_a_named_head_the_rest() {
+    fn take_n(shares: &Shares, head: &PeerId, n: usize) -> Vec<HeldPlace> {
+        (0..n).map(|_| shares.try_take(head, Standing::Named).unwrap()).collect()
+    }
+
+    #[tokio::test]
+    async fn strangers_together_hold_half_and_a_named_head_the_rest() {
         let shares = Shares::new(10);
         let held = [1, 2, 3].map(|n| take_all(&shares, &head(n), Standing::Stranger));
         assert_eq!(held.each_ref().map(Vec::len), [5, 0, 0]);
-        assert_eq!(shares.places_for(&head(1), Standing::Stranger), (5, 5));
-        assert_eq!(shares.places_for(&head(0), Standing::Named), (10, 5));
         assert!(!shares.has_room(&head(2), Standing::Stranger));
         let named = take_all(&shares, &head(0), Standing::Named);
-        assert_eq!((named.len(), shares.places(), shares.holders.total()), (5, (10, 0), 10));
+        assert_eq!((named.len(), shares.places(), shares.n_held()), (5, (10, 0), 10));
         drop((held, named));
-        assert_eq!((shares.places(), shares.holders.total()), ((10, 10), 0));
+        assert_eq!((shares.places(), shares.n_held()), ((10, 10), 0));
     }
 
-    #[test]
-    fn a_head_leaves_a_quarter_where_none_was_named_and_one_slot_is_for_everybody() {
+    #[tokio::test]
+    async fn a_head_leaves_a_quarter_where_none_was_named_and_one_slot_is_for_everybody() {
         let shares = Shares::new(10);
         let held = take_all(&shares, &head(1), Standing::Unknown);
         assert_eq!(held.len(), 8);
@@ -196,5 +332,57 @@ mod tests {
         assert!(shares.take(&head(0), Standing::Named, within).await.is_some());
         held.pop();
         assert!(shares.take(&head(1), Standing::Stranger, within).await.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn free_places_go_to_waiting_heads_in_turn() {
+        let shares = Shares::new(1);
+        let mut place = shares.try_take(&head(0), Standing::Named);
+        let (served, mut order) = tokio::sync::mpsc::channel(8);
+        let wait = |n: usize| {
+            let (shares, served) = (shares.clone(), served.clone());
+            async move {
+                let taken = shares.take(&head(n), Standing::Named, Duration::MAX).await;
+                served.send(n).await.unwrap();
+                drop(taken);
+            }
+        };
+        let waiting = [wait(1), wait(1), wait(1), wait(2)];
+        let release = async { drop(place.take()) };
+        futures::future::join(futures::future::join_all(waiting), release).await;
+        let order: Vec<usize> = std::iter::from_fn(|| order.try_recv().ok()).collect();
+        assert_eq!(order, [1, 2, 1, 1]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_may_use_what_others_did_not_use_recently() {
+        let shares = Shares::new(10);
+        let share = |n: usize| shares.share_of(&head(n), Standing::Named, 10, 0);
+        assert_eq!([share(1), share(2)], [10, 10]);
+        let modest = take_n(&shares, &head(1), 2);
+        assert_eq!([share(1), share(2)], [10, 8]);
+        let greedy = take_n(&shares, &head(2), 8);
+        assert_eq!([share(1), share(2)], [5, 8]);
+        drop(modest);
+        assert_eq!(share(2), 8, "what the other used a moment ago is kept for it");
+        advance(KEPT_FOR).await;
+        assert_eq!([share(1), share(2)], [5, 10]);
+        drop(greedy);
+        shares.forget(&head(2));
+        assert_eq!(share(1), 10, "a head that is gone claims nothing");
+        assert!(!shares.are_in_use());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn heads_take_turns_at_what_cannot_be_divided() {
+        let shares = Shares::new(100);
+        let _held = [0, 1, 2].map(|n| take_n(&shares, &head(n), 4));
+        let mut totals = [0; 3];
+        for turn in 0..3 {
+            let of_turn = [0, 1, 2].map(|n| shares.share_of(&head(n), Standing::Named, 4, turn));
+            assert_eq!(of_turn.iter().sum::<usize>(), 4);
+            (0..3).for_each(|n| totals[n] += of_turn[n]);
+        }
+        assert_eq!(totals, [4, 4, 4]);
     }
 }

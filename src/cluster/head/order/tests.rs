@@ -87,9 +87,9 @@ fn a_work_order_carries_the_settings_that_a_worker_needs() {
     assert_eq!(order.roll_call_within, Duration::from_secs(3));
     assert!(order.requirements.attributes.is_some());
     assert_eq!(
-        serde_json::to_value(order.call.config()).unwrap(),
+        serde_json::to_value(order.work.config).unwrap(),
         json!({
-            "number_of_nodes": 0, "stdin": "in", "permissions": ["https://x/"],
+            "number_of_nodes": 2, "stdin": "in", "permissions": ["https://x/"],
             "env_vars": [{"name": "K", "value": "v"}],
             "runtime": {
                 "entry": "main", "run_time": 500, "debug_info": true, "limited_fuel": 7,

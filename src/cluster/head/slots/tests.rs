@@ -45,29 +45,6 @@ fn offered(offers: &[(usize, usize)]) -> Slots {
     slots
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_offer_that_is_repeated_has_nobody_look_at_all_workers() {
-    let slots = offered(&[(4, 4)]);
-    slots.0.wanted.notified().await;
-    let mut woken = Box::pin(slots.0.wanted.notified());
-    slots.note_offer(&id(1), &offer(4, 4), 10);
-    assert!(futures::poll!(&mut woken).is_pending());
-    slots.note_offer(&id(1), &offer(4, 3), 10);
-    assert!(futures::poll!(&mut woken).is_ready());
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_this_head_wants_is_sent_again_if_it_did_not_reach_a_worker() {
-    let slots = Slots::new(NodeRegistry::default(), 64);
-    slots.note_offer(&id(1), &Offer { generation: Some(3), ..offer(4, 3) }, 10);
-    let first = slots.take_wants();
-    assert_eq!(first.len(), 1);
-    assert!(slots.take_wants().is_empty(), "it knows");
-    slots.note_want_lost(&id(1));
-    assert_eq!(slots.take_wants(), first);
-    assert!(slots.take_wants().is_empty());
-}
-
 fn take(slots: &Slots, want: SlotRequest) -> SlotGrant {
     slots.take(&Client::Program, want)
 }
@@ -103,7 +80,7 @@ async fn a_flood_of_identities_that_wait_for_approval_leaves_nothing_behind() {
         assert_eq!(peers(&now(take(&slots, want(1)))), [id(1)]);
         slots.note_lost(&pending);
     }
-    assert_eq!(slots.0.table.lock().workers.len(), 1);
+    assert_eq!(slots.0.lock().workers.len(), 1);
     assert_eq!(registry.decided(), [id(1)]);
 }
 
@@ -207,8 +184,8 @@ async fn a_worker_that_left_or_refused_is_not_chosen() {
     drop(granted);
     let lease = slots.take_of(&id(3), function());
     drop(lease);
-    assert!(slots.0.table.lock().workers.contains_key(&id(2)));
-    assert!(!slots.0.table.lock().workers.contains_key(&id(3)), "nothing is kept of it");
+    assert!(slots.0.lock().workers.contains_key(&id(2)));
+    assert!(!slots.0.lock().workers.contains_key(&id(3)), "nothing is kept of it");
 }
 
 #[tokio::test(start_paused = true)]

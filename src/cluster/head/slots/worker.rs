@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     attributes::{Attributes, bounded},
-    message::{Credit, Offer, Want},
+    message::Offer,
 };
 
 /// The most slots believed of one worker: a head has no more executions under way.
@@ -32,14 +32,6 @@ pub(super) const SILENT_FOR: Duration = Duration::from_secs(1);
 
 /// How often these times are doubled at most: 64 s.
 const DOUBLED_MAX: u32 = 6;
-
-/// How long a worker that shares its slots out keeps those that this head has just had a use for: orders
-/// come and go meanwhile, and each change is a message.
-const WANT_KEPT: Duration = Duration::from_secs(1);
-
-/// How often a worker is sent again what this head wants, which it believes for more than twice as
-/// long.
-const WANT_AGAIN: Duration = Duration::from_secs(25);
 
 /// Functions remembered of one worker, that it ran and does not offer, or that were measured.
 const FUNCTIONS_MAX: usize = 256;
@@ -71,8 +63,6 @@ pub(super) struct Worker {
     pub(super) learned: BTreeSet<FunctionId>,
     /// What we have it run, by the number of the lease.
     pub(super) running: BTreeMap<u64, (FunctionId, Instant)>,
-    /// The most that it ran since it was last looked at what this head wants of it.
-    pub(super) n_running_peak: usize,
     /// When it was chosen last.
     pub(super) last_turn: u64,
     /// The round trip of its last ping.
@@ -84,8 +74,6 @@ pub(super) struct Worker {
     silent: Pause,
     /// Pings since its last answer.
     n_pings: u32,
-    /// What it was sent last; none before it shared its slots out.
-    sent: Option<SentWant>,
 }
 
 /// How long a worker took to answer orders for one function.
@@ -106,20 +94,7 @@ pub(super) struct KnownOffer {
     pub(super) n_slots: usize,
     /// Those of its slots that are not for this head.
     n_foreign: usize,
-    /// The number of the last change of its credits; none where it has none to share out.
-    generation: Option<u64>,
     at: Instant,
-}
-
-/// What was sent to a worker last of what this head wants.
-#[derive(Debug, Clone, Copy)]
-struct SentWant {
-    want: Want,
-    at: Instant,
-    /// When this head last had a use for as much.
-    used_at: Instant,
-    /// Whether it did not reach the worker.
-    is_lost: bool,
 }
 
 /// A time for which a worker is left alone, longer each time in a row.
@@ -152,90 +127,15 @@ impl KnownOffer {
             attributes: bounded(&offer.attributes),
             n_slots,
             n_foreign: n_slots - offer.slots_free.min(n_slots),
-            generation: offer.generation,
             at: now,
         }
-    }
-
-    /// Takes in a change of its credits. Returns whether it is a new one.
-    fn note_credit(&mut self, credit: &Credit) -> bool {
-        let is_new = self.generation.is_some_and(|known| known < credit.generation);
-        if is_new {
-            self.n_slots = credit.slots.min(SLOTS_BELIEVED_MAX);
-            self.n_foreign = self.n_slots - credit.credits.min(self.n_slots);
-            self.generation = Some(credit.generation);
-        }
-        is_new
     }
 }
 
 impl Worker {
-    /// Takes in an offer. What it says of credits may be older than what is known. Returns whether it is
-    /// another one than the last.
-    pub(super) fn note_offer(&mut self, mut offer: KnownOffer) -> bool {
-        let Some(last) = &self.offer else {
-            self.offer = Some(offer);
-            return true;
-        };
-        if offer.generation.is_some() && last.generation > offer.generation {
-            offer.generation = last.generation;
-            (offer.n_slots, offer.n_foreign) = (last.n_slots, last.n_foreign);
-        }
-        let has_changed = KnownOffer { at: last.at, ..offer.clone() } != *last;
-        self.offer = Some(offer);
-        has_changed
-    }
-
-    /// Takes in a change of its credits. Returns whether it is a new one.
-    pub(super) fn note_credit(&mut self, credit: &Credit) -> bool {
-        self.offer.as_mut().is_some_and(|offer| offer.note_credit(credit))
-    }
-
     /// Whether it has a slot for this head, or will have one.
     pub(super) fn is_of_use(&self) -> bool {
-        let is_sharing = self
-            .offer
-            .as_ref()
-            .is_some_and(|known| known.generation.is_some() && known.n_slots > 0);
-        is_sharing || self.n_free() > 0 || !self.running.is_empty()
-    }
-
-    /// What to send it of what this head wants, which could give it `n_waiting` more orders: none
-    /// if it has no other head, or knows already.
-    pub(super) fn take_want(&mut self, n_waiting: usize, now: Instant) -> Option<Want> {
-        let known = self.offer.as_ref()?;
-        let generation = known.generation?;
-        if known.n_foreign == 0 && self.sent.is_none() {
-            return None;
-        }
-        let n_used = self.n_running_peak + n_waiting;
-        let want = Want { slots: n_used.min(known.n_slots), generation };
-        self.n_running_peak = self.running.len();
-        if let Some(sent) = &mut self.sent {
-            if want.slots >= sent.want.slots {
-                sent.used_at = now;
-            }
-            let is_kept = now - sent.used_at < WANT_KEPT;
-            let is_known = want.slots == sent.want.slots || want.slots < sent.want.slots && is_kept;
-            let is_lasting = sent.want.slots == 0 || now - sent.at < WANT_AGAIN;
-            let has_acknowledged = sent.want.generation == generation && !sent.is_lost;
-            if is_known && is_lasting && has_acknowledged {
-                return None;
-            }
-            let slots = if is_known { sent.want.slots } else { want.slots };
-            let want = Want { slots, ..want };
-            (sent.want, sent.at, sent.is_lost) = (want, now, false);
-            return Some(want);
-        }
-        self.sent = Some(SentWant { want, at: now, used_at: now, is_lost: false });
-        Some(want)
-    }
-
-    /// Takes note that what it was sent last of what this head wants did not reach it.
-    pub(super) const fn note_want_lost(&mut self) {
-        if let Some(sent) = &mut self.sent {
-            sent.is_lost = true;
-        }
+        self.n_free() > 0 || !self.running.is_empty()
     }
 
     /// How many more orders it could run.

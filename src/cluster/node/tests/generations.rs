@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::{
-    message::{Execute, ExecuteResponse, NodeResult, RollCall, WorkOrder},
+    message::{Execute, ExecuteReply, NodeResult, RollCall, WorkOrder},
     peers::WorkProtocol,
 };
 
@@ -181,12 +181,12 @@ async fn b7s_worker(
                     ..Default::default()
                 })
             }
-            Message::Execute(request) if is_older => Message::ExecuteResponse(ExecuteResponse {
+            Message::Execute(request) if is_older => Message::ExecuteResponse(ExecuteReply {
                 request_id: request.order.request_id,
                 code: Code::OK,
                 results: [(own_id.clone(), result)].into(),
                 from,
-                ..ExecuteResponse::default()
+                ..ExecuteReply::default()
             }),
             _ => return None,
         })

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::{
-    message::{ExecuteResponse, Offer, RollCall, frame},
+    message::{ExecuteReply, Offer, RollCall, frame},
     network::{
         AllowedPeers,
         line::{Frame, Incoming},
@@ -225,7 +225,7 @@ async fn a_name_that_is_no_group_s_is_no_topic() {
 }
 
 /// Waits for the answer to an `MsgExecute`.
-async fn executed(events: &mut tokio::sync::mpsc::Receiver<Event>) -> ExecuteResponse {
+async fn executed(events: &mut tokio::sync::mpsc::Receiver<Event>) -> ExecuteReply {
     loop {
         let event = timeout(WITHIN, events.recv()).await.unwrap().unwrap();
         if let Event::Message { bytes, .. } = event

@@ -1,7 +1,6 @@
 //! What a node that stops does with what runs.
 
 use super::{executions::*, *};
-use crate::message::Credit;
 
 #[tokio::test]
 async fn a_node_that_stops_finishes_what_runs() {
@@ -87,13 +86,10 @@ async fn a_worker_that_stops_offers_nothing() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let NodeRole::Worker(node_role) = &worker.role else { panic!("it is a worker") };
-    let credits = || {
-        let Credit { slots, credits, .. } = node_role.credit_for(cluster.head.peer_id());
-        (slots, credits)
-    };
-    assert_eq!(credits(), (10, 10));
+    let slots = || node_role.slots_for(cluster.head.peer_id());
+    assert_eq!(slots(), (10, 10));
     assert!(node_role.drain(WITHIN).await, "nothing runs");
-    assert_eq!(credits(), (10, 0));
+    assert_eq!(slots(), (10, 0));
     let hello = cluster.add("hello.wasm", HELLO).await;
     let mut request = request(&hello, 1);
     request["config"]["timeout"] = json!(3);

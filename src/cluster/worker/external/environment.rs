@@ -20,7 +20,6 @@ const SHOWN_CHARS_MAX: usize = 80;
 
 /// A variable of a request that cannot be passed to an external runtime.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub(in crate::worker) enum VariableError {
     /// The name is not one that every program reads alike.
     #[error(

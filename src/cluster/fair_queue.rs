@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// Requests that wait, by client.
 #[derive(Debug)]
-pub(super) struct FairQueue<C, T> {
+pub(crate) struct FairQueue<C, T> {
     /// The client that was served longest ago first. None is empty.
     lanes: VecDeque<Lane<C, T>>,
 }
@@ -17,7 +17,7 @@ struct Lane<C, T> {
 
 /// What happens to a request that is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// It is served, and leaves; the next client has its turn.
     Served,
     /// It leaves without being served.
@@ -28,11 +28,11 @@ pub(super) enum Verdict {
 
 /// Where a request waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Position {
+pub(crate) struct Position {
     /// The first one is number 1.
-    pub(super) number: usize,
+    pub(crate) number: usize,
     /// How many wait.
-    pub(super) n_waiting: usize,
+    pub(crate) n_waiting: usize,
 }
 
 impl<C, T> Default for FairQueue<C, T> {
@@ -43,17 +43,12 @@ impl<C, T> Default for FairQueue<C, T> {
 
 impl<C: PartialEq, T> FairQueue<C, T> {
     /// How many requests wait.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.lanes.iter().map(|lane| lane.requests.len()).sum()
     }
 
-    /// All requests that wait.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.lanes.iter().flat_map(|lane| &lane.requests)
-    }
-
     /// Adds a request of `client` behind its others.
-    pub(super) fn push(&mut self, client: C, request: T) {
+    pub(crate) fn push(&mut self, client: C, request: T) {
         if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.client == client) {
             lane.requests.push_back(request);
         } else {
@@ -62,7 +57,7 @@ impl<C: PartialEq, T> FairQueue<C, T> {
     }
 
     /// Shows requests to `look` in the order in which they are to be served, until none can be.
-    pub(super) fn serve(&mut self, mut look: impl FnMut(&mut T) -> Verdict) {
+    pub(crate) fn serve(&mut self, mut look: impl FnMut(&mut T) -> Verdict) {
         let mut lane_idx = 0;
         while let Some(lane) = self.lanes.get_mut(lane_idx) {
             let (mut request_idx, mut is_served) = (0, false);
@@ -92,7 +87,7 @@ impl<C: PartialEq, T> FairQueue<C, T> {
     }
 
     /// Returns where the request waits that `is_meant` knows, if it does.
-    pub(super) fn position(&self, is_meant: impl Fn(&T) -> bool) -> Option<Position> {
+    pub(crate) fn position(&self, is_meant: impl Fn(&T) -> bool) -> Option<Position> {
         let (own_lane, own_idx) = self.lanes.iter().enumerate().find_map(|(lane_idx, lane)| {
             Some((lane_idx, lane.requests.iter().position(&is_meant)?))
         })?;

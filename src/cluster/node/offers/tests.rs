@@ -23,7 +23,7 @@ struct Arrival {
 }
 
 /// Sends to peers of which the first `n_stalled` stall.
-fn sends(n_stalled: usize) -> (PeerSends<u32>, Arrivals) {
+fn sends(n_stalled: usize) -> (Sends<u32>, Arrivals) {
     let stalled: Vec<PeerId> = (0..n_stalled).map(id).collect();
     let arrivals = Arrivals::default();
     let arrived = Arc::clone(&arrivals);
@@ -38,11 +38,11 @@ fn sends(n_stalled: usize) -> (PeerSends<u32>, Arrivals) {
         }
         .boxed()
     };
-    (PeerSends::new("a number", send), arrivals)
+    (Sends::new(send), arrivals)
 }
 
 /// Goes on with the sends for a time.
-async fn go_on_for(time: Duration, sends: &mut PeerSends<u32>) {
+async fn go_on_for(time: Duration, sends: &mut Sends<u32>) {
     let all = async {
         loop {
             sends.next_failed().await;
@@ -70,7 +70,7 @@ async fn a_peer_that_stalls_delays_no_other_and_gets_the_newest_message_then() {
         arrivals.lock().drain(..).partition(|arrival| arrival.peer == id(1));
     assert_eq!(live, [0, 1, 2, 3].map(|n| arrival(1, n, n.into())));
     assert_eq!(stalled, [arrival(0, 0, 5), arrival(0, 3, 10)]);
-    assert!(sends.peers.is_empty(), "nothing is left of what has ended");
+    assert!(sends.next.is_empty(), "nothing is left of what has ended");
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,17 +80,14 @@ async fn stalled_peers_do_not_use_up_the_limit() {
     for n in 0..=n_stalled {
         sends.put(id(n), 0);
     }
-    assert_eq!(sends.under_way.len(), PROMPT_MAX);
+    assert_eq!(arrivals.lock().len(), 0);
     go_on_for(Duration::from_secs(1), &mut sends).await;
     let arrived: Vec<PeerId> = arrivals.lock().iter().map(|arrival| arrival.peer.clone()).collect();
     assert_eq!(arrived, [id(n_stalled)]);
-    assert_eq!((sends.under_way.len(), sends.n_prompt), (n_stalled, 0));
-    // What is sent to them next does not count again.
-    for n in 0..n_stalled {
-        sends.put(id(n), 1);
-    }
-    go_on_for(GIVEN_UP_AFTER, &mut sends).await;
-    assert_eq!((sends.under_way.len(), sends.n_prompt), (n_stalled, 0));
+    assert_eq!(
+        (sends.in_progress.len(), sends.permits.available_permits()),
+        (n_stalled, PROMPT_MAX)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,4 +101,11 @@ async fn a_send_that_fails_is_reported_unless_a_newer_message_follows_it() {
     assert_eq!(began.elapsed(), GIVEN_UP_AFTER);
     assert_eq!(sends.next_failed().await, id(0));
     assert_eq!(began.elapsed(), 2 * GIVEN_UP_AFTER);
+}
+
+#[test]
+fn ten_thousand_workers_are_told_the_same_again_a_few_times_a_second() {
+    assert_eq!(wait_before(300, true, true), AGAIN_AFTER_TO_WORKERS);
+    assert_eq!(wait_before(10_000, true, true), Duration::from_secs(200));
+    assert_eq!(wait_before(10_000, false, true), AGAIN_AFTER, "a head believes it for so long");
 }
