@@ -1,22 +1,17 @@
 //! A head: finds workers for a function, has them run it, and groups what they return.
 //!
 //! One execution goes through `slots.rs` (workers known to be ready, chosen by `placement.rs`, waited
-//! for in `queue.rs`) or, where those do not suffice, `rollcall.rs` (who says it is), then `gather.rs`
+//! for in a `fair_queue.rs`) or, where those do not suffice, `rollcall.rs` (who says it is), then `gather.rs`
 //! (work orders out by `dispatch.rs`, results in, spares in the place of those that fail or take long)
 //! and `report.rs` (code and message). Replies of peers find their execution through `inbox.rs`;
 //! `executions.rs` remembers it. Absent on purpose: HTTP, which is `server.rs`.
 
-mod answer;
-mod client;
 mod dispatch;
-mod events;
-mod evict;
 mod executions;
 mod gather;
 mod inbound;
 mod inbox;
 mod install;
-mod lines;
 mod node_registry;
 mod nodes;
 pub mod order;
@@ -38,7 +33,10 @@ use std::{
 };
 
 use model::node::{PeerId, Subgroup};
-use task::{tally::Tally, traces};
+use task::{
+    tally::{Counted, Tally},
+    traces,
+};
 use tokio::{
     select,
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -46,19 +44,14 @@ use tokio::{
 };
 use tracing::{Instrument as _, Span, field, info, info_span, warn};
 use uuid::Uuid;
+use web::address::Network;
 
-pub use self::{
-    client::Client,
-    node_registry::{NodeRegistry, RegistryError},
-};
+pub use self::node_registry::{NodeRegistry, RegistryError};
 use self::{
-    client::ClientShare,
-    events::Events,
-    evict::Evictions,
-    executions::{Cause, ExecutionStatus, Executions, Track},
+    dispatch::Lines,
+    executions::{Cause, Events, ExecutionStatus, Executions, Track},
     inbox::{Inbox, Inboxes, Reply},
-    install::Installs,
-    lines::Lines,
+    install::{Evictions, Installs},
     node_registry::Access,
     order::{NodeCount, Order},
     rollcall::{Roster, Selection},
@@ -333,7 +326,7 @@ impl Head {
             return Err(Unavailable::Stopping);
         }
         let permits = Arc::clone(&self.0.permits);
-        let share = client::admit(&self.0.shares, client, EXECUTIONS_MAX as usize)?;
+        let share = admit(&self.0.shares, client, EXECUTIONS_MAX as usize)?;
         let permit = permits.try_acquire_owned().map_err(|_| Unavailable::Busy)?;
         let request_id = Uuid::new_v4().to_string();
         let client_tag = format!("{:x}", self.0.client_tags.hash_one(client));
@@ -498,4 +491,34 @@ impl Inner {
             roster.ready.extend(peers);
         }
     }
+}
+
+/// Who asks for an execution. A head has one token, so that bearing it tells nobody apart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Client {
+    /// Any client over HTTP from this network.
+    Network(Network),
+    /// A peer that sends `MsgExecute`.
+    Peer(PeerId),
+    /// The program that the head is part of.
+    Program,
+}
+
+/// One execution of a client, until this is dropped.
+type ClientShare = Counted<Client>;
+
+/// Counts an execution of `client` in `under_way`, of which there are `n_max` at most. A client may have
+/// half of what others leave.
+///
+/// # Errors
+/// [`Unavailable`] says whether the client itself has as many as it may.
+fn admit(
+    under_way: &Tally<Client>,
+    client: &Client,
+    n_max: usize,
+) -> Result<ClientShare, Unavailable> {
+    let has_room = |n_own, n_others| n_own < n_max.saturating_sub(n_others) / 2;
+    let is_known = under_way.count(client) > 0;
+    let unavailable = if is_known { Unavailable::ClientBusy } else { Unavailable::Busy };
+    under_way.add(client, has_room).ok_or(unavailable)
 }

@@ -10,7 +10,6 @@
 mod attributes;
 mod fair_queue;
 pub mod function_call;
-mod function_peers;
 pub mod head;
 pub mod identity;
 pub mod message;

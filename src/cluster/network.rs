@@ -9,7 +9,6 @@
 
 mod actor;
 mod address;
-mod address_scope;
 mod budget;
 mod dialer;
 mod error;
@@ -19,12 +18,10 @@ mod handshake;
 pub mod line;
 mod muxer;
 mod options;
-mod providers;
 mod reconnect;
 mod relay;
 mod rendezvous;
 mod resolve;
-mod socket;
 mod streams;
 mod swarm;
 mod table;
@@ -51,7 +48,7 @@ use tokio::{
 
 use self::{
     actor::{Actor, Command, Connections},
-    address_scope::Scope,
+    address::Scope,
     budget::Budget,
     dialer::Dialer,
     guard::{Allowances, Guard, Offense},

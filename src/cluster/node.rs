@@ -1,7 +1,6 @@
 //! A node: network, function store and role, joined and started.
 
 mod dispatch;
-mod exposure;
 mod offers;
 
 use std::{
@@ -13,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use content::{FUNCTION_PROTOCOL, Functions, FunctionsError, SourceOptions};
 use model::node::{GENERAL_TOPIC, PeerId, Role, Subgroup};
 use runtime::{options::COMPILE_WITHIN, run::Limits};
 use task::{clock::Clock, group::Group};
@@ -41,7 +41,6 @@ use crate::{
     peers::Peers,
     worker::{ExecutionOptions, StartError, Worker, WorkerOptions, answer_bytes_max},
 };
-use content::{FUNCTION_PROTOCOL, Functions, FunctionsError, SourceOptions};
 
 /// How long a stopping node waits for what runs: the longest run of a function, and its answer.
 const DRAIN_WITHIN: Duration = Duration::from_secs(22);
@@ -443,7 +442,7 @@ fn log_host(network: &Network, n_boot_nodes: usize, role: &RoleOptions, work: &W
         dial_back_peers = network.n_remembered,
         "created host"
     );
-    exposure::warn_of(network, role, work);
+    warn_of(network, role, work);
 }
 
 /// Serves a head's REST API or a worker's counts, and returns where.
@@ -520,5 +519,66 @@ fn json_text(list: &[String]) -> String {
     serde_json::Value::from(list).to_string()
 }
 
+/// Warns if peers of other machines reach the node and it heeds all of them.
+fn warn_of(network: &Network, role: &RoleOptions, work: &WorkOptions) {
+    if network.heeds_everyone() && network.is_exposed() {
+        for text in texts(role, work) {
+            warn!("{text}");
+        }
+    }
+}
+
+/// What anybody can do, and what to do about it.
+fn texts(role: &RoleOptions, work: &WorkOptions) -> Vec<String> {
+    match role {
+        RoleOptions::Worker => vec![
+            "every peer that reaches this worker can run functions on it: name the heads to obey with \
+             --obey PEER_ID, or listen on --address 127.0.0.1 alone"
+                .to_owned(),
+        ],
+        RoleOptions::Head { .. } => {
+            let signed = match work.signatures {
+                SignaturePolicy::Required => "",
+                SignaturePolicy::WhereGiven => ", and have results signed with --signed-results",
+            };
+            let joins = format!(
+                "every peer that reaches this head can join as a worker and answer with results of \
+                 its own making: name the workers to take with --accept PEER_ID, or approve them with \
+                 --require-approval{signed}"
+            );
+            let executes = "every peer that reaches this head can have it execute functions: set \
+                            --rest-token, and name clients on the network with --accept PEER_ID";
+            let is_open = work.rest.token.is_none();
+            [Some(joins), is_open.then(|| executes.to_owned())].into_iter().flatten().collect()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod exposure_tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(role: &RoleOptions, work: &WorkOptions, want: &[&str]) {
+        let texts = texts(role, work);
+        assert_eq!(texts.len(), want.len(), "{texts:?}");
+        for (text, want) in texts.iter().zip(want) {
+            assert!(text.contains(want), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_role_warns_of_what_strangers_can_do_to_it() {
+        let head = RoleOptions::Head { rest_api: ":0".to_owned() };
+        check(&RoleOptions::Worker, &WorkOptions::usual(), &["--obey"]);
+        check(&head, &WorkOptions::usual(), &["--signed-results", "--rest-token"]);
+        check(&head, &WorkOptions::usual(), &["--require-approval", "--rest-token"]);
+        let mut closed =
+            WorkOptions { signatures: SignaturePolicy::Required, ..WorkOptions::usual() };
+        closed.rest.token = Some("a-token-of-many-letters".parse().unwrap());
+        check(&head, &closed, &["--accept"]);
+    }
+}

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use content::{AnswerLimits, AskError, Peers};
 use model::{
     function::FunctionId,
     node::{GENERAL_TOPIC, PeerId, Role},
@@ -25,7 +26,7 @@ use tokio::{
 use crate::{
     attributes::bounded,
     message::{LINE_PROTOCOL, Offer},
-    network::Event,
+    network::{Event, ExchangeError, Network, SendError},
     result_groups::ResultGroup,
 };
 
@@ -349,6 +350,35 @@ fn forget_lost(table: &mut BTreeMap<PeerId, Peer>, n: usize) -> bool {
         table.remove(id);
     }
     !lost.is_empty()
+}
+
+/// Peers that may have a function, and the network to ask them over.
+pub(crate) struct FunctionPeers<'a> {
+    pub(crate) network: &'a Network,
+    pub(crate) peers: &'a [PeerId],
+}
+
+impl Peers for FunctionPeers<'_> {
+    fn peers(&self) -> &[PeerId] {
+        self.peers
+    }
+
+    async fn ask(
+        &self,
+        peer: &PeerId,
+        question: &[u8],
+        limits: AnswerLimits,
+    ) -> Result<Vec<u8>, AskError> {
+        let AnswerLimits { bytes_max, within } = limits;
+        let answer =
+            self.network.ask(peer, content::FUNCTION_PROTOCOL, question, bytes_max, within).await;
+        answer.map_err(|error| match error {
+            SendError::Exchange { source: ExchangeError::TooLong { bytes_max, .. }, .. } => {
+                AskError::TooLong { bytes_max }
+            }
+            error => AskError::Failed(error.into()),
+        })
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@
 mod compile;
 mod executor;
 mod external;
-mod external_run;
 mod function_dir;
 mod install;
 mod line;
@@ -54,7 +53,6 @@ pub use self::{
 use crate::{
     attributes::{Attributes, bounded},
     function_call::FunctionCall,
-    function_peers::FunctionPeers,
     message::{
         CallDigest, Code, ExecuteReply, Message, NodeResult, OrderState, SignedCall, WORK_PROTOCOL,
         WorkOrder, WorkOrderResponse, json,
@@ -62,7 +60,7 @@ use crate::{
     metrics,
     network::line::Line,
     node_context::NodeContext,
-    peers::WorkProtocol,
+    peers::{FunctionPeers, WorkProtocol},
 };
 use content::{FUNCTION_PROTOCOL, Function, Requester};
 

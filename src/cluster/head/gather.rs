@@ -24,9 +24,8 @@ use wire::functions::Outcome;
 
 use super::{
     Head,
-    answer::Failure,
     executions::Track,
-    inbox::{Inbox, Reply},
+    inbox::{Failure, Inbox, Reply},
     order::Order,
     placement::{NEWCOMER_WAIT_MAX, Trust},
     rollcall::{Calls, Roster, Selection, topic},

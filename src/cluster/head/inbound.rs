@@ -10,10 +10,8 @@ use wire::{
 };
 
 use super::{
-    Execution, Head,
-    answer::{read_answer, reason},
-    client::Client,
-    inbox::Reply,
+    Client, Execution, Head,
+    inbox::{Reply, read_answer, reason},
     order::Order,
 };
 use crate::{

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, num::NonZeroUsize};
 use model::node::PeerId;
 
 use super::{
-    answer::Failure,
     gather::Gathered,
+    inbox::Failure,
     node_registry::Access,
     order::{NodeCount, Order},
     rollcall::Roster,

@@ -14,8 +14,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    Inner, Shortage,
-    client::Client,
+    Client, Inner, Shortage,
     executions::Track,
     inbox::{Inbox, Reply},
     order::{NodeCount, Order},

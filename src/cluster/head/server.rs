@@ -11,12 +11,10 @@ mod events;
 mod evict;
 mod execute;
 mod executions;
-mod function;
 mod functions;
 mod health;
 mod install;
 mod metrics;
-mod node;
 mod nodes;
 mod openapi;
 mod result;
@@ -115,9 +113,9 @@ fn api() -> OpenApiRouter<Rest> {
         .routes(routes!(executions::execution, executions::cancel))
         .routes(routes!(events::events))
         .routes(routes!(nodes::nodes))
-        .routes(routes!(node::node, node::change))
+        .routes(routes!(nodes::node, nodes::change))
         .routes(routes!(functions::functions, functions::upload).layer(uploads))
-        .routes(routes!(function::function, function::remove))
+        .routes(routes!(functions::function, functions::remove))
         .routes(routes!(health::health))
         .routes(routes!(metrics::metrics))
         .routes(routes!(openapi::openapi))

@@ -3,7 +3,7 @@
 //! A worker of ours sends the heads what it holds and how many slots are free, and again when that
 //! changes. As long as that is fresh, a head need not ask who is ready: it takes slots here, by the
 //! rules of `placement.rs`, and gives them back when the answers are in. Where all that could run a
-//! function are taken, requests wait here in the fair order of `queue.rs`. Absent on purpose: nodes
+//! function are taken, requests wait here in the fair order of `fair_queue.rs`. Absent on purpose: nodes
 //! that offer nothing, which are found by roll call.
 
 mod worker;
@@ -25,7 +25,7 @@ use tokio::{
 
 use self::worker::{KnownOffer, Worker};
 use super::{
-    client::Client,
+    Client,
     node_registry::NodeRegistry,
     placement::{
         Candidate, HEDGE_AFTER_UNKNOWN, RunTime, Trust, choose, expect_completion, is_newcomer,

@@ -2,7 +2,6 @@
 //! and then, is in [`upkeep`], whom it parts with in [`pressure`].
 
 mod connections;
-mod pressure;
 mod upkeep;
 
 use std::{

@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use tokio::{sync::oneshot, time::timeout};
 use web::address::Network as HostNetwork;
 
-use super::address_scope::host_network;
+use super::address::host_network;
 
 /// Handshakes of one host at one time, at least. Two hundred workers that start together on one machine
 /// queue for some milliseconds each.

@@ -35,8 +35,7 @@ use tracing::{debug, info};
 
 use super::{
     BootNode,
-    address::{self, is_dialable},
-    address_scope::{Scope, remote},
+    address::{self, Scope, is_dialable, remote},
     guard::Guard,
 };
 use crate::identity::model_peer_id;

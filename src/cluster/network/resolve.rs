@@ -25,7 +25,7 @@ use libp2p::{
 use parking_lot::Mutex;
 use tokio::net::lookup_host;
 
-use super::address_scope::Scope;
+use super::address::Scope;
 
 /// Addresses of one name that are tried, one after the other.
 const TRIED_MAX: usize = 4;

@@ -27,9 +27,9 @@ use tokio::time::Instant;
 use web::rate_limit::{Bucket, Rate};
 
 use super::{
-    address_scope::{Scope, remote},
-    providers::ProviderStore,
+    address::{Scope, remote},
     relay::Relays,
+    rendezvous::ProviderStore,
 };
 
 /// Addresses dialed of one peer that the table names. An honest node has one or two.

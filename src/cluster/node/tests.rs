@@ -26,9 +26,9 @@ use task::wait::until;
 use self::support::*;
 use super::*;
 use crate::{
-    function_peers::FunctionPeers,
     message::{Code, Message, RollCallResponse, json as message},
     network::Event,
+    peers::FunctionPeers,
     worker::LIMITS_DEFAULT,
 };
 

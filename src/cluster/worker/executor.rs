@@ -28,8 +28,7 @@ use task::cache::Cache;
 use wire::executions::Usage;
 
 use super::{
-    external::{External, ExternalError, ExternalRuntime},
-    external_run::ExternalRun,
+    external::{External, ExternalError, ExternalRun, ExternalRuntime},
     function_dir::{FunctionDir, FunctionDirs},
     scratch_dir,
 };

@@ -29,6 +29,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use lru::LruCache;
 use model::function::{FunctionId, Method};
 use parking_lot::Mutex;
@@ -55,7 +56,8 @@ use tokio::{
 use wait4::{ResUse, Wait4 as _};
 
 pub(super) use self::environment::VariableError;
-use super::{external_run::ExternalRun, scratch_dir::ScratchDir};
+use super::scratch_dir::ScratchDir;
+use crate::function_call::FunctionCall;
 
 /// Maximum number of modules that lie in the workspace as files: functions come and go, and the files
 /// of those that ran longest ago are removed.
@@ -497,6 +499,22 @@ impl Drop for Process {
 
 fn join_error(source: JoinError) -> ExternalError {
     ExternalError::Lost { source: Some(source) }
+}
+
+/// What is run, and how.
+#[derive(Debug)]
+#[cfg_attr(not(unix), expect(dead_code, reason = "nothing runs it"))]
+pub(super) struct ExternalRun {
+    /// The request it belongs to.
+    pub(super) request_id: String,
+    pub(super) function: FunctionId,
+    /// The module that the call names.
+    pub(super) content: Bytes,
+    /// The folder with all files of the function, the module among them; none if that is all.
+    pub(super) function_dir: Option<PathBuf>,
+    pub(super) call: FunctionCall,
+    /// Its limits. The program gets the time limit as a flag only where the call asks for one.
+    pub(super) limits: Limits,
 }
 
 #[cfg(test)]

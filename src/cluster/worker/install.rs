@@ -6,11 +6,11 @@ use tracing::{info, warn};
 
 use super::{Refusal, Worker};
 use crate::{
-    function_peers::FunctionPeers,
     message::{
         Code, EvictFunctions, EvictFunctionsResponse, InstallFunction, InstallFunctionResponse,
         Message,
     },
+    peers::FunctionPeers,
 };
 use content::{FUNCTION_PROTOCOL, FunctionsError, Requester, Usage};
 

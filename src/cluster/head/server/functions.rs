@@ -4,20 +4,21 @@
 //! (`application/wasm`). `?name=` says what to call it, `?method=` the module's file name.
 
 use axum::{
-    extract::{Request, State},
+    extract::{Path, Request, State},
     response::Response,
 };
-use model::function::Method;
+use content::{CAR_BYTES_MAX, Function, NameHints};
+use model::function::{FunctionId, Method};
 use serde::Deserialize;
 use tokio::time::{Duration, timeout};
 use web::extract::{self, BodyError};
 use wire::{
-    functions::{FunctionBody, FunctionsResponse},
+    functions::{FunctionBody, FunctionDetail, FunctionsResponse},
     paths,
 };
 
-use super::{super::Head, answer, bodies::media_type, error::Refused};
-use content::{CAR_BYTES_MAX, NameHints};
+use super::{answer, bodies::media_type, error::Refused};
+use crate::head::Head;
 
 /// How long a function may take to arrive: 260 MiB over a line of 10 Mbit/s.
 const UPLOAD_WITHIN: Duration = Duration::from_mins(4);
@@ -81,4 +82,35 @@ pub(super) async fn upload(
 
 fn invalid(reason: String) -> Refused {
     Refused::invalid(&[reason])
+}
+
+/// One function and its files.
+#[utoipa::path(get, path = paths::FUNCTION, tag = "functions",
+    params(("id" = String, Path, description = "The id of its content.")),
+    responses((status = 200, description = "The function", body = FunctionDetail)))]
+pub(super) async fn function(
+    State(head): State<Head>,
+    Path(id): Path<String>,
+) -> Result<Response, Refused> {
+    let detail = head.0.context.functions.detail(find(&head, &id)?.id).await?;
+    Ok(answer(&detail.ok_or(Refused::UNKNOWN_FUNCTION)?))
+}
+
+/// Has the head forget a function. Workers that hold it keep it.
+#[utoipa::path(delete, path = paths::FUNCTION, tag = "functions",
+    params(("id" = String, Path, description = "The id of its content.")),
+    responses((status = 200, description = "What was removed", body = FunctionBody)))]
+pub(super) async fn remove(
+    State(head): State<Head>,
+    Path(id): Path<String>,
+) -> Result<Response, Refused> {
+    let function = find(&head, &id)?;
+    head.0.context.functions.remove(function.id).await?;
+    Ok(answer(&function.body()))
+}
+
+/// The function by the id that the path names.
+fn find(head: &Head, id: &str) -> Result<Function, Refused> {
+    let id = FunctionId::parse_any(id).map_err(|_| Refused::UNKNOWN_FUNCTION)?;
+    head.0.context.functions.get(id).ok_or(Refused::UNKNOWN_FUNCTION)
 }

@@ -14,14 +14,13 @@ use tracing::{debug, warn};
 
 use super::{
     super::{
-        Protocols, address,
-        address_scope::Scope,
-        dialer,
+        Protocols, address, dialer,
         rendezvous::{self, Step},
     },
     Actor, LOOK_EVERY, LOOK_SOON,
 };
 use crate::identity::model_peer_id;
+use crate::network::address::Scope;
 
 /// Peers dialed of one answer of the table: as many as an honest one names.
 const PER_ANSWER_MAX: usize = 20;
