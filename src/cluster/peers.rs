@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use content::{AnswerLimits, AskError, Peers};
+use content::{AnswerLimits, AskError};
 use model::{
     function::FunctionId,
     node::{GENERAL_TOPIC, PeerId, Role},
@@ -358,7 +358,7 @@ pub(crate) struct FunctionPeers<'a> {
     pub(crate) peers: &'a [PeerId],
 }
 
-impl Peers for FunctionPeers<'_> {
+impl content::Peers for FunctionPeers<'_> {
     fn peers(&self) -> &[PeerId] {
         self.peers
     }

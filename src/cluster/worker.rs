@@ -175,7 +175,6 @@ impl Worker {
         let WorkerOptions { concurrency, limits, execution, attributes } = options;
         let n_slots = u16::try_from(concurrency.get()).unwrap_or(u16::MAX);
         let n_orders = usize::from(n_slots) + WAITING_MAX as usize;
-        let (compilations, queued) = Compilations::new();
         let worker = Self(Arc::new(Inner {
             executor: Executor::new(context.functions.clone(), concurrency, limits, execution)?,
             context,
@@ -190,11 +189,11 @@ impl Worker {
             call_logs: Mutex::new(LruCache::new(rollcall::AUTHORS_MAX)),
             is_stopping: AtomicBool::new(false),
             changed: Notify::new(),
-            compilations,
+            compilations: Compilations::default(),
             turns_began: Instant::now() - Duration::from_secs(rand::random_range(0..60)),
             is_cut_short: watch::Sender::new(false),
         }));
-        worker.0.context.group.spawn("compile", worker.clone().compile_queued(queued));
+        worker.compile_kept();
         Ok(worker)
     }
 

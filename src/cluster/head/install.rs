@@ -16,7 +16,7 @@ use task::causes::chain;
 use tokio::{
     select,
     sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot},
-    time::{Duration, Instant, sleep_until},
+    time::{Instant, sleep_until},
 };
 use tracing::{debug, warn};
 use uuid::Uuid;

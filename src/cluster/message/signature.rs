@@ -33,7 +33,9 @@ impl CallDigest {
         }
         let arguments = call.arguments();
         add(&arguments.len().to_string());
-        arguments.iter().for_each(|argument| add(argument));
+        for argument in &arguments {
+            add(argument);
+        }
         let environment = call.config.environment();
         add(&environment.len().to_string());
         environment.iter().flat_map(|(name, value)| [name, value]).for_each(|text| add(text));
@@ -94,6 +96,7 @@ fn signed_parts(context: &str, of: &[&str], result: &NodeResult) -> Vec<u8> {
 
 impl NodeResult {
     /// Signs the result of a call.
+    #[must_use]
     pub fn sign(mut self, of: SignedCall<'_>, identity: &Identity) -> Self {
         let bytes = signed_bytes(of.request_id, of.function_id, &self);
         self.signature = HEXLOWER.encode(&identity.sign(&bytes));

@@ -1,12 +1,6 @@
 //! One message on one stream: written whole and closed, or read to its first line feed or end.
 
-use std::{
-    io, iter,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{io, iter, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -14,7 +8,7 @@ use libp2p::Stream;
 use task::group::Group;
 use tokio::{
     sync::{Semaphore, mpsc, oneshot},
-    time::{Instant, Sleep, sleep, timeout, timeout_at},
+    time::{Instant, timeout, timeout_at},
 };
 use tracing::debug;
 
@@ -107,45 +101,7 @@ pub(super) async fn ask(
     stream.write_all(question).await?;
     stream.write_all(b"\n").await?;
     stream.close().await?;
-    read(&mut Paced::new(stream), None, bytes_max, None).await
-}
-
-/// A stream that fails once it is slower than [`BYTES_PER_SECOND_MIN`], on average since its first
-/// byte and but for [`PAUSE_MAX`]. How long the other side may take to begin is its reader's business.
-struct Paced<S> {
-    stream: S,
-    /// Time of the first byte.
-    began: Option<Instant>,
-    n_bytes: u64,
-    end: Pin<Box<Sleep>>,
-}
-
-impl<S> Paced<S> {
-    fn new(stream: S) -> Self {
-        Self { stream, began: None, n_bytes: 0, end: Box::pin(sleep(Duration::ZERO)) }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
-        let Self { stream, began, n_bytes, end } = &mut *self;
-        if let Poll::Ready(read) = Pin::new(stream).poll_read(context, buffer) {
-            *n_bytes +=
-                read.as_ref().map_or(0, |n_read| u64::try_from(*n_read).unwrap_or(u64::MAX));
-            let due = least_pace(*n_bytes);
-            let began = *began.get_or_insert_with(Instant::now);
-            end.as_mut().reset(began + PAUSE_MAX + due);
-            return Poll::Ready(read);
-        }
-        match (began, end.as_mut().poll(context)) {
-            (Some(_), Poll::Ready(())) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            _ => Poll::Pending,
-        }
-    }
+    read(&mut stream, None, bytes_max, None).await
 }
 
 /// Reads what peers send on the `accepted` streams, each in a task of `group`. Where a stream has one
@@ -272,8 +228,21 @@ async fn read(
 ) -> Result<Vec<u8>, ExchangeError> {
     let mut message = Vec::new();
     let mut chunk = vec![0; FIRST_BYTES];
+    let mut began = None;
     loop {
-        let n_read = stream.read(&mut chunk).await?;
+        let reading = stream.read(&mut chunk);
+        // How long an answer takes to begin is the caller's business.
+        let n_read = match began {
+            Some(began) if last.is_none() => {
+                let n_bytes = u64::try_from(message.len()).unwrap_or(u64::MAX);
+                let end = began + PAUSE_MAX + least_pace(n_bytes);
+                timeout_at(end, reading)
+                    .await
+                    .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??
+            }
+            _ => reading.await?,
+        };
+        began.get_or_insert_with(Instant::now);
         let piece = chunk.get(..n_read).unwrap_or_default();
         let line_end = last.and_then(|last| piece.iter().position(|byte| *byte == last));
         let piece = piece.get(..line_end.unwrap_or(n_read)).unwrap_or_default();
@@ -306,8 +275,14 @@ async fn read(
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        pin::Pin,
+        task::{Context, Poll},
+    };
+
     use futures::{StreamExt as _, TryStreamExt as _, io::Cursor, stream};
     use libp2p::PeerId;
+    use tokio::time::{Sleep, sleep};
 
     use super::{
         super::guard::{ALLOWANCES, Guard},
@@ -338,15 +313,15 @@ mod tests {
             sleep(2 * PAUSE_MAX).await;
             Ok::<_, io::Error>(b"late".to_vec())
         });
-        let late = Box::pin(late).into_async_read();
-        assert_eq!(read(&mut Paced::new(late), None, 100, None).await.unwrap(), b"late");
+        let mut late = Box::pin(late).into_async_read();
+        assert_eq!(read(&mut late, None, 100, None).await.unwrap(), b"late");
         let drips = stream::unfold((), |()| async {
             sleep(Duration::from_millis(100)).await;
             Some((Ok::<_, io::Error>(b"x".to_vec()), ()))
         });
-        let drips = Box::pin(drips).into_async_read();
+        let mut drips = Box::pin(drips).into_async_read();
         let began = Instant::now();
-        let given_up = read(&mut Paced::new(drips), None, 1000, None).await;
+        let given_up = read(&mut drips, None, 1000, None).await;
         assert!(matches!(given_up, Err(ExchangeError::Broken(_))), "{given_up:?}");
         assert!(began.elapsed() < PAUSE_MAX + Duration::from_secs(1));
     }

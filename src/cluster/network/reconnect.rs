@@ -29,11 +29,6 @@ use tracing::info;
 /// addresses. As long as a dial may take.
 const YOUNG_FOR: Duration = Duration::from_secs(10);
 
-/// The peer has lost its earlier connection, which is being closed.
-#[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("keep a connection of a peer that has an earlier one")]
-struct HasEarlier;
-
 /// The behavior: knows since when connections stand.
 #[derive(Debug, Default)]
 pub(super) struct Reconnects {
@@ -62,7 +57,7 @@ impl NetworkBehaviour for Reconnects {
         // What comes next is let in, however long the closing takes.
         self.standing.remove(&peer);
         self.lost.push_back(peer);
-        Err(ConnectionDenied::new(HasEarlier))
+        Err(ConnectionDenied::new("the peer has an earlier connection"))
     }
 
     fn handle_established_outbound_connection(

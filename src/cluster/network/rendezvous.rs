@@ -10,7 +10,7 @@ use libp2p::{
     PeerId,
     kad::{
         self, ProviderRecord, Record, RecordKey,
-        store::{Error, RecordStore, RecordStore as _, Result},
+        store::{Error, RecordStore, Result},
     },
 };
 use rand::seq::SliceRandom as _;
@@ -74,7 +74,7 @@ pub(super) fn behaviour(own: PeerId) -> kad::Behaviour<ProviderStore> {
 /// Keeps what a peer at `scope` provides, with a bounded number of addresses.
 pub(super) fn keep(
     kad: &mut kad::Behaviour<ProviderStore>,
-    mut record: kad::ProviderRecord,
+    mut record: ProviderRecord,
     scope: Scope,
 ) {
     record.addresses.retain(|address| scope.may_name(address));

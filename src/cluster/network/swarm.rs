@@ -28,7 +28,8 @@ use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use super::{
-    Connectivity, GOSSIP_BYTES_MAX, NetworkError, address,
+    Connectivity, GOSSIP_BYTES_MAX, NetworkError,
+    address::ip,
     budget::Budget,
     guard::Guard,
     handshake::Handshakes,

@@ -39,11 +39,6 @@ const PER_PEER_MAX: usize = 4;
 /// that looks for hundreds is found by most of them itself.
 const DIALS: Rate = Rate::per_second(16, 64);
 
-/// As many addresses are dialed as may be.
-#[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("dial more addresses that the table names")]
-struct TooManyDials;
-
 /// How long a peer that has no room for this node is not dialed: as long as between two looks of a
 /// node that has enough peers.
 const REST_FOR: Duration = Duration::from_mins(15);
@@ -55,16 +50,6 @@ const YOUNG_FOR: Duration = Duration::from_secs(15);
 
 /// Peers that are left alone at one time. Past it, more are dialed again.
 const RESTING_MAX: usize = 1024;
-
-/// The peer had no room for this node lately.
-#[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("dial a peer that had no room lately")]
-struct Resting;
-
-/// The node has enough connections.
-#[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("dial a peer for a query while enough are connected")]
-struct Enough;
 
 /// The Kademlia behavior, bounded.
 pub(super) struct Table {
@@ -198,17 +183,17 @@ impl NetworkBehaviour for Table {
             return Ok(Vec::new());
         }
         if self.queried.take() == Some(connection) && !self.may_query_dial() {
-            return Err(ConnectionDenied::new(Enough));
+            return Err(ConnectionDenied::new("enough peers are connected for a query"));
         }
         if peer.is_some_and(|peer| self.is_resting(peer)) {
-            return Err(ConnectionDenied::new(Resting));
+            return Err(ConnectionDenied::new("the peer had no room recently"));
         }
         let named =
             self.kad.handle_pending_outbound_connection(connection, peer, addresses, role)?;
         let chosen = self.choose(named);
         let n_dialed = u32::try_from(chosen.len()).unwrap_or(u32::MAX);
         if !self.dials.take_n(n_dialed, Instant::now()) {
-            return Err(ConnectionDenied::new(TooManyDials));
+            return Err(ConnectionDenied::new("too many addresses of the table were dialed"));
         }
         Ok(chosen)
     }
