@@ -13,7 +13,6 @@ mod inbound;
 mod inbox;
 mod install;
 mod node_registry;
-mod nodes;
 pub mod order;
 mod placement;
 mod report;

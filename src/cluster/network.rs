@@ -9,9 +9,7 @@
 
 mod actor;
 mod address;
-mod budget;
 mod dialer;
-mod error;
 mod exchange;
 mod guard;
 mod handshake;
@@ -49,9 +47,8 @@ use tokio::{
 use self::{
     actor::{Actor, Command, Connections},
     address::Scope,
-    budget::Budget,
     dialer::Dialer,
-    guard::{Allowances, Guard, Offense},
+    guard::{Allowances, Budget, Guard, Offense},
     line::{Frames, Line},
     relay::{RelayStatus, Relaying},
     rendezvous::Rendezvous,
@@ -60,8 +57,7 @@ use self::{
 };
 pub use self::{
     address::{Advertised, AdvertisedError, BootNode, BootNodeError},
-    error::{NetworkError, PublishError, SendError},
-    exchange::ExchangeError,
+    exchange::{ExchangeError, NetworkError, PublishError, SendError},
     options::{
         AllowedPeers, CONNECTIONS, ConnectionBounds, Connectivity, Protocols, WANTED_PEERS,
         WANTED_PEERS_OF_HEAD,

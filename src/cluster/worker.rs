@@ -8,7 +8,6 @@
 mod compile;
 mod executor;
 mod external;
-mod function_dir;
 mod install;
 mod line;
 mod refusal;

@@ -19,7 +19,7 @@ use task::group::Group;
 use tokio::{sync::mpsc, time::timeout};
 use tracing::debug;
 
-use super::{budget::Share, n_messages};
+use super::{guard::Share, n_messages};
 
 /// Frames that wait to be written. When there are more, senders wait: the orders of as many
 /// executions as a head has under way.

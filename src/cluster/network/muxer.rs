@@ -30,7 +30,7 @@ use parking_lot::Mutex;
 use tokio::time::{Sleep, sleep};
 use yamux::{Connection, ConnectionError, Mode};
 
-use super::budget::{Budget, Crowded, Share};
+use super::guard::{Budget, Crowded, Share};
 
 /// The protocol, as libp2p names it.
 const PROTOCOL: &str = "/yamux/1.0.0";

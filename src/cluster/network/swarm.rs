@@ -30,8 +30,7 @@ use tracing::{debug, warn};
 use super::{
     Connectivity, GOSSIP_BYTES_MAX, NetworkError,
     address::ip,
-    budget::Budget,
-    guard::Guard,
+    guard::{Budget, Guard},
     handshake::Handshakes,
     muxer::{Multiplex, NEGOTIATING_MAX},
     reconnect::Reconnects,

@@ -12,6 +12,7 @@ mod offers;
 mod operator;
 mod rest;
 mod safety;
+mod sharing;
 mod shutdown;
 mod spares;
 mod stalls;

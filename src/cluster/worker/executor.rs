@@ -29,8 +29,7 @@ use wire::executions::Usage;
 
 use super::{
     external::{External, ExternalError, ExternalRun, ExternalRuntime},
-    function_dir::{FunctionDir, FunctionDirs},
-    scratch_dir,
+    scratch_dir::{self, FunctionDir, FunctionDirs},
 };
 use crate::{
     function_call::{FunctionCall, outcome_body},

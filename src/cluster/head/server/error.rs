@@ -13,8 +13,9 @@ use tracing::error;
 use web::{extract::BodyError, host_names::UNKNOWN_HOST};
 use wire::error::HeadError;
 
-use super::super::{Unavailable, node_registry::DecideError, nodes::ChangeError};
+use super::super::{Unavailable, node_registry::DecideError};
 use super::BODY_BYTES_MAX;
+use crate::head::node_registry::ChangeError;
 use crate::network::PublishError;
 
 /// Why a request was not accepted: the status, and the words for its sender.

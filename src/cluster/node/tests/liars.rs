@@ -53,7 +53,10 @@ async fn strangers_that_offer_a_billion_slots_and_forge_answers_are_rarely_asked
     let (n_alone, n_disturbed) = Box::pin(count_forged(1, 60)).await;
     assert!(n_alone <= 6 + n_disturbed, "{n_alone} of 60 were forged, {n_disturbed} disturbed");
     let (n_together, n_disturbed) = Box::pin(count_forged(3, 37)).await;
-    assert!(n_together <= 4 + n_disturbed, "{n_together} of 37 majorities, {n_disturbed} disturbed");
+    assert!(
+        n_together <= 4 + n_disturbed,
+        "{n_together} of 37 majorities, {n_disturbed} disturbed"
+    );
 }
 
 #[tokio::test]
