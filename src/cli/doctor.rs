@@ -18,6 +18,7 @@ use model::count::counted;
 use serde_json::json;
 use stack::running::running_folder;
 use task::causes::chain;
+use tsdb::archive::objects::ArchiveUrl;
 
 use self::endpoints::EndpointFlags;
 use crate::cli::{config::AddressFlags, output, services::KeyFlag};
@@ -29,6 +30,7 @@ Examples:
   triptych doctor --listen :8081                     also whether that address is free to serve at
   triptych doctor --node-config head.yaml            also a node's file: its key, ports, boot nodes
   triptych doctor --store postgres://triptych@db/triptych    also a database
+  triptych doctor --archive s3://triptych/rows       also an archive of old rows
   triptych doctor --otlp http://otel:4318            also the collector that services send spans to
   triptych doctor --json | jq 'select(.state != \"ok\")'
 
@@ -49,6 +51,9 @@ pub(crate) struct DoctorCommand {
     /// The database of services, as for `triptych datasets serve --store`
     #[arg(long, env = "TRIPTYCH_STORE", hide_env_values = true, value_name = "URL")]
     store: Option<DatabaseUrl>,
+    /// The archive of old rows, as for `triptych datasets serve --archive`
+    #[arg(long, env = "TRIPTYCH_ARCHIVE", hide_env_values = true, value_name = "URL")]
+    archive: Option<ArchiveUrl>,
     #[command(flatten)]
     endpoints: EndpointFlags,
     /// Print a line of JSON for each check
@@ -108,7 +113,7 @@ impl Finding {
 /// # Errors
 /// If something is wrong.
 pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
-    let DoctorCommand { data_dir, listen, node_config, store, json, .. } = command;
+    let DoctorCommand { data_dir, listen, node_config, store, archive, json, .. } = command;
     let mut findings = services::check(command.addresses, command.key).await;
     let stack_folder = running_folder().filter(|_| data_dir.is_none());
     findings.extend(state::check(data_dir).await);
@@ -124,6 +129,9 @@ pub(crate) async fn run(command: DoctorCommand) -> anyhow::Result<()> {
     if let Some(url) = &store {
         findings.push(database::check(url).await);
         findings.extend(rooms::check(url).await);
+    }
+    if let Some(url) = archive {
+        findings.push(database::check_archive(url).await);
     }
     findings.extend(endpoints::check(&command.endpoints).await);
     if json {

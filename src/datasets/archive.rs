@@ -7,13 +7,15 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 use tsdb::{
     archive::{
-        ArchiveOptions, ArchivedStore,
+        ArchiveOptions, ArchiveReport, ArchivedStore,
         objects::{ArchiveUrl, Objects},
     },
     store::{Store, StoreError, archived::ArchiveRecords},
 };
 
-use crate::run_blocking;
+use web::metrics::Metrics;
+
+use crate::{metrics, run_blocking};
 
 /// Interval of looks for months that are old enough, and for corrections of archived ones.
 const LOOK_EVERY: Duration = Duration::from_mins(5);
@@ -53,7 +55,7 @@ pub(crate) fn open(
 }
 
 /// Archives months that are old enough, from time to time, until dropped.
-pub(crate) async fn run(store: Arc<ArchivedStore>, clock: Clock) {
+pub(crate) async fn run(store: Arc<ArchivedStore>, clock: Clock, counts: Metrics) {
     let mut looks = interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -64,15 +66,27 @@ pub(crate) async fn run(store: Arc<ArchivedStore>, clock: Clock) {
         let (archive, now) = (Arc::clone(&store), clock.now());
         let place = store.place();
         match run_blocking(move || archive.archive(now)).await.and_then(|archived| archived) {
-            Ok(report) if report.n_files > 0 || report.n_deleted > 0 => {
-                let (n_files, n_rows) = (report.n_files, report.n_rows);
-                info!(n_files, n_rows, n_deleted = report.n_deleted, "archived rows to {place}");
+            // Another service on the database does it.
+            Ok(None) => {}
+            Ok(Some(report)) => {
+                let ArchiveReport { n_files, n_rows, n_deleted, .. } = report;
+                counts.set(metrics::ARCHIVED_MONTHS, &[], to_gauge(report.n_months));
+                counts.set(metrics::ARCHIVED_ROWS, &[], to_gauge(report.n_archived_rows));
+                let seconds = now.micros().unsigned_abs() / 1_000_000;
+                counts.set(metrics::ARCHIVED_AT, &[], to_gauge(seconds));
+                if n_files > 0 || n_deleted > 0 {
+                    info!(n_files, n_rows, n_deleted, "archived rows to {place}");
+                }
             }
-            Ok(_) => {}
             // Nothing is lost: it is tried again.
             Err(error) => {
+                counts.add(metrics::ARCHIVE_FAILURES, &[]);
                 warn!(error = &error as &dyn Error, "failed to archive rows to {place}");
             }
         }
     }
+}
+
+fn to_gauge(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
 }

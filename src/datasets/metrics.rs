@@ -33,6 +33,14 @@ web::metrics! {
     DOWNLOADS = gauge("downloads_under_way", &[]);
     /// Bytes of a store in a file: its data (`data`), and its write-ahead log (`log`).
     STORE_BYTES = gauge("store_bytes", &["file"]);
+    /// Archived months, as of the last look of this service.
+    ARCHIVED_MONTHS = gauge("archived_months", &[]);
+    /// Rows in archived months, as of the last look of this service.
+    ARCHIVED_ROWS = gauge("archived_rows", &[]);
+    /// Time of the last look for rows to be archived that succeeded, in seconds of Unix time.
+    ARCHIVED_AT = gauge("archived_at_seconds", &[]);
+    /// Looks for rows to be archived that failed.
+    ARCHIVE_FAILURES = counter("archive_failures_total", &[]);
     /// The program: always 1, with its version as label.
     BUILD = gauge("build_info", &["version"]);
 }

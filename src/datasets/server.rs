@@ -185,7 +185,8 @@ impl DatasetsService {
             group.spawn("retention", retention::run(datasets.clone(), clock.clone()));
         }
         if let Some(archive) = archive {
-            group.spawn("archive", archive::run(archive, clock.clone()));
+            let counts = datasets.metrics.clone();
+            group.spawn("archive", archive::run(archive, clock.clone(), counts));
         }
         let app = Arc::new(Shared {
             datasets,

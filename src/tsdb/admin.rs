@@ -10,9 +10,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use model::{dataset::DatasetId, resolution::Resolution, row::Bucket, timestamp::Timestamp};
+use model::{
+    block::Block,
+    dataset::{DatasetId, Dtype},
+    resolution::Resolution,
+    row::Bucket,
+    timestamp::Timestamp,
+};
 
-use crate::store::{StoreError, sqlite};
+use task::causes::chain;
+
+use crate::{
+    archive::{ALL, check_month, month::Month, objects::Objects},
+    store::{
+        StoreError,
+        archived::{ArchiveRecords, ArchivedMonth},
+        sqlite,
+    },
+};
 
 /// Faults that a report lists at most. It counts the others.
 pub const FAULTS_MAX: usize = 100;
@@ -35,6 +50,8 @@ pub struct Report {
     pub n_rows: u64,
     /// Buckets compared with those that the rows give.
     pub n_buckets: u64,
+    /// Archived months whose files were read.
+    pub n_archived: u64,
     /// What is wrong: the first [`FAULTS_MAX`].
     pub faults: Vec<Fault>,
     /// How many things are wrong.
@@ -81,6 +98,16 @@ pub enum Fault {
         want: Option<Bucket>,
         /// What it is; none if it is missing.
         found: Option<Bucket>,
+    },
+    /// The file of an archived month cannot be read, or does not hold the rows that were written.
+    #[display("dataset {dataset}: the archived month {month}: {what}")]
+    Archive {
+        /// Dataset of the rows.
+        dataset: DatasetId,
+        /// Month of the rows.
+        month: Month,
+        /// What is wrong.
+        what: String,
     },
     /// What the store knows of a dataset is not so.
     #[display("dataset {dataset}: {what}")]
@@ -143,16 +170,38 @@ pub enum AdminError {
 }
 
 /// Reads the whole store at `path`, recomputes every bucket, and reports what is not as it should be.
-/// Buckets of rows that were let go are compared with one another.
+/// Buckets of rows that were let go are compared with one another. Reads archived rows, too, if `archive`
+/// is given.
 ///
 /// `progress` is called now and then.
 ///
 /// # Errors
 /// [`AdminError::Missing`], or [`AdminError::Store`] if it could not be opened or was written by
 /// another version of the program. What is damaged inside it is in the report.
-pub fn verify(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Report, AdminError> {
+pub fn verify(
+    path: &Path,
+    archive: Option<&Objects>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, AdminError> {
     present(path)?;
-    sqlite::verify::verify(path, progress).map_err(|source| store(path, source))
+    sqlite::verify::verify(path, archive, progress).map_err(|source| store(path, source))
+}
+
+/// Reads all archived rows of a store, and reports those that are not as they should be.
+///
+/// # Errors
+/// [`StoreError`] of the store. What is wrong with the archive is in the report.
+pub fn verify_archive(store: &dyn ArchiveRecords, archive: &Objects) -> Result<Report, StoreError> {
+    let (mut after, mut report) = (None, Report::default());
+    while let Some(entry) = store.next_entry(after)? {
+        let dataset = entry.dataset.id;
+        after = Some(dataset);
+        report.n_datasets += 1;
+        let dtypes: Vec<Dtype> = entry.columns.iter().map(|column| column.dtype).collect();
+        let months = store.archived(dataset, ALL)?;
+        report.check_archived(dataset, &months, archive, &Block::new(&dtypes));
+    }
+    Ok(report)
 }
 
 /// Copies the store at `path`, in one snapshot, into a new file `to`; its length in bytes. The
@@ -195,6 +244,26 @@ impl Report {
     #[must_use]
     pub const fn is_sound(&self) -> bool {
         self.n_faults == 0
+    }
+
+    /// Reads the archived months of a dataset.
+    pub(crate) fn check_archived(
+        &mut self,
+        dataset: DatasetId,
+        months: &[ArchivedMonth],
+        archive: &Objects,
+        empty: &Block,
+    ) {
+        for month in months {
+            self.n_archived += 1;
+            match check_month(archive, month, empty) {
+                Ok(n_rows) => self.n_rows += n_rows,
+                Err(error) => {
+                    let (month, what) = (month.file.month, chain(&error));
+                    self.fault(Fault::Archive { dataset, month, what });
+                }
+            }
+        }
     }
 
     /// Adds something that is wrong.

@@ -16,6 +16,10 @@
 //! the transaction that removes its rows from the store. Until then the old and the new file give the
 //! same rows together with the stored ones. Every byte that is read is checked against the record, so
 //! that a lost, truncated or foreign file is an error and never wrong rows.
+//!
+//! **One writer.** A lease in the store names the process that archives. It is checked in the transactions
+//! that announce a file and put it into effect. A process that was paused and has lost the lease cannot
+//! overwrite a newer file, either: a file only replaces the version that was there when it was begun.
 
 mod archiver;
 mod file;
@@ -28,21 +32,24 @@ mod store;
 pub(crate) mod tests;
 mod write;
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use model::{dataset::DatasetId, timestamp::Timestamp};
-use parking_lot::Mutex;
+use model::timestamp::Timestamp;
 use task::cache::{Cache, Capacity};
 use uuid::Uuid;
 
 use self::{file::FileFooter, objects::Objects};
-use crate::store::archived::ArchiveRecords;
+use crate::{span::Span, store::archived::ArchiveRecords};
 
 pub use self::archiver::ArchiveReport;
+pub(crate) use self::file::check_month;
 
 /// Bytes of cached ends of files: those of some thousand months of minutes. Without them each page costs
 /// one more request.
 const FOOTERS_BYTES_MAX: usize = 32 << 20;
+
+/// All of time.
+pub(crate) const ALL: Span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
 
 /// Settings of the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,23 +77,14 @@ struct Archive {
     /// Ends of files, by the digests of the files.
     #[debug(skip)]
     footers: Cache<[u8; 32], Arc<FileFooter>>,
-    /// End of the last archived month of each dataset that was written to, as of then; `None` if it has
-    /// none. A hint: the store checks each append.
-    ends: Mutex<HashMap<DatasetId, Option<Timestamp>>>,
 }
 
 impl ArchivedStore {
     /// Returns `store` with old rows in `objects`.
     pub fn new(store: Arc<dyn ArchiveRecords>, objects: Objects, options: ArchiveOptions) -> Self {
         let capacity = Capacity { n_values_max: usize::MAX, bytes_max: FOOTERS_BYTES_MAX };
-        let archive = Archive {
-            store,
-            objects,
-            options,
-            holder: random(),
-            footers: Cache::new(capacity),
-            ends: Mutex::default(),
-        };
+        let archive =
+            Archive { store, objects, options, holder: random(), footers: Cache::new(capacity) };
         Self { archive: Arc::new(archive) }
     }
 

@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use anyhow::{Context as _, bail};
@@ -20,7 +21,14 @@ use tokio::{select, task::spawn_blocking};
 use transfer::event::{Reporter as _, Work};
 use tsdb::{
     admin::copy::{self, CopiedDataset, CopyOutcome, CopyProgress, FailedCopy},
-    store::{copying::CopyStore, postgres::PostgresStore, sqlite::SqliteStore},
+    archive::{
+        ArchiveOptions, ArchivedStore,
+        objects::{ArchiveUrl, Objects},
+    },
+    store::{
+        StoreError, archived::ArchiveRecords, copying::CopyStore, postgres::PostgresStore,
+        sqlite::SqliteStore,
+    },
 };
 
 use super::progress::Drawn;
@@ -30,6 +38,9 @@ use crate::cli::{
     store_place::{StorePlace, resolve_places},
 };
 
+/// Settings of an archive that is only read.
+const READ_ONLY: ArchiveOptions = ArchiveOptions { after: Duration::MAX, grace: Duration::MAX };
+
 /// The flags of `datasets copy`.
 #[derive(Debug, Args)]
 pub(crate) struct CopyCommand {
@@ -37,6 +48,9 @@ pub(crate) struct CopyCommand {
     from: StorePlace,
     /// The store to copy to, likewise; a file or the tables are made if they are missing
     to: StorePlace,
+    /// Archive of the store to copy from, as `serve` has it. Archived rows are copied into the other store
+    #[arg(long, value_name = "URL")]
+    archive: Option<ArchiveUrl>,
     /// Copy this dataset, by number or name, not all; may be repeated
     #[arg(long = "dataset", value_name = "DATASET")]
     chosen: Vec<String>,
@@ -48,11 +62,15 @@ pub(crate) struct CopyCommand {
 /// If a store cannot be opened, read or written, or a copy is not equal to its source; where that is so of
 /// several datasets, the others were printed before.
 pub(super) async fn run(command: CopyCommand) -> anyhow::Result<()> {
-    let CopyCommand { from, to, chosen } = command;
+    let CopyCommand { from, to, archive, chosen } = command;
     let (from, to) = resolve_places(from, to, DataDir::datasets)?;
     let is_stopped = Arc::new(AtomicBool::new(false));
     let must_stop = Arc::clone(&is_stopped);
-    let mut work = spawn_blocking(move || copy_all(&from, &to, &chosen, &must_stop));
+    let mut work = spawn_blocking(move || {
+        let source =
+            open_source(&from, archive.as_ref()).with_context(|| format!("open {from}"))?;
+        copy_all((&*source, &from), &to, &chosen, &must_stop)
+    });
     select! {
         done = &mut work => return done?,
         stopped = stop::wait_for_stop(StopEvents::Hangup) => stopped?,
@@ -62,21 +80,33 @@ pub(super) async fn run(command: CopyCommand) -> anyhow::Result<()> {
 }
 
 /// Opens a store. Blocks.
-fn open(place: &StorePlace) -> anyhow::Result<Box<dyn CopyStore>> {
+fn open(place: &StorePlace) -> anyhow::Result<Arc<dyn ArchiveRecords>> {
     Ok(match place {
-        StorePlace::Database(url) => Box::new(PostgresStore::open(url)?),
-        StorePlace::Path(path) => Box::new(SqliteStore::open(path)?),
+        StorePlace::Database(url) => Arc::new(PostgresStore::open(url)?),
+        StorePlace::Path(path) => Arc::new(SqliteStore::open(path)?),
     })
+}
+
+/// Opens a store with its archive. Blocks.
+fn open_source(
+    place: &StorePlace,
+    archive: Option<&ArchiveUrl>,
+) -> anyhow::Result<Arc<dyn CopyStore>> {
+    let store = open(place)?;
+    match archive {
+        Some(url) => Ok(Arc::new(ArchivedStore::new(store, Objects::open(url)?, READ_ONLY))),
+        None if store.has_archive()? => Err(StoreError::NoArchive.into()),
+        None => Ok(store),
+    }
 }
 
 /// Copies the chosen datasets, or all, and prints a line for each. Blocks.
 fn copy_all(
-    from: &StorePlace,
+    (source, from): (&dyn CopyStore, &StorePlace),
     to: &StorePlace,
     chosen: &[String],
     must_stop: &AtomicBool,
 ) -> anyhow::Result<()> {
-    let source = open(from).with_context(|| format!("open {from}"))?;
     let target = open(to).with_context(|| format!("open {to}"))?;
     let is_chosen = |dataset: &Dataset| {
         let is_it = |name: &String| *name == dataset.name || *name == dataset.id.to_string();
@@ -84,7 +114,7 @@ fn copy_all(
     };
     let mut drawing = Drawing { work: None, is_comparing: false, name: String::new() };
     let mut printed = Ok(());
-    let copied = copy::copy(&*source, &*target, &is_chosen, &mut |progress| {
+    let copied = copy::copy(source, &*target, &is_chosen, &mut |progress| {
         if let CopyProgress::Copied(dataset) = progress {
             drawing.work = None;
             printed = print(&line_of(dataset));

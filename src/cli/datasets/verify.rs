@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use db::postgres::DatabaseUrl;
 use model::{
     count::{counted, counted_short},
     escape::escape_line,
@@ -12,10 +13,17 @@ use serde_json::json;
 use stack::{data_dir::DataDir, running::running_folder};
 use tokio::task::spawn_blocking;
 use transfer::event::Reporter as _;
-use tsdb::admin::{self, Report};
+use tsdb::{
+    admin::{self, Progress, Report},
+    archive::objects::{ArchiveUrl, Objects},
+    store::postgres::PostgresStore,
+};
 
 use super::progress::Drawn;
-use crate::cli::output::{print, print_body, tell};
+use crate::cli::{
+    output::{print, print_body, tell},
+    store_place::StorePlace,
+};
 
 /// The flags that name a store.
 #[derive(Debug, Clone, Args)]
@@ -34,6 +42,12 @@ pub(crate) struct VerifyCommand {
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
+    /// Read all files of the archive, too: its address, as `serve` has it
+    #[arg(long, value_name = "URL")]
+    archive: Option<ArchiveUrl>,
+    /// Verify the archive of this database: `postgres://user@host/name`
+    #[arg(long, value_name = "URL", requires = "archive", conflicts_with_all = ["data_dir", "file"])]
+    database: Option<DatabaseUrl>,
     #[command(flatten)]
     store: StoreFlags,
 }
@@ -67,11 +81,15 @@ impl StoreFlags {
 /// # Errors
 /// If the store cannot be read, or is not as it should be.
 pub(super) async fn run(command: VerifyCommand) -> anyhow::Result<()> {
-    let path = command.store.path_to_read()?;
-    let shown = path.display().to_string();
+    let VerifyCommand { json, archive, database, store } = command;
+    let place = match database {
+        Some(url) => StorePlace::Database(url),
+        None => StorePlace::Path(store.path_to_read()?),
+    };
+    let shown = place.to_string();
     let mut progress = Drawn::alone().begin(format!("verifying {shown}"), 0);
     let (report, progress) = spawn_blocking(move || {
-        let report = admin::verify(&path, &mut |done| {
+        let report = verify(&place, archive.as_ref(), &mut |done| {
             // Each row is looked at twice.
             #[expect(clippy::cast_precision_loss, reason = "a share for people")]
             let share = Some(done.n_done as f64 / done.n_all.max(1) as f64);
@@ -82,7 +100,7 @@ pub(super) async fn run(command: VerifyCommand) -> anyhow::Result<()> {
     .await?;
     let report = report.context("verify")?;
     progress.finish(report.n_rows, &format!("verified {shown}"));
-    print_report(&report, command.json)?;
+    print_report(&report, json)?;
     if report.is_sound() {
         return Ok(());
     }
@@ -90,22 +108,44 @@ pub(super) async fn run(command: VerifyCommand) -> anyhow::Result<()> {
     bail!("find {shown} sound: {faults}; restore a backup, or import again")
 }
 
+/// Verifies a file, and its archive if that is given; of a database only the archive. Blocks.
+fn verify(
+    place: &StorePlace,
+    archive: Option<&ArchiveUrl>,
+    progress: &mut dyn FnMut(Progress),
+) -> anyhow::Result<Report> {
+    let archive = archive.map(Objects::open).transpose()?;
+    Ok(match (place, archive) {
+        (StorePlace::Path(path), archive) => admin::verify(path, archive.as_ref(), progress)?,
+        (StorePlace::Database(url), Some(archive)) => {
+            admin::verify_archive(&PostgresStore::open_read_only(url)?, &archive)?
+        }
+        (StorePlace::Database(_), None) => bail!("name the archive of the database"),
+    })
+}
+
 fn print_report(report: &Report, is_json: bool) -> anyhow::Result<()> {
     let faults: Vec<String> =
         report.faults.iter().map(|fault| escape_line(&fault.to_string()).into()).collect();
-    let Report { n_datasets, n_rows, n_buckets, n_faults, .. } = report;
+    let Report { n_datasets, n_rows, n_buckets, n_archived, n_faults, .. } = report;
     if is_json {
         let report = json!({
             "datasets": n_datasets,
             "rows": n_rows,
             "buckets": n_buckets,
+            "archived_months": n_archived,
             "faults": faults,
             "total_faults": n_faults,
         });
         return print_body(&report);
     }
     let (datasets, rows) = (counted(*n_datasets, "dataset"), counted_short(*n_rows, "row"));
-    tell(&format!("{datasets}, {rows}, {}", counted_short(*n_buckets, "bucket")));
+    let buckets = counted_short(*n_buckets, "bucket");
+    let archived = match n_archived {
+        0 => String::new(),
+        n => format!(", {}", counted(*n, "archived month")),
+    };
+    tell(&format!("{datasets}, {rows}, {buckets}{archived}"));
     for fault in faults {
         print(&fault)?;
     }

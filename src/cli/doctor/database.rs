@@ -1,13 +1,17 @@
-//! The database that keeps datasets, accounts and networks.
+//! The database that keeps datasets, accounts and networks, and the archive of old rows.
 
 use db::postgres::{DatabaseUrl, fault::diagnose};
 use model::count::counted;
 use task::causes::chain;
-use tsdb::store::{
-    StoreError,
-    postgres::{
-        CONNECTIONS_MAX,
-        look::{ConnectionLimit, LimitedBy, ServerSeen, UserRights, look},
+use tokio::task::spawn_blocking;
+use tsdb::{
+    archive::objects::{ArchiveUrl, Objects},
+    store::{
+        StoreError,
+        postgres::{
+            CONNECTIONS_MAX,
+            look::{ConnectionLimit, LimitedBy, ServerSeen, UserRights, look},
+        },
     },
 };
 
@@ -29,6 +33,17 @@ pub(super) async fn check(url: &DatabaseUrl) -> Finding {
     match look(url).await {
         Ok(seen) => finding(&what, seen),
         Err(error) => unusable(what, &error),
+    }
+}
+
+/// Looks at the archive at `url`.
+pub(super) async fn check_archive(url: ArchiveUrl) -> Finding {
+    let what = format!("archive at {url}");
+    let checked = spawn_blocking(move || Objects::open(&url)?.check()).await;
+    match checked {
+        Ok(Ok(())) => Finding::ok(what, "can be reached"),
+        Ok(Err(error)) => Finding::wrong(what, chain(&error), error.advice()),
+        Err(error) => Finding::wrong(what, chain(&error), "try again"),
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! The tests of each file of `server` are in the file of that name.
 
+mod archive;
 mod browsers;
 mod bulk_download;
 mod bulk_insert;

@@ -31,7 +31,7 @@ async fn store_in(folder: &TempDir) -> (PathBuf, DatasetId) {
 
 fn verified(path: &Path) -> Report {
     let mut last = None;
-    let report = verify(path, &mut |progress| {
+    let report = verify(path, None, &mut |progress| {
         assert!(progress.n_done <= progress.n_all);
         last = Some(progress);
     });

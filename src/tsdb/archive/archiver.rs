@@ -5,28 +5,26 @@ use std::{ops::ControlFlow, time::Duration};
 use futures::executor::block_on;
 use model::{
     block::{Block, Rows, Series},
-    dataset::{Column, DatasetId},
+    dataset::{Column, DatasetId, Dtype},
     resolution::Resolution,
     timestamp::Timestamp,
 };
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Archive, ArchivedStore,
+    ALL, Archive, ArchivedStore,
     file::{FileFooter, FileReader, read_owner},
     month::Month,
-    months::stamps,
     objects::ObjectError,
     random,
-    write::{FileWriter, PAGE_ROWS, WrittenFile},
+    write::{FileWriter, WrittenFile},
 };
 use crate::{
     catalog::DatasetRef,
     span::{Order, Span},
     store::{
-        Cause, Count, PageRead, Result, StoreError,
-        archived::{ArchiveCommit, ArchiveLease, ArchivedFile, ArchivedMonth},
-        copying::CatalogEntry,
+        Cause, Count, PageRead, Result, Sight, StoreError,
+        archived::{ArchiveCommit, ArchivedFile},
     },
 };
 
@@ -42,12 +40,6 @@ const REWRITE_AFTER: Duration = Duration::from_hours(24);
 /// for the rest of it.
 const LEASE: Duration = Duration::from_mins(30);
 
-/// Files that are deleted at one look.
-const DELETIONS_MAX: usize = 1_000;
-
-/// All of time.
-const ALL: Span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
-
 /// Work of one look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArchiveReport {
@@ -55,68 +47,72 @@ pub struct ArchiveReport {
     pub n_files: u64,
     /// Rows in these files.
     pub n_rows: u64,
+    /// Months that are archived afterwards.
+    pub n_months: u64,
+    /// Rows in their files.
+    pub n_archived_rows: u64,
     /// Files that were deleted.
     pub n_deleted: u64,
 }
 
 impl ArchivedStore {
     /// Archives the months that are old enough at `now`, rewrites those with corrections or deletions, and
-    /// deletes files that have no effect any more. Does nothing while another process does it. Blocks.
+    /// deletes files that have no effect any more. Returns `None` while another process does it. Blocks.
     ///
     /// # Errors
     /// [`StoreError`] of the first dataset that failed. The others were archived, and it is tried again next
     /// time.
-    pub fn archive(&self, now: Timestamp) -> Result<ArchiveReport> {
+    pub fn archive(&self, now: Timestamp) -> Result<Option<ArchiveReport>> {
         let archive = &*self.archive;
         let mut report = ArchiveReport::default();
-        if !archive.extend_lease(now)? {
-            return Ok(report);
+        if !archive.extend_lease()? {
+            return Ok(None);
         }
         let (mut after, mut failure) = (None, None);
         while let Some(entry) = archive.store.next_entry(after)? {
-            after = Some(entry.dataset.id);
-            if let Err(error) = archive.archive_dataset(&entry, now, &mut report) {
+            let dataset = entry.dataset.id;
+            after = Some(dataset);
+            if let Err(error) = archive.archive_dataset(dataset, now, &mut report) {
                 failure.get_or_insert(error);
             }
         }
-        for (dataset, key) in
-            archive.store.doomed_files(now - archive.options.grace, DELETIONS_MAX)?
+        while archive.extend_lease()?
+            && let Some((dataset, key)) = archive.store.doomed_file(archive.options.grace)?
         {
-            let month = Month::of(now);
-            let fail =
-                |error: ObjectError| StoreError::Archive { dataset, month, source: error.into() };
-            archive.objects.delete(&key).map_err(fail)?;
+            let fail = fails(dataset, Month::of(now));
+            archive.objects.delete(&key).map_err(|error| fail(error.into()))?;
             block_on(archive.store.forget_file(dataset, key))?;
             report.n_deleted += 1;
         }
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(report),
-        }
+        failure.map_or(Ok(Some(report)), Err)
     }
 }
 
+/// Says which month of which dataset could not be archived.
+fn fails(dataset: DatasetId, month: Month) -> impl Fn(Cause) -> StoreError {
+    move |source| StoreError::Archive { dataset, month, source }
+}
+
 impl Archive {
-    pub(super) fn extend_lease(&self, now: Timestamp) -> Result<bool> {
-        let lease = ArchiveLease { holder: self.holder, now, until: now + LEASE };
-        block_on(self.store.lease_archive(lease))
+    pub(super) fn extend_lease(&self) -> Result<bool> {
+        block_on(self.store.lease_archive(self.holder, LEASE))
     }
 
     fn archive_dataset(
         &self,
-        entry: &CatalogEntry,
+        dataset: DatasetId,
         now: Timestamp,
         report: &mut ArchiveReport,
     ) -> Result<()> {
-        let dataset = entry.dataset.id;
-        let columns = digest_of(&entry.columns);
+        let Some(sight) = self.store.sight(None, &DatasetRef::Id(dataset))? else { return Ok(()) };
+        let columns = digest_of(&sight.columns);
         let archived = self.store.archived(dataset, ALL)?;
         for month in &archived {
             let is_outdated = month.file.columns != columns || !month.cuts.is_empty();
             let n_stored = self.count_stored(dataset, month.file.month.span())?;
             let is_old = now.since(month.file.written) >= REWRITE_AFTER;
             if is_outdated || n_stored >= CORRECTIONS_MAX || (n_stored > 0 && is_old) {
-                self.write_month(entry, month.file.month, now, report)?;
+                self.write_month(dataset, month.file.month, now, report)?;
             }
         }
         let mut from = Timestamp::MIN;
@@ -127,10 +123,13 @@ impl Archive {
                 break;
             }
             if archived.iter().all(|known| known.file.month != month) {
-                self.write_month(entry, month, now, report)?;
+                self.write_month(dataset, month, now, report)?;
             }
         }
-        self.ends.lock().remove(&dataset);
+        for month in self.store.archived(dataset, ALL)? {
+            report.n_months += 1;
+            report.n_archived_rows += month.file.n_rows;
+        }
         Ok(())
     }
 
@@ -161,35 +160,39 @@ impl Archive {
     /// Writes a month to a file, reads it back, and has it replace the stored rows.
     fn write_month(
         &self,
-        entry: &CatalogEntry,
+        dataset: DatasetId,
         month: Month,
         now: Timestamp,
         report: &mut ArchiveReport,
     ) -> Result<()> {
-        let dataset = entry.dataset.id;
-        let fail = |source: Cause| StoreError::Archive { dataset, month, source };
-        let revision = self.revision(dataset)?;
-        let before = self.store.archived(dataset, month.span())?;
-        let last_row = self.last_stored_row(dataset, month)?;
-        let Some((written, draft)) = self.write_draft(entry, month, &before)? else {
-            let commit =
-                ArchiveCommit { dataset, month, stamp: None, revision, last_row: i64::MIN };
+        let fail = fails(dataset, month);
+        // Later rows stay in the store. As the columns are read after this number, they include those of all
+        // earlier rows.
+        let last_row = self.store.last_row(dataset)?;
+        let Some(sight) = self.store.sight(None, &DatasetRef::Id(dataset))? else { return Ok(()) };
+        let mut commit =
+            ArchiveCommit { dataset, month, stamp: None, revision: sight.revision, last_row };
+        let key = format!("dataset={dataset}/month={month}/part-0.parquet");
+        let replaced = self.objects.find(&key).map_err(|error| fail(error.into()))?;
+        if let Some(found) = &replaced
+            && self.store.archived(dataset, month.span())?.is_empty()
+        {
+            self.check_owner(&key, found.size, &sight).map_err(|error| fail(error.into()))?;
+        }
+        let Some(Draft { written, file, rows }) = self.write_draft(&sight, month, key, now)? else {
             block_on(self.store.commit_file(commit, self.holder))?;
             return Ok(());
         };
-        let file = ArchivedFile { written: now, ..draft.file };
-        if before.is_empty() {
-            self.check_owner(entry, &file)?;
-        }
-        if !self.extend_lease(now)?
+        if !self.extend_lease()?
             || !block_on(self.store.announce_file(dataset, file.clone(), self.holder))?
         {
             return Ok(());
         }
-        self.objects.write(&file.key, written.file, file.n_bytes).map_err(|e| fail(e.into()))?;
-        self.verify(&file, draft.rows, &draft.empty).map_err(|e| fail(e.into()))?;
-        let stamp = Some(file.stamp);
-        let commit = ArchiveCommit { dataset, month, stamp, revision, last_row };
+        self.objects
+            .replace(&file.key, replaced, written.file, file.n_bytes)
+            .and_then(|()| self.verify(&file, rows))
+            .map_err(|error| fail(error.into()))?;
+        commit.stamp = Some(file.stamp);
         if block_on(self.store.commit_file(commit, self.holder))? {
             report.n_files += 1;
             report.n_rows += file.n_rows;
@@ -197,34 +200,20 @@ impl Archive {
         Ok(())
     }
 
-    /// Returns the highest number of the stored rows of a month. A later scan shows every row up to it, also
-    /// if its batches are of different snapshots, since numbers are in the order of commits.
-    fn last_stored_row(&self, dataset: DatasetId, month: Month) -> Result<i64> {
-        let mut last_row = i64::MIN;
-        self.store.scan(dataset, Resolution::Raw, month.span(), &mut |batch| {
-            if let Rows::Raw(block) = batch.rows()? {
-                last_row = block.ids.iter().copied().fold(last_row, i64::max);
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(last_row)
-    }
-
     /// Writes the stored and archived rows of a month to a temporary file; `None` if there are none.
     pub(super) fn write_draft(
         &self,
-        entry: &CatalogEntry,
+        sight: &Sight,
         month: Month,
-        before: &[ArchivedMonth],
-    ) -> Result<Option<(WrittenFile, Draft)>> {
-        let dataset = entry.dataset.id;
-        let fail = |source: Cause| StoreError::Archive { dataset, month, source };
+        key: String,
+        now: Timestamp,
+    ) -> Result<Option<Draft>> {
+        let (dataset, columns) = (sight.dataset.id, &sight.columns);
+        let fail = fails(dataset, month);
         let draft = tempfile::tempfile().map_err(|error| fail(error.into()))?;
-        let identity = identity(entry);
-        let writer = FileWriter::begin(draft, &entry.columns, identity);
+        let writer = FileWriter::begin(draft, columns, identity(sight));
         let mut writer = writer.map_err(|error| fail(error.into()))?;
-        let mut rows = RowsDigest::new(&entry.columns);
-        let empty = self.empty(dataset)?;
+        let mut rows = RowsDigest::new(columns);
         let (mut ends, mut last_row) = (None, i64::MIN);
         self.scan(dataset, month.span(), &mut |batch| {
             let Rows::Raw(block) = batch.rows()? else { return Ok(ControlFlow::Continue(())) };
@@ -238,20 +227,11 @@ impl Archive {
             Ok(ControlFlow::Continue(()))
         })?;
         let Some(ends) = ends else { return Ok(None) };
-        // What was merged is what the record of that time says.
-        if stamps(&self.store.archived(dataset, month.span())?) != stamps(before) {
-            return Err(StoreError::ArchiveChanged { dataset });
-        }
-        // The file would lack the values of a column that was added in the meantime.
-        let sight = self.store.sight(None, &DatasetRef::Id(dataset))?;
-        if sight.is_none_or(|sight| digest_of(&sight.columns) != digest_of(&entry.columns)) {
-            return Err(StoreError::ArchiveChanged { dataset });
-        }
         let written = writer.finish().map_err(|error| fail(error.into()))?;
         let file = ArchivedFile {
             month,
             stamp: random(),
-            key: format!("dataset={dataset}/month={month}/part-0.parquet"),
+            key,
             n_rows: rows.n_rows,
             n_bytes: written.n_bytes,
             sha256: written.sha256,
@@ -259,43 +239,29 @@ impl Archive {
             tail_crc: written.tail_crc,
             rows: ends,
             last_row,
-            columns: digest_of(&entry.columns),
-            written: Timestamp::default(),
+            columns: digest_of(columns),
+            written: now,
         };
-        Ok(Some((written, Draft { file, rows, empty })))
+        Ok(Some(Draft { written, file, rows }))
     }
 
-    /// Checks that no other store has a file in the place of one that was never recorded here.
-    fn check_owner(&self, entry: &CatalogEntry, file: &ArchivedFile) -> Result<()> {
-        let (dataset, month) = (entry.dataset.id, file.month);
-        let fail =
-            |error: ObjectError| StoreError::Archive { dataset, month, source: error.into() };
-        let Some(n_bytes) = self.objects.length(&file.key).map_err(fail)? else { return Ok(()) };
-        let owner = read_owner(&self.objects, &file.key, n_bytes).map_err(fail)?;
-        if owner.as_deref() == Some(&identity(entry)) {
+    /// Checks that a file which was never recorded here is not one of another store.
+    fn check_owner(&self, key: &str, n_bytes: u64, sight: &Sight) -> Result<(), ObjectError> {
+        if read_owner(&self.objects, key, n_bytes)? == Some(identity(sight)) {
             return Ok(());
         }
         let what = "it is there already, and of another store".to_owned();
-        Err(fail(ObjectError::Damaged { key: file.key.clone(), what }))
+        Err(ObjectError::Damaged { key: key.to_owned(), what })
     }
 
     /// Reads a file that was written, and compares it with what was to be written.
-    fn verify(
-        &self,
-        file: &ArchivedFile,
-        want: RowsDigest,
-        empty: &Block,
-    ) -> Result<(), ObjectError> {
+    fn verify(&self, file: &ArchivedFile, want: RowsDigest) -> Result<(), ObjectError> {
         let footer = FileFooter::read(&self.objects, file)?;
         let reader =
             FileReader { objects: &self.objects, file: file.clone(), footer: footer.into() };
-        let mut found = RowsDigest { shown: want.shown.clone(), ..RowsDigest::default() };
-        let mut from = 0;
-        while from < reader.n_rows() {
-            let until = reader.n_rows().min(from + 16 * PAGE_ROWS as u64);
-            found.add(&reader.rows(from..until, empty)?);
-            from = until;
-        }
+        let empty = Block::new(&want.dtypes);
+        let mut found = RowsDigest { n_rows: 0, sha256: Sha256::new(), ..want.clone() };
+        reader.read_all(&empty, |block| found.add(block))?;
         if found.n_rows == want.n_rows && found.sha256.finalize() == want.sha256.finalize() {
             return Ok(());
         }
@@ -306,15 +272,16 @@ impl Archive {
 
 /// A file that is not written to its place yet.
 pub(super) struct Draft {
+    pub(super) written: WrittenFile,
     pub(super) file: ArchivedFile,
     rows: RowsDigest,
-    /// A block without rows, of the dataset.
-    empty: Block,
 }
 
 /// Digest of rows, however they are divided into blocks.
-#[derive(Default)]
+#[derive(Clone)]
 struct RowsDigest {
+    /// Types of all columns.
+    dtypes: Vec<Dtype>,
     /// Places of the columns in the file.
     shown: Vec<usize>,
     n_rows: u64,
@@ -324,7 +291,12 @@ struct RowsDigest {
 impl RowsDigest {
     fn new(columns: &[Column]) -> Self {
         let shown = columns.iter().enumerate().filter(|(_, column)| !column.is_deleted());
-        Self { shown: shown.map(|(place, _)| place).collect(), ..Self::default() }
+        Self {
+            dtypes: columns.iter().map(|column| column.dtype).collect(),
+            shown: shown.map(|(place, _)| place).collect(),
+            n_rows: 0,
+            sha256: Sha256::new(),
+        }
     }
 
     fn add(&mut self, block: &Block) {
@@ -358,8 +330,8 @@ fn add_value(sha256: &mut Sha256, series: &Series, row_idx: usize) {
 }
 
 /// The name of a dataset in its files, which tells it from one of the same number in another store.
-pub(super) fn identity(entry: &CatalogEntry) -> String {
-    format!("{} created at {}", entry.dataset.id, entry.dataset.created_at)
+fn identity(sight: &Sight) -> String {
+    format!("{} created at {}", sight.dataset.id, sight.dataset.created_at)
 }
 
 /// Digest of the names and types of the columns that files of a dataset have.

@@ -4,7 +4,7 @@
 //! blocks, by those at the end of the file. A file that was replaced or damaged is never taken for the
 //! recorded one.
 
-use std::{collections::HashMap, ops::Range, sync::Arc};
+use std::{collections::HashMap, iter::once, ops::Range, sync::Arc};
 
 use bytes::Bytes;
 use crc32fast::hash;
@@ -18,7 +18,8 @@ use parquet::{
     data_type::{BoolType, ByteArrayType, DataType, DoubleType, Int64Type},
     errors::{ParquetError, Result as ParquetResult},
     file::{
-        metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader},
+        FOOTER_SIZE,
+        metadata::{FooterTail, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader},
         page_index::column_index::ColumnIndexMetaData,
         reader::{ChunkReader, Length},
         serialized_reader::SerializedPageReader,
@@ -28,10 +29,17 @@ use parquet::{
 use super::{
     objects::{ObjectError, Objects, Result},
     write::{
-        BLOCK_BYTES, CHECKSUMS, CREATED_FIELD, DATASET, FIRST_FIELD, ID_FIELD, TIMESTAMP_FIELD,
+        BLOCK_BYTES, CHECKSUMS, CREATED_FIELD, DATASET, FIRST_FIELD, ID_FIELD, PAGE_ROWS,
+        TIMESTAMP_FIELD,
     },
 };
-use crate::store::archived::ArchivedFile;
+use crate::{
+    span::Span,
+    store::archived::{ArchivedFile, ArchivedMonth},
+};
+
+/// Bytes of a footer of an unknown file that is read.
+const FOOTER_BYTES_MAX: u64 = 64 << 20;
 
 /// Description of a file: the end of it.
 #[derive(Debug)]
@@ -150,10 +158,14 @@ impl FileFooter {
 
 /// Returns the dataset that a file of unknown content names; `None` if it is no file of an archive.
 pub(super) fn read_owner(objects: &Objects, key: &str, n_bytes: u64) -> Result<Option<String>> {
-    let file = objects.read_range(key, 0..n_bytes)?;
-    let Ok(metadata) = ParquetMetaDataReader::new().parse_and_finish(&file) else {
+    let end = objects.read_range(key, n_bytes.saturating_sub(FOOTER_SIZE as u64)..n_bytes)?;
+    let Ok(end) = FooterTail::try_from(end.as_ref()) else { return Ok(None) };
+    let data_bytes = n_bytes.saturating_sub((end.metadata_length() + FOOTER_SIZE) as u64);
+    if n_bytes - data_bytes > FOOTER_BYTES_MAX {
         return Ok(None);
-    };
+    }
+    let footer = objects.read_range(key, data_bytes..n_bytes - FOOTER_SIZE as u64)?;
+    let Ok(metadata) = ParquetMetaDataReader::decode_metadata(&footer) else { return Ok(None) };
     Ok(find_value(&metadata, DATASET).map(str::to_owned))
 }
 
@@ -162,7 +174,58 @@ fn find_value<'a>(metadata: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
     values.iter().find(|value| value.key == key)?.value.as_deref()
 }
 
-impl FileReader<'_> {
+/// Reads the whole file of a month, and compares it with its record. Returns the number of its rows.
+pub(crate) fn check_month(objects: &Objects, month: &ArchivedMonth, empty: &Block) -> Result<u64> {
+    let reader = FileReader::open(objects, month)?;
+    let (mut n_rows, mut ends, mut last_row) = (0, None::<Span>, i64::MIN);
+    let mut is_sorted = true;
+    reader.read_all(empty, |block| {
+        for time in &block.times {
+            is_sorted &= ends.is_none_or(|ends| ends.last < *time);
+            ends = Some(Span { first: ends.map_or(*time, |ends| ends.first), last: *time });
+        }
+        n_rows += block.len() as u64;
+        last_row = block.ids.iter().copied().fold(last_row, i64::max);
+    })?;
+    let ArchivedFile { key, rows, .. } = &reader.file;
+    if !is_sorted {
+        return Err(damaged(key, "its rows are not in order"));
+    }
+    if (n_rows, ends, last_row) != (reader.file.n_rows, Some(*rows), reader.file.last_row) {
+        return Err(damaged(key, "it holds other rows than its record says"));
+    }
+    Ok(n_rows)
+}
+
+impl<'a> FileReader<'a> {
+    /// Opens whichever of its recorded files a month has now.
+    pub(super) fn open(objects: &'a Objects, month: &ArchivedMonth) -> Result<Self> {
+        let mut failure = None;
+        for file in once(&month.file).chain(&month.next) {
+            match FileFooter::read(objects, file) {
+                Ok(footer) => {
+                    return Ok(Self { objects, file: file.clone(), footer: footer.into() });
+                }
+                Err(error @ ObjectError::Damaged { .. }) => {
+                    failure.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(failure.unwrap_or_else(|| ObjectError::Missing { key: month.file.key.clone() }))
+    }
+
+    /// Reads all rows, some at a time.
+    pub(super) fn read_all(&self, empty: &Block, mut visit: impl FnMut(&Block)) -> Result<()> {
+        let mut from = 0;
+        while from < self.n_rows() {
+            let until = self.n_rows().min(from + 16 * PAGE_ROWS as u64);
+            visit(&self.rows(from..until, empty)?);
+            from = until;
+        }
+        Ok(())
+    }
+
     /// Returns the number of rows.
     pub(super) fn n_rows(&self) -> u64 {
         self.footer.n_rows()
@@ -194,14 +257,14 @@ impl FileReader<'_> {
 
     /// Returns the number of rows before `timestamp`.
     pub(super) fn position(&self, timestamp: Timestamp) -> Result<u64> {
-        let page = self.pages().find(|(_, last)| *last >= timestamp);
+        let page = self.pages().find(|(_, span)| span.last >= timestamp);
         let Some((rows, _)) = page else { return Ok(self.n_rows()) };
         let times = self.times(rows.clone())?;
         Ok(rows.start + times.partition_point(|time| *time < timestamp) as u64)
     }
 
-    /// Returns the rows of each page of timestamps, and the last of these.
-    pub(super) fn pages(&self) -> impl Iterator<Item = (Range<u64>, Timestamp)> + '_ {
+    /// Returns the rows of each page of timestamps, and its first and last timestamp.
+    pub(super) fn pages(&self) -> impl Iterator<Item = (Range<u64>, Span)> + '_ {
         let leaf = self.footer.leaves.get(&TIMESTAMP_FIELD).copied().unwrap_or_default();
         let starts = self.footer.group_starts.windows(2).enumerate();
         starts.flat_map(move |(group, ends)| {
@@ -214,14 +277,16 @@ impl FileReader<'_> {
                 .flatten()
                 .map(|page| start + u64::try_from(page.first_row_index).unwrap_or_default())
                 .collect();
-            let lasts: Vec<Timestamp> = match index.column_index(leaf) {
+            let spans: Vec<Span> = match index.column_index(leaf) {
                 Some(ColumnIndexMetaData::INT64(index)) => {
-                    index.max_values().iter().map(|last| Timestamp::from_micros(*last)).collect()
+                    let ends = index.min_values().iter().zip(index.max_values());
+                    let time = |micros: &i64| Timestamp::from_micros(*micros);
+                    ends.map(|(min, max)| Span { first: time(min), last: time(max) }).collect()
                 }
                 _ => Vec::new(),
             };
             let ends: Vec<u64> = firsts.iter().skip(1).copied().chain([end]).collect();
-            firsts.into_iter().zip(ends).map(|(first, end)| first..end).zip(lasts)
+            firsts.into_iter().zip(ends).map(|(first, end)| first..end).zip(spans)
         })
     }
 

@@ -9,12 +9,7 @@ use model::{
     timestamp::Timestamp,
 };
 
-use super::{
-    Archive,
-    file::{FileFooter, FileReader},
-    objects::ObjectError,
-    write::PAGE_ROWS,
-};
+use super::{Archive, file::FileReader, objects::ObjectError, write::PAGE_ROWS};
 use crate::{
     catalog::DatasetRef,
     span::{Order, Span},
@@ -67,10 +62,7 @@ impl Archive {
             let done = read(&months);
             match done {
                 Err(error) if is_outdated(&error) => {
-                    for file in months.iter().flat_map(|month| once(&month.file).chain(&month.next))
-                    {
-                        self.footers.remove(&file.sha256);
-                    }
+                    self.forget_footers(&months);
                     failure = error;
                 }
                 Err(error) => return Err(error),
@@ -82,6 +74,13 @@ impl Archive {
             }
         }
         Err(failure)
+    }
+
+    /// Forgets what was read of files that may have been replaced.
+    pub(super) fn forget_footers(&self, months: &[ArchivedMonth]) {
+        for file in months.iter().flat_map(|month| once(&month.file).chain(&month.next)) {
+            self.footers.remove(&file.sha256);
+        }
     }
 
     /// Returns a block without rows, for the dataset.
@@ -113,29 +112,16 @@ impl Archive {
         Ok(OpenMonth { reader, kept })
     }
 
-    /// Opens whichever of its recorded files a month has now.
     fn open_file(&self, month: &ArchivedMonth) -> Result<FileReader<'_>, ObjectError> {
-        let mut failure = None;
-        for file in once(&month.file).chain(&month.next) {
-            // While a file is being replaced, only its end tells which one it is.
-            let known = self.footers.get(&file.sha256).filter(|_| month.next.is_empty());
-            let footer = match known {
-                Some(footer) => Ok(footer),
-                None => FileFooter::read(&self.objects, file).map(Arc::new),
-            };
-            match footer {
-                Ok(footer) => {
-                    self.footers.put(file.sha256, Arc::clone(&footer), footer.n_bytes());
-                    return Ok(FileReader { objects: &self.objects, file: file.clone(), footer });
-                }
-                Err(error @ ObjectError::Damaged { .. }) => {
-                    failure = failure.or(Some(error));
-                }
-                Err(error) => return Err(error),
-            }
+        // While a file is being replaced, only its end tells which one it is.
+        let known = self.footers.get(&month.file.sha256).filter(|_| month.next.is_empty());
+        if let Some(footer) = known {
+            return Ok(FileReader { objects: &self.objects, file: month.file.clone(), footer });
         }
-        let missing = || ObjectError::Missing { key: month.file.key.clone() };
-        Err(failure.unwrap_or_else(missing))
+        let reader = FileReader::open(&self.objects, month)?;
+        let footer = Arc::clone(&reader.footer);
+        self.footers.put(reader.file.sha256, footer, reader.footer.n_bytes());
+        Ok(reader)
     }
 
     /// Reads a page of stored and archived rows.
@@ -216,46 +202,67 @@ impl Archive {
                 open = self.open_month(dataset, month, span)?;
             }
         }
-        let stored = PageRead { span, skip: 0, count: Count::Nothing, ..*read };
-        let PageOfRows { rows, revision, .. } = self.store.page(dataset, &stored)?;
+        let part = PageRead { span, skip: 0, count: Count::Nothing, ..*read };
+        let (mut page, mut rest) = self.merge_month(dataset, month, &part, &open)?;
+        while let Some(span) = rest
+            && let Rows::Raw(rows) = &mut page.rows
+            && rows.text_bytes() <= PAGE_TEXT_BYTES_MAX
+        {
+            let part = PageRead { span, limit: read.limit - rows.len(), ..part };
+            open = self.open_month(dataset, month, span)?;
+            let (more, next) = self.merge_month(dataset, month, &part, &open)?;
+            if let Rows::Raw(more) = more.rows {
+                rows.extend_from(&more, 0..more.len());
+            }
+            page.revision = page.revision.min(more.revision);
+            rest = next;
+        }
+        Ok(PageOfRows { count, ..page })
+    }
+
+    /// Reads rows of a month in the order of `read`. Long texts end them early: then the span of the others
+    /// is returned, too.
+    fn merge_month(
+        &self,
+        dataset: DatasetId,
+        month: &ArchivedMonth,
+        read: &PageRead,
+        open: &OpenMonth<'_>,
+    ) -> Result<(PageOfRows, Option<Span>)> {
+        let PageRead { span, order, limit, .. } = *read;
+        let PageOfRows { rows, revision, .. } = self.store.page(dataset, read)?;
         let Rows::Raw(mut over) = rows else { return Err(StoreError::Closed) };
-        if read.order == Order::Descending {
+        if order == Order::Descending {
             over.reverse();
         }
-        let is_cut =
-            |rows: &Block| rows.len() < read.limit && rows.text_bytes() > PAGE_TEXT_BYTES_MAX;
-        let (under, is_all) =
-            open.read(read.order, read.limit, &over.empty_like()).map_err(&fail)?;
+        let is_all_over = over.len() >= limit || over.text_bytes() <= PAGE_TEXT_BYTES_MAX;
+        let under = open.read(order, limit, &over.empty_like());
+        let (under, is_all_under) = under.map_err(fails(dataset, month))?;
+        let merged = under.merge(&over);
         // Beyond the end of a part that ended early, the other one is not complete.
-        let mut ends: Vec<Timestamp> = Vec::new();
-        for (rows, is_short) in [(&over, is_cut(&over)), (&under, !is_all)] {
-            if is_short {
-                let end = match read.order {
-                    Order::Ascending => rows.times.last(),
-                    Order::Descending => rows.times.first(),
-                };
-                ends.extend(end);
-            }
-        }
-        let mut merged = under.merge(&over);
-        let n_merged = merged.len();
-        let rows = match read.order {
+        let cut = [(&over, is_all_over), (&under, is_all_under)];
+        let cut = cut.into_iter().filter(|(_, is_all)| !is_all);
+        let (rows, rest) = match order {
             Order::Ascending => {
-                let end = ends.iter().min().map_or(n_merged, |end| merged.first_after(*end));
-                0..end.min(read.limit)
+                let end = cut.filter_map(|(rows, _)| rows.times.last().copied()).min();
+                let until = end.map_or(merged.len(), |end| merged.first_after(end));
+                let after = |end: Timestamp| Timestamp::from_micros(end.micros() + 1);
+                (0..until.min(limit), end.map(|end| Span { first: after(end), ..span }))
             }
             Order::Descending => {
-                let start = ends.iter().max().map_or(0, |end| merged.first_not_before(*end));
-                start.max(n_merged.saturating_sub(read.limit))..n_merged
+                let start = cut.filter_map(|(rows, _)| rows.times.first().copied()).max();
+                let from = start.map_or(0, |start| merged.first_not_before(start));
+                let before = |start: Timestamp| Timestamp::from_micros(start.micros() - 1);
+                let rest = start.map(|start| Span { last: before(start), ..span });
+                (from.max(merged.len().saturating_sub(limit))..merged.len(), rest)
             }
         };
-        if rows.len() < n_merged {
-            merged = merged.part(rows);
-        }
-        if read.order == Order::Descending {
+        let rest = rest.filter(|_| rows.len() < limit);
+        let mut merged = if rows.len() < merged.len() { merged.part(rows) } else { merged };
+        if order == Order::Descending {
             merged.reverse();
         }
-        Ok(PageOfRows { count, rows: Rows::Raw(merged), revision })
+        Ok((PageOfRows { count: None, rows: Rows::Raw(merged), revision }, rest))
     }
 
     /// Reads the timestamps of the stored rows of a span.
@@ -314,11 +321,11 @@ impl Archive {
         &self,
         dataset: DatasetId,
         months: &[ArchivedMonth],
-        cut: Option<Span>,
+        cut: Span,
     ) -> Result<Option<Timestamp>> {
         for month in months.iter().rev() {
             let mut month = month.clone();
-            month.cuts.extend(cut);
+            month.cuts.push(cut);
             let last = month.file.rows.last;
             if !month.cuts.iter().any(|cut| cut.first <= last && last <= cut.last) {
                 return Ok(Some(last));
@@ -341,8 +348,8 @@ impl OpenMonth<'_> {
     /// Counts those of `times`, which are in order, at which there is a row.
     pub(super) fn count_contained(&self, times: &[Timestamp]) -> Result<u64, ObjectError> {
         let (mut left, mut n) = (times, 0);
-        for (rows, last) in self.reader.pages() {
-            let here = left.partition_point(|time| *time <= last);
+        for (rows, span) in self.reader.pages() {
+            let here = left.partition_point(|time| *time <= span.last);
             let (here, later) = left.split_at(here);
             left = later;
             if here.is_empty() {
@@ -489,7 +496,7 @@ pub(super) fn fails(
 }
 
 /// True if an error can be that of a file which was replaced while it was read.
-fn is_outdated(error: &StoreError) -> bool {
+pub(super) fn is_outdated(error: &StoreError) -> bool {
     let StoreError::Archive { source, .. } = error else { return false };
     matches!(source.downcast_ref(), Some(ObjectError::Damaged { .. } | ObjectError::Missing { .. }))
 }

@@ -13,6 +13,7 @@ use std::{
     future::Future,
     io::Read as _,
     ops::Range,
+    path::PathBuf,
     slice::from_ref,
     sync::{Arc, mpsc},
     time::Duration,
@@ -20,8 +21,9 @@ use std::{
 
 use bytes::Bytes;
 use object_store::{
-    BackoffConfig, ClientOptions, ObjectStore, ObjectStoreExt as _, RetryConfig, WriteMultipart,
-    aws::AmazonS3Builder, coalesce_ranges, local::LocalFileSystem, path::Path, prefix::PrefixStore,
+    BackoffConfig, ClientOptions, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode,
+    RetryConfig, UpdateVersion, WriteMultipart, aws::AmazonS3Builder, coalesce_ranges,
+    local::LocalFileSystem, path::Path, prefix::PrefixStore,
 };
 use tokio::{
     runtime::{Builder, Runtime},
@@ -65,6 +67,9 @@ const PART_BYTES: usize = 8 * 1024 * 1024;
 /// Parts that are sent at the same time.
 const PARTS_AT_ONCE: usize = 4;
 
+/// Name of the file that a writer locks in a directory. Other programs skip hidden files.
+const LOCK: &str = ".lock";
+
 /// Threads of the runtime: they only wait for requests.
 const THREADS: usize = 2;
 
@@ -77,6 +82,9 @@ pub(crate) type Result<T, E = ObjectError> = std::result::Result<T, E>;
 pub struct Objects {
     #[debug(skip)]
     store: Arc<dyn ObjectStore>,
+    /// File in the directory of the archive that a writer locks; `None` on S3.
+    #[debug(skip)]
+    lock: Option<PathBuf>,
     /// Address, for messages.
     place: String,
     /// `None` only while this is dropped.
@@ -103,8 +111,10 @@ impl Objects {
 
     /// Returns the objects at `url`, with the credentials of `builder`.
     fn connect(url: &ArchiveUrl, builder: AmazonS3Builder) -> Result<Self> {
+        let mut lock = None;
         let store: Arc<dyn ObjectStore> = match &url.0 {
             Target::Directory(path) => {
+                lock = Some(path.join(LOCK));
                 std::fs::create_dir_all(path)
                     .map_err(|error| ObjectError::Prepare(error.into()))?;
                 let directory = LocalFileSystem::new_with_prefix(path)
@@ -144,13 +154,21 @@ impl Objects {
             .enable_all()
             .build()
             .map_err(|error| ObjectError::Prepare(error.into()))?;
-        Ok(Self { store, place: url.to_string(), runtime: Some(runtime) })
+        Ok(Self { store, lock, place: url.to_string(), runtime: Some(runtime) })
     }
 
     /// Address of the archive.
     #[must_use]
     pub fn place(&self) -> &str {
         &self.place
+    }
+
+    /// Checks that objects can be looked up. Blocks.
+    ///
+    /// # Errors
+    /// [`ObjectError`] that a read would have, too.
+    pub fn check(&self) -> Result<()> {
+        self.find("dataset=0/check").map(drop)
     }
 
     /// Reads ranges of an object, in their order. Blocks.
@@ -174,30 +192,45 @@ impl Objects {
         Ok(read.pop().unwrap_or_default())
     }
 
-    /// Returns the length of an object; `None` if it does not exist. Blocks.
-    pub(crate) fn length(&self, key: &str) -> Result<Option<u64>> {
+    /// Returns the version and the length of an object; `None` if it does not exist. Blocks.
+    pub(crate) fn find(&self, key: &str) -> Result<Option<ObjectMeta>> {
         let (store, path) = (Arc::clone(&self.store), path(key)?);
         match self.wait(key, READ_WITHIN, async move { store.head(&path).await }) {
-            Ok(meta) => Ok(Some(meta.size)),
+            Ok(meta) => Ok(Some(meta)),
             Err(ObjectError::Missing { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Writes an object of `n_bytes` from a file, which takes effect as a whole. Blocks.
-    pub(crate) fn write(&self, key: &str, mut file: File, n_bytes: u64) -> Result<()> {
+    /// Writes an object of `n_bytes` from a file, in the place of the version `replaced`, or of none. It takes
+    /// effect as a whole, and not at all if there is another version meanwhile. Blocks.
+    pub(crate) fn replace(
+        &self,
+        key: &str,
+        replaced: Option<ObjectMeta>,
+        mut file: File,
+        n_bytes: u64,
+    ) -> Result<()> {
         let (store, path) = (Arc::clone(&self.store), path(key)?);
         let n_parts = n_bytes.div_ceil(PART_BYTES as u64).max(1);
         let within = REQUEST_WITHIN.saturating_mul(u32::try_from(n_parts).unwrap_or(u32::MAX));
+        let lock = self.lock.as_ref().map(|path| lock(path)).transpose();
+        let lock = lock.map_err(|error| ObjectError::Prepare(error.into()))?;
         let write = async move {
             let io = |source: std::io::Error| object_store::Error::Generic {
                 store: "archive",
                 source: source.into(),
             };
             let mut part = Vec::new();
-            if n_parts == 1 {
+            if n_parts == 1 && lock.is_none() {
                 file.read_to_end(&mut part).map_err(io)?;
-                return store.put(&path, part.into()).await.map(drop);
+                let mode = match replaced {
+                    None => PutMode::Create,
+                    Some(ObjectMeta { e_tag, version, .. }) => {
+                        PutMode::Update(UpdateVersion { e_tag, version })
+                    }
+                };
+                return store.put_opts(&path, part.into(), mode.into()).await.map(drop);
             }
             let upload = store.put_multipart(&path).await?;
             let mut upload = WriteMultipart::new_with_chunk_size(upload, PART_BYTES);
@@ -205,11 +238,25 @@ impl Objects {
                 part.clear();
                 file.by_ref().take(PART_BYTES as u64).read_to_end(&mut part).map_err(io)?;
                 if part.is_empty() {
-                    return upload.finish().await.map(drop);
+                    break;
                 }
                 upload.wait_for_capacity(PARTS_AT_ONCE).await?;
                 upload.write(&part);
             }
+            // The end of an upload in parts takes no condition. In a directory the lock makes up for it.
+            let found = match store.head(&path).await {
+                Err(object_store::Error::NotFound { .. }) => None,
+                found => found?.e_tag,
+            };
+            if found != replaced.and_then(|replaced| replaced.e_tag) {
+                // A failure leaves parts that nobody sees.
+                upload.abort().await.ok();
+                let (path, source) = (path.to_string(), "another version".into());
+                return Err(object_store::Error::Precondition { path, source });
+            }
+            let done = upload.finish().await.map(drop);
+            drop(lock);
+            done
         };
         self.wait(key, within, write)
     }
@@ -250,6 +297,13 @@ impl Objects {
             Err(late) => Err(ObjectError::Unreachable(late.into())),
         }
     }
+}
+
+/// Waits for the lock of a directory, which the returned file holds.
+fn lock(path: &std::path::Path) -> std::io::Result<File> {
+    let file = File::create(path)?;
+    file.lock()?;
+    Ok(file)
 }
 
 fn path(key: &str) -> Result<Path> {

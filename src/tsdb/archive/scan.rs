@@ -1,35 +1,84 @@
-//! Merges a scan of stored rows with archived ones.
+//! Scans stored rows merged with archived ones.
 
 use std::{collections::VecDeque, ops::ControlFlow, ops::Range};
 
 use model::{
     block::{Block, Rows},
     dataset::DatasetId,
+    resolution::Resolution,
     timestamp::Timestamp,
 };
 
 use super::{
     Archive,
     file::FileReader,
-    months::{fails, overlap},
+    months::{TRIES, fails, is_outdated, overlap, stamps},
 };
 use crate::{
     span::Span,
     store::{
-        Result,
+        Result, StoreError,
         archived::ArchivedMonth,
         row_batch::{ChunkId, RowBatch, VisitBatch},
     },
 };
 
-/// Archived rows of a scan that are still to be visited.
-pub(super) struct ScanMerge<'a> {
+impl Archive {
+    /// Scans raw rows. Continues after the last visited row whenever months were archived, rewritten or
+    /// pruned meanwhile, so that rows on their way from the store to a file are neither missed nor repeated.
+    pub(super) fn scan(&self, dataset: DatasetId, span: Span, visit: VisitBatch<'_>) -> Result<()> {
+        let (mut rest, mut n_tries) = (span, 0);
+        while rest.first <= rest.last {
+            let months = self.store.archived(dataset, rest)?;
+            let mut merge = ScanMerge {
+                archive: self,
+                dataset,
+                span: rest,
+                empty: self.empty(dataset)?,
+                unopened: months.iter().cloned().collect(),
+                months,
+                current: None,
+                reached: None,
+            };
+            let failure = match merge.run(visit) {
+                Ok(Outcome::Done) => return Ok(()),
+                Ok(Outcome::Changed) => StoreError::ArchiveChanged { dataset },
+                Err(error) if is_outdated(&error) => {
+                    self.forget_footers(&merge.months);
+                    error
+                }
+                Err(error) => return Err(error),
+            };
+            n_tries = if merge.reached.is_some() { 0 } else { n_tries + 1 };
+            if n_tries == TRIES {
+                return Err(failure);
+            }
+            rest = merge.unvisited();
+        }
+        Ok(())
+    }
+}
+
+/// Outcome of a scan.
+enum Outcome {
+    /// All rows were visited, or the visitor has enough.
+    Done,
+    /// Rows were moved between the store and the archive.
+    Changed,
+}
+
+/// A scan of stored rows over the archived ones of certain files.
+struct ScanMerge<'a> {
     archive: &'a Archive,
     dataset: DatasetId,
     span: Span,
     empty: Block,
-    months: VecDeque<ArchivedMonth>,
+    /// Months that touch the span, as of before the scan.
+    months: Vec<ArchivedMonth>,
+    unopened: VecDeque<ArchivedMonth>,
     current: Option<Current<'a>>,
+    /// Timestamp of the last visited row.
+    reached: Option<Timestamp>,
 }
 
 struct Current<'a> {
@@ -41,138 +90,170 @@ struct Current<'a> {
 /// Rows of one page of timestamps.
 struct Piece {
     rows: Range<u64>,
-    last: Timestamp,
+    span: Span,
     /// Index of the page, if these are all of its rows.
     page: Option<usize>,
 }
 
-impl<'a> ScanMerge<'a> {
-    pub(super) fn new(
-        archive: &'a Archive,
-        dataset: DatasetId,
-        span: Span,
-        months: Vec<ArchivedMonth>,
-    ) -> Result<Self> {
-        let empty = archive.empty(dataset)?;
-        Ok(Self { archive, dataset, span, empty, months: months.into(), current: None })
+impl ScanMerge<'_> {
+    fn run(&mut self, visit: VisitBatch<'_>) -> Result<Outcome> {
+        let (store, dataset, span) = (&self.archive.store, self.dataset, self.span);
+        let mut outcome = None;
+        store.scan(dataset, Resolution::Raw, span, &mut |batch| {
+            // The batch lacks the rows of months that were archived before it was read.
+            if self.is_changed(batch.span.last)? {
+                outcome = Some(Outcome::Changed);
+            } else if self.visit(batch, visit)?.is_break() {
+                outcome = Some(Outcome::Done);
+            }
+            Ok(outcome.as_ref().map_or(ControlFlow::Continue(()), |_| ControlFlow::Break(())))
+        })?;
+        if let Some(outcome) = outcome {
+            return Ok(outcome);
+        }
+        if self.is_changed(span.last)? {
+            return Ok(Outcome::Changed);
+        }
+        self.visit_until(span.last, visit).map(|_| Outcome::Done)
     }
 
-    /// Visits a batch of stored rows, after the archived ones before it and merged with those at its
-    /// timestamps.
-    pub(super) fn visit(
-        &mut self,
-        batch: RowBatch<'_>,
-        visit: VisitBatch<'_>,
-    ) -> Result<ControlFlow<()>> {
-        if self.visit_before(Some(batch.span.first), visit)?.is_break() {
+    /// Span of the rows that were not visited.
+    fn unvisited(&self) -> Span {
+        let after = |reached: Timestamp| Timestamp::from_micros(reached.micros().saturating_add(1));
+        Span { first: self.reached.map_or(self.span.first, after), ..self.span }
+    }
+
+    /// Returns true if the archived months up to `last` are others than before the scan.
+    fn is_changed(&self, last: Timestamp) -> Result<bool> {
+        let span = Span { last, ..self.unvisited() };
+        let is_within = |month: &&ArchivedMonth| {
+            let here = overlap(month.file.month.span(), span);
+            here.first <= here.last
+        };
+        let known = self.months.iter().filter(is_within).map(|month| month.file.stamp);
+        Ok(!stamps(&self.archive.store.archived(self.dataset, span)?).into_iter().eq(known))
+    }
+
+    fn show(&mut self, batch: RowBatch<'_>, visit: VisitBatch<'_>) -> Result<ControlFlow<()>> {
+        let last = batch.span.last;
+        let flow = visit(batch)?;
+        self.reached = Some(last);
+        Ok(flow)
+    }
+
+    /// Visits a batch of stored rows, after the archived ones before it. Where there are archived rows
+    /// within, it is divided by their pages.
+    fn visit(&mut self, batch: RowBatch<'_>, visit: VisitBatch<'_>) -> Result<ControlFlow<()>> {
+        let Span { first, last } = batch.span;
+        if self.visit_until(just_before(first), visit)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        let mut under = self.empty.clone();
-        let after = Timestamp::from_micros(batch.span.last.micros().saturating_add(1));
-        while let Some(rows) = self.take_before(after)? {
-            under.extend_from(&rows, 0..rows.len());
-        }
-        if under.is_empty() {
-            return visit(batch);
+        if !self.has_rows_until(last)? {
+            return self.show(batch, visit);
         }
         let Rows::Raw(over) = batch.rows()? else { return Ok(ControlFlow::Continue(())) };
-        visit(RowBatch::of_rows(Rows::Raw(under.merge(&over))))
-    }
-
-    /// Visits the archived rows before `end`, or all that are left.
-    pub(super) fn visit_before(
-        &mut self,
-        end: Option<Timestamp>,
-        visit: VisitBatch<'_>,
-    ) -> Result<ControlFlow<()>> {
-        while self.open_next(end)? {
-            let Some(Current { month, reader, pieces }) = &mut self.current else { break };
-            let is_before = |piece: &Piece| end.is_none_or(|end| piece.last < end);
-            let Some(piece) = pieces.pop_front_if(|piece| is_before(piece)) else {
-                let Some(end) = end else { continue };
-                return match self.take_before(end)? {
-                    Some(rows) => visit(RowBatch::of_rows(Rows::Raw(rows))),
-                    None => Ok(ControlFlow::Continue(())),
-                };
-            };
-            let fail = fails(self.dataset, month);
-            let chunk_id = piece.page.map(|page| page_id(&reader.file.sha256, page));
-            let n_rows = usize::try_from(piece.rows.end - piece.rows.start).unwrap_or(usize::MAX);
-            let (empty, rows) = (&self.empty, piece.rows.clone());
-            let first = month.file.month.start();
-            let span = Span { first, last: piece.last };
-            let read = || reader.rows(rows, empty).map(Rows::Raw).map_err(fail);
-            if visit(RowBatch::new(chunk_id, n_rows, span, read))?.is_break() {
+        let mut from = 0;
+        while let Some(next) = over.times.get(from) {
+            if self.visit_until(just_before(*next), visit)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            let under = self.take_until(last)?.unwrap_or_else(|| self.empty.clone());
+            let until = under.times.last().map_or(over.len(), |end| over.first_after(*end));
+            let rows = under.merge(&over.part(from..until));
+            from = until;
+            if self.show(RowBatch::of_rows(Rows::Raw(rows)), visit)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Takes the next rows before `end`, at most a page; `None` if there are none.
-    fn take_before(&mut self, end: Timestamp) -> Result<Option<Block>> {
-        if !self.open_next(Some(end))? {
+    /// Visits the pieces of archived rows that end at or before `last`.
+    fn visit_until(&mut self, last: Timestamp, visit: VisitBatch<'_>) -> Result<ControlFlow<()>> {
+        while self.has_rows_until(last)?
+            && let Some(Current { month, reader, pieces }) = &mut self.current
+            && let Some(piece) = pieces.pop_front_if(|piece| piece.span.last <= last)
+        {
+            let (fail, reader) = (fails(self.dataset, month), reader.clone());
+            let (empty, rows) = (self.empty.clone(), piece.rows);
+            let n_rows = usize::try_from(rows.end - rows.start).unwrap_or(usize::MAX);
+            let chunk_id = piece.page.map(|page| page_id(&reader.file.sha256, page));
+            let read = move || reader.rows(rows, &empty).map(Rows::Raw).map_err(fail);
+            let batch = match chunk_id {
+                Some(_) => RowBatch::new(chunk_id, n_rows, piece.span, read),
+                None => RowBatch::of_rows(read()?),
+            };
+            let flow = self.show(batch, visit)?;
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Takes the next archived rows up to `last`, at most a page; `None` if there are none.
+    fn take_until(&mut self, last: Timestamp) -> Result<Option<Block>> {
+        if !self.has_rows_until(last)? {
             return Ok(None);
         }
         let Some(Current { month, reader, pieces }) = &mut self.current else { return Ok(None) };
         let Some(piece) = pieces.front_mut() else { return Ok(None) };
         let fail = fails(self.dataset, month);
-        let times = reader.times(piece.rows.clone()).map_err(&fail)?;
-        let n = times.partition_point(|time| *time < end) as u64;
-        if n == 0 {
-            return Ok(None);
-        }
-        let rows = piece.rows.start..piece.rows.start + n;
-        piece.rows.start = rows.end;
-        piece.page = None;
-        if piece.rows.is_empty() {
+        let mut rows = piece.rows.clone();
+        if piece.span.last <= last {
             pieces.pop_front();
+        } else {
+            let times = reader.times(rows.clone()).map_err(&fail)?;
+            let n = times.partition_point(|time| *time <= last);
+            rows.end = rows.start + n as u64;
+            piece.rows.start = rows.end;
+            piece.span.first = times.get(n).copied().unwrap_or(piece.span.last);
+            piece.page = None;
         }
         reader.rows(rows, &self.empty).map(Some).map_err(fail)
     }
 
-    /// Opens the next month if the current one is read and that begins before `end`. Returns true if
-    /// there may be rows before `end`.
-    fn open_next(&mut self, end: Option<Timestamp>) -> Result<bool> {
+    /// Returns true if there are archived rows up to `last`, and opens their file.
+    fn has_rows_until(&mut self, last: Timestamp) -> Result<bool> {
         loop {
-            if self.current.as_ref().is_some_and(|current| !current.pieces.is_empty()) {
-                return Ok(true);
+            let piece = self.current.as_ref().and_then(|current| current.pieces.front());
+            if let Some(piece) = piece {
+                return Ok(piece.span.first <= last);
             }
             self.current = None;
-            let begins =
-                |month: &mut ArchivedMonth| end.is_none_or(|end| month.file.month.start() < end);
-            let Some(month) = self.months.pop_front_if(begins) else { return Ok(false) };
-            // It may have been replaced since the scan began.
-            let span = month.file.month.span();
-            let now = self.archive.store.archived(self.dataset, span)?.pop();
-            let month = now.unwrap_or(month);
-            let span = overlap(span, self.span);
+            let begins = |month: &mut ArchivedMonth| month.file.month.start() <= last;
+            let Some(month) = self.unopened.pop_front_if(begins) else { return Ok(false) };
+            let span = overlap(month.file.month.span(), self.span);
             let open = self.archive.open_month(self.dataset, &month, span)?;
+            let fail = fails(self.dataset, &month);
             let mut pieces = VecDeque::new();
-            for (page, (rows, last)) in open.reader.pages().enumerate() {
+            for (page, (rows, span)) in open.reader.pages().enumerate() {
                 for kept in &open.kept {
                     let here = kept.start.max(rows.start)..kept.end.min(rows.end);
                     if here.is_empty() {
                         continue;
                     }
-                    let last = if here.end == rows.end {
-                        last
+                    let is_whole = here == rows;
+                    let span = if is_whole {
+                        span
                     } else {
-                        let times = open.reader.times(here.end - 1..here.end);
-                        let times = times.map_err(fails(self.dataset, &month))?;
-                        times.last().copied().unwrap_or(last)
+                        let times = open.reader.times(here.clone()).map_err(&fail)?;
+                        let ends = times.first().copied().zip(times.last().copied());
+                        ends.map_or(span, |(first, last)| Span { first, last })
                     };
-                    let page = (here == rows).then_some(page);
-                    pieces.push_back(Piece { rows: here, last, page });
+                    pieces.push_back(Piece { rows: here, span, page: is_whole.then_some(page) });
                 }
             }
-            let reader = open.reader;
-            self.current = Some(Current { month, reader, pieces });
+            self.current = Some(Current { month, reader: open.reader, pieces });
         }
     }
 }
 
-/// Identifies the rows of a page by the file's content.
+fn just_before(timestamp: Timestamp) -> Timestamp {
+    Timestamp::from_micros(timestamp.micros().saturating_sub(1))
+}
+
+/// Identifies the rows of a page by the content of the file.
 fn page_id(sha256: &[u8; 32], page: usize) -> ChunkId {
     let part = |at: usize| {
         let bytes = sha256.get(at..).and_then(|bytes| bytes.first_chunk());

@@ -1,6 +1,6 @@
 //! The store's trait, over a store and its archive.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::sync::Arc;
 
 use db::postgres::connections::Figures;
 use futures::future::{BoxFuture, FutureExt as _};
@@ -10,15 +10,15 @@ use model::{
     idempotency::IdempotencyKey,
     key::KeyId,
     resolution::Resolution,
+    row::Bucket,
     timestamp::Timestamp,
 };
 use parking_lot::Mutex;
 
 use super::{
-    Archive, ArchivedStore,
+    ALL, Archive, ArchivedStore,
     months::{TRIES, overlap, stamps},
     random,
-    scan::ScanMerge,
 };
 use crate::{
     catalog::{DatasetChange, DatasetRef, Filter, Listed, NewDataset, Tag, TagChange, TagFilter},
@@ -28,6 +28,7 @@ use crate::{
         Sight, Since, Store, StoreError,
         archived::{ArchivedMonth, Beneath, RowDeletion},
         batch::StoredBatch,
+        copying::{CatalogEntry, CopyStore},
         row_batch::VisitBatch,
     },
 };
@@ -35,9 +36,6 @@ use crate::{
 /// Archived rows that are looked through for those after a certain one. A reader that has missed more does
 /// better to download them.
 const SINCE_ROWS_MAX: u64 = 512 * 1024;
-
-/// All of time.
-const ALL: Span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
 
 /// The starts of the buckets of five minutes that hold `times`, which are in order.
 fn starts_of(times: &[Timestamp]) -> Vec<Timestamp> {
@@ -56,17 +54,6 @@ fn widened(span: Span) -> Span {
 }
 
 impl Archive {
-    /// Returns the end of the last archived month of a dataset.
-    fn archived_until(&self, dataset: DatasetId) -> Result<Option<Timestamp>> {
-        if let Some(known) = self.ends.lock().get(&dataset) {
-            return Ok(*known);
-        }
-        let months = self.store.archived(dataset, ALL)?;
-        let until = months.last().map(|month| month.file.month.next().start());
-        self.ends.lock().insert(dataset, until);
-        Ok(until)
-    }
-
     /// Reads the archived rows beneath rows that are to be appended.
     fn beneath(&self, dataset: DatasetId, rows: &Block) -> Result<Beneath> {
         let (first, last) = (rows.times.first().copied(), rows.times.last().copied());
@@ -112,8 +99,8 @@ impl Archive {
             let found = self.rows_of_buckets(dataset, &months, &starts)?;
             let mut rows = found.part(0..found.first_not_before(span.first));
             rows.extend_from(&found, found.first_after(span.last)..found.len());
-            let newest_archived = self.newest_archived(dataset, all, Some(span))?;
-            let beneath = Beneath { span: edges, stamps: stamps(&months), rows };
+            let newest_archived = self.newest_archived(dataset, all, span)?;
+            let beneath = Beneath { span: ALL, stamps: stamps(all), rows };
             let stamp = random();
             Ok(Some(RowDeletion { span, now, newest_archived, beneath, revision, n_rows, stamp }))
         })
@@ -138,38 +125,6 @@ impl Archive {
             return Ok(page);
         }
         self.retry(dataset, read.span, |months| self.merged_page(dataset, read, months))
-    }
-
-    /// Scans raw rows.
-    pub(super) fn scan(&self, dataset: DatasetId, span: Span, visit: VisitBatch<'_>) -> Result<()> {
-        for _ in 0..TRIES {
-            let months = self.store.archived(dataset, span)?;
-            let known = stamps(&months);
-            let mut merge = ScanMerge::new(self, dataset, span, months)?;
-            let (mut is_begun, mut is_changed, mut is_over) = (false, false, false);
-            self.store.scan(dataset, Resolution::Raw, span, &mut |batch| {
-                if !is_begun {
-                    is_changed = stamps(&self.store.archived(dataset, span)?) != known;
-                    is_begun = true;
-                }
-                if is_changed {
-                    return Ok(ControlFlow::Break(()));
-                }
-                let flow = merge.visit(batch, visit)?;
-                is_over = flow.is_break();
-                Ok(flow)
-            })?;
-            if !is_begun {
-                is_changed = stamps(&self.store.archived(dataset, span)?) != known;
-            }
-            if is_over {
-                return Ok(());
-            }
-            if !is_changed {
-                return merge.visit_before(None, visit).map(drop);
-            }
-        }
-        Err(StoreError::ArchiveChanged { dataset })
     }
 
     /// Reads the rows with numbers above `after`.
@@ -212,25 +167,6 @@ impl Archive {
             Ok(Some(since))
         })
     }
-
-    /// Returns the stamps of the months that are pruned before `before`, the time before which stored rows
-    /// can be pruned, and the newest archived row that stays.
-    fn pruning(
-        &self,
-        dataset: DatasetId,
-        before: Timestamp,
-    ) -> Result<(Vec<i64>, Timestamp, Option<Timestamp>)> {
-        let before = Resolution::FiveMinutes.bucket_start(before);
-        self.retry(dataset, ALL, |months| {
-            let ends_before = |month: &ArchivedMonth| month.file.month.next().start() <= before;
-            let n_whole = months.iter().take_while(|month| ends_before(month)).count();
-            let (whole, rest) = months.split_at_checked(n_whole).unwrap_or((months, &[]));
-            let start = rest.first().map_or(before, |month| month.file.month.start());
-            let newest =
-                if whole.is_empty() { None } else { self.newest_archived(dataset, rest, None)? };
-            Ok((stamps(whole), before.min(start), newest))
-        })
-    }
 }
 
 impl ArchivedStore {
@@ -245,11 +181,57 @@ impl ArchivedStore {
     }
 }
 
-/// A callback that several attempts share, of which one succeeds.
-type Shared<F> = Arc<Mutex<Option<F>>>;
+/// Repeats a write until no archived rows change while it is prepared.
+async fn repeat<T, F: Future<Output = Result<T>>>(mut write: impl FnMut() -> F) -> Result<T> {
+    for _ in 1..TRIES {
+        match write().await {
+            Err(StoreError::ArchiveChanged { .. }) => {}
+            done => return done,
+        }
+    }
+    write().await
+}
 
-fn shared<F>(callback: F) -> Shared<F> {
-    Arc::new(Mutex::new(Some(callback)))
+/// Archived rows are copied like stored ones. Copies to the store are not archived before its next look.
+impl CopyStore for ArchivedStore {
+    fn next_entry(&self, after: Option<DatasetId>) -> Result<Option<CatalogEntry>> {
+        self.archive.store.next_entry(after)
+    }
+
+    fn grants(&self) -> Result<Vec<TagChange>> {
+        self.archive.store.grants()
+    }
+
+    fn create_copy(&self, entry: CatalogEntry) -> BoxFuture<'_, Result<()>> {
+        self.archive.store.create_copy(entry)
+    }
+
+    fn copy_buckets(
+        &self,
+        dataset: DatasetId,
+        buckets: Vec<Bucket>,
+        kept_from: Timestamp,
+    ) -> BoxFuture<'_, Result<()>> {
+        self.archive.store.copy_buckets(dataset, buckets, kept_from)
+    }
+
+    fn prune_copy(
+        &self,
+        dataset: DatasetId,
+        before: Timestamp,
+        kept_from: Timestamp,
+    ) -> BoxFuture<'_, Result<()>> {
+        self.archive.store.prune_copy(dataset, before, kept_from)
+    }
+
+    fn copy_rows(
+        &self,
+        dataset: DatasetId,
+        rows: Block,
+        updated_at: Timestamp,
+    ) -> BoxFuture<'_, Result<()>> {
+        self.archive.store.copy_rows(dataset, rows, updated_at)
+    }
 }
 
 impl Store for ArchivedStore {
@@ -282,36 +264,25 @@ impl Store for ArchivedStore {
     ) -> BoxFuture<'_, Result<Appended>> {
         async move {
             let store = &self.archive.store;
-            let known = self.archive.ends.lock().get(&dataset).copied();
-            let until = match known {
-                Some(until) => until,
-                None => self.blocking(move |archive| archive.archived_until(dataset)).await?,
-            };
-            let first = append.rows.times.first().copied();
-            let first = first.map(|first| Resolution::FiveMinutes.bucket_start(first));
-            if first.zip(until).is_none_or(|(first, until)| first >= until) {
-                let appended = store.append(dataset, append, on_commit).await;
-                if let Err(StoreError::ArchiveChanged { .. }) = appended {
-                    self.archive.ends.lock().remove(&dataset);
-                }
-                return appended;
-            }
-            let on_commit = shared(on_commit);
-            for _ in 0..TRIES {
-                let rows = append.rows.clone();
-                let beneath = self.blocking(move |archive| archive.beneath(dataset, &rows)).await?;
-                let callback = Arc::clone(&on_commit);
-                let report: OnCommit = Box::new(move |appended, rows| {
-                    if let Some(on_commit) = callback.lock().take() {
+            let on_commit = Arc::new(Mutex::new(Some(on_commit)));
+            let report = || -> OnCommit {
+                let on_commit = Arc::clone(&on_commit);
+                Box::new(move |appended, rows| {
+                    if let Some(on_commit) = on_commit.lock().take() {
                         on_commit(appended, rows);
                     }
-                });
-                match store.append_over(dataset, append.clone(), beneath, report).await {
-                    Err(StoreError::ArchiveChanged { .. }) => {}
-                    appended => return appended,
-                }
+                })
+            };
+            let appended = store.append(dataset, append.clone(), report()).await;
+            if !matches!(appended, Err(StoreError::ArchiveChanged { .. })) {
+                return appended;
             }
-            Err(StoreError::ArchiveChanged { dataset })
+            repeat(|| async {
+                let rows = append.rows.clone();
+                let beneath = self.blocking(move |archive| archive.beneath(dataset, &rows)).await?;
+                store.append_over(dataset, append.clone(), beneath, report()).await
+            })
+            .await
         }
         .boxed()
     }
@@ -327,16 +298,7 @@ impl Store for ArchivedStore {
         limit_rows: usize,
         on_commit: OnRemoval,
     ) -> BoxFuture<'_, Result<u64>> {
-        async move {
-            let store = &self.archive.store;
-            let pruning = self.blocking(move |archive| archive.pruning(dataset, before)).await?;
-            let (stamps, before, newest) = pruning;
-            if stamps.is_empty() {
-                return store.prune(dataset, before, limit_rows, on_commit).await;
-            }
-            store.prune_files(dataset, stamps, newest, on_commit).await
-        }
-        .boxed()
+        self.archive.store.prune(dataset, before, limit_rows, on_commit)
     }
 
     fn delete_rows(
@@ -348,32 +310,27 @@ impl Store for ArchivedStore {
     ) -> BoxFuture<'_, Result<u64>> {
         async move {
             let store = &self.archive.store;
-            let on_commit = shared(on_commit);
-            for _ in 0..TRIES {
+            let on_commit = Arc::new(Mutex::new(Some(on_commit)));
+            repeat(|| async {
                 let prepare = move |archive: &Archive| archive.deletion(dataset, span, now);
                 let deletion = self.blocking(prepare).await?;
-                let callback = Arc::clone(&on_commit);
+                let on_commit = Arc::clone(&on_commit);
                 let report: OnRemoval = Box::new(move |removed| {
-                    if let Some(on_commit) = callback.lock().take() {
+                    if let Some(on_commit) = on_commit.lock().take() {
                         on_commit(removed);
                     }
                 });
-                let deleted = match deletion {
+                match deletion {
                     None => store.delete_rows(dataset, span, now, report).await,
                     Some(deletion) => store.delete_over(dataset, deletion, report).await,
-                };
-                match deleted {
-                    Err(StoreError::ArchiveChanged { .. }) => {}
-                    deleted => return deleted,
                 }
-            }
-            Err(StoreError::ArchiveChanged { dataset })
+            })
+            .await
         }
         .boxed()
     }
 
     fn delete(&self, dataset: DatasetId) -> BoxFuture<'_, Result<bool>> {
-        self.archive.ends.lock().remove(&dataset);
         self.archive.store.delete(dataset)
     }
 

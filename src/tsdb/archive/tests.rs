@@ -1,6 +1,13 @@
 //! A store with an archive gives what one without gives, whatever happens to both.
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{
+    fs,
+    io::{Seek as _, Write as _},
+    ops::ControlFlow,
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::executor::block_on;
 use model::{
@@ -17,15 +24,19 @@ use proptest::{
 use tempfile::{TempDir, tempdir};
 
 use super::{
-    ArchiveOptions, ArchivedStore,
+    ALL, ArchiveOptions, ArchivedStore,
+    archiver::Draft,
     month::Month,
-    objects::{Objects, test_server::TestServer},
+    objects::{ObjectError, Objects, test_server::TestServer},
 };
 use crate::{
+    admin::{self, Fault, copy::copy},
+    catalog::{ColumnChange, DatasetChange, DatasetRef},
     span::{Order, Span},
     store::{
         Append, AppendMode, Count, PageRead, Store, StoreError,
         archived::ArchiveRecords,
+        row_batch::RowBatch,
         sqlite::SqliteStore,
         tests::{create, new_dataset},
     },
@@ -36,8 +47,6 @@ const STEP: i64 = 3_600;
 
 /// Time at which everything is old enough.
 const LATE: Timestamp = Timestamp::from_seconds(900 * 86_400);
-
-const ALL: Span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
 
 const OPTIONS: ArchiveOptions =
     ArchiveOptions { after: Duration::from_hours(24), grace: Duration::ZERO };
@@ -61,6 +70,11 @@ fn open_archived(folder: &Path, open: OpenIn<'_>) -> ArchivedStore {
     let url = format!("file://{}", folder.join("archive").display());
     let objects = Objects::open(&url.parse().unwrap()).unwrap();
     ArchivedStore::new(open(folder), objects, OPTIONS)
+}
+
+/// Ends the lease of a store, as time does.
+fn end_lease(store: &ArchivedStore) {
+    block_on(store.archive.store.lease_archive(store.archive.holder, Duration::ZERO)).unwrap();
 }
 
 /// Rows of two columns, by their steps; a value is missing where it is zero.
@@ -112,7 +126,7 @@ fn scanned(store: &dyn Store, dataset: DatasetId, span: Span) -> Block {
             let Rows::Raw(block) = batch.rows()? else { panic!("not rows") };
             assert_eq!(block.len(), n_rows);
             found.extend_from(&block, 0..n_rows);
-            Ok(std::ops::ControlFlow::Continue(()))
+            Ok(ControlFlow::Continue(()))
         })
         .unwrap();
     found
@@ -146,7 +160,7 @@ fn compare(
         assert_eq!(one.rows, other.rows, "{resolution}");
     }
     let newest = |store: &dyn Store| {
-        let sight = store.sight(None, &crate::catalog::DatasetRef::Id(dataset)).unwrap().unwrap();
+        let sight = store.sight(None, &DatasetRef::Id(dataset)).unwrap().unwrap();
         sight.newest
     };
     assert_eq!(newest(one), newest(other));
@@ -206,9 +220,10 @@ pub(crate) fn check_equal(open: OpenIn<'_>, n_cases: u32) {
                     assert_eq!(delete(plain, id, first, last), delete(&store, id, first, last));
                 }
                 Deed::Archive => {
-                    store.archive(LATE).unwrap();
+                    store.archive(LATE).unwrap().unwrap();
                 }
                 Deed::Reopen => {
+                    end_lease(&store);
                     drop(store);
                     store = open_archived(folder.path(), open);
                 }
@@ -226,7 +241,7 @@ fn archived() -> (TempDir, ArchivedStore, DatasetId, std::path::PathBuf) {
     let store = open(folder.path());
     let id = new_pair(&store);
     append(&store, id, AppendMode::Replace, &hours(0, 2_000));
-    let report = store.archive(LATE).unwrap();
+    let report = store.archive(LATE).unwrap().unwrap();
     assert_eq!((report.n_files, report.n_rows), (3, 2_000));
     let file = folder.path().join(format!("archive/dataset={id}/month=1970-02/part-0.parquet"));
     assert!(file.is_file());
@@ -291,22 +306,29 @@ fn file_that_was_written_and_not_recorded_is_no_loss() {
     let old = fs::read(&file).unwrap();
     // As far as a process gets that is killed before the commit.
     let archive = &store.archive;
-    let entry = archive.store.next_entry(None).unwrap().unwrap();
+    let sight = archive.store.sight(None, &DatasetRef::Id(id)).unwrap().unwrap();
     let february = Month::of(at(800));
-    let before = archive.store.archived(id, february.span()).unwrap();
-    let (written, draft) = archive.write_draft(&entry, february, &before).unwrap().unwrap();
-    assert!(archive.extend_lease(at(0)).unwrap());
+    let key = format!("dataset={id}/month=1970-02/part-0.parquet");
+    let replaced = archive.objects.find(&key).unwrap();
+    let draft = archive.write_draft(&sight, february, key, LATE).unwrap().unwrap();
+    assert!(archive.extend_lease().unwrap());
     let announced = archive.store.announce_file(id, draft.file.clone(), archive.holder);
     assert!(block_on(announced).unwrap());
     assert_eq!(scanned(&store, id, ALL), want, "announced, and not written");
-    archive.objects.write(&draft.file.key, written.file, draft.file.n_bytes).unwrap();
+    let Draft { written, file: new, .. } = draft;
+    archive.objects.replace(&new.key, replaced, written.file, new.n_bytes).unwrap();
     assert_ne!(fs::read(&file).unwrap(), old);
     assert_eq!(scanned(&store, id, ALL), want, "written, and not recorded");
+    end_lease(&store);
     drop(store);
     let store = open(folder.path());
     assert_eq!(scanned(&store, id, ALL), want);
     let later = LATE + Duration::from_hours(48);
-    assert_eq!(store.archive(later).unwrap().n_files, 1, "a single correction after a day");
+    assert_eq!(
+        store.archive(later).unwrap().unwrap().n_files,
+        1,
+        "a single correction after a day"
+    );
     assert_eq!(scanned(&store, id, ALL), want);
 }
 
@@ -321,22 +343,50 @@ fn pruned_months_and_deleted_datasets_lose_their_files() {
     let days = PageRead { resolution: Resolution::Day, ..read(ALL, Order::Ascending, 0, 99) };
     assert_eq!(store.page(id, &days).unwrap().rows.len(), 84, "buckets stay");
     assert!(block_on(store.delete(id)).unwrap());
-    // The clock of the records is that of the engine.
-    let later = Timestamp::from_seconds(4_000_000_000);
-    assert_eq!(store.archive(later).unwrap().n_deleted, 3);
+    assert_eq!(store.archive(LATE).unwrap().unwrap().n_deleted, 3);
     assert!(!file.exists());
     drop(folder);
+}
+
+#[test]
+fn archived_months_are_copied_and_verified() {
+    let (folder, store, id, file) = archived();
+    append(&store, id, AppendMode::Replace, &[(800, 77), (2_100, 5)]);
+    let target = tempdir().unwrap();
+    let to = open_file(target.path());
+    let outcome = copy(&store, &*to, &|_| true, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!((outcome.n_copied, outcome.failed.len()), (1, 0));
+    let (want, found) = (scanned(&store, id, ALL), scanned(&*to, id, ALL));
+    assert_eq!((found.times, found.columns), (want.times, want.columns));
+    drop(store);
+    let url = format!("file://{}", folder.path().join("archive").display());
+    let objects = Objects::open(&url.parse().unwrap()).unwrap();
+    let verify = || {
+        let path = folder.path().join("datasets.sqlite");
+        admin::verify(&path, Some(&objects), &mut |_| {}).unwrap()
+    };
+    let report = verify();
+    assert_eq!((report.n_archived, report.n_rows, report.n_faults), (3, 2_002, 0));
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[99] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let report = verify();
+    let month = Month::of(at(800));
+    assert!(matches!(&*report.faults, [Fault::Archive { month: found, .. }] if *found == month));
+    fs::remove_file(&file).unwrap();
+    let from_records = admin::verify_archive(&*open_file(folder.path()), &objects).unwrap();
+    assert_eq!((from_records.n_archived, from_records.n_faults), (3, 1));
 }
 
 #[test]
 fn archive_of_another_store_is_not_overwritten() {
     let (folder, store, id, file) = archived();
     drop(store);
-    for ending in ["", "-wal", "-shm"] {
-        fs::remove_file(folder.path().join(format!("datasets.sqlite{ending}"))).ok();
-    }
+    let other_folder = tempdir().unwrap();
+    fs::rename(folder.path().join("archive"), other_folder.path().join("archive")).unwrap();
+    let file = other_folder.path().join(file.strip_prefix(folder.path()).unwrap());
     let kept = fs::read(&file).unwrap();
-    let store = open(folder.path());
+    let store = open(other_folder.path());
     let mut new = new_dataset("other");
     new.columns = vec![("value".to_owned(), Dtype::Float), ("note".to_owned(), Dtype::String)];
     let made = block_on(store.create(vec![new], Timestamp::from_seconds(77))).unwrap();
@@ -348,6 +398,231 @@ fn archive_of_another_store_is_not_overwritten() {
 }
 
 #[test]
+fn dataset_that_cannot_be_archived_stops_no_other() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    let ids = [new_pair(&store), {
+        let mut new = new_dataset("other");
+        new.columns = vec![("value".to_owned(), Dtype::Float), ("note".to_owned(), Dtype::String)];
+        block_on(create(&store, new))
+    }];
+    for id in ids {
+        append(&store, id, AppendMode::Replace, &hours(0, 100));
+    }
+    let taken = folder.path().join(format!("archive/dataset={}/month=1970-01", ids[0]));
+    fs::create_dir_all(&taken).unwrap();
+    fs::write(taken.join("part-0.parquet"), "of somebody else").unwrap();
+    let error = store.archive(LATE).unwrap_err();
+    assert!(matches!(error, StoreError::Archive { dataset, .. } if dataset == ids[0]), "{error:?}");
+    let archived = |id| store.archive.store.archived(id, ALL).unwrap().len();
+    assert_eq!((archived(ids[0]), archived(ids[1])), (0, 1));
+}
+
+#[test]
+fn reads_while_months_are_archived_are_complete() {
+    check_meanwhile(&open_file);
+}
+
+/// Checks reads and writes of an engine while months are archived.
+pub(crate) fn check_meanwhile(open: OpenIn<'_>) {
+    for n_before in 0..3 {
+        check_scan(open, n_before);
+    }
+    check_scan_is_bounded(open);
+    check_late_append(open);
+    check_writes_meanwhile(open);
+    check_paused_archiver(open);
+}
+
+/// Checks a scan during which months are archived, and then rewritten, after so many batches.
+fn check_scan(open: OpenIn<'_>, n_before: usize) {
+    let folder = tempdir().unwrap();
+    let store = open_archived(folder.path(), open);
+    let id = new_pair(&store);
+    append(&store, id, AppendMode::Replace, &hours(0, 7_000));
+    let check = |now: Timestamp| {
+        let want = scanned(&store, id, ALL);
+        let (mut found, mut n_batches) = (rows(&[]), 0);
+        let mut visit = |batch: RowBatch<'_>| {
+            let Rows::Raw(block) = batch.rows()? else { panic!("not rows") };
+            found.extend_from(&block, 0..block.len());
+            if n_batches == n_before {
+                assert!(store.archive(now)?.unwrap().n_files > 0);
+            }
+            n_batches += 1;
+            Ok(ControlFlow::Continue(()))
+        };
+        store.scan(id, Resolution::Raw, ALL, &mut visit).unwrap();
+        assert_eq!(found, want);
+        assert_eq!(scanned(&store, id, ALL), want);
+    };
+    check(LATE);
+    let corrected: Vec<(i64, u8)> = (0..7_100).step_by(100).map(|step| (step + 3, 255)).collect();
+    append(&store, id, AppendMode::Replace, &corrected);
+    check(LATE + Duration::from_hours(48));
+}
+
+/// Checks that a few stored rows over many archived ones are visited in batches of bounded size.
+fn check_scan_is_bounded(open: OpenIn<'_>) {
+    let folder = tempdir().unwrap();
+    let store = open_archived(folder.path(), open);
+    let id = new_pair(&store);
+    append(&store, id, AppendMode::Replace, &hours(0, 7_000));
+    store.archive(LATE).unwrap();
+    append(&store, id, AppendMode::Replace, &[(1, 7), (3_000, 8), (6_999, 9), (7_001, 1)]);
+    let mut batches = Vec::new();
+    let mut visit = |batch: RowBatch<'_>| {
+        batches.push(batch.n_rows);
+        Ok(ControlFlow::Continue(()))
+    };
+    store.scan(id, Resolution::Raw, ALL, &mut visit).unwrap();
+    assert_eq!(batches.iter().sum::<usize>(), 7_001);
+    assert!(batches.iter().all(|n_rows| *n_rows <= 750), "{batches:?}");
+}
+
+/// Checks an append to a month that another process has archived.
+fn check_late_append(open: OpenIn<'_>) {
+    let folder = tempdir().unwrap();
+    let inner = open(folder.path());
+    let objects = || {
+        let url = format!("file://{}", folder.path().join("archive").display());
+        Objects::open(&url.parse().unwrap()).unwrap()
+    };
+    let [store, other] =
+        [(); 2].map(|()| ArchivedStore::new(Arc::clone(&inner), objects(), OPTIONS));
+    let id = new_pair(&store);
+    append(&store, id, AppendMode::Replace, &hours(0, 100));
+    other.archive(LATE).unwrap();
+    append(&store, id, AppendMode::Merge, &[(5, 77)]);
+    append(&store, id, AppendMode::Replace, &[(6, 78)]);
+    assert_eq!(scanned(&store, id, ALL).len(), 100);
+    assert_eq!(scanned(&store, id, ALL), scanned(&other, id, ALL));
+}
+
+/// Checks that rows and columns which come while their month is written are not lost.
+fn check_writes_meanwhile(open: OpenIn<'_>) {
+    let (folder, server) = (tempdir().unwrap(), TestServer::start());
+    let inner = open(folder.path());
+    let store = Arc::new(ArchivedStore::new(Arc::clone(&inner), server.open(), OPTIONS));
+    let id = new_pair(&*store);
+    append(&*store, id, AppendMode::Replace, &hours(0, 100));
+    let writer = Arc::clone(&store);
+    server.before_write(move || {
+        let add = ColumnChange::Add("extra".to_owned(), Dtype::Integer);
+        block_on(writer.change(id, DatasetChange::Column(add), at(0))).unwrap();
+        append(&*writer, id, AppendMode::Replace, &[(7, 70), (200, 3)]);
+        let mut late = Block::new(&[Dtype::Float, Dtype::String, Dtype::Integer]);
+        late.times.push(at(8));
+        late.columns[0].push_missing(1);
+        late.columns[1].push_missing(1);
+        late.columns[2].push(Value::Integer(41)).unwrap();
+        let late = Append { mode: AppendMode::Merge, rows: late, now: at(0), batches: Vec::new() };
+        block_on(writer.append(id, late, Box::new(|_, _| ()))).unwrap();
+    });
+    assert_eq!(store.archive(LATE).unwrap().unwrap().n_rows, 100);
+    let stored = inner.page(id, &read(ALL, Order::Ascending, 0, 99)).unwrap();
+    assert_eq!(stored.rows.len(), 3, "newer rows stay");
+    let check = || {
+        let page = store.page(id, &read(ALL, Order::Ascending, 0, 999)).unwrap();
+        let Rows::Raw(rows) = page.rows else { panic!("not rows") };
+        let values = |step: i64| {
+            let row = rows.times.iter().position(|time| *time == at(step)).unwrap();
+            let number = rows.columns[0].number(row);
+            (number, rows.columns[2].number(row))
+        };
+        assert_eq!(rows.len(), 101);
+        assert_eq!((values(7), values(8)), ((Some(17.5), None), (Some(2.25), Some(41.0))));
+        assert_eq!(values(200), (Some(0.75), None));
+    };
+    check();
+    assert_eq!(store.archive(LATE + Duration::from_hours(48)).unwrap().unwrap().n_files, 1);
+    assert_eq!(inner.page(id, &read(ALL, Order::Ascending, 0, 99)).unwrap().rows.len(), 0);
+    check();
+}
+
+/// Checks that a process which was paused before it wrote a file, and lost the lease, does not overwrite
+/// what another one wrote.
+fn check_paused_archiver(open: OpenIn<'_>) {
+    let (folder, server) = (tempdir().unwrap(), TestServer::start());
+    let inner = open(folder.path());
+    let new = || ArchivedStore::new(Arc::clone(&inner), server.open(), OPTIONS);
+    let (paused, other) = (new(), Arc::new(new()));
+    let id = new_pair(&paused);
+    append(&paused, id, AppendMode::Replace, &hours(0, 100));
+    for (now, late) in [(LATE, 7), (LATE + Duration::from_hours(48), 8)] {
+        let (rival, records, holder) =
+            (Arc::clone(&other), Arc::clone(&inner), paused.archive.holder);
+        server.before_write(move || {
+            assert!(block_on(records.lease_archive(holder, Duration::ZERO)).unwrap());
+            append(&*rival, id, AppendMode::Replace, &[(late, 99)]);
+            assert_eq!(rival.archive(now).unwrap().unwrap().n_files, 1);
+        });
+        append(&paused, id, AppendMode::Replace, &[(1, 98)]);
+        let error = paused.archive(now).unwrap_err();
+        assert!(matches!(error, StoreError::Archive { .. }), "{error:?}");
+        end_lease(&other);
+        for store in [&paused, &*other, &new()] {
+            let found = scanned(store, id, ALL);
+            let row = usize::try_from(late).unwrap();
+            assert_eq!((found.len(), found.columns[0].number(row)), (100, Some(24.75)));
+        }
+    }
+}
+
+#[test]
+fn file_replaces_only_the_version_that_it_was_begun_with() {
+    let (folder, server) = (tempdir().unwrap(), TestServer::start());
+    let url = format!("file://{}", folder.path().display());
+    for objects in [Objects::open(&url.parse().unwrap()).unwrap(), server.open()] {
+        let key = "dataset=1/month=1970-01/part-0.parquet";
+        let write = |replaced, text: &str| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+            file.rewind().unwrap();
+            objects.replace(key, replaced, file, text.len() as u64)
+        };
+        let (first, second) = ("a".repeat(9), "b".repeat(8));
+        write(None, &first).unwrap();
+        assert!(matches!(write(None, &second), Err(ObjectError::Damaged { .. })));
+        let begun = objects.find(key).unwrap();
+        write(begun.clone(), &second).unwrap();
+        assert!(matches!(write(begun, &first), Err(ObjectError::Damaged { .. })));
+        assert_eq!(objects.read_range(key, 0..8).unwrap(), second);
+    }
+}
+
+#[test]
+fn corrections_of_long_texts_leave_no_gap_in_a_page() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path());
+    let id = new_pair(&store);
+    let texts = |minutes: std::ops::Range<i64>, text: &str| {
+        let mut block = rows(&[]);
+        for minute in minutes {
+            block.times.push(Timestamp::from_seconds(minute * 60));
+            block.columns[0].push_missing(1);
+            block.columns[1].push(Value::String(text.to_owned())).unwrap();
+        }
+        let append =
+            Append { mode: AppendMode::Replace, rows: block, now: at(0), batches: Vec::new() };
+        block_on(store.append(id, append, Box::new(|_, _| ()))).unwrap();
+    };
+    texts(0..5_000, &"long".repeat(1_024));
+    texts(60_000..60_010, "of February");
+    store.archive(LATE).unwrap();
+    texts(0..4_200, "short");
+    texts(4_900..5_000, "short");
+    for order in [Order::Ascending, Order::Descending] {
+        for count in [Count::All, Count::Nothing] {
+            let read = PageRead { count, ..read(ALL, order, 0, 6_000) };
+            let page = store.page(id, &read).unwrap();
+            let Rows::Raw(rows) = page.rows else { panic!("not rows") };
+            assert_eq!(rows.len(), 5_010, "{order:?}");
+        }
+    }
+}
+
+#[test]
 fn overloaded_s3_fails_reads_by_name_and_recovers() {
     let server = TestServer::start();
     let folder = tempdir().unwrap();
@@ -356,7 +631,7 @@ fn overloaded_s3_fails_reads_by_name_and_recovers() {
     let id = new_pair(&store);
     append(&store, id, AppendMode::Replace, &hours(0, 900));
     let want = scanned(&store, id, ALL);
-    assert_eq!(store.archive(LATE).unwrap().n_files, 2);
+    assert_eq!(store.archive(LATE).unwrap().unwrap().n_files, 2);
     let key = format!("dataset={id}/month=1970-01/part-0.parquet");
     assert!(server.keys().contains(&key), "{:?}", server.keys());
     assert_eq!(scanned(&store, id, ALL), want);
@@ -399,7 +674,7 @@ fn bars_take_at_most_30_bytes_a_row() {
     }
     let rows = Append { mode: AppendMode::Replace, rows: block, now: at(0), batches: Vec::new() };
     block_on(store.append(id, rows, Box::new(|_, _| ()))).unwrap();
-    assert_eq!(store.archive(LATE).unwrap().n_rows, 44_640);
+    assert_eq!(store.archive(LATE).unwrap().unwrap().n_rows, 44_640);
     let file = folder.path().join(format!("archive/dataset={id}/month=1970-01/part-0.parquet"));
     let n_bytes = fs::metadata(file).unwrap().len();
     assert!(n_bytes <= 30 * 44_640, "{n_bytes} bytes for 44 640 rows");

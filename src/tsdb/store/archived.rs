@@ -7,11 +7,25 @@
 //! announced one. Both files give the same rows together with the stored ones, so that it does not
 //! matter which of them a reader finds.
 
+use std::time::Duration;
+
 use futures::future::BoxFuture;
 use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
 
 use super::{Append, Appended, OnCommit, OnRemoval, Result, copying::CopyStore};
 use crate::{archive::month::Month, span::Span};
+
+/// State of a file, as engines store it.
+pub(super) type FileState = i32;
+
+/// State of a file that is being written.
+pub(super) const ANNOUNCED: FileState = 0;
+
+/// State of the file of a month.
+pub(super) const IN_EFFECT: FileState = 1;
+
+/// State of a file that is to be deleted.
+pub(super) const DOOMED: FileState = 2;
 
 /// Record of a file with the rows of one month of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,10 +67,38 @@ pub struct ArchivedMonth {
     pub cuts: Vec<Span>,
 }
 
+impl ArchivedMonth {
+    /// Groups records of files by their months, in whose order they are, with the one in effect first; and
+    /// spans that were deleted.
+    pub(super) fn group(
+        files: impl IntoIterator<Item = (ArchivedFile, FileState)>,
+        cuts: impl IntoIterator<Item = (Month, Span)>,
+    ) -> Vec<Self> {
+        let mut months: Vec<Self> = Vec::new();
+        for (file, state) in files {
+            match months.last_mut().filter(|month| month.file.month == file.month) {
+                Some(month) => month.next.push(file),
+                None if state == IN_EFFECT => {
+                    months.push(Self { file, next: Vec::new(), cuts: Vec::new() });
+                }
+                // It is written for the first time, and its rows are in the store.
+                None => {}
+            }
+        }
+        for (month, cut) in cuts {
+            if let Some(found) = months.iter_mut().find(|found| found.file.month == month) {
+                found.cuts.push(cut);
+            }
+        }
+        months
+    }
+}
+
 /// Archived rows that a write needs, and what they were read from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Beneath {
-    /// The write touches this span: the buckets of five minutes in which it changes rows.
+    /// Span of the archived rows on which the write depends: at least the buckets of five minutes in which
+    /// it changes rows.
     pub span: Span,
     /// Stamps of the files whose months touch the span, in the order of their months. The write fails with
     /// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if these are others meanwhile.
@@ -75,7 +117,8 @@ pub struct RowDeletion {
     pub now: Timestamp,
     /// Timestamp of the newest archived row that is left.
     pub newest_archived: Option<Timestamp>,
-    /// Archived rows that stay, in the buckets at both ends of the span.
+    /// Archived rows that stay, in the buckets at both ends of the span. Since `newest_archived` depends on
+    /// all archived rows, its span is all of time.
     pub beneath: Beneath,
     /// Revision of the dataset at which `n_rows` holds. The deletion fails with
     /// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) at a later one.
@@ -87,7 +130,7 @@ pub struct RowDeletion {
 }
 
 /// Completion of a file: it takes effect, and the rows in it are removed from the store.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveCommit {
     /// Dataset of the rows.
     pub dataset: DatasetId,
@@ -101,22 +144,12 @@ pub struct ArchiveCommit {
     pub last_row: i64,
 }
 
-/// Claim of one process to be the only one that writes to the archive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ArchiveLease {
-    /// Random number of the process.
-    pub holder: i64,
-    /// Current time.
-    pub now: Timestamp,
-    /// End of the claim, after which others can take it.
-    pub until: Timestamp,
-}
-
 /// A store that keeps records of archived months.
 ///
 /// Its [`append`](super::Store::append) fails with
 /// [`StoreError::ArchiveChanged`](super::StoreError::ArchiveChanged) if rows are as old as archived ones,
-/// and its [`delete_rows`](super::Store::delete_rows) if the dataset has archived ones.
+/// and its [`delete_rows`](super::Store::delete_rows) if the dataset has archived ones. Its
+/// [`prune`](super::Store::prune) prunes archived months as a whole, and no rows over others.
 ///
 /// Every operation fails with [`StoreError`](super::StoreError) if the engine does.
 #[expect(clippy::missing_errors_doc, reason = "the docs of the trait say it once")]
@@ -145,8 +178,13 @@ pub trait ArchiveRecords: CopyStore {
     /// Returns true if any dataset has archived months, or a file is still to be deleted.
     fn has_archive(&self) -> Result<bool>;
 
-    /// Claims or extends the lease. Returns false if another process has it.
-    fn lease_archive(&self, lease: ArchiveLease) -> BoxFuture<'_, Result<bool>>;
+    /// Returns the highest number of the rows of a dataset, or one that is higher but not given yet. All
+    /// rows up to it are committed.
+    fn last_row(&self, dataset: DatasetId) -> Result<i64>;
+
+    /// Claims the lease for the process `holder`, or extends it, until `length` from now by the clock of
+    /// the engine. Returns false if another process has it. Only its holder may write to the archive.
+    fn lease_archive(&self, holder: i64, length: Duration) -> BoxFuture<'_, Result<bool>>;
 
     /// Records that `file` is about to be written. Earlier announcements for its month stay until one is
     /// committed. Returns false if the lease of `holder` was taken by another process.
@@ -163,19 +201,8 @@ pub trait ArchiveRecords: CopyStore {
     /// was announced.
     fn commit_file(&self, commit: ArchiveCommit, holder: i64) -> BoxFuture<'_, Result<bool>>;
 
-    /// Prunes the archived months that have these stamps, in one commit, and returns the number of their
-    /// rows. Buckets stay, and later appends up to the end of their last bucket are refused.
-    /// `newest_archived` is the newest row of the archived months that stay.
-    fn prune_files(
-        &self,
-        dataset: DatasetId,
-        stamps: Vec<i64>,
-        newest_archived: Option<Timestamp>,
-        on_commit: OnRemoval,
-    ) -> BoxFuture<'_, Result<u64>>;
-
-    /// Returns files that have had no effect since before `before`, at most `limit`, by dataset and key.
-    fn doomed_files(&self, before: Timestamp, limit: usize) -> Result<Vec<(DatasetId, String)>>;
+    /// Returns a file that has had no effect for `grace`, by the clock of the engine.
+    fn doomed_file(&self, grace: Duration) -> Result<Option<(DatasetId, String)>>;
 
     /// Forgets a file that had no effect any more, once it is deleted.
     fn forget_file(&self, dataset: DatasetId, key: String) -> BoxFuture<'_, Result<()>>;

@@ -171,7 +171,8 @@ fn a_copy_is_equal_in_every_part() {
         to.tags(TagFilter::KnownTo(KeyId::new(3))).unwrap().iter().any(|tag| tag.name == "desk")
     );
     drop((from, to));
-    let report = crate::admin::verify(&folder.path().join("to/datasets.db"), &mut |_| {}).unwrap();
+    let report =
+        crate::admin::verify(&folder.path().join("to/datasets.db"), None, &mut |_| {}).unwrap();
     assert!(report.is_sound(), "{report:?}");
 }
 
@@ -214,7 +215,8 @@ fn check_followed(change: impl FnOnce(&SqliteStore)) -> Vec<CopiedDataset> {
     assert_eq!(newest_number(&to), number, "what is equal is not copied again");
     assert_eq!(copy_all(&from, &to), second);
     drop((from, to));
-    let report = crate::admin::verify(&folder.path().join("to/datasets.db"), &mut |_| {}).unwrap();
+    let report =
+        crate::admin::verify(&folder.path().join("to/datasets.db"), None, &mut |_| {}).unwrap();
     assert!(report.is_sound(), "{report:?}");
     second
 }

@@ -82,6 +82,11 @@ impl ObjectError {
 
     /// What `error` of a request for `key` means.
     pub(super) fn classify(key: &str, error: object_store::Error) -> Self {
+        use object_store::Error::{AlreadyExists, Precondition};
+        if matches!(error, AlreadyExists { .. } | Precondition { .. }) {
+            let what = "it was replaced while another version was written".to_owned();
+            return Self::Damaged { key: key.to_owned(), what };
+        }
         if let Some(transport) = transport(&error) {
             // Such as a certificate that nobody knows.
             let is_lasting = transport.kind() == HttpErrorKind::Unknown;

@@ -27,9 +27,12 @@ pub(crate) struct TestServer {
     url: String,
 }
 
-#[derive(Debug)]
+#[derive(derive_more::Debug)]
 struct State {
     stored: Mutex<Stored>,
+    /// Called once, before the next object is written.
+    #[debug(skip)]
+    before_write: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 #[derive(Debug, Default)]
@@ -58,7 +61,7 @@ impl TestServer {
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("s3://rows?endpoint=http://{}", listener.local_addr().unwrap());
-        let state = Arc::new(State { stored: Mutex::default() });
+        let state = Arc::new(State { stored: Mutex::default(), before_write: Mutex::default() });
         let server = Self { state: Arc::clone(&state), url };
         thread::spawn(move || {
             for connection in listener.incoming() {
@@ -79,6 +82,11 @@ impl TestServer {
     /// The keys of all objects.
     pub(crate) fn keys(&self) -> Vec<String> {
         self.state.stored.lock().objects.keys().cloned().collect()
+    }
+
+    /// Has `work` done before the next object is written.
+    pub(crate) fn before_write(&self, work: impl FnOnce() + Send + 'static) {
+        *self.state.before_write.lock() = Some(Box::new(work));
     }
 
     /// Has requests fail.
@@ -106,9 +114,16 @@ impl State {
 
     fn answer(&self, request: &Request) -> Answer {
         let Request { method, key, body, .. } = request;
+        let hook = self.before_write.lock().take_if(|_| method == "PUT");
+        if let Some(work) = hook {
+            work();
+        }
         let mut stored = self.stored.lock();
         match method.as_str() {
             _ if stored.is_lost => Answer::new(503, String::new(), ""),
+            "PUT" if !request.is_met(stored.objects.get(key)) => {
+                Answer::new(412, String::new(), "")
+            }
             "PUT" => {
                 stored.n_written += 1;
                 let tag = format!("\"{}\"", stored.n_written);
@@ -130,6 +145,15 @@ impl State {
                 None => Answer::new(404, String::new(), "<Error><Code>NoSuchKey</Code></Error>"),
             },
         }
+    }
+}
+
+impl Request {
+    /// Returns true if the object that it replaces is the one that it names.
+    fn is_met(&self, replaced: Option<&(Vec<u8>, String)>) -> bool {
+        let is_same = |wanted: &String| replaced.is_some_and(|(_, tag)| tag == wanted);
+        self.headers.get("if-match").is_none_or(is_same)
+            && (!self.headers.contains_key("if-none-match") || replaced.is_none())
     }
 }
 

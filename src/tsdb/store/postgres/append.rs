@@ -17,6 +17,7 @@ use super::{
     time::{EARLIEST, Time, bounds},
 };
 use crate::{
+    archive::month::Month,
     catalog::Refusal,
     rollup::{Fold, Folding, Refolded, as_stored},
     span::Span,
@@ -191,7 +192,17 @@ pub(super) async fn prune(
 ) -> Result<Removed> {
     let mut head = Head::lock(c, dataset).await?;
     // Whole buckets only: what is left of one could not be folded again.
-    let before = FINEST.bucket_start(before);
+    let mut before = FINEST.bucket_start(before);
+    if head.archived_until.is_some() {
+        if let Some(n_rows) = archived_files::prune(c, &mut head, before).await? {
+            return Ok(head.removed(n_rows));
+        }
+        // Pruned rows would no longer replace those of an archived month that stays.
+        let month = Month::of(before);
+        if archived_files::has_files(c, dataset, month.span()).await? {
+            before = month.start();
+        }
+    }
     let found: Option<(Time,)> = sqlx::query_as(
         "SELECT ts FROM datasets.rows WHERE dataset = $1 AND ts < $2 ORDER BY ts OFFSET $3 LIMIT 1",
     )
@@ -227,7 +238,7 @@ pub(super) async fn delete_rows(
     now: Timestamp,
 ) -> Result<Removed> {
     let head = Head::lock(c, dataset).await?;
-    if head.archived_until.is_some() {
+    if head.archived_until.is_some() && archived_files::has_files(c, dataset, series::ALL).await? {
         return Err(StoreError::ArchiveChanged { dataset });
     }
     let beneath = Block::new(&head.dtypes);

@@ -1,31 +1,30 @@
 //! Records of the archive, in their tables.
 
+use std::time::Duration;
+
 use db::postgres::fault::unsigned;
 use futures::future::{BoxFuture, FutureExt as _};
-use model::{dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
-use sqlx::PgConnection;
+use model::dataset::DatasetId;
+use sqlx::{PgConnection, Row as _, postgres::PgRow};
 
 use super::{
     PostgresStore, Result, StoreError, append,
     archived_files::months_of,
     catalog::dataset_id,
-    head::{Change, Head},
+    head::Head,
     time::{Time, bounds},
 };
 use crate::{
     archive::month::Month,
     span::Span,
     store::{
-        Append, Appended, OnCommit, OnRemoval, Removal, Removed,
+        Append, Appended, OnCommit, OnRemoval,
         archived::{
-            ArchiveCommit, ArchiveLease, ArchiveRecords, ArchivedFile, ArchivedMonth, Beneath,
+            ArchiveCommit, ArchiveRecords, ArchivedFile, ArchivedMonth, Beneath, FileState,
             RowDeletion,
         },
     },
 };
-
-/// State of the file of a month. One that is being written has 0, and one that is to be deleted 2.
-const IN_EFFECT: i32 = 1;
 
 impl ArchiveRecords for PostgresStore {
     fn append_over(
@@ -61,12 +60,23 @@ impl ArchiveRecords for PostgresStore {
         self.read(move |c| async move { Ok(sqlx::query_scalar(sql).fetch_one(c).await?) }.boxed())
     }
 
-    fn lease_archive(&self, lease: ArchiveLease) -> BoxFuture<'_, Result<bool>> {
-        let ArchiveLease { holder, now, until } = lease;
-        let sql = "INSERT INTO datasets.archive_lease AS l (id, holder, until) VALUES (1, $1, $3)
-             ON CONFLICT (id) DO UPDATE SET holder = $1, until = $3
-             WHERE l.holder = $1 OR l.until < $2";
-        let query = sqlx::query(sql).bind(holder).bind(Time(now)).bind(Time(until));
+    fn last_row(&self, dataset: DatasetId) -> Result<i64> {
+        let sql = "SELECT last_row FROM datasets.datasets WHERE id = $1";
+        self.read(move |c| {
+            async move {
+                let query = sqlx::query_scalar(sql).bind(dataset.get());
+                query.fetch_optional(c).await?.ok_or(StoreError::NoDataset { dataset })
+            }
+            .boxed()
+        })
+    }
+
+    fn lease_archive(&self, holder: i64, length: Duration) -> BoxFuture<'_, Result<bool>> {
+        let sql = "INSERT INTO datasets.archive_lease AS l (id, holder, until)
+             VALUES (1, $1, now() + make_interval(secs => $2))
+             ON CONFLICT (id) DO UPDATE SET holder = excluded.holder, until = excluded.until
+             WHERE l.holder = $1 OR l.until <= now()";
+        let query = sqlx::query(sql).bind(holder).bind(length.as_secs_f64());
         self.write(
             None,
             move |c| async move { Ok(query.execute(c).await?.rows_affected() == 1) }.boxed(),
@@ -107,36 +117,18 @@ impl ArchiveRecords for PostgresStore {
         )
     }
 
-    fn prune_files(
-        &self,
-        dataset: DatasetId,
-        stamps: Vec<i64>,
-        newest_archived: Option<Timestamp>,
-        on_commit: OnRemoval,
-    ) -> BoxFuture<'_, Result<u64>> {
-        let write = self.write(
-            Some(dataset),
-            move |c| prune(c, dataset, stamps, newest_archived).boxed(),
-            on_commit,
-        );
-        async move { Ok(write.await?.n_rows) }.boxed()
-    }
-
-    fn doomed_files(&self, before: Timestamp, limit: usize) -> Result<Vec<(DatasetId, String)>> {
-        let sql = "SELECT DISTINCT dataset, key FROM datasets.archived doomed
-             WHERE state <> 1 AND changed < $1 AND NOT EXISTS (
-                 SELECT FROM datasets.archived other WHERE other.dataset = doomed.dataset
-                     AND other.key = doomed.key AND (other.state = 1 OR other.changed >= $1))
-             LIMIT $2";
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.read(move |c| {
-            async move {
-                let query = sqlx::query_as(sql).bind(Time(before)).bind(limit);
-                let found: Vec<(i64, String)> = query.fetch_all(c).await?;
-                found.into_iter().map(|(id, key)| Ok((dataset_id(id)?, key))).collect()
-            }
-            .boxed()
-        })
+    fn doomed_file(&self, grace: Duration) -> Result<Option<(DatasetId, String)>> {
+        let sql = "SELECT dataset, key FROM datasets.archived doomed
+             WHERE state <> 1 AND changed <= now() - make_interval(secs => $1) AND NOT EXISTS (
+                 SELECT FROM datasets.archived other
+                 WHERE other.dataset = doomed.dataset AND other.key = doomed.key AND (other.state = 1
+                     OR other.changed > now() - make_interval(secs => $1)))
+             LIMIT 1";
+        let found: Option<(i64, String)> = self.read(move |c| {
+            let query = sqlx::query_as(sql).bind(grace.as_secs_f64());
+            async move { Ok(query.fetch_optional(c).await?) }.boxed()
+        })?;
+        found.map(|(id, key)| Ok((dataset_id(id)?, key))).transpose()
     }
 
     fn forget_file(&self, dataset: DatasetId, key: String) -> BoxFuture<'_, Result<()>> {
@@ -157,28 +149,25 @@ async fn has_lease(c: &mut PgConnection, holder: i64) -> Result<bool> {
     Ok(found == Some(holder))
 }
 
-/// A file as its table has it, and its state.
-type FoundFile = (Time, i64, String, i64, i64, [u8; 32], i64, i64, Time, Time, i64, i64, Time, i32);
-
-fn file_of(found: FoundFile) -> Result<(ArchivedFile, i32)> {
-    let (Time(month), stamp, key, n_rows, n_bytes, sha256, tail_bytes, tail_crc, ..) = found;
-    let (Time(first), Time(last), last_row, columns, Time(written), state) =
-        (found.8, found.9, found.10, found.11, found.12, found.13);
+/// Reads a file and its state.
+fn file_of(row: &PgRow) -> Result<(ArchivedFile, FileState)> {
+    let time = |idx| row.try_get(idx).map(|Time(at)| at);
+    let number = |idx| Ok::<_, StoreError>(unsigned(row.try_get(idx)?)?);
     let file = ArchivedFile {
-        month: Month::of(month),
-        stamp,
-        key,
-        n_rows: unsigned(n_rows)?,
-        n_bytes: unsigned(n_bytes)?,
-        sha256,
-        tail_bytes: unsigned(tail_bytes)?,
-        tail_crc: unsigned(tail_crc)?,
-        rows: Span { first, last },
-        last_row,
-        columns,
-        written,
+        month: Month::of(time(0)?),
+        stamp: row.try_get(1)?,
+        key: row.try_get(2)?,
+        n_rows: number(3)?,
+        n_bytes: number(4)?,
+        sha256: row.try_get(5)?,
+        tail_bytes: number(6)?,
+        tail_crc: unsigned(row.try_get(7)?)?,
+        rows: Span { first: time(8)?, last: time(9)? },
+        last_row: row.try_get(10)?,
+        columns: row.try_get(11)?,
+        written: time(12)?,
     };
-    Ok((file, state))
+    Ok((file, row.try_get(13)?))
 }
 
 /// The archived months that touch a span.
@@ -188,7 +177,7 @@ async fn months(
     span: Span,
 ) -> Result<Vec<ArchivedMonth>> {
     let (first, last) = bounds(months_of(span));
-    let files: Vec<FoundFile> = sqlx::query_as(
+    let files = sqlx::query(
         "SELECT month, stamp, key, n_rows, n_bytes, sha256, tail_bytes, tail_crc, first_ts, last_ts,
              last_row, columns, written, state
          FROM datasets.archived WHERE dataset = $1 AND month BETWEEN $2 AND $3 AND state < 2
@@ -199,18 +188,7 @@ async fn months(
     .bind(last)
     .fetch_all(&mut *c)
     .await?;
-    let mut months: Vec<ArchivedMonth> = Vec::new();
-    for found in files {
-        let (file, state) = file_of(found)?;
-        match months.last_mut().filter(|month| month.file.month == file.month) {
-            Some(month) => month.next.push(file),
-            None if state == IN_EFFECT => {
-                months.push(ArchivedMonth { file, next: Vec::new(), cuts: Vec::new() });
-            }
-            // It is written for the first time, and its rows are in the store.
-            None => {}
-        }
-    }
+    let files: Vec<_> = files.iter().map(file_of).collect::<Result<_>>()?;
     let cuts: Vec<(Time, Time, Time)> = sqlx::query_as(
         "SELECT month, first_ts, last_ts FROM datasets.archived_cuts
          WHERE dataset = $1 AND month BETWEEN $2 AND $3 ORDER BY month, first_ts, last_ts",
@@ -220,13 +198,10 @@ async fn months(
     .bind(last)
     .fetch_all(c)
     .await?;
-    for (Time(month), Time(first), Time(last)) in cuts {
-        let month = Month::of(month);
-        if let Some(found) = months.iter_mut().find(|found| found.file.month == month) {
-            found.cuts.push(Span { first, last });
-        }
-    }
-    Ok(months)
+    let cuts = cuts
+        .into_iter()
+        .map(|(Time(month), Time(first), Time(last))| (Month::of(month), Span { first, last }));
+    Ok(ArchivedMonth::group(files, cuts))
 }
 
 /// Records a file that is about to be written.
@@ -295,41 +270,4 @@ async fn put_into_effect(c: &mut PgConnection, commit: &ArchiveCommit) -> Result
     let moved = sqlx::query(sql).bind(dataset.get()).bind(first).bind(last).bind(last_row);
     moved.execute(c).await?;
     Ok(true)
-}
-
-/// Prunes archived months.
-async fn prune(
-    c: &mut PgConnection,
-    dataset: DatasetId,
-    stamps: Vec<i64>,
-    newest_archived: Option<Timestamp>,
-) -> Result<Removed> {
-    let mut head = Head::lock(c, dataset).await?;
-    let n_stamps = stamps.len();
-    let found: Vec<(i64, Time, Time)> = sqlx::query_as(
-        "UPDATE datasets.archived SET state = 2, changed = now()
-         WHERE dataset = $1 AND stamp = ANY($2) AND state = 1 RETURNING n_rows, last_ts, month",
-    )
-    .bind(dataset.get())
-    .bind(stamps)
-    .fetch_all(&mut *c)
-    .await?;
-    if found.len() != n_stamps {
-        return Err(StoreError::ArchiveChanged { dataset });
-    }
-    let mut n_rows = 0_u64;
-    let mut months = Vec::with_capacity(found.len());
-    for (n, Time(last), month) in found {
-        n_rows = n_rows.saturating_add(unsigned(n)?);
-        let finest = Resolution::FiveMinutes;
-        let end = finest.bucket_start(last) + finest.bucket().unwrap_or_default();
-        head.kept_from = head.kept_from.max(Some(end));
-        months.push(month);
-    }
-    let sql = "DELETE FROM datasets.archived_cuts WHERE dataset = $1 AND month = ANY($2)";
-    sqlx::query(sql).bind(dataset.get()).bind(months).execute(&mut *c).await?;
-    head.newest_archived = newest_archived;
-    head.read_latest(c).await?;
-    head.commit(c, Change::Removal(Removal::Old), None).await?;
-    Ok(head.removed(n_rows))
 }

@@ -1,14 +1,26 @@
 //! Archived months as an append or a deletion meets them, in its own transaction.
 
+use db::postgres::fault::unsigned;
 use model::{dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
 use sqlx::PgConnection;
 
-use super::{Result, StoreError, head::Head, time::bounds};
+use super::{
+    Result, StoreError,
+    head::{Change, Head},
+    time::{Time, bounds},
+};
 use crate::{
     archive::month::Month,
     span::Span,
-    store::archived::{Beneath, RowDeletion},
+    store::{
+        Removal,
+        archived::{Beneath, RowDeletion},
+        series,
+    },
 };
+
+/// Length of the buckets that are folded from rows.
+const FINEST: Resolution = Resolution::FiveMinutes;
 
 /// Checks that an append of late rows comes with the archived rows beneath them.
 pub(super) async fn check_beneath(
@@ -20,7 +32,7 @@ pub(super) async fn check_beneath(
     if let Some(beneath) = beneath {
         return check_stamps(c, head.dataset, beneath).await;
     }
-    let start = Resolution::FiveMinutes.bucket_start(first);
+    let start = FINEST.bucket_start(first);
     let is_after = head.archived_until.is_none_or(|until| until <= start);
     if is_after { Ok(()) } else { Err(StoreError::ArchiveChanged { dataset: head.dataset }) }
 }
@@ -68,6 +80,52 @@ pub(super) async fn cut(
         .execute(c)
         .await?;
     Ok(())
+}
+
+/// Prunes the archived months that end before `before`, in a commit of their own. Returns the number of
+/// their rows; `None` if there are no such months.
+pub(super) async fn prune(
+    c: &mut PgConnection,
+    head: &mut Head,
+    before: Timestamp,
+) -> Result<Option<u64>> {
+    let start = Month::of(before).start();
+    let files: Vec<(i64, Time)> = sqlx::query_as(
+        "UPDATE datasets.archived SET state = 2, changed = now()
+         WHERE dataset = $1 AND month < $2 AND state = 1 RETURNING n_rows, last_ts",
+    )
+    .bind(head.dataset.get())
+    .bind(Time(start))
+    .fetch_all(&mut *c)
+    .await?;
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let sql = "DELETE FROM datasets.archived_cuts WHERE dataset = $1 AND month < $2";
+    sqlx::query(sql).bind(head.dataset.get()).bind(Time(start)).execute(&mut *c).await?;
+    let mut n_rows = 0_u64;
+    for (n, Time(last)) in files {
+        n_rows = n_rows.saturating_add(unsigned(n)?);
+        let last = series::span(FINEST, FINEST.bucket_start(last)).last;
+        head.kept_from = head.kept_from.max(Some(Timestamp::from_micros(last.micros() + 1)));
+    }
+    head.newest_archived = head.newest_archived.filter(|newest| *newest >= start);
+    head.read_latest(c).await?;
+    head.commit(c, Change::Removal(Removal::Old), None).await?;
+    Ok(Some(n_rows))
+}
+
+/// Returns true if a month that touches a span has a file in effect.
+pub(super) async fn has_files(
+    c: &mut PgConnection,
+    dataset: DatasetId,
+    span: Span,
+) -> Result<bool> {
+    let (first, last) = bounds(months_of(span));
+    let sql = "SELECT EXISTS (SELECT FROM datasets.archived
+         WHERE dataset = $1 AND month BETWEEN $2 AND $3 AND state = 1)";
+    let query = sqlx::query_scalar(sql).bind(dataset.get()).bind(first).bind(last);
+    Ok(query.fetch_one(c).await?)
 }
 
 /// Leaves all files of a deleted dataset to be deleted.

@@ -49,6 +49,7 @@ fn any_order_of_sharing_shows_each_key_what_it_may_see() {
 async fn archived_rows_are_recorded_and_written_over() {
     let Some(url) = new_database() else { return };
     contract::archived::check(&open(&url)).await;
+    contract::archived::check_newest_after_removals(&open(&url)).await;
 }
 
 #[test]
@@ -63,6 +64,7 @@ fn reads_with_an_archive_equal_those_without_one() {
         Arc::new(open(url))
     };
     crate::archive::tests::check_equal(&open_in, 6);
+    crate::archive::tests::check_meanwhile(&open_in);
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ use super::{
     tables, tail,
 };
 use crate::{
+    archive::month::Month,
     span::{Order, Span},
     store::{Appended, Removed, archived::Beneath},
 };
@@ -186,7 +187,17 @@ pub(super) fn prune(
 ) -> Result<Removed> {
     let mut progress = Progress::read(connection, dataset)?;
     // Whole buckets only: what is left of one could not be folded again.
-    let before = Resolution::FiveMinutes.bucket_start(before);
+    let mut before = Resolution::FiveMinutes.bucket_start(before);
+    if progress.archived_until.is_some() {
+        if let Some(n_rows) = archived_files::prune(connection, dataset, &mut progress, before)? {
+            return Ok(Removed { n_rows, revision: progress.revision });
+        }
+        // Pruned rows would no longer replace those of an archived month that stays.
+        let month = Month::of(before);
+        if archived_files::has_files(connection, dataset, month.span())? {
+            before = month.start();
+        }
+    }
     let (mut n_gone, in_chunks) =
         chunks::remove_before(connection, SeriesId::rows(dataset), before, limit_rows)?;
     // Rows of the tail that lie over a chunk go when it does, not before.

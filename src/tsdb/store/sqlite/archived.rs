@@ -1,13 +1,15 @@
 //! Records of the archive, in their tables.
 
+use std::time::Duration;
+
 use db::statement::Statements as _;
 use futures::future::{BoxFuture, FutureExt as _};
-use model::{block::Block, dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
+use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
 use rusqlite::{Connection, params};
 
 use super::{
     Result, SqliteStore, StoreError, append,
-    archived_files::{ANNOUNCED, DOOMED, IN_EFFECT, NOW, months},
+    archived_files::{NOW, months},
     catalog, chunks,
     progress::Progress,
     scan,
@@ -18,10 +20,10 @@ use super::{
 use crate::{
     span::Span,
     store::{
-        Append, Appended, OnCommit, OnRemoval, Removed,
+        Append, Appended, OnCommit, OnRemoval,
         archived::{
-            ArchiveCommit, ArchiveLease, ArchiveRecords, ArchivedFile, ArchivedMonth, Beneath,
-            RowDeletion,
+            ANNOUNCED, ArchiveCommit, ArchiveRecords, ArchivedFile, ArchivedMonth, Beneath, DOOMED,
+            IN_EFFECT, RowDeletion,
         },
     },
 };
@@ -57,16 +59,19 @@ impl ArchiveRecords for SqliteStore {
             .read(|connection| Ok(connection.value("SELECT EXISTS (SELECT 1 FROM archived)", [])?))
     }
 
-    fn lease_archive(&self, lease: ArchiveLease) -> BoxFuture<'_, Result<bool>> {
-        let ArchiveLease { holder, now, until } = lease;
+    fn last_row(&self, _: DatasetId) -> Result<i64> {
+        let sql = "SELECT value FROM counters WHERE name = 'row'";
+        self.readers.read(|connection| Ok(connection.value(sql, [])?))
+    }
+
+    fn lease_archive(&self, holder: i64, length: Duration) -> BoxFuture<'_, Result<bool>> {
         self.write(move |connection| {
-            let n_changed = connection.run(
-                "INSERT INTO archive_lease (id, holder, until) VALUES (1, ?1, ?3)
-                 ON CONFLICT (id) DO UPDATE SET holder = ?1, until = ?3
-                 WHERE holder = ?1 OR until < ?2",
-                [holder, now.micros(), until.micros()],
-            )?;
-            Ok(n_changed == 1)
+            let sql = format!(
+                "INSERT INTO archive_lease (id, holder, until) VALUES (1, ?1, {NOW} + ?2)
+                 ON CONFLICT (id) DO UPDATE SET holder = excluded.holder, until = excluded.until
+                 WHERE holder = ?1 OR until <= {NOW}"
+            );
+            Ok(connection.run(&sql, [holder, micros(length)])? == 1)
         })
     }
 
@@ -81,9 +86,8 @@ impl ArchiveRecords for SqliteStore {
                 return Ok(false);
             }
             // The key is in use again.
-            let sql = "DELETE FROM archived WHERE dataset = ?1 AND month = ?2 AND state = ?3";
-            let month = file.month.start().micros();
-            connection.run(sql, [dataset.get(), month, DOOMED])?;
+            let sql = "DELETE FROM archived WHERE dataset = ?1 AND month = ?2 AND state = 2";
+            connection.run(sql, [dataset.get(), file.month.start().micros()])?;
             insert(connection, dataset, &file)?;
             Ok(true)
         })
@@ -95,29 +99,17 @@ impl ArchiveRecords for SqliteStore {
         })
     }
 
-    fn prune_files(
-        &self,
-        dataset: DatasetId,
-        stamps: Vec<i64>,
-        newest_archived: Option<Timestamp>,
-        on_commit: OnRemoval,
-    ) -> BoxFuture<'_, Result<u64>> {
-        let work =
-            move |connection: &Connection| prune(connection, dataset, &stamps, newest_archived);
-        async move { Ok(self.writer.run(work, on_commit).await?.n_rows) }.boxed()
-    }
-
-    fn doomed_files(&self, before: Timestamp, limit: usize) -> Result<Vec<(DatasetId, String)>> {
+    fn doomed_file(&self, grace: Duration) -> Result<Option<(DatasetId, String)>> {
+        let sql = format!(
+            "SELECT dataset, key FROM archived doomed
+             WHERE state <> 1 AND changed <= {NOW} - ?1 AND NOT EXISTS
+             (SELECT 1 FROM archived other WHERE other.dataset = doomed.dataset
+              AND other.key = doomed.key AND (other.state = 1 OR other.changed > {NOW} - ?1))
+             LIMIT 1"
+        );
         self.readers.read(|connection| {
-            Ok(connection.all(
-                "SELECT DISTINCT dataset, key FROM archived doomed
-                 WHERE state <> 1 AND changed < ?1 AND NOT EXISTS
-                 (SELECT 1 FROM archived other WHERE other.dataset = doomed.dataset
-                  AND other.key = doomed.key AND (other.state = 1 OR other.changed >= ?1))
-                 LIMIT ?2",
-                params![before.micros(), limit],
-                |row| Ok((checked_id(row.get(0)?)?, row.get(1)?)),
-            )?)
+            Ok(connection
+                .find(&sql, [micros(grace)], |row| Ok((checked_id(row.get(0)?)?, row.get(1)?)))?)
         })
     }
 
@@ -128,6 +120,10 @@ impl ArchiveRecords for SqliteStore {
             Ok(())
         })
     }
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
 fn has_lease(connection: &Connection, holder: i64) -> Result<bool> {
@@ -225,38 +221,4 @@ fn remove_rows(
     chunks::cut(connection, SeriesId::rows(dataset), span, &empty)?;
     progress.recount(connection, dataset)?;
     if newer.is_empty() { Ok(()) } else { append::put(connection, dataset, &newer, None, progress) }
-}
-
-/// Prunes archived months.
-fn prune(
-    connection: &Connection,
-    dataset: DatasetId,
-    stamps: &[i64],
-    newest_archived: Option<Timestamp>,
-) -> Result<Removed> {
-    let mut progress = Progress::read(connection, dataset)?;
-    let mut n_rows = 0_u64;
-    let sql = format!(
-        "UPDATE archived SET state = {DOOMED}, changed = {NOW}
-         WHERE dataset = ?1 AND stamp = ?2 AND state = {IN_EFFECT} RETURNING rows, last, month"
-    );
-    for stamp in stamps {
-        let found = connection.find(&sql, [dataset.get(), *stamp], |row| {
-            Ok((row.get::<_, u64>(0)?, row.get(1)?, row.get::<_, i64>(2)?))
-        })?;
-        let Some((n, last, month)) = found else {
-            return Err(StoreError::ArchiveChanged { dataset });
-        };
-        n_rows = n_rows.saturating_add(n);
-        let finest = Resolution::FiveMinutes;
-        let last = finest.bucket_start(Timestamp::from_micros(last));
-        let end = last + finest.bucket().unwrap_or_default();
-        progress.kept_from = progress.kept_from.max(Some(end));
-        let key = [dataset.get(), month];
-        connection.run("DELETE FROM archived_cuts WHERE dataset = ?1 AND month = ?2", key)?;
-    }
-    progress.newest_archived = newest_archived;
-    progress.note_removal(connection, dataset)?;
-    progress.save(connection, dataset)?;
-    Ok(Removed { n_rows, revision: progress.revision })
 }

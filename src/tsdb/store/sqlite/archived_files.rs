@@ -8,17 +8,16 @@ use super::{Result, StoreError, progress::Progress};
 use crate::{
     archive::month::Month,
     span::Span,
-    store::archived::{ArchivedFile, ArchivedMonth, Beneath, RowDeletion},
+    store::{
+        archived::{
+            ArchivedFile, ArchivedMonth, Beneath, DOOMED, FileState, IN_EFFECT, RowDeletion,
+        },
+        series,
+    },
 };
 
-/// State of a file that is being written.
-pub(super) const ANNOUNCED: i64 = 0;
-
-/// State of the file of a month.
-pub(super) const IN_EFFECT: i64 = 1;
-
-/// State of a file that is to be deleted.
-pub(super) const DOOMED: i64 = 2;
+/// Length of the buckets that are folded from rows.
+const FINEST: Resolution = Resolution::FiveMinutes;
 
 /// Current time in microseconds, by the engine's clock.
 pub(super) const NOW: &str = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)";
@@ -34,7 +33,7 @@ pub(super) fn check_beneath(
     if let Some(beneath) = beneath {
         return check_stamps(connection, dataset, beneath);
     }
-    let start = Resolution::FiveMinutes.bucket_start(first);
+    let start = FINEST.bucket_start(first);
     let is_after = progress.archived_until.is_none_or(|until| until <= start);
     if is_after { Ok(()) } else { Err(StoreError::ArchiveChanged { dataset }) }
 }
@@ -57,31 +56,18 @@ pub(super) fn months(
     dataset: DatasetId,
     span: Span,
 ) -> Result<Vec<ArchivedMonth>> {
-    let mut months: Vec<ArchivedMonth> = Vec::new();
-    let sql = "SELECT month, stamp, key, rows, bytes, sha256, tail_bytes, tail_crc, first, last,
+    let files = "SELECT month, stamp, key, rows, bytes, sha256, tail_bytes, tail_crc, first, last,
          last_row, columns, written, state FROM archived
          WHERE dataset = ?1 AND month BETWEEN ?2 AND ?3 AND state < 2
          ORDER BY month, state DESC, changed";
-    for (file, state) in connection.all(sql, bounds(dataset, span), file)? {
-        match months.last_mut().filter(|month| month.file.month == file.month) {
-            Some(month) => month.next.push(file),
-            None if state == IN_EFFECT => {
-                months.push(ArchivedMonth { file, next: Vec::new(), cuts: Vec::new() });
-            }
-            // It is written for the first time, and its rows are in the store.
-            None => {}
-        }
-    }
-    let sql = "SELECT first, last FROM archived_cuts WHERE dataset = ?1 AND month = ?2";
-    for month in &mut months {
-        let key = [dataset.get(), month.file.month.start().micros()];
-        month.cuts = connection.all(sql, key, |row| {
-            let (first, last) = (row.get(0)?, row.get(1)?);
-            let (first, last) = (Timestamp::from_micros(first), Timestamp::from_micros(last));
-            Ok(Span { first, last })
-        })?;
-    }
-    Ok(months)
+    let cuts = "SELECT month, first, last FROM archived_cuts
+         WHERE dataset = ?1 AND month BETWEEN ?2 AND ?3";
+    let cut = |row: &Row<'_>| {
+        let [month, first, last] = [time(row, 0)?, time(row, 1)?, time(row, 2)?];
+        Ok((Month::of(month), Span { first, last }))
+    };
+    let key = bounds(dataset, span);
+    Ok(ArchivedMonth::group(connection.all(files, key, file)?, connection.all(cuts, key, cut)?))
 }
 
 /// Records the span of a deletion in the months that it touches.
@@ -102,10 +88,41 @@ pub(super) fn cut(
     Ok(())
 }
 
-/// Returns true if a dataset has archived months.
-pub(super) fn has_files(connection: &Connection, dataset: DatasetId) -> Result<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM archived WHERE dataset = ?1 AND state = 1)";
-    Ok(connection.value(sql, [dataset.get()])?)
+/// Prunes the archived months that end before `before`, in a commit of their own. Returns the number of
+/// their rows; `None` if there are no such months.
+pub(super) fn prune(
+    connection: &Connection,
+    dataset: DatasetId,
+    progress: &mut Progress,
+    before: Timestamp,
+) -> Result<Option<u64>> {
+    let start = Month::of(before).start();
+    let key = [dataset.get(), start.micros()];
+    let sql = format!(
+        "UPDATE archived SET state = {DOOMED}, changed = {NOW}
+         WHERE dataset = ?1 AND month < ?2 AND state = {IN_EFFECT} RETURNING rows, last"
+    );
+    let files: Vec<(u64, i64)> = connection.all(&sql, key, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    if files.is_empty() {
+        return Ok(None);
+    }
+    connection.run("DELETE FROM archived_cuts WHERE dataset = ?1 AND month < ?2", key)?;
+    for (_, last) in &files {
+        let bucket = FINEST.bucket_start(Timestamp::from_micros(*last));
+        let end = Timestamp::from_micros(series::span(FINEST, bucket).last.micros() + 1);
+        progress.kept_from = progress.kept_from.max(Some(end));
+    }
+    progress.newest_archived = progress.newest_archived.filter(|newest| *newest >= start);
+    progress.note_removal(connection, dataset)?;
+    progress.save(connection, dataset)?;
+    Ok(Some(files.iter().fold(0, |n_rows, (n, _)| n_rows.saturating_add(*n))))
+}
+
+/// Returns true if a month that touches a span has a file in effect.
+pub(super) fn has_files(connection: &Connection, dataset: DatasetId, span: Span) -> Result<bool> {
+    let sql = "SELECT EXISTS (
+         SELECT 1 FROM archived WHERE dataset = ?1 AND month BETWEEN ?2 AND ?3 AND state = 1)";
+    Ok(connection.value(sql, bounds(dataset, span))?)
 }
 
 /// Leaves all files of a deleted dataset to be deleted.
@@ -122,10 +139,13 @@ fn bounds(dataset: DatasetId, span: Span) -> [i64; 3] {
     [dataset.get(), month(span.first), month(span.last)]
 }
 
-fn file(row: &Row<'_>) -> rusqlite::Result<(ArchivedFile, i64)> {
-    let timestamp = |micros| Timestamp::from_micros(micros);
+fn time(row: &Row<'_>, idx: usize) -> rusqlite::Result<Timestamp> {
+    row.get(idx).map(Timestamp::from_micros)
+}
+
+fn file(row: &Row<'_>) -> rusqlite::Result<(ArchivedFile, FileState)> {
     let file = ArchivedFile {
-        month: Month::of(timestamp(row.get(0)?)),
+        month: Month::of(time(row, 0)?),
         stamp: row.get(1)?,
         key: row.get(2)?,
         n_rows: row.get(3)?,
@@ -133,10 +153,10 @@ fn file(row: &Row<'_>) -> rusqlite::Result<(ArchivedFile, i64)> {
         sha256: row.get(5)?,
         tail_bytes: row.get(6)?,
         tail_crc: row.get(7)?,
-        rows: Span { first: timestamp(row.get(8)?), last: timestamp(row.get(9)?) },
+        rows: Span { first: time(row, 8)?, last: time(row, 9)? },
         last_row: row.get(10)?,
         columns: row.get(11)?,
-        written: timestamp(row.get(12)?),
+        written: time(row, 12)?,
     };
     Ok((file, row.get(13)?))
 }

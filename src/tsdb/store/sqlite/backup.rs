@@ -94,7 +94,7 @@ fn prepared(from: &Path, draft: &Path) -> Result<Report, AdminError> {
         Ok(())
     };
     renewing().map_err(|source| store(from, source))?;
-    let report = verify::verify(draft, &mut |_| {}).map_err(|source| store(from, source))?;
+    let report = verify::verify(draft, None, &mut |_| {}).map_err(|source| store(from, source))?;
     match report.faults.first() {
         None => Ok(report),
         Some(first) => {

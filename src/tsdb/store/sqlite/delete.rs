@@ -11,7 +11,7 @@ use super::{
     catalog, chunks,
     progress::{self, Progress},
     scan,
-    series::SeriesId,
+    series::{ALL, SeriesId},
     tail,
 };
 use crate::{
@@ -34,7 +34,7 @@ pub(super) fn rows(
     now: Timestamp,
 ) -> Result<Removed> {
     Progress::read(connection, dataset)?;
-    if archived_files::has_files(connection, dataset)? {
+    if archived_files::has_files(connection, dataset, ALL)? {
         return Err(StoreError::ArchiveChanged { dataset });
     }
     cut(connection, dataset, span, now, None)

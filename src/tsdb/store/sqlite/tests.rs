@@ -15,6 +15,7 @@ async fn archived_rows_are_recorded_and_written_over() {
     let folder = tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
     contract::archived::check(&store).await;
+    contract::archived::check_newest_after_removals(&store).await;
 }
 
 #[tokio::test]
@@ -114,7 +115,7 @@ async fn many_new_buckets_are_a_chunk_and_then_part_of_a_longer_one() {
     put(3003..3600, 0.4).await;
     put(12_012..14_000, 0.5).await;
     store.settle().await.unwrap();
-    assert!(crate::admin::verify(&path, &mut |_| {}).unwrap().is_sound());
+    assert!(crate::admin::verify(&path, None, &mut |_| {}).unwrap().is_sound());
 }
 
 /// Everything that is in a store, row by row.
@@ -288,5 +289,5 @@ async fn stored_file_is_read_and_written() {
     }
     fs::write(&path, zstd::decode_all(fs::File::open(stored).unwrap()).unwrap()).unwrap();
     contract::stored::check(&SqliteStore::open(&path).unwrap()).await;
-    assert!(crate::admin::verify(&path, &mut |_| {}).unwrap().is_sound());
+    assert!(crate::admin::verify(&path, None, &mut |_| {}).unwrap().is_sound());
 }

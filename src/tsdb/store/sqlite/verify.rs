@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     admin::{Fault, Progress, Report},
-    archive::month::Month,
+    archive::{month::Month, objects::Objects},
     rollup::{Fold, coarsen},
     span::{Order, Span},
 };
@@ -33,7 +33,11 @@ const WINDOW_DAYS: u64 = 8;
 const COMPLAINTS_MAX: u32 = 20;
 
 /// Verifies the store at `path`, in one snapshot.
-pub(crate) fn verify(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Report> {
+pub(crate) fn verify(
+    path: &Path,
+    archive: Option<&Objects>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report> {
     let mut connection = tables::SCHEMA.open_read_only(path)?;
     let read = connection.transaction()?;
     tables::SCHEMA.check_version(&read)?;
@@ -47,7 +51,7 @@ pub(crate) fn verify(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<
         [],
     )?;
     let mut verifier =
-        Verifier { connection: &read, report, progress, n_done: 0, n_all: 2 * n_rows };
+        Verifier { connection: &read, archive, report, progress, n_done: 0, n_all: 2 * n_rows };
     let mut last = 0;
     let next = "SELECT id FROM datasets WHERE id > ?1 ORDER BY id LIMIT 1";
     while let Some(dataset) = read.find(next, [last], tables::dataset_id)? {
@@ -65,6 +69,7 @@ fn complaints(connection: &Connection) -> Result<Vec<String>> {
 
 struct Verifier<'a> {
     connection: &'a Connection,
+    archive: Option<&'a Objects>,
     report: Report,
     progress: &'a mut dyn FnMut(Progress),
     n_done: u64,
@@ -99,6 +104,10 @@ impl Verifier<'_> {
                 let what = "its newest row is another one than is noted".to_owned();
                 self.report.fault(Fault::Dataset { dataset, what });
             }
+        }
+        if let Some(archive) = self.archive {
+            let months = archived_files::months(self.connection, dataset, ALL)?;
+            self.report.check_archived(dataset, &months, archive, &rows);
         }
         match catalog::fold(self.connection, dataset)? {
             Some(fold) => self.buckets(dataset, fold, &(rows, fold.columns()), progress.kept_from),

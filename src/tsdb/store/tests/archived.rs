@@ -1,9 +1,9 @@
 //! Records of the archive, and writes over archived rows.
 
+use std::time::Duration;
+
 use super::{
-    super::archived::{
-        ArchiveCommit, ArchiveLease, ArchiveRecords, ArchivedFile, Beneath, RowDeletion,
-    },
+    super::archived::{ArchiveCommit, ArchiveRecords, ArchivedFile, Beneath, RowDeletion},
     *,
 };
 use crate::archive::month::Month;
@@ -11,9 +11,8 @@ use crate::archive::month::Month;
 /// The process that writes files.
 const HOLDER: i64 = 1;
 
-fn lease(holder: i64) -> ArchiveLease {
-    ArchiveLease { holder, now: at_second(0), until: at_second(60) }
-}
+/// Length of a lease that outlives the tests.
+const LONG: Duration = Duration::from_hours(24);
 
 /// A file of January 1970 with rows until `last`.
 fn january(stamp: i64, n_rows: u64, last: i64) -> ArchivedFile {
@@ -51,8 +50,11 @@ pub(crate) async fn check(store: &dyn ArchiveRecords) {
     let last_row = newest(store, id, 2).0.ids[0];
     let before = buckets(store, id, Resolution::Day);
 
-    assert!(store.lease_archive(lease(HOLDER)).await.unwrap());
-    assert!(!store.lease_archive(lease(2)).await.unwrap());
+    assert_eq!(store.last_row(id).unwrap(), last_row + 1);
+    assert!(store.lease_archive(2, Duration::ZERO).await.unwrap());
+    assert!(store.lease_archive(HOLDER, LONG).await.unwrap(), "the other one is over");
+    assert!(store.lease_archive(HOLDER, LONG).await.unwrap(), "extended");
+    assert!(!store.lease_archive(2, LONG).await.unwrap());
     let file = january(7, 100, 99 * 60);
     assert!(!store.announce_file(id, file.clone(), 2).await.unwrap(), "without the lease");
     assert!(store.announce_file(id, file.clone(), HOLDER).await.unwrap());
@@ -84,7 +86,11 @@ pub(crate) async fn check(store: &dyn ArchiveRecords) {
         span: Span { first: at_second(61), last: at_second(180) },
         now: now(),
         newest_archived: Some(at_second(99 * 60)),
-        beneath: Beneath { rows: block([minute(0), minute(1), minute(4)]), ..beneath(&[7]) },
+        beneath: Beneath {
+            span: ALL,
+            stamps: vec![7],
+            rows: block([minute(0), minute(1), minute(4)]),
+        },
         revision: 3,
         n_rows: 2,
         stamp: 9,
@@ -104,13 +110,72 @@ pub(crate) async fn check(store: &dyn ArchiveRecords) {
     assert!(store.commit_file(fresh, HOLDER).await.unwrap());
     assert_eq!(seconds_of_page(store, id, 0, 9).1, [60, 5_184_000], "a newer row stays");
 
-    let n_pruned = store.prune_files(id, vec![10], None, Box::new(|_| {})).await.unwrap();
-    assert_eq!(n_pruned, 98);
+    check_pruned(store, id).await;
+}
+
+/// Checks that an archived month is pruned as a whole, and no rows over a part of it.
+async fn check_pruned(store: &dyn ArchiveRecords, id: DatasetId) {
+    let prune =
+        async |second| store.prune(id, at_second(second), 999, Box::new(|_| {})).await.unwrap();
+    assert_eq!(prune(2_000_000).await, 0, "a row over it stays");
+    assert_eq!(prune(2_678_400).await, 98);
+    assert_eq!(store.archived(id, ALL).unwrap(), []);
+    assert_eq!(prune(2_678_400).await, 1, "the row over it");
     let refused = try_append(store, id, block([(99 * 60, 1.0)])).await;
     assert!(matches!(refused, Err(StoreError::Pruned { .. })), "{refused:?}");
-    let doomed = store.doomed_files(Timestamp::MAX, 9).unwrap();
-    assert_eq!(doomed, [(id, "january.parquet".to_owned())]);
-    store.forget_file(id, doomed[0].1.clone()).await.unwrap();
+    assert_eq!(store.doomed_file(LONG).unwrap(), None, "a reader may still use it");
+    let (_, key) = store.doomed_file(Duration::ZERO).unwrap().unwrap();
+    assert_eq!(key, "january.parquet");
+    store.forget_file(id, key).await.unwrap();
+    assert_eq!(store.doomed_file(Duration::ZERO).unwrap(), None);
     assert!(!store.has_archive().unwrap());
     check_newest(store, id, Some(at_second(5_184_000)));
+    let n_gone = store.delete_rows(id, ALL, now(), Box::new(|_| {})).await.unwrap();
+    assert_eq!(n_gone, 1, "no archived rows are left");
+}
+
+/// Checks that removals do not set back the newest row when a later month is archived meanwhile.
+pub(crate) async fn check_newest_after_removals(store: &dyn ArchiveRecords) {
+    let id = create(store, new_dataset("newest")).await;
+    append(store, id, block([(0, 1.0), (60, 2.0)])).await;
+    append(store, id, block([(2_678_400, 3.0), (2_678_460, 4.0)])).await;
+    assert!(store.lease_archive(HOLDER, LONG).await.unwrap());
+    let archive = async |stamp, start: i64| {
+        let rows = Span { first: at_second(start), last: at_second(start + 60) };
+        let month = Month::of(rows.first);
+        let key = format!("{month}.parquet");
+        let file = ArchivedFile { month, key, rows, ..january(stamp, 2, 0) };
+        assert!(store.announce_file(id, file, HOLDER).await.unwrap());
+        let last_row = store.last_row(id).unwrap();
+        let commit =
+            ArchiveCommit { dataset: id, month, stamp: Some(stamp), revision: 9, last_row };
+        assert!(store.commit_file(commit, HOLDER).await.unwrap());
+    };
+    archive(1, 0).await;
+    // As prepared before the second month is archived.
+    let deletion = RowDeletion {
+        span: Span { first: at_second(0), last: at_second(0) },
+        now: now(),
+        newest_archived: Some(at_second(60)),
+        beneath: Beneath { span: ALL, stamps: vec![1], rows: block([(60, 2.0)]) },
+        revision: 2,
+        n_rows: 1,
+        stamp: 5,
+    };
+    archive(2, 2_678_400).await;
+    let stale = store.delete_over(id, deletion.clone(), Box::new(|_| {})).await;
+    assert!(matches!(stale, Err(StoreError::ArchiveChanged { .. })), "{stale:?}");
+    let deletion = RowDeletion {
+        newest_archived: Some(at_second(2_678_460)),
+        beneath: Beneath { stamps: vec![1, 2], ..deletion.beneath },
+        ..deletion
+    };
+    store.delete_over(id, deletion, Box::new(|_| {})).await.unwrap();
+    check_newest(store, id, Some(at_second(2_678_460)));
+    let pruned = store.prune(id, at_second(2_678_400), 999, Box::new(|_| {})).await.unwrap();
+    assert_eq!(pruned, 2);
+    check_newest(store, id, Some(at_second(2_678_460)));
+    let pruned = store.prune(id, at_second(6_000_000), 999, Box::new(|_| {})).await.unwrap();
+    assert_eq!(pruned, 2);
+    check_newest(store, id, None);
 }

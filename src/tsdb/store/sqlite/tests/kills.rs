@@ -138,5 +138,5 @@ async fn a_killed_writer_loses_nothing_acknowledged() {
             }
         }
     }
-    assert!(crate::admin::verify(&path, &mut |_| {}).unwrap().is_sound());
+    assert!(crate::admin::verify(&path, None, &mut |_| {}).unwrap().is_sound());
 }
