@@ -3,6 +3,7 @@
 Starts the service on loopback with rows of its own making, and lets each check loose on it.
 """
 
+import archive
 import compressed
 import formats
 import kit
@@ -21,6 +22,7 @@ CHECKS = {
     "parquet_scan": parquet_scan.check,
     "compressed": compressed.check,
     "stream": stream.check,
+    "archive": archive.check,
     "schema": schema.check,
 }
 

@@ -28,6 +28,7 @@ class Service:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.process = None
+        self.options = []
         self.owner = self.key("owner")
         self.reader = self.key("reader")
 
@@ -41,7 +42,7 @@ class Service:
     def start(self):
         """Starts it, and waits until it answers."""
         command = [self.program, "datasets", "serve", "--data-dir", self.folder.name]
-        command += ["--listen", f"127.0.0.1:{self.port}", *self.unlimited()]
+        command += ["--listen", f"127.0.0.1:{self.port}", *self.unlimited(), *self.options]
         log = open(pathlib.Path(self.folder.name) / "log", "a")
         self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         end = time.monotonic() + STARTS_WITHIN_S
