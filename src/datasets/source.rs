@@ -10,11 +10,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use model::{
     block::{Block, Series},
-    dataset::{Column, DatasetId, Dtype, PUBLIC_TAG},
+    dataset::{Column, Dataset, DatasetId, Dtype, PUBLIC_TAG},
     timestamp::Timestamp,
 };
 use tsdb::{
-    catalog::{DatasetRef, NewDataset, Refusal},
+    catalog::{Change, DatasetChange, DatasetRef, MetadataChange, NewDataset, Refusal},
     store::{AppendMode, Sight},
 };
 
@@ -22,6 +22,7 @@ use crate::{
     Datasets,
     append::sort_rows,
     error::{OperationError, Result},
+    retention::KEEP_DAYS,
 };
 
 /// How long a leap of the clock must last before rows get its date: longer than a blip. A clock that is
@@ -35,6 +36,8 @@ struct Description<'a> {
     text: &'a str,
     metadata: &'a [(&'a str, &'a str)],
     columns: &'a [&'a str],
+    /// Days for which [`retention`](crate::retention) keeps the rows.
+    keep_days: &'a str,
 }
 
 /// A dataset that a source fills.
@@ -51,7 +54,19 @@ impl Feed {
         let which = DatasetRef::Name(description.name.to_owned());
         let found = datasets.read_store(move |store| store.sight(None, &which)).await?;
         let id = match found.filter(|found| found.is_owner) {
-            Some(found) => found.dataset.id,
+            Some(found) => {
+                let Dataset { id, metadata, .. } = found.dataset;
+                if !metadata.contains_key(KEEP_DAYS) {
+                    // An earlier version created it.
+                    let keep_days = Some(description.keep_days.to_owned());
+                    let metadata = [(KEEP_DAYS.to_owned(), keep_days)].into();
+                    let metadata = MetadataChange::Merge(metadata);
+                    let change = Change { name: None, description: None, metadata };
+                    let change = DatasetChange::Description(change);
+                    datasets.store.change(id, change, datasets.clock.now()).await?;
+                }
+                id
+            }
             None => datasets.create(new_dataset(description)).await?.id,
         };
         let feed = Self { datasets: datasets.clone(), id, columns: Vec::new() };
@@ -96,16 +111,12 @@ impl Feed {
         let seen = self.datasets.read_store(move |store| store.sight(None, &which)).await?;
         seen.ok_or(OperationError::NotFound)
     }
-
-    /// Deletes rows before `before`, at most about `limit_rows`. Returns their number.
-    async fn prune(&self, before: Timestamp, limit_rows: usize) -> Result<u64> {
-        Ok(self.datasets.prune(self.id, before, limit_rows).await?)
-    }
 }
 
 fn new_dataset(description: Description<'_>) -> NewDataset {
     let field = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-    let metadata: BTreeMap<_, _> = description.metadata.iter().map(field).collect();
+    let kept = [(KEEP_DAYS, description.keep_days)];
+    let metadata: BTreeMap<_, _> = description.metadata.iter().chain(&kept).map(field).collect();
     NewDataset {
         name: description.name.to_owned(),
         description: description.text.to_owned(),

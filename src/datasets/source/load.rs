@@ -13,33 +13,21 @@ use tracing::{info, warn};
 use tsdb::catalog::VALUE_COLUMN;
 
 use super::{Description, Feed, ROW_HOLD};
-use crate::{
-    Datasets,
-    error::{OperationError, Result},
-};
+use crate::Datasets;
 
-/// Measurements between two deletions of old rows.
-const PRUNE_EVERY: u32 = 60;
-
-/// Old rows deleted at a time: more than arrive meanwhile, and few enough to be quick.
-const PRUNE_ROWS: usize = 4096;
-
-/// How long a leap of the clock must last before rows are deleted by its date: time for a person to
-/// notice. Rows of one more hour take little space.
-const PRUNE_HOLD: Duration = Duration::from_hours(1);
+/// Days for which rows are kept, more than a session shows: some 20 MB.
+const KEEP_DAYS: &str = "1";
 
 /// How to measure the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadOptions {
     /// The time between two measurements.
     pub every: Duration,
-    /// How long rows are kept. Buckets are kept for good.
-    pub keep: Duration,
 }
 
 impl LoadOptions {
-    /// Each second, kept for a day: more than a session shows, and some 20 MB.
-    pub const USUAL: Self = Self { every: Duration::from_secs(1), keep: Duration::from_hours(24) };
+    /// Each second.
+    pub const USUAL: Self = Self { every: Duration::from_secs(1) };
 }
 
 /// Name, text, unit of the first column, and columns of each dataset, in the order in which a
@@ -76,7 +64,7 @@ type Measurement = [Vec<Option<f64>>; 4];
 
 /// Measures and appends until dropped.
 pub(crate) async fn run(datasets: Datasets, options: LoadOptions, clock: Clock) {
-    let Some(mut store) = LoadStore::open(&datasets, options.keep, &clock).await else { return };
+    let Some(mut store) = LoadStore::open(&datasets, &clock).await else { return };
     info!("the machine's load is measured every {:?}", options.every);
     let mut ticks = interval(options.every.max(Duration::from_millis(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -98,24 +86,19 @@ pub(crate) async fn run(datasets: Datasets, options: LoadOptions, clock: Clock) 
     }
 }
 
-/// Stores measurements, and deletes old ones.
+/// Stores measurements.
 struct LoadStore {
     feeds: Vec<Feed>,
-    keep: Duration,
     row_date: SteadyDate,
-    prune_date: SteadyDate,
     last: Option<Timestamp>,
-    n_stored: u32,
     clock_leaps: Condition,
     append_fails: Condition,
-    prune_fails: Condition,
 }
 
 impl LoadStore {
     /// Opens the datasets; `None`, with a log line, if one cannot be used.
-    async fn open(datasets: &Datasets, keep: Duration, clock: &Clock) -> Option<Self> {
+    async fn open(datasets: &Datasets, clock: &Clock) -> Option<Self> {
         let mut feeds = Vec::new();
-        let mut newest = None;
         for (name, text, unit, columns) in DATASETS {
             let metadata = [
                 ("source", "machine"),
@@ -124,17 +107,10 @@ impl LoadStore {
                 (VALUE_COLUMN, columns.first().copied().unwrap_or_default()),
                 ("unit", unit),
             ];
-            let description = Description { name, text, metadata: &metadata, columns };
-            let opened = async {
-                let feed = Feed::open(datasets, description).await?;
-                let row = feed.newest().await?;
-                Ok::<_, OperationError>((feed, row))
-            };
-            match opened.await {
-                Ok((feed, row)) => {
-                    newest = newest.max(row);
-                    feeds.push(feed);
-                }
+            let description =
+                Description { name, text, metadata: &metadata, columns, keep_days: KEEP_DAYS };
+            match Feed::open(datasets, description).await {
+                Ok(feed) => feeds.push(feed),
                 Err(error) => {
                     warn!(
                         error = &error as &dyn Error,
@@ -144,24 +120,18 @@ impl LoadStore {
                 }
             }
         }
-        let now = clock.now();
         Some(Self {
             feeds,
-            keep,
-            row_date: SteadyDate::new(clock.clone(), now, ROW_HOLD),
-            prune_date: SteadyDate::new(clock.clone(), newest.unwrap_or(now), PRUNE_HOLD),
+            row_date: SteadyDate::new(clock.clone(), clock.now(), ROW_HOLD),
             last: None,
-            n_stored: 0,
             clock_leaps: Condition::default(),
             append_fails: Condition::default(),
-            prune_fails: Condition::default(),
         })
     }
 
     /// Stores a measurement of now, unless the clock just leapt ahead: readers would take a row of
     /// the future for the newest.
     async fn put(&mut self, measurement: Measurement) {
-        let prune_date = self.prune_date.read();
         let row_date = self.row_date.read();
         let lead = self.row_date.lead();
         let leap = lead.map(|lead| format!("the clock leapt ahead by {lead:?}"));
@@ -170,28 +140,11 @@ impl LoadStore {
         if lead.is_some() || self.last.replace(timestamp) == Some(timestamp) {
             return;
         }
-        self.append(timestamp, measurement).await;
-        self.n_stored = self.n_stored.wrapping_add(1);
-        if self.n_stored.is_multiple_of(PRUNE_EVERY) {
-            self.prune(prune_date - self.keep).await;
-        }
-    }
-
-    async fn append(&mut self, timestamp: Timestamp, measurement: Measurement) {
         let rows = self.feeds.iter().zip(measurement);
         let appends = rows.map(|(feed, numbers)| feed.append([(timestamp, numbers)]));
         let results = futures::future::join_all(appends).await;
         let error = results.into_iter().find_map(Result::err);
         self.append_fails.report(error.map(|error| chain(&error)), "storing the machine's load");
-    }
-
-    async fn prune(&mut self, before: Timestamp) {
-        let mut pruned = Ok(0);
-        for feed in &self.feeds {
-            pruned = pruned.and(feed.prune(before, PRUNE_ROWS).await);
-        }
-        let error = pruned.err().map(|error| chain(&error));
-        self.prune_fails.report(error, "deleting old measurements");
     }
 }
 

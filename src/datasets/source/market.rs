@@ -31,12 +31,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// than any predictor reads. Older than a day, the finest buckets are all that a chart shows.
 const BAR_SECONDS: [(i64, i64); 3] = [(86_400, 300), (3_600, 60), (i64::MIN, 1)];
 
-/// Time between two deletions of old rows.
-const PRUNE_EVERY: Duration = Duration::from_hours(1);
-
-/// Old rows of a pair deleted at a time: a little more than arrive meanwhile, so that deleting the
-/// rows of the first start is spread over hours.
-const PRUNE_ROWS: usize = 4096;
+/// Days for which rows are kept: some 2.4 million rows.
+const KEEP_DAYS: &str = "7";
 
 /// The pause after a failed append.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -52,17 +48,12 @@ pub struct MarketOptions {
     pub seed: u64,
     /// Length of the history that the first start writes.
     pub history: Duration,
-    /// Time for which rows are kept. Buckets are kept for good.
-    pub keep: Duration,
 }
 
 impl MarketOptions {
-    /// 120 days of history, so that a chart of days is full, and a week of rows, some 2.4 million.
-    pub const USUAL: Self = Self {
-        seed: 0x7269_7074_7963_6821,
-        history: Duration::from_hours(120 * 24),
-        keep: Duration::from_hours(7 * 24),
-    };
+    /// 120 days of history, so that a chart of days is full.
+    pub const USUAL: Self =
+        Self { seed: 0x7269_7074_7963_6821, history: Duration::from_hours(120 * 24) };
 }
 
 /// The pairs of the market.
@@ -108,18 +99,12 @@ pub(crate) async fn run(datasets: Datasets, options: MarketOptions, clock: Clock
     let mut next = resume(&pairs).await.map_or(begin, |second| (second + 1).max(begin));
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut pruned = clock.stopwatch();
     loop {
         ticks.tick().await;
         let now = date.read();
-        // No date that leaps ahead makes bars of the future, nor deletes old ones.
-        if date.lead().is_some() {
-            continue;
-        }
-        next = catch_up(&pairs, next, now.seconds()).await;
-        if pruned.elapsed() >= PRUNE_EVERY {
-            pruned = clock.stopwatch();
-            prune(&pairs, now - options.keep).await;
+        // A date that leaps ahead makes no bars of the future.
+        if date.lead().is_none() {
+            next = catch_up(&pairs, next, now.seconds()).await;
         }
     }
 }
@@ -154,15 +139,6 @@ fn spans(mut next: i64, now: i64) -> Vec<Range<i64>> {
         next = first + length;
     }
     spans
-}
-
-/// Deletes rows before `before`. A failure is retried an hour later.
-async fn prune(pairs: &[Pair], before: Timestamp) {
-    for pair in pairs {
-        if let Err(error) = pair.feed.prune(before, PRUNE_ROWS).await {
-            warn!(error = &error as &dyn Error, "old synthetic bars were not deleted");
-        }
-    }
 }
 
 impl Pair {
@@ -215,8 +191,14 @@ async fn open(datasets: &Datasets, ticker: &Ticker) -> crate::error::Result<Feed
         ("provider", "triptych"),
         ("frequency", "1s"),
     ];
-    let is = Description { name: &name, text: &text, metadata: &metadata, columns: &COLUMNS };
-    Feed::open(datasets, is).await
+    let description = Description {
+        name: &name,
+        text: &text,
+        metadata: &metadata,
+        columns: &COLUMNS,
+        keep_days: KEEP_DAYS,
+    };
+    Feed::open(datasets, description).await
 }
 
 #[cfg(test)]

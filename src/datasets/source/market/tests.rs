@@ -136,7 +136,7 @@ impl Stage {
         let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
         let clock = Clock::manual(Timestamp::from_seconds(NOW));
         let datasets = Datasets::new(Arc::new(store), clock.clone(), &Group::default());
-        let options = MarketOptions { seed: 7, history, keep: Duration::from_hours(24) };
+        let options = MarketOptions { seed: 7, history };
         Self { _folder: folder, datasets, clock, options }
     }
 
