@@ -1,5 +1,5 @@
 //! Moving rows between files and dataset services: [`import`], [`mirror`],
-//! [`replay`], and the [`history`] that a backtest reads.
+//! [`replay`], and past rows for a backtest.
 //!
 //! A transfer reports what it does to the caller's [`Reporter`](event::Reporter), which draws it;
 //! it prints nothing itself and knows no command line. A stopped import or mirror goes on from its
@@ -10,7 +10,6 @@
 mod checkpoint;
 pub mod event;
 pub mod find;
-pub mod history;
 pub mod import;
 pub mod mirror;
 pub mod replay;

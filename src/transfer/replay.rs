@@ -4,13 +4,13 @@ mod pace;
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use client::datasets::{
     Datasets, NamedRow, RowsQuery,
     insert::{FlatLines, InsertBody, InsertMode},
 };
 use formats::read::{
-    FileError, Format, Place, PlacedRow, ReadOptions, Rows as FileRows,
+    Format, Place, ReadOptions, Rows as FileRows,
     column_mapping::{ColumnMapping, MappedColumn},
     sniff::sniff,
     time_text::TimeTexts,
@@ -23,9 +23,8 @@ use model::{
     row::Row,
     timestamp::Timestamp,
 };
-use task::{clock::Clock, group::Group};
+use task::clock::Clock;
 use tokio::{
-    sync::mpsc,
     task::spawn_blocking,
     time::{Instant, sleep_until},
 };
@@ -34,16 +33,13 @@ use wire::datasets::{CreateColumn, CreateDataset};
 use self::pace::Pace;
 pub use self::pace::{RowTimes, Speed};
 use crate::{
-    event::{Reporter, Work},
+    event::Reporter,
     find::{find_dataset, look_up_dataset},
     retry::retry_transient,
 };
 
 /// Rows sent at once, where several are due.
 const BATCH_ROWS_MAX: usize = 5_000;
-
-/// Batches read ahead.
-const BATCHES_AHEAD: usize = 2;
 
 /// What is replayed, and how.
 #[derive(Debug)]
@@ -86,9 +82,6 @@ impl ReplaySpan {
 /// The columns of rows, in the order of their values.
 type Columns = Vec<(String, Dtype)>;
 
-/// Rows in their order, or why there are no more.
-type Batch = anyhow::Result<Vec<Row>>;
-
 /// Replays; `connect` connects to the service where one is needed.
 ///
 /// # Errors
@@ -99,53 +92,29 @@ pub async fn run(
     connect: impl AsyncFnOnce() -> anyhow::Result<Datasets>,
     reporter: &dyn Reporter,
 ) -> anyhow::Result<()> {
-    let group = Group::default();
-    let (sender, mut batches) = mpsc::channel(BATCHES_AHEAD);
     let ReplayOptions { source, speed, times, span } = options;
     let path = PathBuf::from(&source);
-    let (columns, service) = if path.is_file() {
-        let columns = read_file(&group, path, sender).await?;
-        let service = match to {
-            ReplayTarget::Dataset(_) => Some(connect().await?),
-            ReplayTarget::Lines(_) => None,
-        };
-        (columns, service)
+    let is_file = path.is_file();
+    let service = if !is_file || matches!(to, ReplayTarget::Dataset(_)) {
+        Some(connect().await?)
     } else {
-        let service = connect().await?;
-        (read_dataset(&group, &service, &source, span, sender).await?, Some(service))
+        None
+    };
+    let (columns, mut rows) = match &service {
+        Some(service) if !is_file => open_dataset(service, &source, span).await?,
+        _ => open_file(path).await?,
     };
     let mut sink = Sink::open(service, to, &columns, reporter).await?;
     let mut pace = Pace::new(speed, times, Clock::system().now());
     let shown = escape_line(&source);
     let mut work = reporter.begin(format!("replaying {shown}"), 0);
-    let replayed = replay(&mut batches, span, &mut pace, &mut sink, work.as_mut()).await;
-    group.shutdown().await;
-    let n_rows = replayed?;
-    if matches!(to, ReplayTarget::Dataset(_)) {
-        work.finish(n_rows, &format!("replayed {shown}"));
-    }
-    Ok(())
-}
-
-/// Sends each row when it is due; returns how many there were.
-async fn replay(
-    batches: &mut mpsc::Receiver<Batch>,
-    span: ReplaySpan,
-    pace: &mut Pace,
-    sink: &mut Sink,
-    progress: &mut dyn Work,
-) -> anyhow::Result<u64> {
-    let mut n_rows = 0;
-    let mut due = Vec::new();
-    while let Some(batch) = batches.recv().await {
-        for mut row in batch? {
-            if !span.contains(row.timestamp) {
-                continue;
-            }
+    let (mut n_rows, mut due) = (0, Vec::new());
+    while let Some(batch) = rows.next(&columns).await? {
+        for mut row in batch.into_iter().filter(|row| span.contains(row.timestamp)) {
             let (at, timestamp) = pace.next(row.timestamp);
             if at.is_some_and(|at| at > Instant::now()) || due.len() >= BATCH_ROWS_MAX {
                 n_rows += sink.send(&mut due).await?;
-                progress.update(n_rows, None);
+                work.update(n_rows, None);
             }
             if let Some(at) = at {
                 sleep_until(at).await;
@@ -155,100 +124,94 @@ async fn replay(
         }
     }
     n_rows += sink.send(&mut due).await?;
-    Ok(n_rows)
+    if matches!(to, ReplayTarget::Dataset(_)) {
+        work.finish(n_rows, &format!("replayed {shown}"));
+    }
+    Ok(())
 }
 
-/// Reads a file on a thread of its own.
-async fn read_file(
-    group: &Group,
-    path: PathBuf,
-    sender: mpsc::Sender<Batch>,
-) -> anyhow::Result<Columns> {
+/// Where rows come from.
+enum Source {
+    File {
+        shown: String,
+        rows: Box<FileRows>,
+    },
+    /// A dataset, page by page. `None` at its end.
+    Dataset(Option<Box<(Datasets, RowsQuery)>>),
+}
+
+impl Source {
+    /// Reads the next rows; `None` at the end.
+    async fn next(&mut self, columns: &Columns) -> anyhow::Result<Option<Vec<Row>>> {
+        match self {
+            Self::File { shown, rows } => {
+                let batch = read_batch(rows).with_context(|| format!("read {shown}"))?;
+                Ok(Some(batch).filter(|batch| !batch.is_empty()))
+            }
+            Self::Dataset(pages) => {
+                let Some(request) = pages else { return Ok(None) };
+                let (service, query) = &mut **request;
+                let page = retry_transient(|| service.rows(query)).await.context("read rows")?;
+                query.after = page.next;
+                if page.next.is_none() {
+                    *pages = None;
+                }
+                let rows = page.rows.into_raw().into_iter();
+                Ok(Some(rows.map(|row| order_values(row, columns)).collect()))
+            }
+        }
+    }
+}
+
+fn read_batch(rows: &mut FileRows) -> anyhow::Result<Vec<Row>> {
+    let mut batch = Vec::new();
+    while batch.len() < BATCH_ROWS_MAX {
+        match rows.next_row()? {
+            Some(Ok(placed)) => batch.push(placed.row),
+            Some(Err(bad)) => bail!("line {}: {}", bad.line, bad.reason),
+            None => break,
+        }
+    }
+    Ok(batch)
+}
+
+async fn open_file(path: PathBuf) -> anyhow::Result<(Columns, Source)> {
     let shown = path.display().to_string();
     let Some(format) = Format::of_name(&path) else {
         bail!("see how {shown} is written: its name ends in neither .csv, .ndjson nor .parquet")
     };
-    let options = ReadOptions::new(format);
-    let surveyed = path.clone();
-    let survey = spawn_blocking(move || sniff(&surveyed, options, &TimeTexts::default())).await?;
-    let survey = survey.with_context(|| format!("read {shown}"))?;
-    let time = survey.time(None, None).with_context(|| format!("read {shown}"))?;
-    let decimal = survey.decimal().with_context(|| format!("read {shown}"))?;
-    let mut plan =
-        ColumnMapping::with_time(&time, TimeTexts::default()).with_numbers(decimal, Vec::new());
-    for field in survey.fields.iter().filter(|field| !time.contains(&field.name)) {
-        plan.column(&field.name, MappedColumn::exact(&field.name, field.dtype));
-    }
-    let columns = plan.columns().iter().map(|column| (column.name.clone(), column.dtype)).collect();
-    group.spawn("read a file", async move {
-        let ended = sender.clone();
-        let read = spawn_blocking(move || read_rows(&path, options, plan, &sender)).await;
-        let failed = match read {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => error.context(format!("read {shown}")),
-            Err(error) => error.into(),
-        };
-        // Where nobody listens the replay has ended.
-        drop(ended.send(Err(failed)).await);
-    });
-    Ok(columns)
+    let open = move || {
+        let options = ReadOptions::new(format);
+        let survey = sniff(&path, options, &TimeTexts::default())?;
+        let time = survey.time(None, None)?;
+        let mut plan = ColumnMapping::with_time(&time, TimeTexts::default())
+            .with_numbers(survey.decimal()?, Vec::new());
+        for field in survey.fields.iter().filter(|field| !time.contains(&field.name)) {
+            plan.column(&field.name, MappedColumn::exact(&field.name, field.dtype));
+        }
+        FileRows::open(&path, options, plan, Place::default())
+    };
+    let rows = spawn_blocking(open).await?.with_context(|| format!("read {shown}"))?;
+    let columns = rows.mapping().columns().iter();
+    let columns = columns.map(|column| (column.name.clone(), column.dtype)).collect();
+    Ok((columns, Source::File { shown, rows: Box::new(rows) }))
 }
 
-fn read_rows(
-    path: &std::path::Path,
-    options: ReadOptions,
-    plan: ColumnMapping,
-    sender: &mpsc::Sender<Batch>,
-) -> anyhow::Result<()> {
-    let mut rows = FileRows::open(path, options, plan, Place::default())?;
-    let mut batch = Vec::new();
-    while let Some(row) = rows.next_row().map_err(|error: FileError| anyhow!(error))? {
-        match row {
-            Ok(PlacedRow { row, .. }) => batch.push(row),
-            Err(bad) => bail!("line {}: {}", bad.line, bad.reason),
-        }
-        if batch.len() >= BATCH_ROWS_MAX
-            && sender.blocking_send(Ok(std::mem::take(&mut batch))).is_err()
-        {
-            return Ok(());
-        }
-    }
-    drop(sender.blocking_send(Ok(batch)));
-    Ok(())
-}
-
-/// Reads a dataset page by page, as far as somebody takes the rows: a download would not wait.
-async fn read_dataset(
-    group: &Group,
+async fn open_dataset(
     service: &Datasets,
     name: &str,
     span: ReplaySpan,
-    sender: mpsc::Sender<Batch>,
-) -> anyhow::Result<Columns> {
+) -> anyhow::Result<(Columns, Source)> {
     let dataset = find_dataset(service, name).await?.id;
     let columns = service.columns(dataset).await.context("read the columns")?;
-    let columns: Columns = columns.into_iter().map(|column| (column.name, column.dtype)).collect();
-    let mut query = RowsQuery {
+    let columns = columns.into_iter().map(|column| (column.name, column.dtype)).collect();
+    let query = RowsQuery {
         end: span.end,
         // A cursor before the first row: the widest span is for queries without one.
         after: Some(span.start.unwrap_or(Timestamp::MIN) - Duration::from_micros(1)),
         ..RowsQuery::oldest(dataset, Resolution::Raw, Limit::clamp(ROWS_MAX / 10))
     };
-    let (service, names) = (service.clone(), columns.clone());
-    group.spawn("read a dataset", async move {
-        loop {
-            let page = retry_transient(|| service.rows(&query)).await.context("read rows");
-            query.after = page.as_ref().ok().and_then(|page| page.next);
-            let batch = page.map(|page| {
-                let rows = page.rows.into_raw().into_iter();
-                rows.map(|row| order_values(row, &names)).collect()
-            });
-            if sender.send(batch).await.is_err() || query.after.is_none() {
-                return;
-            }
-        }
-    });
-    Ok(columns)
+    Ok((columns, Source::Dataset(Some(Box::new((service.clone(), query))))))
 }
 
 /// Converts a row to one whose values are in the order of `columns`.

@@ -24,7 +24,7 @@ use model::{
 };
 use stack::program::Program;
 use task::group::Group;
-use transfer::history;
+use transfer::find::{read_range, read_rows};
 
 use super::upstream::{Series, flat};
 use crate::cli::parse::parse_timestamp;
@@ -126,10 +126,10 @@ pub(crate) async fn run(command: BacktestCommand) -> anyhow::Result<()> {
     let earlier = from - every.saturating_mul(n_rows);
     let dataset = dataset_id(&Series::new(service.clone()), &topic).await?;
     let name = &topic.source.dataset;
-    let rows = flat(history::read_rows(&service, dataset, name, earlier..=to).await?);
+    let rows = flat(read_rows(&service, dataset, name, earlier..=to).await?);
     if rows.last().is_none_or(|row| row.timestamp < from) {
         let what = format!("find rows of {name} from {from} to {to}");
-        match history::read_range(&service, dataset).await.context(what.clone())? {
+        match read_range(&service, dataset).await.context(what.clone())? {
             Some((first, last)) => {
                 bail!("{what}: it has rows from {first} to {last}; choose --from and --to in there")
             }
