@@ -8,9 +8,6 @@ use std::collections::BTreeMap;
 use model::selector::Selector;
 use wire::functions::AttributesBody;
 
-/// The most attributes in one offer, or believed of one worker.
-const ATTRIBUTES_MAX: usize = 64;
-
 /// The longest name or value of an attribute in one offer, in bytes.
 const TEXT_BYTES_MAX: usize = 256;
 
@@ -58,7 +55,8 @@ pub(crate) fn bounded(attributes: &Attributes) -> Attributes {
     let fit = attributes
         .iter()
         .filter(|(name, value)| name.len() <= TEXT_BYTES_MAX && value.len() <= TEXT_BYTES_MAX);
-    fit.take(ATTRIBUTES_MAX).map(|(name, value)| (name.clone(), value.clone())).collect()
+    // The most attributes in one offer, or believed of one worker.
+    fit.take(64).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 fn is_empty(list: &serde_json::Value) -> bool {

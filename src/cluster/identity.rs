@@ -10,13 +10,6 @@ use libp2p::identity::{DecodingError, Keypair, PublicKey};
 use model::node::PeerId;
 use task::file::{FileMode, read_at_most, write_atomic, write_new};
 
-/// The longest key file read, in bytes. An Ed25519 one has 68; an RSA one, which is refused with its
-/// reason, a few thousand.
-const KEY_FILE_BYTES_MAX: usize = 64 * 1024;
-
-/// The multihash code of an id that is no hash, but the key itself, as ids of short keys are.
-const IDENTITY_HASH: u64 = 0;
-
 /// The private key's file in a folder that keyforge writes.
 const PRIVATE_FILE: &str = "priv.bin";
 
@@ -79,7 +72,9 @@ impl Identity {
     /// [`IdentityError`] if it cannot be read or holds no key of a supported kind.
     pub fn load(path: &Path) -> Result<Self, IdentityError> {
         let unread = |source| IdentityError::Read { path: path.to_owned(), source };
-        let bytes = read_at_most(path, KEY_FILE_BYTES_MAX).map_err(unread)?;
+        // The longest key file read, in bytes. An Ed25519 one has 68; an RSA one, which is refused with its
+        // reason, a few thousand.
+        let bytes = read_at_most(path, 64 * 1024).map_err(unread)?;
         Self::decode(&bytes)
             .map_err(|source| IdentityError::Decode { path: path.to_owned(), source })
     }
@@ -184,7 +179,8 @@ pub fn is_whole(peer: &PeerId) -> bool {
 pub fn is_signed_by(peer: &PeerId, bytes: &[u8], signature: &[u8]) -> bool {
     let Ok(id) = peer.as_str().parse::<libp2p::PeerId>() else { return false };
     let hash = id.as_ref();
-    if hash.code() != IDENTITY_HASH {
+    // The multihash code of an id that is no hash, but the key itself, as ids of short keys are.
+    if hash.code() != 0 {
         return false;
     }
     PublicKey::try_decode_protobuf(hash.digest())

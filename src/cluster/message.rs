@@ -264,9 +264,6 @@ pub struct NodeResult {
     pub call_signature: String,
 }
 
-/// The exit code of what did not run, as bls-runtime has it for what it cannot start.
-const EXIT_NOT_RUN: i32 = 255;
-
 impl NodeResult {
     /// The result of a function that did not run, for `reason`: heads of b7s read nothing but the
     /// result, and would take one that is empty for a success.
@@ -274,7 +271,8 @@ impl NodeResult {
         let result = Outcome {
             stdout: String::new(),
             stderr: format!("runtime: failed to run the function: {reason}\n"),
-            exit_code: EXIT_NOT_RUN,
+            // The exit code of what did not run, as bls-runtime has it for what it cannot start.
+            exit_code: 255,
         };
         Self { code, result, ..Self::default() }
     }

@@ -83,16 +83,6 @@ fn n_messages(n_bytes: usize) -> u32 {
     u32::try_from(n_bytes.div_ceil(MESSAGE_BYTES_MAX).max(1)).unwrap_or(u32::MAX)
 }
 
-/// Events that wait for their reader. When there are more, the swarm waits.
-const EVENTS_CAPACITY: usize = 1024;
-
-/// Commands that wait for the swarm's task. When there are more, callers wait.
-const COMMANDS_CAPACITY: usize = 1024;
-
-/// Streams of peers that wait to be read: the answers that one roll call of a large cluster draws.
-/// When there are more, a stream is dropped.
-const INBOUND_CAPACITY: usize = 1024;
-
 /// The longest time from asking for a stream to having sent a message on it, or to having it where an answer
 /// takes longer.
 const SEND_WITHIN: Duration = Duration::from_secs(5);
@@ -236,9 +226,13 @@ impl Network {
     ) -> Result<(Self, mpsc::Receiver<Event>), NetworkError> {
         let relaying = Relaying::new(&options.connectivity.relay.through, Instant::now());
         options.boot_nodes.extend(options.connectivity.relay.through.iter().cloned());
-        let (events, happened) = mpsc::channel(EVENTS_CAPACITY);
-        let (commands, commanded) = mpsc::channel(COMMANDS_CAPACITY);
-        let (inbound, accepted) = mpsc::channel(INBOUND_CAPACITY);
+        // Events that wait for their reader. When there are more, the swarm waits.
+        let (events, happened) = mpsc::channel(1024);
+        // Commands that wait for the swarm's task. When there are more, callers wait.
+        let (commands, commanded) = mpsc::channel(1024);
+        // Streams of peers that wait to be read: the answers that one roll call of a large cluster draws.
+        // When there are more, a stream is dropped.
+        let (inbound, accepted) = mpsc::channel(1024);
         let (connectivity, protocols) = (options.connectivity, options.protocols);
         let boot_nodes = options.boot_nodes.iter().map(|node| node.peer);
         let guard = Guard::new(connectivity.heeded.clone(), boot_nodes, allowances);

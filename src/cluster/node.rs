@@ -42,15 +42,6 @@ use crate::{
     worker::{ExecutionOptions, StartError, Worker, WorkerOptions, answer_bytes_max},
 };
 
-/// How long a stopping node waits for what runs: the longest run of a function, and its answer.
-const DRAIN_WITHIN: Duration = Duration::from_secs(22);
-
-/// How long the boot nodes may take to answer where all of them must.
-const REACH_WITHIN: Duration = Duration::from_secs(5);
-
-/// How long the connections of a stopped node may take to end.
-const CLOSE_WITHIN: Duration = Duration::from_secs(5);
-
 /// How a node is started.
 #[derive(Debug)]
 pub struct NodeOptions {
@@ -120,7 +111,8 @@ impl WorkOptions {
             answer_within: ANSWER_WITHIN,
             compile_within: COMPILE_WITHIN,
             attributes: BTreeMap::new(),
-            drain_within: DRAIN_WITHIN,
+            // How long a stopping node waits for what runs: the longest run of a function, and its answer.
+            drain_within: Duration::from_secs(22),
         }
     }
 }
@@ -288,7 +280,8 @@ impl Node {
         if self.head().is_some() {
             info!("Node API stopped");
         }
-        if timeout(CLOSE_WITHIN, self.working.shutdown()).await.is_err() {
+        // How long the connections of a stopped node may take to end.
+        if timeout(Duration::from_secs(5), self.working.shutdown()).await.is_err() {
             warn!("stopped without waiting for all tasks");
         }
         info!(component = "node", "node stopped");
@@ -487,7 +480,8 @@ async fn join(
     let listed = json_text(&topics);
     info!(component = "node", topics.json = listed, "topics node will subscribe to");
     if must_reach_boot_nodes {
-        network.reach_boot_nodes(REACH_WITHIN).await?;
+        // How long the boot nodes may take to answer where all of them must.
+        network.reach_boot_nodes(Duration::from_secs(5)).await?;
     }
     Ok(())
 }

@@ -35,17 +35,11 @@ const ADDRESSES_MAX: usize = 8;
 /// The longest address remembered, in bytes.
 const ADDRESS_BYTES_MAX: usize = 512;
 
-/// The longest file read, in bytes: several times what [`PEERS_MAX`] records take.
-const FILE_BYTES_MAX: usize = 4 * 1024 * 1024;
-
 /// How long a peer that was not seen is remembered.
 const KEPT_FOR: Duration = Duration::from_hours(24 * 30);
 
 /// How long a leap of the clock holds before peers are forgotten by its date.
 const FORGET_HOLD: Duration = Duration::from_hours(1);
-
-/// How often changes are written. What is lost when the machine fails is that much news of peers.
-const WRITE_EVERY: Duration = Duration::from_secs(5);
 
 /// The file's name in its folder.
 const FILE: &str = "peers.json";
@@ -113,7 +107,8 @@ impl PeerDb {
         };
         fs::create_dir_all(dir).map_err(failed("make the folder of"))?;
         let decode = |bytes: Vec<u8>| Ok(decode(&bytes, clock.now())?);
-        let records = match read_at_most(&path, FILE_BYTES_MAX).and_then(decode) {
+        // The longest file read, in bytes: several times what [`PEERS_MAX`] records take.
+        let records = match read_at_most(&path, 4 * 1024 * 1024).and_then(decode) {
             Ok(records) => records,
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
             Err(error) if is_senseless(&error) => {
@@ -135,7 +130,8 @@ impl PeerDb {
     pub fn keep(&self, group: &Group) {
         let (db, stopped) = (self.clone(), group.clone());
         group.spawn_to_end("peer store", async move {
-            let mut ticks = interval(WRITE_EVERY);
+            // How often changes are written. What is lost when the machine fails is that much news of peers.
+            let mut ticks = interval(Duration::from_secs(5));
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut is_running = true;
             while is_running {

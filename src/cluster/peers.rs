@@ -30,10 +30,6 @@ use crate::{
     result_groups::ResultGroup,
 };
 
-/// The part of the peers remembered that is forgotten at one time, as a divisor, so that to look for
-/// those that were lost longest ago costs little for each that comes.
-const FORGOTTEN_PART: usize = 32;
-
 /// How long a peer that was lost is still listed. A worker that restarts without a key comes back
 /// under another id, so its old one should not stay for long.
 const LOST_KEPT: Duration = Duration::from_mins(10);
@@ -41,10 +37,6 @@ const LOST_KEPT: Duration = Duration::from_mins(10);
 /// Time for which a peer is still listed that only connected: one that never said what it is, and never
 /// worked. Anybody makes any number of them.
 const PASSERBY_KEPT: Duration = Duration::from_mins(1);
-
-/// Time without a change after which the peers of a group are taken for all that there are. Longer than
-/// a worker that lost its connection takes to dial again, and shorter than a roll call.
-const SETTLED_AFTER: Duration = Duration::from_secs(3);
 
 /// The most topics, addresses, protocols and functions remembered of one peer, each.
 pub(crate) const NAMES_MAX: usize = 1024;
@@ -303,7 +295,9 @@ impl Peers {
 
     /// True if no peer came or went lately, so that those that listen are all that there are.
     pub fn is_settled(&self) -> bool {
-        self.changed_at.lock().elapsed() >= SETTLED_AFTER
+        // Time without a change after which the peers of a group are taken for all that there are. Longer than
+        // a worker that lost its connection takes to dial again, and shorter than a roll call.
+        self.changed_at.lock().elapsed() >= Duration::from_secs(3)
     }
 
     /// How often a peer has joined a topic so far: while it stays the same, nobody new listens.
@@ -329,9 +323,11 @@ impl Peers {
     fn update(&self, peer: &PeerId, change: impl FnOnce(&mut Peer)) {
         let now = self.clock.now();
         let mut table = self.table.lock();
+        // The part of the peers remembered that is forgotten at one time, as a divisor, so that to look for
+        // those that were lost longest ago costs little for each that comes.
         if !table.contains_key(peer)
             && table.len() >= self.n_max
-            && !forget_lost(&mut table, self.n_max.div_ceil(FORGOTTEN_PART))
+            && !forget_lost(&mut table, self.n_max.div_ceil(32))
         {
             return;
         }

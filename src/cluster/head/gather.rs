@@ -37,24 +37,6 @@ use crate::{
     peers::WorkProtocol,
 };
 
-/// How long a worker that has just connected has to say what it speaks, before it is given work as
-/// nodes of b7s are.
-const IDENTIFIED_WITHIN: Duration = Duration::from_secs(1);
-
-/// How long after a spare was looked for in vain it is looked for again.
-const HEDGE_AGAIN_AFTER: Duration = Duration::from_millis(100);
-
-/// Workers that run an order for one seat at once: one stalled worker and a stalled spare are
-/// survived.
-const SEAT_ORDERS_MAX: usize = 3;
-
-/// How long a worker compiles the function before a spare is asked, too: most modules take less, and
-/// workers of one machine compile a module once. One that only says so must not hold up a request.
-const HEDGE_PENDING_AFTER: Duration = Duration::from_secs(10);
-
-/// How many workers must say that no other could run an order. One alone may lie.
-const FINAL_REFUSALS: usize = 2;
-
 /// What came of the work orders.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
@@ -225,7 +207,9 @@ impl Work<'_> {
             // One that has just connected: only on a line could it be told to end the run.
             let (order, request_id) = (self.order.clone(), self.track.request_id().to_owned());
             self.sending.push(Box::pin(async move {
-                head.0.context.peers.wait_until_identified(&peer, IDENTIFIED_WITHIN).await;
+                // How long a worker that has just connected has to say what it speaks, before it is given work as
+                // nodes of b7s are.
+                head.0.context.peers.wait_until_identified(&peer, Duration::from_secs(1)).await;
                 let protocol = head.0.context.peers.work_protocol(&peer);
                 let message = order.message(&head, &request_id, protocol).into();
                 let sent = head.send(&peer, protocol, message).await;
@@ -322,7 +306,9 @@ impl Work<'_> {
             self.end = self.end_compiled;
             open.is_pending = true;
             open.until = self.end.min(open.since + within);
-            let hedge_at = open.hedge_at.map(|_| now + HEDGE_PENDING_AFTER);
+            // How long a worker compiles the function before a spare is asked, too: most modules take less, and
+            // workers of one machine compile a module once. One that only says so must not hold up a request.
+            let hedge_at = open.hedge_at.map(|_| now + Duration::from_secs(10));
             open.hedge_at = hedge_at.filter(|at| *at < open.until);
         }
         if is_compiling && !std::mem::replace(&mut open.is_compiling, true) {
@@ -376,7 +362,9 @@ impl Work<'_> {
             return;
         };
         let n_orders = self.open.values().filter(|open| open.seat == seat).count();
-        let is_allowed = n_orders < SEAT_ORDERS_MAX;
+        // Workers that run an order for one seat at once: one stalled worker and a stalled spare are
+        // survived.
+        let is_allowed = n_orders < 3;
         let trust = if now - since < NEWCOMER_WAIT_MAX && !self.head.0.slots.is_newcomer(peer) {
             Trust::Earned
         } else {
@@ -391,8 +379,10 @@ impl Work<'_> {
         }
         if let Some(open) = self.open.get_mut(peer) {
             let is_repeated = is_allowed && spare.is_none();
-            open.hedge_at =
-                is_repeated.then_some(now + HEDGE_AGAIN_AFTER).filter(|at| *at < open.until);
+            // How long after a spare was looked for in vain it is looked for again.
+            open.hedge_at = is_repeated
+                .then_some(now + Duration::from_millis(100))
+                .filter(|at| *at < open.until);
         }
         if let Some(spare) = spare {
             let request = self.track.request_id();
@@ -434,7 +424,8 @@ impl Work<'_> {
         }
         let is_final = matches!(failure, Failure::Hopeless(..) | Failure::TooLong);
         self.n_final_refusals += usize::from(is_final);
-        let is_believed = is_final && self.n_final_refusals >= FINAL_REFUSALS;
+        // How many workers must say that no other could run an order. One alone may lie.
+        let is_believed = is_final && self.n_final_refusals >= 2;
         if !is_believed && let Some(spare) = self.spare(Trust::Any) {
             return self.replace(peer.clone(), seat, failure, spare);
         }

@@ -10,10 +10,6 @@ use tracing::warn;
 use super::SignaturePolicy;
 use crate::message::{CallDigest, Code, NodeResult, Signed, WorkOrderResponse};
 
-/// Replies that wait for one execution, as many as in b7s. More are dropped: they are answers to a
-/// roll call that has found its workers long since.
-const INBOX_CAPACITY: usize = 1000;
-
 /// What a peer does in the course of an execution.
 #[derive(Debug)]
 pub(super) enum Reply {
@@ -65,7 +61,9 @@ pub(super) struct Inbox {
 impl Inboxes {
     /// Opens the inbox of one request for one call of a function.
     pub(super) fn open(&self, request_id: &str, function: FunctionId, call: CallDigest) -> Inbox {
-        let (sender, replies) = mpsc::channel(INBOX_CAPACITY);
+        // Replies that wait for one execution, as many as in b7s. More are dropped: they are answers to a
+        // roll call that has found its workers long since.
+        let (sender, replies) = mpsc::channel(1000);
         let entry = Entry { function_id: function.to_string(), call, replies: sender };
         self.0.lock().insert(request_id.to_owned(), entry);
         Inbox { request_id: request_id.to_owned(), replies, inboxes: Arc::clone(&self.0) }
@@ -121,9 +119,6 @@ impl Drop for Inbox {
 
 /// The longest part of a worker's reason that is passed on and remembered, in characters.
 const REASON_CHARS_MAX: usize = 400;
-
-/// The longest code of a worker that is passed on, in bytes; all that there are have three.
-const CODE_BYTES_MAX: usize = 8;
 
 /// Why a worker gave no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -191,7 +186,8 @@ pub(super) fn read_answer(
     policy: SignaturePolicy,
 ) -> Result<NodeResult, Failure> {
     let WorkOrderResponse { code, result, error_message, is_final, .. } = response;
-    let code = if code.as_str().len() > CODE_BYTES_MAX { Code::ERROR } else { code };
+    // The longest code of a worker that is passed on, in bytes; all that there are have three.
+    let code = if code.as_str().len() > 8 { Code::ERROR } else { code };
     let has_run = error_message.is_empty() && result.result.exit_code != 0;
     if code != Code::OK && !has_run {
         let refused = if is_final { Failure::Hopeless } else { Failure::Refused };

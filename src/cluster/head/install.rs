@@ -33,20 +33,6 @@ use crate::{
     peers::{FunctionPeers, Peer},
 };
 
-/// How long a request to install waits for the first node that has the function, the head among
-/// them. Version 1 of b7s waits as long for the message to leave.
-const INSTALL_WITHIN: Duration = Duration::from_secs(10);
-
-/// Functions that are got by request at once. More are refused.
-const INSTALLS_MAX: usize = 32;
-
-/// Functions that are uploaded at once: each may have 260 MiB in memory. More are refused.
-const UPLOADS_MAX: usize = 2;
-
-/// Answers of workers that wait to be looked at. Past them the oldest go, and with them maybe the
-/// one that is waited for: the request then ends when the head itself has the function.
-const ANSWERS_CAPACITY: usize = 256;
-
 /// What a head keeps of installations under way.
 #[derive(Debug)]
 pub(super) struct Installs {
@@ -58,9 +44,13 @@ pub(super) struct Installs {
 impl Default for Installs {
     fn default() -> Self {
         Self {
-            permits: Arc::new(Semaphore::new(INSTALLS_MAX)),
-            uploads: Arc::new(Semaphore::new(UPLOADS_MAX)),
-            answers: broadcast::Sender::new(ANSWERS_CAPACITY),
+            // Functions that are got by request at once. More are refused.
+            permits: Arc::new(Semaphore::new(32)),
+            // Functions that are uploaded at once: each may have 260 MiB in memory. More are refused.
+            uploads: Arc::new(Semaphore::new(2)),
+            // Answers of workers that wait to be looked at. Past them the oldest go, and with them maybe the
+            // one that is waited for: the request then ends when the head itself has the function.
+            answers: broadcast::Sender::new(256),
         }
     }
 }
@@ -80,7 +70,9 @@ impl Head {
             let message = "too many functions are being installed; try again later".to_owned();
             return Ok(outcome(&Code::UNAVAILABLE, message));
         };
-        let deadline = Instant::now() + INSTALL_WITHIN;
+        // How long a request to install waits for the first node that has the function, the head among
+        // them. Version 1 of b7s waits as long for the message to leave.
+        let deadline = Instant::now() + Duration::from_secs(10);
         let mut answers = self.0.installs.answers.subscribe();
         let topic = subgroup.map_or(GENERAL_TOPIC, Subgroup::as_str);
         let published = self.publish_install(function.clone(), topic).await;
@@ -197,17 +189,6 @@ fn outcome(code: &Code, message: String) -> InstallResponse {
     InstallResponse { code: code.as_str().to_owned(), message }
 }
 
-/// Time in which workers have to report. A full store of ten thousand functions takes a slow disk
-/// most of it.
-const EVICT_WITHIN: Duration = Duration::from_secs(30);
-
-/// Reports of workers that wait to be looked at. The oldest go first, and their workers then count
-/// as silent.
-const REPORTS_CAPACITY: usize = 256;
-
-/// Workers that are told at once.
-const TOLD_AT_ONCE: usize = 64;
-
 /// Requests to evict that are in progress.
 #[derive(Debug)]
 pub(super) struct Evictions {
@@ -216,7 +197,9 @@ pub(super) struct Evictions {
 
 impl Default for Evictions {
     fn default() -> Self {
-        Self { reports: broadcast::Sender::new(REPORTS_CAPACITY) }
+        // Reports of workers that wait to be looked at. The oldest go first, and their workers then count
+        // as silent.
+        Self { reports: broadcast::Sender::new(256) }
     }
 }
 
@@ -241,8 +224,11 @@ impl Head {
             .into_iter()
             .map(|peer| missing(peer, "is a node of b7s, which evicts nothing"))
             .collect();
-        let deadline = Instant::now() + EVICT_WITHIN;
-        let telling = stream::iter(waited.clone()).for_each_concurrent(TOLD_AT_ONCE, |peer| {
+        // Time in which workers have to report. A full store of ten thousand functions takes a slow disk
+        // most of it.
+        let deadline = Instant::now() + Duration::from_secs(30);
+        // Workers that are told at once.
+        let telling = stream::iter(waited.clone()).for_each_concurrent(64, |peer| {
             let (network, message) = (&self.0.context.network, &message);
             async move {
                 if let Err(error) = network.tell(&peer, WORK_PROTOCOL, message).await {

@@ -30,9 +30,6 @@ use crate::{identity::is_whole, network::AllowedPeers};
 /// The most nodes with a decision: several clusters of ten thousand.
 pub(super) const DECISIONS_MAX: usize = 32 * 1024;
 
-/// The longest file read, in bytes: several times what [`DECISIONS_MAX`] records take.
-const FILE_BYTES_MAX: usize = 32 * 1024 * 1024;
-
 /// The file's name in its folder.
 const FILE: &str = "nodes.json";
 
@@ -230,7 +227,8 @@ impl Table {
 
 /// Reads the file; nothing where there is none.
 fn read(path: &Path) -> io::Result<BTreeMap<PeerId, Decision>> {
-    let bytes = match read_at_most(path, FILE_BYTES_MAX) {
+    // The longest file read, in bytes: several times what [`DECISIONS_MAX`] records take.
+    let bytes = match read_at_most(path, 32 * 1024 * 1024) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(error) => return Err(error),

@@ -27,20 +27,6 @@ use crate::{
     network::PublishError,
 };
 
-/// How long after a roll call it is published again while too few have reported, doubled each time:
-/// a worker that was busy may be free, and one behind others may have missed it. Short of this,
-/// repeating would add to the load that keeps workers from answering.
-const AGAIN_AFTER: Duration = Duration::from_secs(2);
-
-/// How often to look whether somebody new listens: a worker that has just connected has missed the
-/// roll call for certain, and gossip repeats nothing to those.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-
-/// Time that workers without a connection to this head have to reply to a roll call: gossip passes
-/// it on, and a group is too small for a request only if none of them reports either. Several hops
-/// take far less.
-const RELAYED_WITHIN: Duration = Duration::from_millis(500);
-
 /// Who reported, in the order in which they did.
 #[derive(Debug, Default)]
 pub(super) struct Roster {
@@ -201,7 +187,10 @@ pub(super) async fn call(
     let mut calls = Calls::new(head, track, order);
     let started = Instant::now();
     let deadline = end.min(started + order.roll_call_within);
-    let relayed_at = started + RELAYED_WITHIN;
+    // Time that workers without a connection to this head have to reply to a roll call: gossip passes
+    // it on, and a group is too small for a request only if none of them reports either. Several hops
+    // take far less.
+    let relayed_at = started + Duration::from_millis(500);
     let mut queued: Option<QueuedRequest> = None;
     // Workers that hold the function report at once. Others may fetch it from this head.
     let mut can_fetch = false;
@@ -311,7 +300,10 @@ impl Calls {
             message,
             published_at: None,
             n_joins: 0,
-            again_after: AGAIN_AFTER,
+            // How long after a roll call it is published again while too few have reported, doubled each time:
+            // a worker that was busy may be free, and one behind others may have missed it. Short of this,
+            // repeating would add to the load that keeps workers from answering.
+            again_after: Duration::from_secs(2),
             look_at: Instant::now(),
         }
     }
@@ -319,7 +311,9 @@ impl Calls {
     pub(super) async fn publish_if_due(&mut self, head: &Inner) {
         let (now, n_joins) = (Instant::now(), head.context.peers.n_joins());
         let (request, topic) = (&self.request_id, &self.topic);
-        self.look_at = now + LOOK_EVERY;
+        // How often to look whether somebody new listens: a worker that has just connected has missed the
+        // roll call for certain, and gossip repeats nothing to those.
+        self.look_at = now + Duration::from_millis(100);
         let is_due = self
             .published_at
             .is_none_or(|at| n_joins != self.n_joins || at + self.again_after <= now);

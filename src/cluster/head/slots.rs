@@ -45,9 +45,6 @@ const FUNCTIONS_MAX: usize = 1024;
 /// fit it take nothing else, or it would wait as long as others want one worker each.
 const OVERTAKEN_MAX: u64 = 16;
 
-/// What is added to the completion of a worker that has to fetch the function first.
-const FETCH_TIME: Duration = Duration::from_millis(100);
-
 /// How often a waiting request looks whether workers can be given to it that could not before: one
 /// was left alone for a while, or the fast ones turn out to be stalled.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -481,7 +478,9 @@ impl Table {
             let n_waiting =
                 if n_free > 0 { 0 } else { self.n_queued * n_slots(worker) / n_slots_all.max(1) };
             let load = worker.load(want.function, n_waiting, now);
-            let fetch_time = if worker.has(want.function) { Duration::ZERO } else { FETCH_TIME };
+            // What is added to the completion of a worker that has to fetch the function first.
+            let fetch_time =
+                if worker.has(want.function) { Duration::ZERO } else { Duration::from_millis(100) };
             let candidate = Candidate {
                 completion: expect_completion(load, usual) + fetch_time,
                 is_free: n_free > 0,

@@ -11,9 +11,6 @@ use web::address::Network as HostNetwork;
 
 use crate::identity::model_peer_id;
 
-/// The longest multiaddress read, in bytes. A DNS name has 253, a peer id 52.
-const ADDRESS_BYTES_MAX: usize = 512;
-
 /// A node to connect to: `/ip4/<address>/tcp/<port>/p2p/<peer id>`, also with `ip6`, `dns`, `dns4` or
 /// `dns6`, and with `/ws` after the port for a websocket (`/wss` or `/tls/ws` for one in TLS).
 #[derive(Debug, Clone, derive_more::Display, PartialEq, Eq)]
@@ -42,7 +39,8 @@ impl FromStr for BootNode {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = || BootNodeError { text: text.chars().take(160).collect() };
-        if text.len() > ADDRESS_BYTES_MAX {
+        // The longest multiaddress read, in bytes. A DNS name has 253, a peer id 52.
+        if text.len() > 512 {
             return Err(wrong());
         }
         let mut address: Multiaddr = text.parse().map_err(|_| wrong())?;

@@ -31,23 +31,8 @@ const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 /// How much of an answer is written before its pace is judged again: a second at the minimum rate.
 const ANSWER_PIECE_BYTES: usize = 64 * 1024;
 
-/// Minimum rate of an answer, in bytes per second: a line of half a megabit. A peer that drips would
-/// keep others waiting until the time for the whole answer is up.
-const BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
-
 /// Time by which an answer may be behind the minimum rate.
 const PAUSE_MAX: Duration = Duration::from_secs(3);
-
-/// Streams of all peers that are read at one time: as many as the queue of accepted streams is long,
-/// where more wait.
-const READING_MAX: usize = 1024;
-
-/// How long a stream stays for the other side to read what was written. A node of ours closes it as
-/// soon as it has; a b7s worker after it has run the order.
-const LINGER_WITHIN: Duration = Duration::from_secs(1);
-
-/// How much is read at first. Most messages are shorter; what each stream holds from its start.
-const FIRST_BYTES: usize = 2 * 1024;
 
 /// How much is read at a time of a longer message.
 const CHUNK_BYTES: usize = 16 * 1024;
@@ -89,7 +74,9 @@ pub(super) async fn linger(mut stream: Stream) {
     let mut rest = [0; 64];
     let closing = async { while matches!(stream.read(&mut rest).await, Ok(1..)) {} };
     // In time or not, the message was sent.
-    drop(timeout(LINGER_WITHIN, closing).await);
+    // How long a stream stays for the other side to read what was written. A node of ours closes it as
+    // soon as it has; a b7s worker after it has run the order.
+    drop(timeout(Duration::from_secs(1), closing).await);
 }
 
 /// Writes `question` as a line, closes, and reads the answer to its end, as long as it comes at the
@@ -115,7 +102,9 @@ pub(super) async fn read_all(
     budget: Budget,
     group: Group,
 ) {
-    let reading = Arc::new(Semaphore::new(READING_MAX));
+    // Streams of all peers that are read at one time: as many as the queue of accepted streams is long,
+    // where more wait.
+    let reading = Arc::new(Semaphore::new(1024));
     while let Some(inbound) = accepted.recv().await {
         if protocols.lines.contains(&inbound.protocol.as_ref()) {
             let Inbound { peer, stream, slot, .. } = inbound;
@@ -205,7 +194,9 @@ async fn write_paced(
 
 /// Returns the time that `n_bytes` may take at the minimum rate.
 const fn least_pace(n_bytes: u64) -> Duration {
-    Duration::from_millis(n_bytes.saturating_mul(1000) / BYTES_PER_SECOND_MIN)
+    // Minimum rate of an answer, in bytes per second: a line of half a megabit. A peer that drips would
+    // keep others waiting until the time for the whole answer is up.
+    Duration::from_millis(n_bytes.saturating_mul(1000) / (64 * 1024))
 }
 
 /// Reads one message, as long as the other side keeps sending it.
@@ -228,7 +219,8 @@ async fn read(
     mut share: Option<&mut Share>,
 ) -> Result<Vec<u8>, ExchangeError> {
     let mut message = Vec::new();
-    let mut chunk = vec![0; FIRST_BYTES];
+    // How much is read at first. Most messages are shorter; what each stream holds from its start.
+    let mut chunk = vec![0; 2 * 1024];
     let mut began = None;
     loop {
         let reading = stream.read(&mut chunk);

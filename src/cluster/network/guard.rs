@@ -340,9 +340,6 @@ impl State {
     }
 }
 
-/// The part of what is left that one unnamed peer may hold, as its divisor.
-const PART: usize = 4;
-
 /// The part of the budget that is open to peers that were not named to this node: three quarters.
 const fn unnamed(bytes_max: usize) -> usize {
     bytes_max / 4 * 3
@@ -398,7 +395,8 @@ impl Share {
         let has_room = |n_own: usize, n_others: usize| {
             n_held = n_own;
             let n_left = n_open.saturating_sub(n_own + n_others).saturating_sub(more);
-            if is_named { n_left > 0 } else { n_own.saturating_add(more) <= n_left / PART }
+            // The part of what is left that one unnamed peer may hold, as its divisor.
+            if is_named { n_left > 0 } else { n_own.saturating_add(more) <= n_left / 4 }
         };
         if self.bytes.grow_to(n_bytes, has_room) {
             return Ok(());

@@ -41,20 +41,9 @@ pub(super) const NEGOTIATING_MAX: usize = 128;
 /// Streams of one connection: those that negotiate, as many that tell and ask, and as many of ours.
 const STREAMS_MAX: usize = 3 * NEGOTIATING_MAX;
 
-/// Inbound streams of one connection that wait to be accepted, as in libp2p's own wrapper. More are
-/// reset.
-const WAITING_MAX: usize = 256;
-
 /// What a connection may buffer uncounted: a message of usual length, so that most take no lock that all
 /// connections share. 2 500 connections have 10 MiB of it.
 const UNCOUNTED_BYTES: usize = 4 * 1024;
-
-/// How long a connection is not read once its peer's part of the budget is used up.
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// How long a connection may take to be closed. Over a lost link what is to be sent first never leaves,
-/// and the connection would seem to stand; a peer that is back dials again as soon.
-const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The length of a frame's header.
 const HEADER_BYTES: usize = 12;
@@ -250,7 +239,8 @@ impl<C: AsyncRead + Unpin> AsyncRead for CountedSocket<C> {
             if this.buffered.lock().grow_share().is_ok() {
                 break;
             }
-            this.pause = Some(Box::pin(sleep(PAUSE)));
+            // How long a connection is not read once its peer's part of the budget is used up.
+            this.pause = Some(Box::pin(sleep(Duration::from_millis(100))));
         }
         let n_read = ready!(Pin::new(&mut this.socket).poll_read(context, bytes))?;
         this.frames.follow(bytes.get(..n_read).unwrap_or_default(), &mut this.buffered.lock());
@@ -328,7 +318,9 @@ impl<C: AsyncRead + AsyncWrite + Unpin> StreamMuxer for Muxer<C> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Self::Error>> {
-        let close_by = self.close_by.get_or_insert_with(|| Box::pin(sleep(CLOSE_WITHIN)));
+        // How long a connection may take to be closed. Over a lost link what is to be sent first never leaves,
+        // and the connection would seem to stand; a peer that is back dials again as soon.
+        let close_by = self.close_by.get_or_insert_with(|| Box::pin(sleep(Duration::from_secs(1))));
         if close_by.as_mut().poll(context).is_ready() {
             return Poll::Ready(Ok(()));
         }
@@ -341,7 +333,9 @@ impl<C: AsyncRead + AsyncWrite + Unpin> StreamMuxer for Muxer<C> {
         context: &mut Context<'_>,
     ) -> Poll<Result<StreamMuxerEvent, Self::Error>> {
         let stream = ready!(self.poll_next(context))?;
-        if self.waiting.len() < WAITING_MAX {
+        // Inbound streams of one connection that wait to be accepted, as in libp2p's own wrapper. More are
+        // reset.
+        if self.waiting.len() < 256 {
             self.waiting.push_back(stream);
             if let Some(waker) = self.waker.take() {
                 waker.wake();

@@ -50,9 +50,6 @@ const REQUEST_EVERY: Duration = Duration::from_secs(5);
 /// Places that one peer may ask for at once. It needs one for each of its connections.
 const RESERVATIONS_PER_PEER: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
-/// How long a node waits until it asks again for a place that it was not given.
-const RESERVE_AGAIN_AFTER: Duration = Duration::from_secs(10);
-
 /// How a node relays, and who relays for it.
 #[derive(Debug, Clone, Default)]
 pub struct RelayOptions {
@@ -308,7 +305,8 @@ impl Reservations {
             if !is_due || !swarm.is_connected(&wanted.relay.peer) {
                 continue;
             }
-            wanted.next_try = now + RESERVE_AGAIN_AFTER;
+            // How long a node waits until it asks again for a place that it was not given.
+            wanted.next_try = now + Duration::from_secs(10);
             match swarm.listen_on(circuit(&wanted.relay)) {
                 Ok(listener) => wanted.listener = Some(listener),
                 Err(error) => debug!(relay = %wanted.relay, %error, "failed to ask a relay"),

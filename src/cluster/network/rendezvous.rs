@@ -31,21 +31,10 @@ pub(super) const PROTOCOL: &str = "/ipfs/kad/1.0.0";
 /// table names first have no room for all others.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// How long after the first look the next one comes. Nodes that start together look before the others
-/// have told the table of themselves.
-const FIRST_LOOK_AGAIN: Duration = Duration::from_secs(2);
-
 /// How long a worker that is connected to a head waits before it looks for neighbors, at least and at
 /// most: by chance between the two, so that workers that started together do not dial one another
 /// together. Its head gives it work and functions; neighbors carry gossip of heads farther away.
 const SETTLE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(90));
-
-/// How often such a worker looks for neighbors after that, at most.
-const LOOK_EVERY_WITH_HEAD: Duration = Duration::from_mins(1);
-
-/// A look dials this part of the wanted peers. Each connection costs both nodes some milliseconds, and
-/// two hundred workers that all dialed half of theirs at once were busy with it for ten seconds.
-const INVITED_SHARE: usize = 8;
 
 /// How often they are looked for when there are enough, and how often the topic is provided again:
 /// who keeps the record may have restarted. It would be kept for a day.
@@ -54,15 +43,13 @@ const AGAIN_EVERY: Duration = Duration::from_mins(15);
 /// Topics that are looked after. A node of ours has its subgroups and the general one.
 const TOPICS_MAX: usize = 256;
 
-/// How long a query may take.
-const QUERY_WITHIN: Duration = Duration::from_secs(20);
-
 /// Returns the Kademlia behavior: a server of providers alone, since nothing here needs records.
 pub(super) fn behaviour(own: PeerId) -> kad::Behaviour<ProviderStore> {
     let mut config = kad::Config::new(libp2p::StreamProtocol::new(PROTOCOL));
     config
         .set_record_filtering(kad::StoreInserts::FilterBoth)
-        .set_query_timeout(QUERY_WITHIN)
+        // How long a query may take.
+        .set_query_timeout(Duration::from_secs(20))
         .set_caching(kad::Caching::Disabled)
         // Topics are looked for; to fill the table beside that would connect every node to every other.
         .set_periodic_bootstrap_interval(None);
@@ -135,7 +122,9 @@ impl Rendezvous {
     pub(super) fn new(wanted: usize) -> Self {
         Self {
             wanted,
-            wait: FIRST_LOOK_AGAIN,
+            // How long after the first look the next one comes. Nodes that start together look before the others
+            // have told the table of themselves.
+            wait: Duration::from_secs(2),
             settle_for: rand::random_range(SETTLE.0..SETTLE.1),
             ..Self::default()
         }
@@ -189,7 +178,8 @@ impl Rendezvous {
         if !self.wants(self.n_peers) {
             AGAIN_EVERY
         } else if self.settled_at.is_some() {
-            self.wait.max(LOOK_EVERY_WITH_HEAD)
+            // How often such a worker looks for neighbors after that, at most.
+            self.wait.max(Duration::from_mins(1))
         } else {
             self.wait
         }
@@ -247,16 +237,15 @@ impl Rendezvous {
             }
             if is_look_due(topic) {
                 topic.looked = Some(now);
-                self.n_invitations = self.wanted.div_ceil(INVITED_SHARE);
+                // A look dials this part of the wanted peers. Each connection costs both nodes some milliseconds, and
+                // two hundred workers that all dialed half of theirs at once were busy with it for ten seconds.
+                self.n_invitations = self.wanted.div_ceil(8);
                 steps.push(Step::Look(topic.key.clone()));
             }
         }
         steps
     }
 }
-
-/// Keys whose providers are kept.
-const KEYS_MAX: usize = 1024;
 
 /// Providers kept of one key: the workers of a cluster of some hundred.
 const PROVIDERS_PER_KEY_MAX: usize = 512;
@@ -303,7 +292,8 @@ impl RecordStore for ProviderStore {
         let is_own = record.provider == self.own;
         let is_full = self.n_providers >= PROVIDERS_MAX && !is_own;
         let is_new = !self.providers.contains_key(&record.key);
-        if is_new && (is_full || self.providers.len() >= KEYS_MAX && !is_own) {
+        // Keys whose providers are kept.
+        if is_new && (is_full || self.providers.len() >= 1024 && !is_own) {
             return Err(Error::MaxProvidedKeys);
         }
         let of_key = self.providers.entry(record.key.clone()).or_default();

@@ -27,9 +27,6 @@ use tokio::net::lookup_host;
 
 use super::address::Scope;
 
-/// Addresses of one name that are tried, one after the other.
-const TRIED_MAX: usize = 4;
-
 /// The TCP transport that also dials `/dns`, `/dns4` and `/dns6`.
 #[derive(Clone)]
 pub(super) struct Resolve {
@@ -122,7 +119,8 @@ impl Transport for Resolve {
         Ok(async move {
             let found = lookup_host((host.as_str(), port)).await?;
             let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no such address");
-            for at in found.filter(is_meant).take(TRIED_MAX) {
+            // Addresses of one name that are tried, one after the other.
+            for at in found.filter(is_meant).take(4) {
                 if !names.admits(&host, at.ip()) {
                     last = io::Error::new(
                         io::ErrorKind::PermissionDenied,

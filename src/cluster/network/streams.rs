@@ -33,10 +33,6 @@ use tracing::{debug, warn};
 
 use super::{Protocols, guard::Guard};
 
-/// Streams that one peer may have open towards us, over all its connections. One peer has at most 10
-/// work orders and their answers under way by default; the rest is room for more.
-const INBOUND_PER_PEER: usize = 128;
-
 /// A stream that a peer opened, and its share of the bound on such streams.
 #[derive(Debug)]
 pub(super) struct Inbound {
@@ -154,7 +150,9 @@ impl Handler {
             debug!(peer = %self.peer, %protocol, "dropped a stream of a peer that is not heeded");
             return;
         }
-        let slot = self.slots.add(&self.peer, |n_own, _| n_own < INBOUND_PER_PEER);
+        // Streams that one peer may have open towards us, over all its connections. One peer has at most 10
+        // work orders and their answers under way by default; the rest is room for more.
+        let slot = self.slots.add(&self.peer, |n_own, _| n_own < 128);
         let Some(slot) = slot else {
             warn!(peer = %self.peer, %protocol, "dropped a stream: the peer has too many open");
             return;

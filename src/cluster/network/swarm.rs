@@ -48,27 +48,6 @@ const AGENT: &str = concat!("triptych/", env!("CARGO_PKG_VERSION"));
 /// The protocol family that identify names; the one go-libp2p names.
 const PROTOCOL_FAMILY: &str = "ipfs/0.1.0";
 
-/// How long a peer has to answer a ping before its connection is given up.
-const PING_WITHIN: Duration = Duration::from_secs(10);
-
-/// How often gossip repairs its mesh and names recent messages to peers outside it. Messages are
-/// published and passed on at once, and joins change the mesh at once; each heartbeat wakes an idle
-/// node, and at one a second two hundred of them did little else.
-const HEARTBEAT_EVERY: Duration = Duration::from_secs(3);
-
-/// How many heartbeats a message is kept for peers that ask for it: as many as messages are named to
-/// peers for, which takes about as much memory as five heartbeats of a second each.
-const HISTORY_HEARTBEATS: usize = 3;
-
-/// Connections above the most that are kept, so that a new one is taken in before another is closed.
-const CONNECTIONS_SPARE: u32 = 64;
-
-/// Connections to one peer: both may have dialed at once, and one may be dying.
-const CONNECTIONS_PER_PEER_MAX: u32 = 4;
-
-/// The longest websocket frame, in bytes. Yamux writes frames of 256 KiB at most.
-const WEBSOCKET_FRAME_BYTES_MAX: usize = 2 * 1024 * 1024;
-
 /// Topics of one peer that are remembered, and the most changes of them in one message.
 const TOPICS_PER_PEER_MAX: usize = 1024;
 
@@ -152,7 +131,8 @@ fn transport(
 ) -> Result<Boxed<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
     let tcp = || Resolve::new(names.clone()).map(|stream, _| watch(stream));
     let mut websocket = websocket::Config::new(tcp());
-    websocket.set_max_data_size(WEBSOCKET_FRAME_BYTES_MAX);
+    // The longest websocket frame, in bytes. Yamux writes frames of 256 KiB at most.
+    websocket.set_max_data_size(2 * 1024 * 1024);
     Ok(relayed
         .or_transport(websocket)
         .or_transport(tcp())
@@ -172,10 +152,12 @@ fn behaviour(
 ) -> Result<Behaviour, Box<dyn std::error::Error + Send + Sync>> {
     let own = keypair.public().to_peer_id();
     let bounds = connectivity.connections;
-    let established = bounds.map(|bounds| bounds.high.saturating_add(CONNECTIONS_SPARE));
+    // Connections above the most that are kept, so that a new one is taken in before another is closed.
+    let established = bounds.map(|bounds| bounds.high.saturating_add(64));
     let limits = ConnectionLimits::default()
         .with_max_established(established)
-        .with_max_established_per_peer(Some(CONNECTIONS_PER_PEER_MAX));
+        // Connections to one peer: both may have dialed at once, and one may be dying.
+        .with_max_established_per_peer(Some(4));
     let identify = identify::Config::new(PROTOCOL_FAMILY.to_owned(), keypair.public())
         .with_agent_version(AGENT.to_owned())
         .with_hide_listen_addrs(!connectivity.advertised.is_empty())
@@ -187,8 +169,13 @@ fn behaviour(
         .max_transmit_size(GOSSIP_BYTES_MAX)
         .message_id_fn(message_id)
         .heartbeat_initial_delay(Duration::from_millis(100))
-        .heartbeat_interval(HEARTBEAT_EVERY)
-        .history_length(HISTORY_HEARTBEATS)
+        // How often gossip repairs its mesh and names recent messages to peers outside it. Messages are
+        // published and passed on at once, and joins change the mesh at once; each heartbeat wakes an idle
+        // node, and at one a second two hundred of them did little else.
+        .heartbeat_interval(Duration::from_secs(3))
+        // How many heartbeats a message is kept for peers that ask for it: as many as messages are named to
+        // peers for, which takes about as much memory as five heartbeats of a second each.
+        .history_length(3)
         // No peer has this one dial others.
         .prune_peers(0)
         // What a peer passes on past its allowance goes no further.
@@ -209,8 +196,11 @@ fn behaviour(
             topics,
         )?,
         identify: identify::Behaviour::new(identify),
+        // How long a peer has to answer a ping before its connection is given up.
         ping: ping::Behaviour::new(
-            ping::Config::new().with_interval(connectivity.ping_every).with_timeout(PING_WITHIN),
+            ping::Config::new()
+                .with_interval(connectivity.ping_every)
+                .with_timeout(Duration::from_secs(10)),
         ),
         relay: Toggle::from(
             connectivity.relay.limits.map(|limits| relays::serve(own, limits, &gate.guard)),

@@ -39,10 +39,6 @@ const PER_PEER_MAX: usize = 4;
 /// that looks for hundreds is found by most of them itself.
 const DIALS: Rate = Rate::per_second(16, 64);
 
-/// How long a peer that has no room for this node is not dialed: as long as between two looks of a
-/// node that has enough peers.
-const REST_FOR: Duration = Duration::from_mins(15);
-
 /// How long after its first connection a node asks the peers that it has alone. Those that start with
 /// it find it meanwhile; queries that dialed would have all of them dial the same twenty peers, the
 /// nearest to the topic.
@@ -104,7 +100,9 @@ impl Table {
             self.resting.retain(|_, until| *until > now);
         }
         if self.resting.len() < RESTING_MAX {
-            self.resting.insert(peer, now + REST_FOR);
+            // How long a peer that has no room for this node is not dialed: as long as between two looks of a
+            // node that has enough peers.
+            self.resting.insert(peer, now + Duration::from_mins(15));
         }
     }
 

@@ -29,23 +29,12 @@ use content::Answer;
 /// dropped, and their heads time out. More than a worker admits, so that it can say no.
 const HANDLED_MAX: usize = 512;
 
-/// Functions that peers want installed, handled at once, most of them waiting to be fetched. More are
-/// dropped. Apart from roll calls, so that these are answered meanwhile.
-const INSTALLING_MAX: usize = 128;
-
 /// Installations of all peers together that were not named to this node. The others are left to named
 /// ones.
 const UNNAMED_INSTALLING_MAX: usize = 96;
 
 /// Installations of one such peer: a dozen of hostile ones are needed to keep other strangers out.
 const INSTALLING_PER_PEER_MAX: usize = 8;
-
-/// Peers that are given a function at once: each may hold one of the largest modules in memory.
-const GIVING_MAX: usize = 16;
-
-/// Peers that wait for that, those that are given one among them: a large cluster that hears of a new
-/// function asks for it at once. More get no answer, and ask another peer or later.
-const ASKING_MAX: usize = 512;
 
 /// What a client on the network that this head does not accept is answered.
 const NOT_ACCEPTED: &str =
@@ -81,10 +70,15 @@ impl Dispatch {
             is_open,
             calls: Arc::new(Semaphore::new(HANDLED_MAX)),
             orders: Arc::new(Semaphore::new(HANDLED_MAX)),
-            installing: Arc::new(Semaphore::new(INSTALLING_MAX)),
+            // Functions that peers want installed, handled at once, most of them waiting to be fetched. More are
+            // dropped. Apart from roll calls, so that these are answered meanwhile.
+            installing: Arc::new(Semaphore::new(128)),
             installers: Tally::default(),
-            giving: Arc::new(Semaphore::new(GIVING_MAX)),
-            asking: Arc::new(Semaphore::new(ASKING_MAX)),
+            // Peers that are given a function at once: each may hold one of the largest modules in memory.
+            giving: Arc::new(Semaphore::new(16)),
+            // Peers that wait for that, those that are given one among them: a large cluster that hears of a new
+            // function asks for it at once. More get no answer, and ask another peer or later.
+            asking: Arc::new(Semaphore::new(512)),
         }
     }
 

@@ -34,9 +34,6 @@ use crate::{
 /// with each run.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long after a peer was identified it is sent an offer, with all that are identified meanwhile.
-const TOGETHER_WITHIN: Duration = Duration::from_millis(10);
-
 /// How often an unchanged offer is sent again, in case one was lost. Heads believe
 /// an offer for more than twice as long.
 const AGAIN_AFTER: Duration = Duration::from_secs(30);
@@ -49,19 +46,8 @@ const AGAIN_AFTER_TO_WORKERS: Duration = Duration::from_mins(1);
 /// repeats its offer fifty times a second, and once in some minutes to each.
 const AGAIN_AFTER_OF_EACH: Duration = Duration::from_millis(20);
 
-/// How long after an offer to a worker the next change is sent. Two hundred workers that run a
-/// function for the first time would all tell their neighbors of it at once, while the first call
-/// still runs.
-const CHANGE_AFTER_TO_WORKERS: Duration = Duration::from_secs(10);
-
-/// Time after which a send no longer counts towards [`PROMPT_MAX`].
-const PROMPT_WITHIN: Duration = Duration::from_millis(250);
-
 /// Maximum number of simultaneous sends, apart from those that take long.
 const PROMPT_MAX: usize = 256;
-
-/// Functions named in one offer.
-const NAMED_MAX: usize = 256;
 
 /// Peers that have said what they speak, or that they are workers, since the offering task last
 /// looked. It may know them from before: one that went and came back in between has forgotten what it
@@ -219,7 +205,8 @@ impl Offers {
                 () = &mut changed => return,
                 () = sleep_until(end) => return,
                 () = self.identified.bell.notified() => {
-                    end = end.min(Instant::now() + TOGETHER_WITHIN);
+                    // How long after a peer was identified it is sent an offer, with all that are identified meanwhile.
+                    end = end.min(Instant::now() + Duration::from_millis(10));
                 }
                 failed = self.sends.next_failed() => {
                     let look_at = Instant::now() + LOOK_EVERY;
@@ -237,7 +224,8 @@ impl Offers {
     /// with each run, and without attributes.
     fn offer(&self) -> Offer {
         // Others than those of strangers that only had them fetched.
-        let mut functions = self.context.functions.foremost(NAMED_MAX);
+        // Functions named in one offer.
+        let mut functions = self.context.functions.foremost(256);
         // In an order that does not change with each run.
         functions.sort();
         let ready = self.node_role.worker().map(Worker::ready).unwrap_or_default();
@@ -267,7 +255,10 @@ fn wait_before(n_receivers: usize, is_worker: bool, is_same: bool) -> Duration {
             let n_receivers = u32::try_from(n_receivers).unwrap_or(u32::MAX);
             AGAIN_AFTER_TO_WORKERS.max(AGAIN_AFTER_OF_EACH.saturating_mul(n_receivers))
         }
-        (true, false) => CHANGE_AFTER_TO_WORKERS,
+        // How long after an offer to a worker the next change is sent. Two hundred workers that run a
+        // function for the first time would all tell their neighbors of it at once, while the first call
+        // still runs.
+        (true, false) => Duration::from_secs(10),
         (false, true) => AGAIN_AFTER,
         (false, false) => Duration::ZERO,
     }
@@ -312,7 +303,8 @@ impl<M> Sends<M> {
         let permits = Arc::clone(&self.permits);
         self.in_progress.push(Box::pin(async move {
             let permit = permits.acquire().await;
-            let prompt = timeout(PROMPT_WITHIN, &mut send).await;
+            // Time after which a send no longer counts towards [`PROMPT_MAX`].
+            let prompt = timeout(Duration::from_millis(250), &mut send).await;
             drop(permit);
             let outcome = match prompt {
                 Ok(outcome) => outcome,

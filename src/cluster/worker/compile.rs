@@ -27,9 +27,6 @@ const QUEUED_OF_AUTHOR_MAX: usize = 64;
 /// Maximum number of functions in the queue when one of an unnamed peer is added.
 const QUEUED_MAX: usize = 256;
 
-/// Functions that are compiled at start: as many as an offer names.
-const AT_START_MAX: usize = 256;
-
 /// Functions that are compiled, and the queue of those that are not yet.
 #[derive(Debug)]
 pub(super) struct Compilations {
@@ -69,7 +66,8 @@ impl Worker {
 
     /// Has the functions that are kept compiled in the background.
     pub(super) fn compile_kept(&self) {
-        for id in self.0.context.functions.foremost(AT_START_MAX) {
+        // Functions that are compiled at start: as many as an offer names.
+        for id in self.0.context.functions.foremost(256) {
             self.spawn_compile(&self.0.compilations.named, id, Arc::default(), None);
         }
     }

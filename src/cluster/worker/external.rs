@@ -74,18 +74,12 @@ pub struct ExternalRuntime {
     pub variables: BTreeSet<String>,
 }
 
-/// How much is read from a process at once.
-const READ_BYTES: usize = 16 * 1024;
-
 /// How long a process that ended may have its output open, in the hands of another that it left
 /// behind, and how long one that was killed may take to end.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// The bits of a file's mode that let somebody execute it.
 const EXECUTABLE: u32 = 0o111;
-
-/// What is added to the number of a signal that ended a process, as shells do.
-const SIGNAL_CODE: i32 = 128;
 
 /// The file, in the folder of an execution, from which this program reads the request's variables.
 /// The function sees the folder beside it alone.
@@ -394,8 +388,8 @@ fn outcome_of(
         }
         stderr.extend_from_slice(reason.as_bytes());
     }
-    let own_code =
-        used.status.code().or_else(|| Some(SIGNAL_CODE + used.status.signal()?)).unwrap_or(-1);
+    // What is added to the number of a signal that ended a process, as shells do.
+    let own_code = used.status.code().or_else(|| Some(128 + used.status.signal()?)).unwrap_or(-1);
     RunOutcome {
         stdout,
         stderr,
@@ -447,7 +441,8 @@ async fn read(
     written: &Mutex<Written>,
     kept: impl Fn(&mut Written) -> &mut Vec<u8>,
 ) -> Result<(), Option<io::Error>> {
-    let mut chunk = vec![0; READ_BYTES];
+    // How much is read from a process at once.
+    let mut chunk = vec![0; 16 * 1024];
     loop {
         let n_read = stream.read(&mut chunk).await.map_err(Some)?;
         let read = chunk.get(..n_read).unwrap_or_default();

@@ -26,10 +26,6 @@ const NAMED_CALLS_MAX: usize = 64;
 /// Roll calls of one author handled at once, where it was not named to this node: others find room.
 const CALLS_PER_AUTHOR_MAX: usize = 32;
 
-/// Roll calls for functions that are not here which one author has in the log within
-/// [`LOGGED_EVERY`](web::rate_limit::LOGGED_EVERY). Of more, their number is logged.
-const LOGGED_MAX: u64 = 16;
-
 /// Authors whose roll calls are counted for the log: anybody may name any number of functions that do
 /// not exist. Past it, the one that called longest ago is forgotten.
 pub(super) const AUTHORS_MAX: NonZeroUsize = NonZeroUsize::new(256).unwrap();
@@ -102,7 +98,9 @@ impl Worker {
     fn admit_to_log(&self, author: &PeerId) -> bool {
         let mut logs = self.0.call_logs.lock();
         let log = logs.get_or_insert_mut(author.clone(), LogLimit::default);
-        let (is_logged, n_left_out) = log.admit(Instant::now(), LOGGED_MAX);
+        // Roll calls for functions that are not here which one author has in the log within
+        // [`LOGGED_EVERY`](web::rate_limit::LOGGED_EVERY). Of more, their number is logged.
+        let (is_logged, n_left_out) = log.admit(Instant::now(), 16);
         drop(logs);
         if n_left_out > 0 {
             info!(peer = %author, n_left_out, "left roll calls for unknown functions out of the log");

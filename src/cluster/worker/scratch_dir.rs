@@ -13,14 +13,8 @@ use runtime::files;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
-/// The characters of a UUID.
-const UUID_CHARS: usize = 36;
-
 /// The longest request id that is taken as a folder's name.
 const NAME_CHARS_MAX: usize = 64;
-
-/// Executions of one request that may run on a worker at one time, or have left a folder.
-const SAME_MAX: usize = 64;
 
 /// Where the folders of executions are.
 pub(super) fn root(workspace: &Path) -> PathBuf {
@@ -47,7 +41,8 @@ pub(super) fn clear(workspace: &Path) -> io::Result<()> {
     for entry in entries {
         let entry = entry?;
         let name = entry.file_name();
-        let id = name.to_str().and_then(|name| name.get(..UUID_CHARS));
+        // The characters of a UUID.
+        let id = name.to_str().and_then(|name| name.get(..36));
         let is_of_request = id.is_some_and(|id| id.parse::<Uuid>().is_ok());
         if is_of_request && entry.file_type()?.is_dir() {
             files::remove(&entry.path())?;
@@ -69,7 +64,8 @@ impl ScratchDir {
         let (folders, name) = (root(workspace), name(request_id));
         fs::create_dir_all(&folders)?;
         let mut path = folders.join(&name);
-        for n in 1..SAME_MAX {
+        // Executions of one request that may run on a worker at one time, or have left a folder.
+        for n in 1..64 {
             match fs::create_dir(&path) {
                 Ok(()) => return Ok(Self(path)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

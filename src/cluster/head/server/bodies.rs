@@ -19,17 +19,15 @@ use super::{BODY_BYTES_MAX, error::Refused};
 /// How long a body may take to arrive: 3 MiB over a line of 2 Mbit/s.
 pub(super) const BODY_WITHIN: Duration = Duration::from_secs(15);
 
-/// The room for bodies that are arriving, in KiB: 256 MiB, or 85 of the longest. More wait for it as
-/// long as a body may take, and are then refused.
-const ROOM_KIB: usize = 256 * 1024;
-
 /// The room. Cheap to clone; all clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct Bodies(Arc<Semaphore>);
 
 impl Bodies {
     pub(super) fn new() -> Self {
-        Self::with_room(ROOM_KIB)
+        // The room for bodies that are arriving, in KiB: 256 MiB, or 85 of the longest. More wait for it as
+        // long as a body may take, and are then refused.
+        Self::with_room(256 * 1024)
     }
 
     fn with_room(room_kib: usize) -> Self {

@@ -22,13 +22,6 @@ use super::{
     error::Refused,
 };
 
-/// Executions listed unless the request says otherwise.
-const LIMIT_DEFAULT: usize = 100;
-
-/// How long a canceled execution may take to end before its state is served unchanged. It needs no more
-/// than a turn of its task, unless the machine is overloaded.
-const CANCELED_WITHIN: Duration = Duration::from_secs(1);
-
 /// The query of the list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -42,7 +35,8 @@ pub(super) struct Query {
     responses((status = 200, description = "Executions", body = ExecutionsResponse)))]
 pub(super) async fn executions(State(head): State<Head>, uri: Uri) -> Result<Response, Refused> {
     let query: Query = extract::query(&uri)?;
-    let executions = head.executions().list(query.limit.unwrap_or(LIMIT_DEFAULT));
+    // Executions listed unless the request says otherwise.
+    let executions = head.executions().list(query.limit.unwrap_or(100));
     Ok(answer(&ExecutionsResponse { executions }))
 }
 
@@ -66,7 +60,9 @@ pub(super) async fn cancel(
     Path(id): Path<String>,
 ) -> Result<Response, Refused> {
     head.executions().cancel(&id).ok_or(Refused::UNKNOWN_EXECUTION)?;
-    let ended = wait::until(CANCELED_WITHIN, || async {
+    // How long a canceled execution may take to end before its state is served unchanged. It needs no more
+    // than a turn of its task, unless the machine is overloaded.
+    let ended = wait::until(Duration::from_secs(1), || async {
         if matches!(head.executions().find(&id), Some(ExecutionStatus::UnderWay)) {
             Err("under way")
         } else {

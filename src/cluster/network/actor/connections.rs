@@ -147,10 +147,6 @@ impl Connections {
     }
 }
 
-/// The part of all connections that one host may have, as its divisor: half of them, which is more
-/// workers than run on one machine where nothing else is said.
-const HOST_PART: usize = 2;
-
 /// The part of all connections that one host may have whose peers have not sent a message that could be
 /// read, as its divisor. An honest peer does so within a round trip or two.
 const SILENT_HOST_PART: usize = 10;
@@ -158,14 +154,12 @@ const SILENT_HOST_PART: usize = 10;
 /// So many silent ones one host may have in any case: workers that start together on one machine.
 const SILENT_PER_HOST_MIN: usize = 256;
 
-/// Other workers that a worker is connected to. It looks for sixteen, and takes as many more as come
-/// while the cluster is young.
-const NEIGHBORS_MAX: usize = 24;
-
 impl ConnectionBounds {
     /// Connections of one host.
     const fn per_host_max(self) -> usize {
-        self.high as usize / HOST_PART
+        // The part of all connections that one host may have, as its divisor: half of them, which is more
+        // workers than run on one machine where nothing else is said.
+        self.high as usize / 2
     }
 
     /// Connections of one host whose peers are silent.
@@ -284,7 +278,9 @@ impl Actor {
             // It has gone before this was known, as one does that has enough neighbors itself.
             return self.leave_alone(peer);
         }
-        if self.neighbors.len() < NEIGHBORS_MAX {
+        // Other workers that a worker is connected to. It looks for sixteen, and takes as many more as come
+        // while the cluster is young.
+        if self.neighbors.len() < 24 {
             self.neighbors.insert(peer);
             return;
         }

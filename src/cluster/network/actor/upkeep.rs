@@ -22,9 +22,6 @@ use super::{
 use crate::identity::model_peer_id;
 use crate::network::address::Scope;
 
-/// Peers dialed of one answer of the table: as many as an honest one names.
-const PER_ANSWER_MAX: usize = 20;
-
 impl Actor {
     /// Looks at all tables.
     pub(super) fn look(&mut self) {
@@ -189,7 +186,7 @@ impl Actor {
                 result:
                     QueryResult::GetProviders(Ok(GetProvidersOk::FoundProviders { providers, .. })),
                 ..
-            } => providers.into_iter().take(PER_ANSWER_MAX).for_each(|peer| self.invite(peer)),
+            } => providers.into_iter().take(20).for_each(|peer| self.invite(peer)),
             kad::Event::InboundRequest {
                 request: InboundRequest::AddProvider { record: Some(record) },
             } => {
