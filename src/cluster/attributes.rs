@@ -55,7 +55,7 @@ pub(crate) fn bounded(attributes: &Attributes) -> Attributes {
     let fit = attributes
         .iter()
         .filter(|(name, value)| name.len() <= TEXT_BYTES_MAX && value.len() <= TEXT_BYTES_MAX);
-    // The most attributes in one offer, or believed of one worker.
+    // Maximum number of attributes of one worker.
     fit.take(64).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 

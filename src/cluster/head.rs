@@ -50,7 +50,7 @@ use self::{
     dispatch::Lines,
     executions::{Cause, Events, ExecutionStatus, Executions, Track},
     inbox::{Inbox, Inboxes, Reply},
-    install::{Evictions, Installs},
+    install::Installs,
     node_registry::Access,
     order::{NodeCount, Order},
     rollcall::{Roster, Selection},
@@ -187,7 +187,6 @@ struct Inner {
     /// Held while the set of heard peers is replaced.
     heeding: tokio::sync::Mutex<()>,
     installs: Installs,
-    evictions: Evictions,
     lines: Lines,
     events: Events,
     executions: Executions,
@@ -216,7 +215,6 @@ impl Head {
             registry,
             heeding: tokio::sync::Mutex::default(),
             installs: Installs::default(),
-            evictions: Evictions::default(),
             executions: Executions::new(events.clone()),
             events,
             permits: Arc::new(Semaphore::new(EXECUTIONS_MAX as usize)),
@@ -450,6 +448,16 @@ impl Inner {
     /// The connected peers of the order's group, by id.
     fn group_of(&self, order: &Order) -> Vec<PeerId> {
         self.context.peers.listening(rollcall::topic(order))
+    }
+
+    /// Counts the connected nodes of the order's group that are meant and get no work, by why.
+    fn withheld(&self, order: &Order) -> BTreeMap<Access, usize> {
+        let mut withheld = BTreeMap::new();
+        for peer in self.group_of(order).iter().filter(|peer| self.is_selected(peer, order)) {
+            *withheld.entry(self.registry.access(peer)).or_default() += 1;
+        }
+        withheld.remove(&Access::Open);
+        withheld
     }
 
     /// Whether `peer` may be given `order`, whether it is ready or not. Roll calls carry exact

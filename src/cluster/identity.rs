@@ -72,8 +72,8 @@ impl Identity {
     /// [`IdentityError`] if it cannot be read or holds no key of a supported kind.
     pub fn load(path: &Path) -> Result<Self, IdentityError> {
         let unread = |source| IdentityError::Read { path: path.to_owned(), source };
-        // The longest key file read, in bytes. An Ed25519 one has 68; an RSA one, which is refused with its
-        // reason, a few thousand.
+        // An Ed25519 key file has 68 bytes. One with an RSA key, which is refused with a reason, has a few
+        // thousand.
         let bytes = read_at_most(path, 64 * 1024).map_err(unread)?;
         Self::decode(&bytes)
             .map_err(|source| IdentityError::Decode { path: path.to_owned(), source })
@@ -179,7 +179,7 @@ pub fn is_whole(peer: &PeerId) -> bool {
 pub fn is_signed_by(peer: &PeerId, bytes: &[u8], signature: &[u8]) -> bool {
     let Ok(id) = peer.as_str().parse::<libp2p::PeerId>() else { return false };
     let hash = id.as_ref();
-    // The multihash code of an id that is no hash, but the key itself, as ids of short keys are.
+    // With multihash code 0 (identity), the id is the key itself, as for short keys.
     if hash.code() != 0 {
         return false;
     }

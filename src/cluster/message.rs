@@ -271,7 +271,7 @@ impl NodeResult {
         let result = Outcome {
             stdout: String::new(),
             stderr: format!("runtime: failed to run the function: {reason}\n"),
-            // The exit code of what did not run, as bls-runtime has it for what it cannot start.
+            // The exit code of bls-runtime for a module that it cannot start.
             exit_code: 255,
         };
         Self { code, result, ..Self::default() }

@@ -226,12 +226,11 @@ impl Network {
     ) -> Result<(Self, mpsc::Receiver<Event>), NetworkError> {
         let relaying = Relaying::new(&options.connectivity.relay.through, Instant::now());
         options.boot_nodes.extend(options.connectivity.relay.through.iter().cloned());
-        // Events that wait for their reader. When there are more, the swarm waits.
+        // When full, the swarm waits.
         let (events, happened) = mpsc::channel(1024);
-        // Commands that wait for the swarm's task. When there are more, callers wait.
+        // When full, callers wait.
         let (commands, commanded) = mpsc::channel(1024);
-        // Streams of peers that wait to be read: the answers that one roll call of a large cluster draws.
-        // When there are more, a stream is dropped.
+        // As many as the replies to one roll call of a large cluster. When full, streams are dropped.
         let (inbound, accepted) = mpsc::channel(1024);
         let (connectivity, protocols) = (options.connectivity, options.protocols);
         let boot_nodes = options.boot_nodes.iter().map(|node| node.peer);

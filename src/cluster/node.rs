@@ -111,7 +111,7 @@ impl WorkOptions {
             answer_within: ANSWER_WITHIN,
             compile_within: COMPILE_WITHIN,
             attributes: BTreeMap::new(),
-            // How long a stopping node waits for what runs: the longest run of a function, and its answer.
+            // The longest run of a function, and its answer.
             drain_within: Duration::from_secs(22),
         }
     }
@@ -280,7 +280,6 @@ impl Node {
         if self.head().is_some() {
             info!("Node API stopped");
         }
-        // How long the connections of a stopped node may take to end.
         if timeout(Duration::from_secs(5), self.working.shutdown()).await.is_err() {
             warn!("stopped without waiting for all tasks");
         }
@@ -480,7 +479,6 @@ async fn join(
     let listed = json_text(&topics);
     info!(component = "node", topics.json = listed, "topics node will subscribe to");
     if must_reach_boot_nodes {
-        // How long the boot nodes may take to answer where all of them must.
         network.reach_boot_nodes(Duration::from_secs(5)).await?;
     }
     Ok(())

@@ -107,7 +107,7 @@ impl PeerDb {
         };
         fs::create_dir_all(dir).map_err(failed("make the folder of"))?;
         let decode = |bytes: Vec<u8>| Ok(decode(&bytes, clock.now())?);
-        // The longest file read, in bytes: several times what [`PEERS_MAX`] records take.
+        // Several times the size of `PEERS_MAX` records.
         let records = match read_at_most(&path, 4 * 1024 * 1024).and_then(decode) {
             Ok(records) => records,
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
@@ -130,7 +130,7 @@ impl PeerDb {
     pub fn keep(&self, group: &Group) {
         let (db, stopped) = (self.clone(), group.clone());
         group.spawn_to_end("peer store", async move {
-            // How often changes are written. What is lost when the machine fails is that much news of peers.
+            // If the machine fails, changes since the last write are lost.
             let mut ticks = interval(Duration::from_secs(5));
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut is_running = true;

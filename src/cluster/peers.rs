@@ -295,8 +295,8 @@ impl Peers {
 
     /// True if no peer came or went lately, so that those that listen are all that there are.
     pub fn is_settled(&self) -> bool {
-        // Time without a change after which the peers of a group are taken for all that there are. Longer than
-        // a worker that lost its connection takes to dial again, and shorter than a roll call.
+        // Longer than a worker takes to dial again after it lost its connection, and shorter than a roll
+        // call.
         self.changed_at.lock().elapsed() >= Duration::from_secs(3)
     }
 
@@ -323,8 +323,7 @@ impl Peers {
     fn update(&self, peer: &PeerId, change: impl FnOnce(&mut Peer)) {
         let now = self.clock.now();
         let mut table = self.table.lock();
-        // The part of the peers remembered that is forgotten at one time, as a divisor, so that to look for
-        // those that were lost longest ago costs little for each that comes.
+        // Forgetting several at one time makes the search for those lost longest ago cheap per new peer.
         if !table.contains_key(peer)
             && table.len() >= self.n_max
             && !forget_lost(&mut table, self.n_max.div_ceil(32))

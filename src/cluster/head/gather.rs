@@ -207,8 +207,8 @@ impl Work<'_> {
             // One that has just connected: only on a line could it be told to end the run.
             let (order, request_id) = (self.order.clone(), self.track.request_id().to_owned());
             self.sending.push(Box::pin(async move {
-                // How long a worker that has just connected has to say what it speaks, before it is given work as
-                // nodes of b7s are.
+                // A worker that has just connected may not have named its protocols yet. After this time it is
+                // given work like a b7s node.
                 head.0.context.peers.wait_until_identified(&peer, Duration::from_secs(1)).await;
                 let protocol = head.0.context.peers.work_protocol(&peer);
                 let message = order.message(&head, &request_id, protocol).into();
@@ -306,8 +306,7 @@ impl Work<'_> {
             self.end = self.end_compiled;
             open.is_pending = true;
             open.until = self.end.min(open.since + within);
-            // How long a worker compiles the function before a spare is asked, too: most modules take less, and
-            // workers of one machine compile a module once. One that only says so must not hold up a request.
+            // Most modules compile faster. A worker that only pretends to wait must not hold up a request.
             let hedge_at = open.hedge_at.map(|_| now + Duration::from_secs(10));
             open.hedge_at = hedge_at.filter(|at| *at < open.until);
         }
@@ -362,8 +361,7 @@ impl Work<'_> {
             return;
         };
         let n_orders = self.open.values().filter(|open| open.seat == seat).count();
-        // Workers that run an order for one seat at once: one stalled worker and a stalled spare are
-        // survived.
+        // A stalled worker and a stalled spare leave room for one more.
         let is_allowed = n_orders < 3;
         let trust = if now - since < NEWCOMER_WAIT_MAX && !self.head.0.slots.is_newcomer(peer) {
             Trust::Earned
@@ -379,7 +377,7 @@ impl Work<'_> {
         }
         if let Some(open) = self.open.get_mut(peer) {
             let is_repeated = is_allowed && spare.is_none();
-            // How long after a spare was looked for in vain it is looked for again.
+            // No spare was free. Look again soon.
             open.hedge_at = is_repeated
                 .then_some(now + Duration::from_millis(100))
                 .filter(|at| *at < open.until);
@@ -424,7 +422,7 @@ impl Work<'_> {
         }
         let is_final = matches!(failure, Failure::Hopeless(..) | Failure::TooLong);
         self.n_final_refusals += usize::from(is_final);
-        // How many workers must say that no other could run an order. One alone may lie.
+        // A single worker may lie when it says that no other can run the order.
         let is_believed = is_final && self.n_final_refusals >= 2;
         if !is_believed && let Some(spare) = self.spare(Trust::Any) {
             return self.replace(peer.clone(), seat, failure, spare);

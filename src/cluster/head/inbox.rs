@@ -61,8 +61,7 @@ pub(super) struct Inbox {
 impl Inboxes {
     /// Opens the inbox of one request for one call of a function.
     pub(super) fn open(&self, request_id: &str, function: FunctionId, call: CallDigest) -> Inbox {
-        // Replies that wait for one execution, as many as in b7s. More are dropped: they are answers to a
-        // roll call that has found its workers long since.
+        // As many as in b7s. More are dropped: they are replies to a roll call that has found its workers.
         let (sender, replies) = mpsc::channel(1000);
         let entry = Entry { function_id: function.to_string(), call, replies: sender };
         self.0.lock().insert(request_id.to_owned(), entry);
@@ -186,7 +185,7 @@ pub(super) fn read_answer(
     policy: SignaturePolicy,
 ) -> Result<NodeResult, Failure> {
     let WorkOrderResponse { code, result, error_message, is_final, .. } = response;
-    // The longest code of a worker that is passed on, in bytes; all that there are have three.
+    // Known codes have three characters.
     let code = if code.as_str().len() > 8 { Code::ERROR } else { code };
     let has_run = error_message.is_empty() && result.result.exit_code != 0;
     if code != Code::OK && !has_run {

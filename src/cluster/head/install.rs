@@ -33,24 +33,28 @@ use crate::{
     peers::{FunctionPeers, Peer},
 };
 
-/// What a head keeps of installations under way.
+/// Installations and evictions in progress.
 #[derive(Debug)]
 pub(super) struct Installs {
     permits: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
     answers: broadcast::Sender<(PeerId, InstallFunctionResponse)>,
+    /// Reports of workers on functions that they evicted.
+    reports: broadcast::Sender<(PeerId, EvictFunctionsResponse)>,
 }
 
 impl Default for Installs {
     fn default() -> Self {
         Self {
-            // Functions that are got by request at once. More are refused.
+            // Simultaneous requests to install. More are refused.
             permits: Arc::new(Semaphore::new(32)),
-            // Functions that are uploaded at once: each may have 260 MiB in memory. More are refused.
+            // Simultaneous uploads. Each may take 260 MiB of memory. More are refused.
             uploads: Arc::new(Semaphore::new(2)),
-            // Answers of workers that wait to be looked at. Past them the oldest go, and with them maybe the
-            // one that is waited for: the request then ends when the head itself has the function.
+            // Past these, the oldest are lost, possibly the one that a request waits for. The request then
+            // ends when the head itself has the function.
             answers: broadcast::Sender::new(256),
+            // Past these, the oldest are lost, and their workers count as silent.
+            reports: broadcast::Sender::new(256),
         }
     }
 }
@@ -70,8 +74,7 @@ impl Head {
             let message = "too many functions are being installed; try again later".to_owned();
             return Ok(outcome(&Code::UNAVAILABLE, message));
         };
-        // How long a request to install waits for the first node that has the function, the head among
-        // them. Version 1 of b7s waits as long for the message to leave.
+        // Version 1 of b7s takes as long to send the message.
         let deadline = Instant::now() + Duration::from_secs(10);
         let mut answers = self.0.installs.answers.subscribe();
         let topic = subgroup.map_or(GENERAL_TOPIC, Subgroup::as_str);
@@ -189,26 +192,12 @@ fn outcome(code: &Code, message: String) -> InstallResponse {
     InstallResponse { code: code.as_str().to_owned(), message }
 }
 
-/// Requests to evict that are in progress.
-#[derive(Debug)]
-pub(super) struct Evictions {
-    reports: broadcast::Sender<(PeerId, EvictFunctionsResponse)>,
-}
-
-impl Default for Evictions {
-    fn default() -> Self {
-        // Reports of workers that wait to be looked at. The oldest go first, and their workers then count
-        // as silent.
-        Self { reports: broadcast::Sender::new(256) }
-    }
-}
-
 impl Head {
     /// Has all connected workers remove function `id`, pinned or not, or all functions that are not
     /// pinned if there is none. Returns what each worker reports within 30 s. Workers remove functions
     /// only for heads that were named to them.
     pub async fn evict(&self, id: Option<FunctionId>) -> EvictResponse {
-        let mut reports = self.0.evictions.reports.subscribe();
+        let mut reports = self.0.installs.reports.subscribe();
         let request_id = Uuid::new_v4().to_string();
         let cid = id.map(|id| id.to_string()).unwrap_or_default();
         let message = EvictFunctions { request_id: request_id.clone(), cid };
@@ -224,10 +213,8 @@ impl Head {
             .into_iter()
             .map(|peer| missing(peer, "is a node of b7s, which evicts nothing"))
             .collect();
-        // Time in which workers have to report. A full store of ten thousand functions takes a slow disk
-        // most of it.
+        // A slow disk takes most of this time to remove ten thousand functions.
         let deadline = Instant::now() + Duration::from_secs(30);
-        // Workers that are told at once.
         let telling = stream::iter(waited.clone()).for_each_concurrent(64, |peer| {
             let (network, message) = (&self.0.context.network, &message);
             async move {
@@ -259,7 +246,7 @@ impl Head {
     /// Takes in what a worker evicted.
     pub(crate) fn note_evicted(&self, peer: PeerId, report: EvictFunctionsResponse) {
         // Nobody may be waiting.
-        drop(self.0.evictions.reports.send((peer, report)));
+        drop(self.0.installs.reports.send((peer, report)));
     }
 }
 

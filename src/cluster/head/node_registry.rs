@@ -24,7 +24,7 @@ use tokio::{sync::oneshot, task::spawn_blocking};
 use tracing::info;
 use wire::{functions::NodeApproval, nodes::NodePatch};
 
-use super::{Head, Inner, order::Order};
+use super::{Head, Inner};
 use crate::{identity::is_whole, network::AllowedPeers};
 
 /// The most nodes with a decision: several clusters of ten thousand.
@@ -227,7 +227,7 @@ impl Table {
 
 /// Reads the file; nothing where there is none.
 fn read(path: &Path) -> io::Result<BTreeMap<PeerId, Decision>> {
-    // The longest file read, in bytes: several times what [`DECISIONS_MAX`] records take.
+    // Several times the size of `DECISIONS_MAX` records.
     let bytes = match read_at_most(path, 32 * 1024 * 1024) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
@@ -349,16 +349,6 @@ impl Inner {
     async fn heed(&self) {
         let _heeding = self.heeding.lock().await;
         self.context.network.heed(self.registry.list_heard()).await;
-    }
-
-    /// Counts the connected nodes of the order's group that are meant and get no work, by why.
-    pub(super) fn withheld(&self, order: &Order) -> BTreeMap<Access, usize> {
-        let mut withheld = BTreeMap::new();
-        for peer in self.group_of(order).iter().filter(|peer| self.is_selected(peer, order)) {
-            *withheld.entry(self.registry.access(peer)).or_default() += 1;
-        }
-        withheld.remove(&Access::Open);
-        withheld
     }
 
     /// Whether `peer` may work, as it is served; none for heads, and where nobody has to decide.

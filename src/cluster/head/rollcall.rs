@@ -187,9 +187,8 @@ pub(super) async fn call(
     let mut calls = Calls::new(head, track, order);
     let started = Instant::now();
     let deadline = end.min(started + order.roll_call_within);
-    // Time that workers without a connection to this head have to reply to a roll call: gossip passes
-    // it on, and a group is too small for a request only if none of them reports either. Several hops
-    // take far less.
+    // Gossip also reaches workers that are not connected to this head. The group is too small for the
+    // request only if none of them has reported by then. Several hops take far less.
     let relayed_at = started + Duration::from_millis(500);
     let mut queued: Option<QueuedRequest> = None;
     // Workers that hold the function report at once. Others may fetch it from this head.
@@ -300,9 +299,8 @@ impl Calls {
             message,
             published_at: None,
             n_joins: 0,
-            // How long after a roll call it is published again while too few have reported, doubled each time:
-            // a worker that was busy may be free, and one behind others may have missed it. Short of this,
-            // repeating would add to the load that keeps workers from answering.
+            // Doubled each time. A busy worker may be free by then, and one behind others may have missed the
+            // call. Repeating it sooner would add to the load that keeps workers from answering.
             again_after: Duration::from_secs(2),
             look_at: Instant::now(),
         }
@@ -311,8 +309,7 @@ impl Calls {
     pub(super) async fn publish_if_due(&mut self, head: &Inner) {
         let (now, n_joins) = (Instant::now(), head.context.peers.n_joins());
         let (request, topic) = (&self.request_id, &self.topic);
-        // How often to look whether somebody new listens: a worker that has just connected has missed the
-        // roll call for certain, and gossip repeats nothing to those.
+        // A worker that has just connected missed the roll call, and gossip does not repeat it.
         self.look_at = now + Duration::from_millis(100);
         let is_due = self
             .published_at

@@ -478,7 +478,7 @@ impl Table {
             let n_waiting =
                 if n_free > 0 { 0 } else { self.n_queued * n_slots(worker) / n_slots_all.max(1) };
             let load = worker.load(want.function, n_waiting, now);
-            // What is added to the completion of a worker that has to fetch the function first.
+            // A worker without the function has to fetch it first.
             let fetch_time =
                 if worker.has(want.function) { Duration::ZERO } else { Duration::from_millis(100) };
             let candidate = Candidate {

@@ -39,7 +39,7 @@ impl FromStr for BootNode {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = || BootNodeError { text: text.chars().take(160).collect() };
-        // The longest multiaddress read, in bytes. A DNS name has 253, a peer id 52.
+        // A DNS name has at most 253 bytes, a peer id 52.
         if text.len() > 512 {
             return Err(wrong());
         }

@@ -74,8 +74,8 @@ pub(super) async fn linger(mut stream: Stream) {
     let mut rest = [0; 64];
     let closing = async { while matches!(stream.read(&mut rest).await, Ok(1..)) {} };
     // In time or not, the message was sent.
-    // How long a stream stays for the other side to read what was written. A node of ours closes it as
-    // soon as it has; a b7s worker after it has run the order.
+    // A node of ours closes the stream as soon as it has read the message, a b7s worker after it has run
+    // the order.
     drop(timeout(Duration::from_secs(1), closing).await);
 }
 
@@ -102,8 +102,7 @@ pub(super) async fn read_all(
     budget: Budget,
     group: Group,
 ) {
-    // Streams of all peers that are read at one time: as many as the queue of accepted streams is long,
-    // where more wait.
+    // As many as the queue of accepted streams holds.
     let reading = Arc::new(Semaphore::new(1024));
     while let Some(inbound) = accepted.recv().await {
         if protocols.lines.contains(&inbound.protocol.as_ref()) {
@@ -194,8 +193,8 @@ async fn write_paced(
 
 /// Returns the time that `n_bytes` may take at the minimum rate.
 const fn least_pace(n_bytes: u64) -> Duration {
-    // Minimum rate of an answer, in bytes per second: a line of half a megabit. A peer that drips would
-    // keep others waiting until the time for the whole answer is up.
+    // 64 KiB per second. A peer that drips would keep others waiting until the time for the whole answer
+    // is up.
     Duration::from_millis(n_bytes.saturating_mul(1000) / (64 * 1024))
 }
 
@@ -219,7 +218,7 @@ async fn read(
     mut share: Option<&mut Share>,
 ) -> Result<Vec<u8>, ExchangeError> {
     let mut message = Vec::new();
-    // How much is read at first. Most messages are shorter; what each stream holds from its start.
+    // Most messages are shorter. Every open stream holds this buffer.
     let mut chunk = vec![0; 2 * 1024];
     let mut began = None;
     loop {

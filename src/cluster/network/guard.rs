@@ -395,7 +395,7 @@ impl Share {
         let has_room = |n_own: usize, n_others: usize| {
             n_held = n_own;
             let n_left = n_open.saturating_sub(n_own + n_others).saturating_sub(more);
-            // The part of what is left that one unnamed peer may hold, as its divisor.
+            // An unnamed peer may hold a quarter of what is left.
             if is_named { n_left > 0 } else { n_own.saturating_add(more) <= n_left / 4 }
         };
         if self.bytes.grow_to(n_bytes, has_room) {

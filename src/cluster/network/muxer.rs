@@ -239,7 +239,7 @@ impl<C: AsyncRead + Unpin> AsyncRead for CountedSocket<C> {
             if this.buffered.lock().grow_share().is_ok() {
                 break;
             }
-            // How long a connection is not read once its peer's part of the budget is used up.
+            // The peer's part of the budget is used up.
             this.pause = Some(Box::pin(sleep(Duration::from_millis(100))));
         }
         let n_read = ready!(Pin::new(&mut this.socket).poll_read(context, bytes))?;
@@ -318,8 +318,8 @@ impl<C: AsyncRead + AsyncWrite + Unpin> StreamMuxer for Muxer<C> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Self::Error>> {
-        // How long a connection may take to be closed. Over a lost link what is to be sent first never leaves,
-        // and the connection would seem to stand; a peer that is back dials again as soon.
+        // Over a lost link, pending data is never sent, and the connection would seem to exist. A peer that is
+        // back dials again by then.
         let close_by = self.close_by.get_or_insert_with(|| Box::pin(sleep(Duration::from_secs(1))));
         if close_by.as_mut().poll(context).is_ready() {
             return Poll::Ready(Ok(()));
@@ -333,8 +333,7 @@ impl<C: AsyncRead + AsyncWrite + Unpin> StreamMuxer for Muxer<C> {
         context: &mut Context<'_>,
     ) -> Poll<Result<StreamMuxerEvent, Self::Error>> {
         let stream = ready!(self.poll_next(context))?;
-        // Inbound streams of one connection that wait to be accepted, as in libp2p's own wrapper. More are
-        // reset.
+        // As in libp2p's own wrapper. Further streams are reset.
         if self.waiting.len() < 256 {
             self.waiting.push_back(stream);
             if let Some(waker) = self.waker.take() {

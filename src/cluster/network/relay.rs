@@ -305,7 +305,6 @@ impl Reservations {
             if !is_due || !swarm.is_connected(&wanted.relay.peer) {
                 continue;
             }
-            // How long a node waits until it asks again for a place that it was not given.
             wanted.next_try = now + Duration::from_secs(10);
             match swarm.listen_on(circuit(&wanted.relay)) {
                 Ok(listener) => wanted.listener = Some(listener),

@@ -48,7 +48,6 @@ pub(super) fn behaviour(own: PeerId) -> kad::Behaviour<ProviderStore> {
     let mut config = kad::Config::new(libp2p::StreamProtocol::new(PROTOCOL));
     config
         .set_record_filtering(kad::StoreInserts::FilterBoth)
-        // How long a query may take.
         .set_query_timeout(Duration::from_secs(20))
         .set_caching(kad::Caching::Disabled)
         // Topics are looked for; to fill the table beside that would connect every node to every other.
@@ -122,8 +121,7 @@ impl Rendezvous {
     pub(super) fn new(wanted: usize) -> Self {
         Self {
             wanted,
-            // How long after the first look the next one comes. Nodes that start together look before the others
-            // have told the table of themselves.
+            // Nodes that start together look before the others are in the table, so the second look comes soon.
             wait: Duration::from_secs(2),
             settle_for: rand::random_range(SETTLE.0..SETTLE.1),
             ..Self::default()
@@ -178,7 +176,7 @@ impl Rendezvous {
         if !self.wants(self.n_peers) {
             AGAIN_EVERY
         } else if self.settled_at.is_some() {
-            // How often such a worker looks for neighbors after that, at most.
+            // A head is connected, so neighbors are not urgent.
             self.wait.max(Duration::from_mins(1))
         } else {
             self.wait
@@ -237,8 +235,8 @@ impl Rendezvous {
             }
             if is_look_due(topic) {
                 topic.looked = Some(now);
-                // A look dials this part of the wanted peers. Each connection costs both nodes some milliseconds, and
-                // two hundred workers that all dialed half of theirs at once were busy with it for ten seconds.
+                // Each connection costs both nodes some milliseconds. Two hundred workers that each dialed half of
+                // the wanted peers at one time were busy for ten seconds.
                 self.n_invitations = self.wanted.div_ceil(8);
                 steps.push(Step::Look(topic.key.clone()));
             }
@@ -292,7 +290,6 @@ impl RecordStore for ProviderStore {
         let is_own = record.provider == self.own;
         let is_full = self.n_providers >= PROVIDERS_MAX && !is_own;
         let is_new = !self.providers.contains_key(&record.key);
-        // Keys whose providers are kept.
         if is_new && (is_full || self.providers.len() >= 1024 && !is_own) {
             return Err(Error::MaxProvidedKeys);
         }

@@ -119,7 +119,6 @@ impl Transport for Resolve {
         Ok(async move {
             let found = lookup_host((host.as_str(), port)).await?;
             let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no such address");
-            // Addresses of one name that are tried, one after the other.
             for at in found.filter(is_meant).take(4) {
                 if !names.admits(&host, at.ip()) {
                     last = io::Error::new(

@@ -150,8 +150,8 @@ impl Handler {
             debug!(peer = %self.peer, %protocol, "dropped a stream of a peer that is not heeded");
             return;
         }
-        // Streams that one peer may have open towards us, over all its connections. One peer has at most 10
-        // work orders and their answers under way by default; the rest is room for more.
+        // Over all connections of the peer. By default it has at most 10 work orders and their answers in
+        // progress.
         let slot = self.slots.add(&self.peer, |n_own, _| n_own < 128);
         let Some(slot) = slot else {
             warn!(peer = %self.peer, %protocol, "dropped a stream: the peer has too many open");

@@ -131,7 +131,7 @@ fn transport(
 ) -> Result<Boxed<(PeerId, StreamMuxerBox)>, Box<dyn std::error::Error + Send + Sync>> {
     let tcp = || Resolve::new(names.clone()).map(|stream, _| watch(stream));
     let mut websocket = websocket::Config::new(tcp());
-    // The longest websocket frame, in bytes. Yamux writes frames of 256 KiB at most.
+    // Yamux writes frames of at most 256 KiB.
     websocket.set_max_data_size(2 * 1024 * 1024);
     Ok(relayed
         .or_transport(websocket)
@@ -152,11 +152,11 @@ fn behaviour(
 ) -> Result<Behaviour, Box<dyn std::error::Error + Send + Sync>> {
     let own = keypair.public().to_peer_id();
     let bounds = connectivity.connections;
-    // Connections above the most that are kept, so that a new one is taken in before another is closed.
+    // A new connection is accepted before another one is closed.
     let established = bounds.map(|bounds| bounds.high.saturating_add(64));
     let limits = ConnectionLimits::default()
         .with_max_established(established)
-        // Connections to one peer: both may have dialed at once, and one may be dying.
+        // Both peers may have dialed at the same time, and a connection may be closing.
         .with_max_established_per_peer(Some(4));
     let identify = identify::Config::new(PROTOCOL_FAMILY.to_owned(), keypair.public())
         .with_agent_version(AGENT.to_owned())
@@ -169,12 +169,10 @@ fn behaviour(
         .max_transmit_size(GOSSIP_BYTES_MAX)
         .message_id_fn(message_id)
         .heartbeat_initial_delay(Duration::from_millis(100))
-        // How often gossip repairs its mesh and names recent messages to peers outside it. Messages are
-        // published and passed on at once, and joins change the mesh at once; each heartbeat wakes an idle
-        // node, and at one a second two hundred of them did little else.
+        // The heartbeat repairs the mesh and names recent messages to peers outside it. Messages and joins do
+        // not wait for it, and each heartbeat wakes an idle node.
         .heartbeat_interval(Duration::from_secs(3))
-        // How many heartbeats a message is kept for peers that ask for it: as many as messages are named to
-        // peers for, which takes about as much memory as five heartbeats of a second each.
+        // As many heartbeats as messages are named for.
         .history_length(3)
         // No peer has this one dial others.
         .prune_peers(0)
@@ -196,7 +194,6 @@ fn behaviour(
             topics,
         )?,
         identify: identify::Behaviour::new(identify),
-        // How long a peer has to answer a ping before its connection is given up.
         ping: ping::Behaviour::new(
             ping::Config::new()
                 .with_interval(connectivity.ping_every)

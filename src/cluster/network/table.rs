@@ -100,8 +100,7 @@ impl Table {
             self.resting.retain(|_, until| *until > now);
         }
         if self.resting.len() < RESTING_MAX {
-            // How long a peer that has no room for this node is not dialed: as long as between two looks of a
-            // node that has enough peers.
+            // As long as between two looks of a node that has enough peers.
             self.resting.insert(peer, now + Duration::from_mins(15));
         }
     }

@@ -70,14 +70,13 @@ impl Dispatch {
             is_open,
             calls: Arc::new(Semaphore::new(HANDLED_MAX)),
             orders: Arc::new(Semaphore::new(HANDLED_MAX)),
-            // Functions that peers want installed, handled at once, most of them waiting to be fetched. More are
-            // dropped. Apart from roll calls, so that these are answered meanwhile.
+            // Most of them wait for a fetch. They have permits of their own, so that roll calls are answered.
             installing: Arc::new(Semaphore::new(128)),
             installers: Tally::default(),
-            // Peers that are given a function at once: each may hold one of the largest modules in memory.
+            // Each may hold one of the largest modules in memory.
             giving: Arc::new(Semaphore::new(16)),
-            // Peers that wait for that, those that are given one among them: a large cluster that hears of a new
-            // function asks for it at once. More get no answer, and ask another peer or later.
+            // A large cluster that hears of a new function asks for it at one time. Further peers get no answer,
+            // and ask another peer or later.
             asking: Arc::new(Semaphore::new(512)),
         }
     }

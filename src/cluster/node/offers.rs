@@ -205,7 +205,7 @@ impl Offers {
                 () = &mut changed => return,
                 () = sleep_until(end) => return,
                 () = self.identified.bell.notified() => {
-                    // How long after a peer was identified it is sent an offer, with all that are identified meanwhile.
+                    // Peers that are identified at about the same time are sent an offer together.
                     end = end.min(Instant::now() + Duration::from_millis(10));
                 }
                 failed = self.sends.next_failed() => {
@@ -224,7 +224,6 @@ impl Offers {
     /// with each run, and without attributes.
     fn offer(&self) -> Offer {
         // Others than those of strangers that only had them fetched.
-        // Functions named in one offer.
         let mut functions = self.context.functions.foremost(256);
         // In an order that does not change with each run.
         functions.sort();
@@ -255,9 +254,8 @@ fn wait_before(n_receivers: usize, is_worker: bool, is_same: bool) -> Duration {
             let n_receivers = u32::try_from(n_receivers).unwrap_or(u32::MAX);
             AGAIN_AFTER_TO_WORKERS.max(AGAIN_AFTER_OF_EACH.saturating_mul(n_receivers))
         }
-        // How long after an offer to a worker the next change is sent. Two hundred workers that run a
-        // function for the first time would all tell their neighbors of it at once, while the first call
-        // still runs.
+        // Two hundred workers that run a function for the first time would otherwise all tell their
+        // neighbors at one time, while the first call runs.
         (true, false) => Duration::from_secs(10),
         (false, true) => AGAIN_AFTER,
         (false, false) => Duration::ZERO,
@@ -303,7 +301,7 @@ impl<M> Sends<M> {
         let permits = Arc::clone(&self.permits);
         self.in_progress.push(Box::pin(async move {
             let permit = permits.acquire().await;
-            // Time after which a send no longer counts towards [`PROMPT_MAX`].
+            // A send that takes longer no longer counts towards `PROMPT_MAX`.
             let prompt = timeout(Duration::from_millis(250), &mut send).await;
             drop(permit);
             let outcome = match prompt {

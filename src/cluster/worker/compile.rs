@@ -66,7 +66,7 @@ impl Worker {
 
     /// Has the functions that are kept compiled in the background.
     pub(super) fn compile_kept(&self) {
-        // Functions that are compiled at start: as many as an offer names.
+        // As many as an offer names.
         for id in self.0.context.functions.foremost(256) {
             self.spawn_compile(&self.0.compilations.named, id, Arc::default(), None);
         }

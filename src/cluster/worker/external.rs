@@ -388,7 +388,7 @@ fn outcome_of(
         }
         stderr.extend_from_slice(reason.as_bytes());
     }
-    // What is added to the number of a signal that ended a process, as shells do.
+    // As shells do, 128 plus the number of the signal that ended the process.
     let own_code = used.status.code().or_else(|| Some(128 + used.status.signal()?)).unwrap_or(-1);
     RunOutcome {
         stdout,
@@ -441,7 +441,6 @@ async fn read(
     written: &Mutex<Written>,
     kept: impl Fn(&mut Written) -> &mut Vec<u8>,
 ) -> Result<(), Option<io::Error>> {
-    // How much is read from a process at once.
     let mut chunk = vec![0; 16 * 1024];
     loop {
         let n_read = stream.read(&mut chunk).await.map_err(Some)?;

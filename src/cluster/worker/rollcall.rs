@@ -98,8 +98,7 @@ impl Worker {
     fn admit_to_log(&self, author: &PeerId) -> bool {
         let mut logs = self.0.call_logs.lock();
         let log = logs.get_or_insert_mut(author.clone(), LogLimit::default);
-        // Roll calls for functions that are not here which one author has in the log within
-        // [`LOGGED_EVERY`](web::rate_limit::LOGGED_EVERY). Of more, their number is logged.
+        // Of further roll calls by this author, only their number is logged.
         let (is_logged, n_left_out) = log.admit(Instant::now(), 16);
         drop(logs);
         if n_left_out > 0 {

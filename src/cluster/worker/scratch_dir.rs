@@ -41,7 +41,7 @@ pub(super) fn clear(workspace: &Path) -> io::Result<()> {
     for entry in entries {
         let entry = entry?;
         let name = entry.file_name();
-        // The characters of a UUID.
+        // The length of a UUID.
         let id = name.to_str().and_then(|name| name.get(..36));
         let is_of_request = id.is_some_and(|id| id.parse::<Uuid>().is_ok());
         if is_of_request && entry.file_type()?.is_dir() {
@@ -64,7 +64,7 @@ impl ScratchDir {
         let (folders, name) = (root(workspace), name(request_id));
         fs::create_dir_all(&folders)?;
         let mut path = folders.join(&name);
-        // Executions of one request that may run on a worker at one time, or have left a folder.
+        // Several executions of one request may run at one time, or have left a directory.
         for n in 1..64 {
             match fs::create_dir(&path) {
                 Ok(()) => return Ok(Self(path)),

@@ -25,8 +25,8 @@ pub(super) struct Bodies(Arc<Semaphore>);
 
 impl Bodies {
     pub(super) fn new() -> Self {
-        // The room for bodies that are arriving, in KiB: 256 MiB, or 85 of the longest. More wait for it as
-        // long as a body may take, and are then refused.
+        // 256 MiB, or 85 bodies of the maximum length. Further ones wait as long as a body may take, and are
+        // then refused.
         Self::with_room(256 * 1024)
     }
 

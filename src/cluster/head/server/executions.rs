@@ -35,7 +35,6 @@ pub(super) struct Query {
     responses((status = 200, description = "Executions", body = ExecutionsResponse)))]
 pub(super) async fn executions(State(head): State<Head>, uri: Uri) -> Result<Response, Refused> {
     let query: Query = extract::query(&uri)?;
-    // Executions listed unless the request says otherwise.
     let executions = head.executions().list(query.limit.unwrap_or(100));
     Ok(answer(&ExecutionsResponse { executions }))
 }
@@ -60,8 +59,7 @@ pub(super) async fn cancel(
     Path(id): Path<String>,
 ) -> Result<Response, Refused> {
     head.executions().cancel(&id).ok_or(Refused::UNKNOWN_EXECUTION)?;
-    // How long a canceled execution may take to end before its state is served unchanged. It needs no more
-    // than a turn of its task, unless the machine is overloaded.
+    // Ending takes one turn of the execution's task, unless the machine is overloaded.
     let ended = wait::until(Duration::from_secs(1), || async {
         if matches!(head.executions().find(&id), Some(ExecutionStatus::UnderWay)) {
             Err("under way")

@@ -60,7 +60,7 @@ pub(super) async fn upload(
     let method = method.map_err(|error| invalid(format!("method: could not {error}")))?;
     let kind = media_type(request.headers());
     let _permit = head.upload_permit().ok_or(Refused::TOO_MANY_UPLOADS)?;
-    // How long a function may take to arrive: 260 MiB over a line of 10 Mbit/s.
+    // 260 MiB at 10 Mbit/s.
     let bytes = timeout(Duration::from_mins(4), extract::bytes(request)).await;
     let bytes = match bytes.unwrap_or(Err(BodyError::Broken)) {
         Err(BodyError::TooLarge) => return Err(Refused::too_large(CAR_BYTES_MAX)),

@@ -157,8 +157,7 @@ const SILENT_PER_HOST_MIN: usize = 256;
 impl ConnectionBounds {
     /// Connections of one host.
     const fn per_host_max(self) -> usize {
-        // The part of all connections that one host may have, as its divisor: half of them, which is more
-        // workers than run on one machine where nothing else is said.
+        // Half of all connections is more than the workers of one machine usually need.
         self.high as usize / 2
     }
 
@@ -278,8 +277,7 @@ impl Actor {
             // It has gone before this was known, as one does that has enough neighbors itself.
             return self.leave_alone(peer);
         }
-        // Other workers that a worker is connected to. It looks for sixteen, and takes as many more as come
-        // while the cluster is young.
+        // A worker looks for 16 neighbors, and accepts some more that come while the cluster starts.
         if self.neighbors.len() < 24 {
             self.neighbors.insert(peer);
             return;
