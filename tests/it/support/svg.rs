@@ -1,7 +1,7 @@
 //! A screen as a picture: SVG with the shapes of terminals (rules, blocks, braille) drawn as shapes,
 //! so that they meet without seams in any font. Equal screens give equal bytes.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, fmt::Write as _, time::Duration};
 
 use vt100::{Cell, Color, Screen};
 
@@ -77,20 +77,22 @@ pub(crate) fn animate(frames: &[(Screen, Duration)], ground: Ground) -> String {
                 format!("0;{:.4};{:.4}", elapsed / whole, (until / whole).min(0.9999))
             }),
         };
-        rest.push_str(&format!(
+        writeln!(
+            rest,
             "<g visibility=\"{visibility}\"><animate attributeName=\"visibility\" values=\"{values}\" \
-             keyTimes=\"{times}\" dur=\"{whole}s\" calcMode=\"discrete\" repeatCount=\"indefinite\"/>\n"
-        ));
+             keyTimes=\"{times}\" dur=\"{whole}s\" calcMode=\"discrete\" repeatCount=\"indefinite\"/>"
+        )
+        .unwrap();
         for (top, cells) in rows(screen) {
             let mut row = String::new();
             draw_row(&mut row, 0.0, &cells, ground);
             // A row that several frames share is drawn once.
             let next = ids.len();
             let id = *ids.entry(row.clone()).or_insert_with(|| {
-                svg.push_str(&format!("<defs><g id=\"r{next}\">{row}</g></defs>\n"));
+                writeln!(svg, "<defs><g id=\"r{next}\">{row}</g></defs>").unwrap();
                 next
             });
-            rest.push_str(&format!("<use href=\"#r{id}\" y=\"{top:.1}\"/>\n"));
+            writeln!(rest, "<use href=\"#r{id}\" y=\"{top:.1}\"/>").unwrap();
         }
         rest.push_str("</g>\n");
         elapsed = until;
