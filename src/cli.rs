@@ -2,7 +2,6 @@
 //!
 //! An error that reaches this file is printed for a person.
 
-mod addresses;
 mod completion;
 mod config;
 mod copy_tables;
@@ -118,7 +117,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let arguments = addresses::behind_command(arguments.into_iter().collect());
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
     if let Some(command) = runtime::called(&arguments) {
         return runtime::run(command);
     }
