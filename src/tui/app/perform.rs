@@ -18,7 +18,7 @@ use crate::{
         overview,
         update::{load_nodes, send_copy, show},
     },
-    state::{State, runs::RunId},
+    state::State,
     widget::format,
 };
 
@@ -94,7 +94,7 @@ pub(crate) fn perform(state: &mut State, action: Action) {
     }
 }
 
-/// Handles an action in the overlay, the focused filter, or the current screen.
+/// Handles an action in the overlay, the focused field, or the current screen.
 fn in_view(state: &mut State, action: Action) {
     if let Some(Overlay::AddNode) = state.overlays.last() {
         return processes::in_form(state, action);
@@ -104,15 +104,12 @@ fn in_view(state: &mut State, action: Action) {
     }
     let (now, page) = (state.now, state.page());
     if action == Action::Open && state.screen == Screen::Data && state.data.is_edited() {
-        state.data.confirm_input(now);
-        return;
+        return state.data.confirm_input(now);
     }
     if action == Action::Open
-        && let Some(field) = state.field()
-        && field.is_edited()
+        && let Some(field) = state.field().filter(|field| field.is_edited())
     {
-        field.confirm();
-        return;
+        return field.confirm();
     }
     if action == Action::NextField
         && state.screen == Screen::Execute
@@ -120,14 +117,10 @@ fn in_view(state: &mut State, action: Action) {
         && !state.execute.is_adding
         && execute::update::upload_file(state)
     {
-        // The key goes on while the head is given the file.
-        state.execute.form.move_focus(1);
-        return;
+        // The focus moves on during the upload.
+        return state.execute.form.move_focus(1);
     }
-    if execute::update::act_on_output(state, action) {
-        return;
-    }
-    if cluster::update::start::act(state, action) {
+    if execute::update::act_on_output(state, action) || cluster::update::start::act(state, action) {
         return;
     }
     let State { nodes, stack, runs, cluster, execute, .. } = state;
@@ -150,9 +143,10 @@ fn in_view(state: &mut State, action: Action) {
             state.inference.act(action, now);
             if matches!(action, Action::AskLess | Action::AskMore) {
                 let every = format::coarse_spaced(state.inference.poll_interval());
-                let detail = "new epochs come by their stream in any case".to_owned();
-                let detail = if state.inference.feed == Feed::Up { detail } else { String::new() };
-                state.notify(format!("topics are read every {every}"), detail);
+                let has_stream = state.inference.feed == Feed::Up;
+                let detail =
+                    if has_stream { "new epochs come by their stream in any case" } else { "" };
+                state.notify(format!("topics are read every {every}"), detail.to_owned());
             }
         }
         Screen::Logs => state.logs.act(action, page),
@@ -160,22 +154,18 @@ fn in_view(state: &mut State, action: Action) {
     }
 }
 
-/// Goes back one step; returns whether there was one.
-fn back(state: &mut State) -> bool {
+/// Goes back one step.
+fn back(state: &mut State) {
     if state.close() {
-        return true;
+        return;
     }
-    // What is typed into is left first; a notice in the corner is not what the key was meant for.
+    // A text field is left first; the key is not meant for a notice in the corner then.
     let is_typed = !state.layers_beneath().contains(&Layer::Global);
-    if !is_typed && state.notices.clear() {
-        return true;
-    }
-    if state.is_zoomed && !is_typed {
-        state.is_zoomed = false;
-        return true;
+    if !is_typed && (state.notices.clear() || std::mem::take(&mut state.is_zoomed)) {
+        return;
     }
     if state.is_output_focused() && state.output_search.clear() {
-        return true;
+        return;
     }
     match state.screen {
         Screen::Cluster => state.cluster.back(),
@@ -184,7 +174,7 @@ fn back(state: &mut State) -> bool {
         Screen::Inference => state.inference.back(),
         Screen::Logs => state.logs.back(),
         Screen::Overview => false,
-    }
+    };
 }
 
 /// Repeats the selected run, or restarts the selected process, by focus.
@@ -207,18 +197,18 @@ fn quit(state: &mut State) {
     }
 }
 
+/// Cancels the waiting runs; the second time in a row, ends the program.
 fn interrupt(state: &mut State) {
     if state.is_interrupted {
-        state.effects.push(Effect::Quit);
-        return;
+        return state.effects.push(Effect::Quit);
     }
     state.is_interrupted = true;
     state.effects.push(Effect::SetTimer(Timer::Interrupt, INTERRUPT_WITHIN));
-    let waiting: Vec<RunId> =
-        state.runs.iter().filter(|run| run.is_waiting()).map(|run| run.id).collect();
-    for id in waiting {
-        let run = state.runs.get(id);
-        let at_head = run.and_then(|run| Some((run.head.id, run.request_id.clone()?)));
+    let waiting = state.runs.iter().filter(|run| run.is_waiting());
+    let waiting: Vec<_> = waiting
+        .map(|run| (run.id, run.request_id.clone().map(|request_id| (run.head.id, request_id))))
+        .collect();
+    for (id, at_head) in waiting {
         state.runs.cancel(id, state.now);
         state.effects.push(Effect::Cancel(id, at_head));
     }
@@ -273,9 +263,6 @@ fn copy(state: &mut State) {
 
 /// Opens the choice of a format to copy the selection in.
 fn copy_as(state: &mut State) {
-    let copy_as = CopyMenu::for_selection(state);
-    if copy_as.forms.is_empty() {
-        return send_copy(state, None);
-    }
-    state.open(Overlay::CopyAs(copy_as));
+    let menu = CopyMenu::for_selection(state);
+    if menu.forms.is_empty() { send_copy(state, None) } else { state.open(Overlay::CopyAs(menu)) }
 }

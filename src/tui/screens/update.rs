@@ -126,20 +126,16 @@ pub(crate) fn send_copy(state: &mut State, text: Option<String>) {
     }
 }
 
-/// Handles the outcome of a copy: reports the program that copied `text`, else sends it to the terminal,
-/// which gives no confirmation.
+/// Handles the outcome of a copy: reports the program that copied `text`, else sends it to the
+/// terminal, which gives no confirmation.
 pub(crate) fn on_copied(state: &mut State, text: String, by: Option<&'static str>) {
     let amount = counted(text.chars().count(), "letter");
     if let Some(by) = by {
         return state.notify(format!("copied {amount} with {by}"), String::new());
     }
     if text.len() > COPY_BYTES_MAX {
-        state.notify_failure(&Failure::new(
-            "copy",
-            format!("terminals take no more than {COPY_BYTES_MAX} bytes"),
-            "",
-        ));
-        return;
+        let why = format!("terminals take no more than {COPY_BYTES_MAX} bytes");
+        return state.notify_failure(&Failure::new("copy", why, ""));
     }
     let hint = "no wl-copy, xclip, pbcopy or tmux was available".to_owned();
     state.notify(format!("sent {amount} to the terminal by OSC 52"), hint);
@@ -274,7 +270,7 @@ fn note_health(state: &mut State, service: Service, health: Health) {
     }
 }
 
-/// Handles an event of the dataset service.
+/// Handles an event of the dataset service: records its health, notifies, and updates the screen.
 pub(crate) fn on_data(state: &mut State, event: DataEvent) {
     if let Some(result) = event.outcome() {
         note(state, Service::Data, &result.map_err(Failure::clone), None);
@@ -285,66 +281,61 @@ pub(crate) fn on_data(state: &mut State, event: DataEvent) {
             state.execute.form.set_datasets(names);
         }
         DataEvent::Export(ExportNews::Done { progress, path }) => {
-            let n_rows = counted(progress.rows, "row");
-            let n_bytes = bytes(progress.bytes);
-            let text = format!("exported to {}", path.display());
-            state.notify(text, format!("{n_rows}, {n_bytes}"));
+            let amount = format!("{}, {}", counted(progress.rows, "row"), bytes(progress.bytes));
+            state.notify(format!("exported to {}", path.display()), amount);
         }
-        DataEvent::Export(ExportNews::Failed(failure)) => state.notify_failure(failure),
-        DataEvent::Acquired { tag, result } => match result {
-            Ok(Acquired::Now) => state.notify(format!("tag {tag} acquired"), String::new()),
-            Ok(Acquired::Already) => {
-                state.notify(format!("tag {tag} is already held"), String::new());
-            }
-            Err(failure) => state.notify_failure(failure),
-        },
+        DataEvent::Acquired { tag, result: Ok(acquired) } => {
+            let how = match acquired {
+                Acquired::Now => "acquired",
+                Acquired::Already => "is already held",
+            };
+            state.notify(format!("tag {tag} {how}"), String::new());
+        }
+        DataEvent::Export(ExportNews::Failed(failure))
+        | DataEvent::Acquired { result: Err(failure), .. } => state.notify_failure(failure),
         DataEvent::Stream { news: StreamEvent::Lost { why, .. }, .. } => {
             note_stream(state, Service::Data, Some(why));
         }
         DataEvent::Stream { .. } => note_stream(state, Service::Data, None),
         _ => {}
     }
-    let now = state.now;
-    state.data.on(event, now);
+    state.data.on(event, state.now);
 }
 
-/// Handles an event of the inference service.
+/// Handles an event of the inference service: records its health, and updates the screens that show
+/// topics.
 pub(crate) fn on_inference(state: &mut State, event: InferenceEvent) {
+    let service = Service::Inference;
     match &event {
-        InferenceEvent::Topics(result) => note(state, Service::Inference, result, None),
+        InferenceEvent::Topics(result) => note(state, service, result, None),
+        InferenceEvent::History { result, .. } => note(state, service, result, None),
         InferenceEvent::Latest { topic, is_resistant, result } => {
-            note(state, Service::Inference, result, None);
+            note(state, service, result, None);
             if !is_resistant {
                 state.overview.on_latest(*topic, result.clone(), state.now);
             }
         }
-        InferenceEvent::Bundle { topic, news: StreamEvent::Item(latest) } => {
-            note_stream(state, Service::Inference, None);
-            state.overview.on_latest(*topic, Ok(LatestBundle::clone(latest)), state.now);
-        }
-        InferenceEvent::Bundle { news: StreamEvent::Connected, .. } => {
-            note_stream(state, Service::Inference, None);
-        }
-        InferenceEvent::Bundle { news: StreamEvent::Lost { why, .. }, .. } => {
-            note_stream(state, Service::Inference, Some(why));
-        }
+        InferenceEvent::Bundle { topic, news } => match news {
+            StreamEvent::Item(latest) => {
+                note_stream(state, service, None);
+                state.overview.on_latest(*topic, Ok(LatestBundle::clone(latest)), state.now);
+            }
+            StreamEvent::Connected => note_stream(state, service, None),
+            StreamEvent::Lost { why, .. } => note_stream(state, service, Some(why)),
+            _ => {}
+        },
+        // Not every service has these, so that only a rate limit says something about its health.
         InferenceEvent::Confidence { result: Err(why), .. }
         | InferenceEvent::PastBundles { result: Err(why), .. }
         | InferenceEvent::Leaderboard { result: Err(why), .. }
             if why.retry_after.is_some() =>
         {
-            note(state, Service::Inference, &Err::<(), _>(why.clone()), None);
+            note(state, service, &Err::<(), _>(why.clone()), None);
         }
-        // Otherwise what not every service has says nothing about how it is doing.
-        InferenceEvent::Confidence { .. }
-        | InferenceEvent::PastBundles { .. }
-        | InferenceEvent::Leaderboard { .. }
-        | InferenceEvent::Bundle { .. } => {}
-        InferenceEvent::History { result, .. } => note(state, Service::Inference, result, None),
+        _ => {}
     }
-    let now = state.now;
     let is_listed = matches!(event, InferenceEvent::Topics(_));
-    state.inference.on(event, now);
+    state.inference.on(event, state.now);
     if is_listed {
         load_bundles(state);
     }

@@ -112,17 +112,15 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// What `y` copies, if something is selected: an actor's address, else the combined value with all
-    /// its digits.
+    /// Text that the copy action takes: the address of the selected actor, else the combined value with
+    /// all its digits.
     pub(crate) fn selection(&self) -> Option<String> {
         if let Some(actor) = &self.actor {
             return Some(actor.to_string());
         }
-        let values = &self.latest.value()?.bundle.combined_value;
-        values
-            .iter()
-            .find(|value| value.label_name == self.label())
-            .map(|value| decimal(value.value))
+        let mut values = self.latest.value()?.bundle.combined_value.iter();
+        let value = values.find(|value| value.label_name == self.label())?;
+        Some(decimal(value.value))
     }
 
     /// True if a spinner is in view.
@@ -150,12 +148,10 @@ impl State {
     /// The labels of the topic in view, in the order of their ids.
     pub(crate) fn labels(&self) -> Vec<&str> {
         let values = self.latest.value().map(|latest| &latest.bundle.combined_value);
-        match values.filter(|values| !values.is_empty()) {
-            Some(values) => values.iter().map(|value| value.label_name.as_str()).collect(),
-            None => self
-                .topic()
-                .map_or_else(Vec::new, |topic| topic.labels.iter().map(String::as_str).collect()),
+        if let Some(values) = values.filter(|values| !values.is_empty()) {
+            return values.iter().map(|value| value.label_name.as_str()).collect();
         }
+        self.topic().into_iter().flat_map(|topic| &topic.labels).map(String::as_str).collect()
     }
 
     /// The label in view.
@@ -265,23 +261,20 @@ impl History {
 
     /// Values of `worker` under `label` in the newest bundles, oldest first; `None` if missing.
     pub(crate) fn values_of(&self, worker: &Address, label: &str) -> Vec<Option<f64>> {
-        let of = |actors: &BTreeMap<Address, BTreeMap<String, f64>>| {
-            actors.get(worker)?.get(label).copied()
-        };
-        self.values.values().map(of).collect()
+        let bundles = self.values.values();
+        bundles.map(|actors| actors.get(worker)?.get(label).copied()).collect()
     }
 
-    /// The same with when, as far as that is known; not a number where it said nothing, and in the
-    /// place of epochs that were not seen.
+    /// The same with their times, as far as known. Missing values and missing epochs are NaN.
     pub(crate) fn timeline_of(&self, worker: &Address, label: &str) -> Vec<(Timestamp, f64)> {
-        let told = self.values.iter().filter_map(|(nonce, actors)| {
+        let values = self.values.iter().filter_map(|(nonce, actors)| {
             let value = actors.get(worker).and_then(|values| values.get(label)).copied();
             Some((*nonce, (self.epochs.get(nonce)?.time, value.unwrap_or(f64::NAN))))
         });
         let mut timeline: Vec<(Timestamp, f64)> = Vec::new();
-        for told in self.with_gaps(told) {
+        for value in self.with_gaps(values) {
             let gap = timeline.last().map(|(time, _)| (*time, f64::NAN));
-            timeline.extend(told.or(gap));
+            timeline.extend(value.or(gap));
         }
         timeline
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::{timestamp::Timestamp, topic::TopicId};
-use wire::inference::{TopicList, leaderboard::Leaderboard, network::LatestBody};
+use wire::inference::TopicList;
 
 use crate::{
     action::Action,
@@ -30,13 +30,18 @@ const PAGE_ROWS: usize = 10;
 impl State {
     /// Called when the services' addresses are known or have changed.
     pub(crate) fn connected(&mut self, now: Timestamp) {
-        let effects = std::mem::take(&mut self.effects);
-        let Self { pane, sort, is_shown, interval, detail, .. } = *self;
-        let kept = Self { is_shown, pane, sort, detail, interval, ..Self::default() };
-        *self = Self { effects, is_connected: true, ..kept };
-        self.topics.begin(now);
-        self.effects.push(Effect::LoadTopics);
-        if is_shown {
+        *self = Self {
+            effects: std::mem::take(&mut self.effects),
+            is_connected: true,
+            is_shown: self.is_shown,
+            pane: self.pane,
+            sort: self.sort,
+            detail: self.detail,
+            interval: self.interval,
+            ..Self::default()
+        };
+        self.reload_list(now);
+        if self.is_shown {
             self.effects.push(Effect::SetTimer(Timer::Topics, self.poll_interval()));
         }
     }
@@ -81,12 +86,14 @@ impl State {
             InferenceEvent::Latest { topic, is_resistant: false, result: Ok(latest) } => {
                 self.past_mut(topic).take_bundle(&latest.bundle, now);
             }
-            InferenceEvent::Confidence { topic, result } if is_selected(topic) => {
-                self.on_confidence(result, now);
-            }
-            InferenceEvent::Leaderboard { topic, result } if is_selected(topic) => {
-                self.on_leaderboard(result, now);
-            }
+            InferenceEvent::Confidence { topic, result } if is_selected(topic) => match result {
+                Ok(body) => self.confidence = Some(body),
+                Err(why) => self.lacks_confidence = self.note_absence(&why, now),
+            },
+            InferenceEvent::Leaderboard { topic, result } if is_selected(topic) => match result {
+                Ok(leaderboard) => self.leaderboard = Some(leaderboard),
+                Err(why) => self.lacks_leaderboard = self.note_absence(&why, now),
+            },
             InferenceEvent::Bundle { topic, news } if is_selected(topic) => {
                 self.on_bundle(topic, news, now);
             }
@@ -161,27 +168,22 @@ impl State {
 
     /// Handles a click.
     pub(crate) fn click(&mut self, target: Target, now: Timestamp) {
-        if let Target::Column { pane, column } = target {
-            return self.sort_column(Pane::numbered(pane), column);
-        }
-        if let Target::Label(idx) = target {
-            self.label = self.labels().get(idx).map(|label| (*label).to_owned());
-            return;
-        }
-        let (Target::Pane(pane) | Target::Row { pane, .. }) = target else { return };
-        self.pane = Pane::numbered(pane).unwrap_or(self.pane);
-        let Target::Row { row, .. } = target else { return };
-        match self.pane {
-            Pane::Topics => {
-                let topics = self.topics.value().map_or(&[][..], |list| &list.topics);
-                let topic = topics.get(row).and_then(|topic| TopicId::new(topic.topic_id));
-                self.select_topic(topic, now);
+        match target {
+            Target::Column { pane, column } => self.sort_column(Pane::numbered(pane), column),
+            Target::Label(idx) => {
+                self.label = self.labels().get(idx).map(|label| (*label).to_owned());
             }
-            Pane::Actors => {
-                let chosen = self.actors().get(row).map(|actor| actor.worker.clone());
-                self.actor = chosen;
+            Target::Pane(pane) => self.pane = Pane::numbered(pane).unwrap_or(self.pane),
+            Target::Row { pane, row } => {
+                self.pane = Pane::numbered(pane).unwrap_or(self.pane);
+                if self.pane == Pane::Topics {
+                    let topic = self.topics.value().and_then(|list| list.topics.get(row));
+                    self.select_topic(topic.and_then(|it| TopicId::new(it.topic_id)), now);
+                } else if self.pane == Pane::Actors {
+                    self.actor = self.actors().get(row).map(|actor| actor.worker.clone());
+                }
             }
-            Pane::Distribution | Pane::Past | Pane::Losses => {}
+            _ => {}
         }
     }
 
@@ -218,14 +220,12 @@ impl State {
         });
     }
 
-    /// Loads the topics, and the newest bundle where the list of topics is unavailable.
+    /// Loads the topics, and the newest bundle if the list of topics is unavailable.
     pub(crate) fn load(&mut self, now: Timestamp) {
-        if let Some(left) = self.limited_until.map(|until| until.since(now)) {
-            if !left.is_zero() {
-                return self.effects.push(Effect::SetTimer(Timer::Topics, left));
-            }
-            self.limited_until = None;
+        if self.limited_until.is_some_and(|until| until > now) {
+            return self.wait_for_limit(now);
         }
+        self.limited_until = None;
         self.topics.begin(now);
         self.effects.push(Effect::LoadTopics);
         let is_unlisted = self.topics.failure().is_some() && self.feed != Feed::Up;
@@ -259,42 +259,45 @@ impl State {
         if self.topic_order != ColumnOrder::default() {
             self.sort_topics();
         }
-        if let Some(left) = self.limited_until.map(|until| until.since(now)) {
-            if self.is_shown {
-                self.effects.push(Effect::SetTimer(Timer::Topics, left));
-            }
-            return;
+        if self.limited_until.is_some() {
+            return self.wait_for_limit(now);
         }
-        let first = self.topics.value().and_then(|list| list.topics.first());
-        let first = first.and_then(|topic| TopicId::new(topic.topic_id));
         if self.selected.is_none() || (is_listed && self.topic().is_none()) {
-            // A service that lists no topics has a first one all the same.
-            return self.select_topic(first.or_else(|| TopicId::new(1)), now);
+            let first = self.topics.value().and_then(|list| list.topics.first());
+            // A service that lists no topics still has a first one.
+            let first = first.map_or(1, |topic| topic.topic_id);
+            return self.select_topic(TopicId::new(first), now);
         }
         let newest = self.topic().and_then(|topic| topic.last_nonce);
-        let have = self.latest.value().map(|latest| latest.bundle.nonce);
+        let known = self.latest.value().map(|latest| latest.bundle.nonce);
         let is_idle = matches!(self.latest, Loadable::Idle);
-        if is_idle || (newest.is_some() && newest != have) {
+        if is_idle || (newest.is_some() && newest != known) {
             self.load_latest(now);
         }
     }
 
-    pub(crate) fn on_latest(&mut self, result: Result<LatestBundle, Failure>, now: Timestamp) {
-        if let (Ok(latest), Some(topic)) = (&result, self.selected) {
-            let is_whole = !self.is_resistant;
-            let past = self.past_mut(topic);
-            if is_whole {
-                past.take_bundle(&latest.bundle, now);
-            }
-            past.take_values(&latest.bundle);
-        }
-        if let Err(why) = &result {
-            self.note_limit(why, now);
-        }
-        self.latest.settle(result, now);
+    /// Sets the timer for the end of the rate limit, while the screen is in view.
+    fn wait_for_limit(&mut self, now: Timestamp) {
         if let Some(until) = self.limited_until.filter(|_| self.is_shown) {
             self.effects.push(Effect::SetTimer(Timer::Topics, until.since(now)));
         }
+    }
+
+    fn on_latest(&mut self, result: Result<LatestBundle, Failure>, now: Timestamp) {
+        match (&result, self.selected) {
+            (Ok(latest), Some(topic)) => {
+                let is_whole = !self.is_resistant;
+                let past = self.past_mut(topic);
+                if is_whole {
+                    past.take_bundle(&latest.bundle, now);
+                }
+                past.take_values(&latest.bundle);
+            }
+            (Err(why), _) => self.note_limit(why, now),
+            (Ok(_), None) => {}
+        }
+        self.latest.settle(result, now);
+        self.wait_for_limit(now);
     }
 
     /// Records the service's rate limit.
@@ -365,13 +368,13 @@ const HISTORY_EPOCHS: usize = 240;
 const EVERY_SECONDS: [u64; 9] = [1, 3, 5, 10, 15, 30, 60, 120, 300];
 
 impl State {
-    /// Asks more often, or less.
-    pub(crate) fn change_interval(&mut self, n: isize) {
+    /// Changes the poll interval by `n` steps.
+    fn change_interval(&mut self, n: isize) {
         let seconds = self.poll_interval().as_secs();
-        let here = EVERY_SECONDS.iter().position(|each| *each >= seconds);
-        let here = here.unwrap_or(EVERY_SECONDS.len() - 1);
-        let next = here.saturating_add_signed(n).min(EVERY_SECONDS.len() - 1);
-        self.interval = EVERY_SECONDS.get(next).copied().map(Duration::from_secs);
+        let last = EVERY_SECONDS.len() - 1;
+        let here = EVERY_SECONDS.iter().position(|each| *each >= seconds).unwrap_or(last);
+        let next = EVERY_SECONDS[here.saturating_add_signed(n).min(last)];
+        self.interval = Some(Duration::from_secs(next));
         if self.is_shown && !self.is_paused && self.limited_until.is_none() {
             self.effects.push(Effect::SetTimer(Timer::Topics, self.poll_interval()));
         }
@@ -419,26 +422,6 @@ impl State {
         let confidence = (!self.lacks_confidence).then_some(Effect::LoadConfidence { topic });
         let leaderboard = (!self.lacks_leaderboard).then_some(Effect::LoadLeaderboard { topic });
         self.effects.extend(confidence.into_iter().chain(leaderboard));
-    }
-
-    /// Takes the weights and intervals, or that they are not served.
-    pub(crate) fn on_confidence(
-        &mut self,
-        result: Result<Box<LatestBody>, Failure>,
-        now: Timestamp,
-    ) {
-        match result {
-            Ok(body) => self.confidence = Some(body),
-            Err(why) => self.lacks_confidence = self.note_absence(&why, now),
-        }
-    }
-
-    /// Takes the leaderboard, or that it is not served.
-    pub(crate) fn on_leaderboard(&mut self, result: Result<Leaderboard, Failure>, now: Timestamp) {
-        match result {
-            Ok(leaderboard) => self.leaderboard = Some(leaderboard),
-            Err(why) => self.lacks_leaderboard = self.note_absence(&why, now),
-        }
     }
 
     /// Records a refusal; returns whether a service that refuses like this has no such path at all.

@@ -125,11 +125,10 @@ impl Sort {
             number.unwrap_or(f64::NEG_INFINITY)
         };
         let order = size(other).total_cmp(&size(one));
-        let order = match self {
-            // Before anybody has a mean loss.
-            Self::MeanLoss => order.then_with(|| Self::Influence.compare(one, other)),
-            _ => order,
-        };
+        if order.is_eq() && self == Self::MeanLoss {
+            // Before there are mean losses.
+            return Self::Influence.compare(one, other);
+        }
         order.then_with(|| one.worker.cmp(other.worker))
     }
 }
@@ -214,18 +213,16 @@ impl State {
 /// The combined value without this actor.
 fn one_out(bundle: &Bundle, worker: &Address, role: Role, label: &str) -> Option<f64> {
     let without = match role {
-        Role::Inferer => bundle
-            .one_out_inferer_values
-            .iter()
-            .find(|one| one.withheld_inferer == *worker)
-            .map(|one| &one.combined_inference),
-        Role::Forecaster => bundle
-            .one_out_forecaster_values
-            .iter()
-            .find(|one| one.withheld_forecaster == *worker)
-            .map(|one| &one.combined_inference),
+        Role::Inferer => {
+            let mut all = bundle.one_out_inferer_values.iter();
+            &all.find(|one| one.withheld_inferer == *worker)?.combined_inference
+        }
+        Role::Forecaster => {
+            let mut all = bundle.one_out_forecaster_values.iter();
+            &all.find(|one| one.withheld_forecaster == *worker)?.combined_inference
+        }
     };
-    state::label_value(without?, label)
+    state::label_value(without, label)
 }
 
 /// The value that the inferers and only this forecaster combine to.
