@@ -145,22 +145,20 @@ impl Runner {
         self.calls.stop();
         self.calls = Group::default();
         self.running.clear();
-        let Addresses { heads, datasets, inference, api_key, head_token } = addresses;
-        let open = |address: &str, key: Option<ApiKey>, what: &str| {
+        let open = |address: &str, key: Option<ApiKey>| {
             let transport = Transport::new(address, key);
-            transport.map_err(|error| tracing::warn!(%error, "failed to use the {what}")).ok()
+            transport.map_err(|error| tracing::warn!(%error, "failed to use {address}")).ok()
         };
-        // A service gets its own secret alone.
+        let Addresses { heads, datasets, inference, api_key, head_token } = addresses;
+        // Each service gets only its own secret.
         let head = |address: &String| {
-            let head = open(address, None, "head")?.with_token(head_token.clone());
-            Some(Functions::new(head))
+            Some(Functions::new(open(address, None)?.with_token(head_token.clone())))
         };
-        let with_key =
-            |address: &Option<String>, what| open(address.as_ref()?, api_key.clone(), what);
+        let with_key = |address: &Option<String>| open(address.as_ref()?, api_key.clone());
         self.clients = Clients {
             heads: heads.iter().map(head).collect(),
-            datasets: with_key(datasets, "dataset service").map(Datasets::new),
-            inference: with_key(inference, "inference service").map(Inference::new),
+            datasets: with_key(datasets).map(Datasets::new),
+            inference: with_key(inference).map(Inference::new),
         };
     }
 
@@ -307,10 +305,10 @@ async fn send_order(
     }
     let request_id = response.request_id;
     // Without a receiver this task is dropped soon.
-    drop(events.send(Event::RunAccepted(id, request_id.clone())).await);
+    events.send(Event::RunAccepted(id, request_id.clone())).await.ok();
     let response = wait_for_result(head, id, &request_id, events).await?;
     if let Ok(body) = head.execution(&request_id).await {
-        drop(events.send(Event::RunReport(id, Box::new(body))).await);
+        events.send(Event::RunReport(id, Box::new(body))).await.ok();
     }
     Ok(response)
 }
@@ -343,11 +341,11 @@ async fn wait_for_result(
         match (problem, lost_since) {
             (None, Some(_)) => {
                 lost_since = None;
-                drop(events.send(Event::RunUnreachable(id, None)).await);
+                events.send(Event::RunUnreachable(id, None)).await.ok();
             }
             (Some(problem), None) => {
                 lost_since = Some(Instant::now());
-                drop(events.send(Event::RunUnreachable(id, Some(problem))).await);
+                events.send(Event::RunUnreachable(id, Some(problem))).await.ok();
             }
             (Some(problem), Some(since)) if since.elapsed() > LOST_WITHIN => return Err(problem),
             (None, None) | (Some(_), Some(_)) => {}
@@ -358,10 +356,12 @@ async fn wait_for_result(
 /// Reads a file as standard input.
 async fn read_file(path: &str) -> Result<String, Failure> {
     let failed = |why: String| Failure::new(format!("read {path}"), why, "correct the path");
-    let opened = tokio::fs::File::open(path).await.map_err(|error| failed(error.to_string()))?;
-    let mut text = String::new();
-    let mut start = opened.take(INPUT_BYTES_MAX + 1);
-    start.read_to_string(&mut text).await.map_err(|error| failed(error.to_string()))?;
+    let text = async {
+        let mut text = String::new();
+        let mut start = tokio::fs::File::open(path).await?.take(INPUT_BYTES_MAX + 1);
+        start.read_to_string(&mut text).await.map(|_| text)
+    };
+    let text = text.await.map_err(|error: std::io::Error| failed(error.to_string()))?;
     if text.len() as u64 > INPUT_BYTES_MAX {
         return Err(failed(format!("it has more than {INPUT_BYTES_MAX} bytes")));
     }
@@ -395,34 +395,28 @@ async fn read_newest(
 ) -> Result<Option<Vec<NamedRow>>, ClientError> {
     let Some(dataset) = service.find_by_name(name).await? else { return Ok(None) };
     let n_wanted = match window {
-        Window::Count(n_rows) => Some(usize::try_from(n_rows).unwrap_or(usize::MAX)),
-        Window::Span(_) => None,
+        Window::Count(n_rows) => usize::try_from(n_rows).unwrap_or(usize::MAX),
+        Window::Span(_) => usize::MAX,
     };
-    let limit = Limit::clamp(n_wanted.unwrap_or(usize::MAX));
-    let mut query = RowsQuery {
-        order: Order::Descending,
-        ..RowsQuery::newest(dataset.id, Resolution::Raw, limit)
-    };
+    let newest = RowsQuery::newest(dataset.id, Resolution::Raw, Limit::clamp(n_wanted));
+    let mut query = RowsQuery { order: Order::Descending, ..newest };
     let mut rows: Vec<NamedRow> = Vec::new();
     loop {
         let page = service.rows(&query).await?;
         let Rows::Raw(page_rows) = page.rows else { break };
         rows.extend(page_rows);
+        let n_read = rows.len();
         // Measured from its newest row, whose timestamp may be far from the clock of this machine.
         if let (Window::Span(span), Some(newest)) = (window, rows.first().map(|row| row.timestamp))
         {
-            let n_before = rows.len();
             rows.retain(|row| newest.since(row.timestamp) < span);
-            if rows.len() < n_before {
-                break;
-            }
         }
-        if n_wanted.is_some_and(|n| rows.len() >= n) || page.next.is_none() {
+        if rows.len() < n_read || rows.len() >= n_wanted || page.next.is_none() {
             break;
         }
         query.after = page.next;
     }
-    rows.truncate(n_wanted.unwrap_or(usize::MAX));
+    rows.truncate(n_wanted);
     rows.reverse();
     Ok(Some(rows))
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
-    style::{Modifier, Style},
+    style::Style,
     text::{Line, Span},
     widgets::Widget as _,
 };
@@ -81,16 +81,16 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
     hits.add(area, Target::Pane(RESULTS));
     let run = state.execute.results.selected(&state.runs);
     let title = run.map_or_else(|| "Run".to_owned(), |run| format!("Run {}", run.id.0));
-    let title = results::title_with_workers(title, run);
     let info = run.map_or_else(String::new, |run| run_info(run, frame));
-    let frame_of_pane =
-        pane::Pane::new(title).info(info).focus(focus_if(state.execute.focus == Pane::Results));
-    let inside = frame_of_pane.draw(area, buf, theme);
+    let focus = focus_if(state.execute.focus == Pane::Results);
+    let pane = pane::Pane::new(results::title_with_workers(title, run)).info(info).focus(focus);
+    let inside = pane.draw(area, buf, theme);
     let Some(run) = run else {
-        let key = frame.key(Layer::Form, Action::Run);
         let name = state.execute.form.meant().map_or("what the form says", |it| it.name.as_str());
-        let mut line = Line::from(Span::styled(key, theme.key));
-        line.push_span(Span::styled(format!(" runs {name}; results appear here"), theme.text));
+        let line = Line::from(vec![
+            Span::styled(frame.key(Layer::Form, Action::Run), theme.key),
+            Span::styled(format!(" runs {name}; results appear here"), theme.text),
+        ]);
         paint::line(buf, inside, (0, 1), &line);
         let [_, rest] = split_rows(inside, 3);
         cluster::view::start::draw_functions(rest, buf, frame);
@@ -107,13 +107,10 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
     let rest = draw_peers(rest, buf, frame, run);
     match (&run.phase, state.runs.previous_result(run.id)) {
         (Phase::Waiting, Some(previous)) => {
-            let title = format!(
-                "Previous result of the same function ({})",
-                format::clock(previous.sent_at)
-            );
+            let sent_at = format::clock(previous.sent_at);
+            let title = format!("Previous result of the same function ({sent_at})");
             paint::text(buf, rest, (0, 1), &title, theme.muted);
-            let [_, rest] = split_rows(rest, 2);
-            results::draw(rest, buf, frame, previous, hits);
+            results::draw(split_rows(rest, 2)[1], buf, frame, previous, hits);
         }
         (Phase::Waiting, None) => draw_meanwhile(rest, buf, frame, run),
         _ => results::draw(rest, buf, frame, run, hits),
@@ -171,16 +168,13 @@ fn draw_meanwhile(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
 /// `✓ checked ── ✓ sent ── ⣷ waiting for head ── · grouping ── · done`
 fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     let Frame { state, theme, .. } = frame;
-    let picture = spinner::picture(state.now);
     let done = |name: &str| (format!("✓ {name}"), theme.up);
     let later = |name: &str| (format!("· {name}"), theme.muted);
-    // In full where that fits, else in short.
     let words = |link: &'static str, is_short: bool| {
         let mut steps = vec![done("checked"), done("sent")];
+        let (n_given, n_over) = run.live.counts();
         match &run.phase {
             Phase::Waiting => {
-                let took = format::elapsed(run.elapsed(state.now));
-                let (n_given, n_over) = run.live.counts();
                 let doing = match (run.live.is_calling, n_given) {
                     (true, 0) if is_short => "roll call".to_owned(),
                     (true, 0) => "looking for workers".to_owned(),
@@ -188,11 +182,12 @@ fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
                     (_, 0) => "waiting for head".to_owned(),
                     (_, n) => format!("running, {n_over} of {n} done,"),
                 };
+                let took = format::elapsed(run.elapsed(state.now));
+                let picture = spinner::picture(state.now);
                 steps.push((format!("{picture} {doing} {took}"), theme.info));
                 steps.extend([later("grouping"), later("done")]);
             }
             Phase::Done(_) => {
-                let n_given = run.live.counts().0;
                 let waited = match (n_given, is_short) {
                     (0, false) => "waited for head".to_owned(),
                     (0, true) => "waited".to_owned(),
@@ -203,15 +198,13 @@ fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
             Phase::Failed(_) => steps.push(("✗ failed".to_owned(), theme.down)),
             Phase::Cancelled => steps.push(("– cancelled".to_owned(), theme.muted)),
         }
-        let mut line = Line::default();
-        for (idx, (text, style)) in steps.into_iter().enumerate() {
-            if idx > 0 {
-                line.push_span(Span::styled(link, theme.faint));
-            }
-            line.push_span(Span::styled(text, style));
-        }
-        line
+        let spans = steps.into_iter().enumerate().flat_map(|(idx, (text, style))| {
+            let link = if idx > 0 { link } else { "" };
+            [Span::styled(link, theme.faint), Span::styled(text, style)]
+        });
+        spans.collect::<Line<'_>>()
     };
+    // In full if that fits, else in short.
     let wide = if frame.tier < Tier::Large { " ─ " } else { " ── " };
     let mut lines = [words(wide, false), words(" ─ ", false)].into_iter();
     let line = lines.find(|line| line.width() <= area.width.into());
@@ -253,27 +246,18 @@ pub(crate) fn draw_presets(on: Surface<'_>, selected: usize) {
     let Surface { area, buf, frame, hits } = on;
     let Frame { state, theme, .. } = frame;
     let presets = &state.execute.presets;
-    let n_presets = presets.len();
-    let height = u16::try_from(n_presets.max(3)).unwrap_or(u16::MAX).saturating_add(3);
-    let place = centered(area, 84.min(area.width.saturating_sub(4)), height.min(area.height));
-    let of = pane::Pane::new("Presets").info(if n_presets == 0 {
-        String::new()
-    } else {
-        n_presets.to_string()
-    });
-    let inside = raise(place, buf, frame, of, hits);
-    if n_presets == 0 {
+    let n_rows = presets.len();
+    let height = u16::try_from(n_rows.max(3)).unwrap_or(u16::MAX).saturating_add(3);
+    let place = centered(area, 84.min(area.width.saturating_sub(4)), height);
+    let info = if n_rows == 0 { String::new() } else { n_rows.to_string() };
+    let inside = raise(place, buf, frame, pane::Pane::new("Presets").info(info), hits);
+    if n_rows == 0 {
         let key = frame.key(Layer::Form, Action::SavePreset);
         let lines = ["No presets yet.".to_owned(), format!("{key} in the form saves one.")];
-        draw_empty(inside, buf, theme, &lines);
-        return;
+        return draw_empty(inside, buf, theme, &lines);
     }
-    let table = Table {
-        columns: &PRESET_COLUMNS,
-        n_rows: n_presets,
-        selected: Some(selected),
-        ..Table::default()
-    };
+    let selected = Some(selected);
+    let table = Table { columns: &PRESET_COLUMNS, n_rows, selected, ..Table::default() };
     table.draw(inside, buf, theme, hits, |row| {
         let Some((name, preset)) = presets.iter().nth(row) else { return Vec::new() };
         let request = &preset.request;
@@ -327,36 +311,32 @@ pub(crate) fn peers_height(run: &Run) -> u16 {
 pub(crate) fn draw_peer_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
     let Frame { state, theme, .. } = frame;
     let parts = &run.live.parts;
-    let bold = theme.text.add_modifier(Modifier::BOLD);
-    let x = paint::text(buf, area, (0, 0), "Per peer", bold) + 2;
-    let (n_given, n_over) = run.live.counts();
-    let mut note = match n_given {
-        0 => format!("{} ready", parts.len()),
-        _ => format!("{n_over} of {n_given} done"),
+    let x = paint::text(buf, area, (0, 0), "Per peer", theme.text.bold()) + 2;
+    let mut note = match run.live.counts() {
+        (0, _) => format!("{} ready", parts.len()),
+        (n_given, n_over) => format!("{n_over} of {n_given} done"),
     };
     let is_live = state.nodes.head(run.head.id).is_some_and(|head| head.is_live);
     if run.is_waiting() && !is_live {
         note.push_str(" · no events from the head: may be outdated");
     }
     paint::text(buf, area, (x, 0), &note, theme.muted);
-    // The title and the head; the gap below is given up for a last peer.
+    // Below the title and the head; the gap below is given up for a last peer.
     let n_fit = usize::from(area.height.saturating_sub(2));
+    let mut shown: Vec<&Part> = parts.iter().collect();
     if parts.len() > n_fit {
         let more = format!("{} more", parts.len() - n_fit);
         paint::text_before(buf, area, (area.width, 0), &more, theme.muted);
+        // Working peers come first.
+        shown.sort_by_key(|part| part.stage.is_over());
     }
     let mut columns = PEER_COLUMNS;
     if area.width < WIDE_FROM {
         columns[MEMORY].width = 0;
     }
-    // Working peers come first.
-    let mut shown: Vec<&Part> = parts.iter().collect();
-    if parts.len() > n_fit {
-        shown.sort_by_key(|part| part.stage.is_over());
-    }
     let table = Table { columns: &columns, n_rows: shown.len().min(n_fit), ..Table::default() };
-    let place = Rect { y: area.y.saturating_add(1), height: area.height.saturating_sub(1), ..area };
-    table.draw(place.intersection(area), buf, theme, &mut Hits::default(), |row| {
+    let [_, place] = split_rows(area, 1);
+    table.draw(place, buf, theme, &mut Hits::default(), |row| {
         shown.get(row).map(|part| peer_cells(part, run, frame)).unwrap_or_default()
     });
 }
@@ -364,7 +344,7 @@ pub(crate) fn draw_peer_table(area: Rect, buf: &mut Buffer, frame: Frame<'_>, ru
 fn peer_cells(part: &Part, run: &Run, frame: Frame<'_>) -> Vec<Cell> {
     let Frame { state, theme, .. } = frame;
     let (glyph, word, style) = stage_words(part, frame);
-    let (place, place_style) = match state.stack.node(&part.peer_id) {
+    let place = match state.stack.node(&part.peer_id) {
         Some(node) => (node.name.clone(), theme.info),
         None => ("remote".to_owned(), theme.muted),
     };
@@ -375,28 +355,27 @@ fn peer_cells(part: &Part, run: &Run, frame: Frame<'_>) -> Vec<Cell> {
         }
         _ => NONE.to_owned(),
     };
-    let memory = part.usage.filter(|usage| usage.memory_max_kib > 0);
-    let memory = memory.map_or_else(
-        || NONE.to_owned(),
-        |usage| format::bytes(usage.memory_max_kib.saturating_mul(1024)),
-    );
-    let has = |peers: &[String]| peers.contains(&part.peer_id);
+    let memory_kib = part.usage.map_or(0, |usage| usage.memory_max_kib);
+    let memory = match memory_kib.saturating_mul(1024) {
+        0 => NONE.to_owned(),
+        bytes => format::bytes(bytes),
+    };
     let groups = run.response().map(|response| response.results.as_slice()).unwrap_or_default();
-    let group = groups.iter().position(|group| has(&group.peers));
-    let (result, result_style) = match (&part.stage, group) {
+    let group = groups.iter().position(|group| group.peers.contains(&part.peer_id));
+    let result = match (&part.stage, group) {
         (Stage::Failed { reason, .. }, _) => (reason.clone(), theme.down),
         (_, Some(0)) => ("group 1".to_owned(), theme.text),
         (_, Some(idx)) => (format!("group {}", idx + 1), theme.warn),
-        (_, None) => (String::new(), theme.muted),
+        (_, None) => Cell::default(),
     };
     vec![
         (glyph.to_string(), style),
-        (place, place_style),
+        place,
         (format::short_peer(&part.peer_id).into_owned(), theme.text),
         (word, style),
         (took, theme.text),
         (memory, theme.muted),
-        (result, result_style),
+        result,
     ]
 }
 

@@ -40,14 +40,12 @@ enum LineLook {
 /// Draws the Logs screen into `area`.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, _hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
-    let frame_of_pane = pane::Pane::new("Logs").info(info(frame)).focus(focus_if(true));
-    let inside = frame_of_pane.draw(area, buf, theme);
-    let [sources, rest] = split_rows(inside, 1);
-    draw_sources(sources, buf, frame);
     let logs = &state.logs;
-    let has_filter = logs.filter.is_edited() || !logs.filter.value().is_empty();
+    let pane = pane::Pane::new("Logs").info(info(frame)).focus(focus_if(true));
+    let [sources, rest] = split_rows(pane.draw(area, buf, theme), 1);
+    draw_sources(sources, buf, frame);
     let [filter, rest] = split_rows(rest, 1);
-    if has_filter {
+    if logs.filter.is_edited() || !logs.filter.value().is_empty() {
         let key = frame.key(Layer::Logs, Action::OnlyMatches);
         let words = if logs.is_filtered { "shows all lines" } else { "shows only matches" };
         let hint = format!("  {key} {words}");
@@ -57,35 +55,32 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, _hits: &mut H
         paint::text_before(buf, right, (right.width, 0), &hint, theme.muted);
     }
     let open = logs.line().filter(|_| logs.is_open);
-    let Some(open) = open else {
-        draw_lines(rest, buf, frame);
-        return;
-    };
-    let n_rows = u16::try_from(open.log.fields.len()).unwrap_or(u16::MAX).saturating_add(4);
-    let fields_height = n_rows.min(rest.height / 2);
+    let n_rows = open.map_or(0, |open| open.log.fields.len().saturating_add(4));
+    let fields_height = u16::try_from(n_rows).unwrap_or(u16::MAX).min(rest.height / 2);
     let [lines, fields] = split_rows(rest, rest.height - fields_height);
     draw_lines(lines, buf, frame);
-    draw_fields(fields, buf, &open.log, frame);
+    if let Some(open) = open {
+        draw_fields(fields, buf, &open.log, frame);
+    }
 }
 
-/// Draws all of a line: its fields in rows of their own, its values in whole.
+/// Draws a line in full, each field in a row of its own.
 fn draw_fields(area: Rect, buf: &mut Buffer, log: &LocalLog, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let title = format!("{} {}", log.level.short(), log.process);
-    let border = pane::Pane::new(Span::styled(title, source_style(&log.process, state, theme)));
-    let border = border.info(log.time.to_string()).footer(format!(
-        "{} closes · {} copies",
-        frame.key(Layer::Global, Action::Back),
-        frame.key(Layer::Global, Action::Copy)
-    ));
-    let inside = border.draw(area, buf, theme);
-    paint::text(buf, inside, (0, 0), &log.message, theme.text.add_modifier(Modifier::BOLD));
+    let hints = [(Action::Back, "closes"), (Action::Copy, "copies")]
+        .map(|(action, words)| format!("{} {words}", frame.key(Layer::Global, action)));
+    let pane = pane::Pane::new(Span::styled(title, source_style(&log.process, state, theme)))
+        .info(log.time.to_string())
+        .footer(hints.join(" · "));
+    let inside = pane.draw(area, buf, theme);
+    paint::text(buf, inside, (0, 0), &log.message, theme.text.bold());
     let widest = log.fields.pairs().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let end = u16::try_from(widest.min(24)).unwrap_or(0);
+    let room = inside.width.saturating_sub(end + 2);
     let mut y = 1;
     for (name, value) in log.fields.pairs() {
         paint::text_before(buf, inside, (end, y), name, theme.muted);
-        let room = inside.width.saturating_sub(end + 2);
         for part in broken(&Line::from(Span::styled(value, theme.text)), room) {
             paint::line(buf, inside, (end + 2, y), &part);
             y += 1;
@@ -140,20 +135,17 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let window = state.logs.window(height);
     if window.lines.is_empty() {
         let text = if state.logs.lines.is_empty() {
-            "No lines yet."
+            "No lines yet.".to_owned()
         } else {
-            &format!(
-                "No line passes the filters; {} clears them.",
-                frame.key(Layer::Global, Action::Back)
-            )
+            let key = frame.key(Layer::Global, Action::Back);
+            format!("No line passes the filters; {key} clears them.")
         };
-        draw_empty(area, buf, theme, &[text.to_owned()]);
-        return;
+        return draw_empty(area, buf, theme, &[text]);
     }
-    let mut rows: Vec<Line<'_>> = Vec::new();
     let wanted = state.logs.search_query();
+    let mut rows: Vec<Line<'_>> = Vec::new();
     // The rows of the selected line.
-    let mut marked = None;
+    let mut marked = 0..0;
     for (idx, drawn) in window.lines.iter().enumerate() {
         let whole = lit(line(&drawn.log, state, theme, LineLook::Whole), &wanted, theme);
         let first = rows.len();
@@ -163,18 +155,18 @@ fn draw_lines(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
             rows.push(whole);
         }
         if window.selected == Some(idx) {
-            marked = Some(first..rows.len());
+            marked = first..rows.len();
         }
     }
-    // Broken lines may take more rows than there are: the selected one is kept in the middle.
-    let n_over = rows.len().saturating_sub(height);
-    let top = marked.as_ref().map_or(n_over, |marked| {
+    // Wrapped lines can take more rows than there are: the selected one is kept in the middle.
+    let mut top = rows.len().saturating_sub(height);
+    if !marked.is_empty() {
         let middle = usize::midpoint(marked.start, marked.end);
-        middle.saturating_sub(height / 2).min(n_over).min(marked.start)
-    });
+        top = middle.saturating_sub(height / 2).min(top).min(marked.start);
+    }
     for (y, (idx, row)) in (0..area.height).zip(rows.iter().enumerate().skip(top)) {
         paint::line_cut(buf, area, (0, y), row);
-        if marked.as_ref().is_some_and(|marked| marked.contains(&idx)) {
+        if marked.contains(&idx) {
             paint::row_style(buf, area, y, theme.sel);
         }
     }
@@ -194,25 +186,22 @@ pub(crate) fn draw_tail(
     }
 }
 
-/// `line` with the first of the words that are searched for lit.
+/// Highlights the first match of the search in each part of `line`.
 fn lit<'a>(line: Line<'a>, wanted: &Pattern, theme: &Theme) -> Line<'a> {
-    let mut lit = Line::default();
-    for span in line.spans {
-        let found = wanted.find(&span.content);
-        let parts = found.and_then(|(start, length)| {
+    let parts = line.spans.into_iter().flat_map(|span| {
+        let parts = wanted.find(&span.content).and_then(|(start, length)| {
             let (before, rest) = span.content.split_at_checked(start)?;
             let (word, after) = rest.split_at_checked(length)?;
             Some([before, word, after].map(str::to_owned))
         });
-        let Some([before, word, after]) = parts else {
-            lit.push_span(span);
-            continue;
-        };
-        lit.push_span(Span::styled(before, span.style));
-        lit.push_span(Span::styled(word, theme.focus.add_modifier(Modifier::BOLD)));
-        lit.push_span(Span::styled(after, span.style));
-    }
-    lit
+        let Some([before, word, after]) = parts else { return vec![span] };
+        vec![
+            Span::styled(before, span.style),
+            Span::styled(word, theme.focus.bold()),
+            Span::styled(after, span.style),
+        ]
+    });
+    parts.collect()
 }
 
 /// `line` in as many lines of `width` as it takes; the later ones are set in.
@@ -261,12 +250,11 @@ fn level_style(level: Level, theme: &Theme) -> Style {
     }
 }
 
-/// Each source has a color of its own, by the order in which they first wrote.
+/// Each source has its own color, by the order in which they first wrote.
 fn source_style(source: &str, state: &State, theme: &Theme) -> Style {
     if source == OWN_SOURCE {
         return theme.accent2;
     }
-    let others = state.logs.sources.iter().filter(|name| *name != OWN_SOURCE);
-    let idx = others.into_iter().position(|name| name == source);
-    idx.map_or(theme.muted, |idx| theme.series(idx))
+    let mut others = state.logs.sources.iter().filter(|name| *name != OWN_SOURCE);
+    others.position(|name| name == source).map_or(theme.muted, |idx| theme.series(idx))
 }

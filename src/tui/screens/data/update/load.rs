@@ -168,12 +168,11 @@ impl State {
         self.reload_table();
     }
 
-    /// Asks again for what did not come, some time after.
+    /// Retries failed requests, once their time has come.
     pub(crate) fn load_failed(&mut self, now: Timestamp) {
-        if self.retry_at.is_none_or(|at| at > now) {
+        if self.retry_at.take_if(|at| *at <= now).is_none() {
             return;
         }
-        self.retry_at = None;
         if self.datasets.value().is_none() {
             return self.load_datasets(now);
         }
@@ -447,8 +446,8 @@ impl State {
         now: Timestamp,
     ) {
         if self.sparklines.len() >= SPARKS_MAX && !self.sparklines.contains_key(&dataset) {
-            let oldest =
-                self.sparklines.iter().min_by_key(|(_, spark)| spark.at).map(|(id, _)| *id);
+            let oldest = self.sparklines.iter().min_by_key(|(_, spark)| spark.at);
+            let oldest = oldest.map(|(id, _)| *id);
             self.sparklines.retain(|id, _| Some(*id) != oldest);
         }
         let spark = self.sparklines.entry(dataset);
