@@ -252,20 +252,11 @@ fn unwritten(what: &str, error: &std::io::Error) -> Failure {
     Failure::new(what, error.to_string(), "name another file")
 }
 
-/// The first wait for a result: a warm function of a local head takes about as long.
-const POLL_FIRST: Duration = Duration::from_millis(25);
-
-/// The longest wait between two polls of a run: short for a user, long for a head.
-const POLL_LONGEST: Duration = Duration::from_millis(400);
-
 /// Time for which an unreachable head is polled: as long as a restart takes.
 const LOST_WITHIN: Duration = Duration::from_secs(15);
 
 /// The most standard input sent: heads accept some 3 MiB, and refuse more.
 const INPUT_BYTES_MAX: u64 = 3 * 1024 * 1024;
-
-/// The status of an execution that a head does not know.
-const NOT_FOUND: u16 = 404;
 
 /// Executes `order`, sends events of its progress, and returns the event of its outcome.
 async fn execute(
@@ -322,14 +313,17 @@ async fn wait_for_result(
     events: &mpsc::Sender<Event>,
 ) -> Result<ExecuteResponse, Failure> {
     let what = format!("read the result of run {}", id.0);
-    let mut wait = Backoff::new(POLL_FIRST, POLL_LONGEST);
+    // The first wait for a result: a warm function of a local head takes about as long.
+    // The longest wait between two polls of a run: short for a user, long for a head.
+    let mut wait = Backoff::new(Duration::from_millis(25), Duration::from_millis(400));
     let mut lost_since: Option<Instant> = None;
     loop {
         sleep(wait.next_wait()).await;
         let problem = match head.result(request_id).await {
             Ok(response) if response.code != CODE_UNDER_WAY => return Ok(response),
             Ok(_) => None,
-            Err(error) if error.status() == Some(NOT_FOUND) => {
+            // The status of an execution that a head does not know.
+            Err(error) if error.status() == Some(404) => {
                 return Err(Failure::new(
                     what,
                     "the head does not know it, since it restarted meanwhile",

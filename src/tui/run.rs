@@ -41,23 +41,8 @@ use crate::{
     widget::symbols::Symbols,
 };
 
-/// Events of services that wait for the loop. When it is full their senders wait.
-const EVENTS_MAX: usize = 256;
-
-/// Pending events of local processes. When it is full log lines are dropped at their source.
-const LOCAL_EVENTS_MAX: usize = 1_024;
-
-/// Events handled before a frame is considered. The rest are handled in the next round.
-const BATCH_MAX: usize = 512;
-
 /// The longest wait for local processes to end; then the program ends without them.
 const STOP_WITHIN: Duration = Duration::from_millis(2_500);
-
-/// The pause after the first frame, in which the terminal has the processors to show it.
-const SHOWN_WITHIN: Duration = Duration::from_millis(20);
-
-/// Time after a stop in which the signal for the rest of the job can arrive here, too.
-const STOP_ECHO_WITHIN: Duration = Duration::from_secs(1);
 
 /// Options for opening the screen.
 pub struct TuiOptions {
@@ -154,8 +139,10 @@ pub async fn run(options: TuiOptions) -> Result<(), RunError> {
     let keeper: Option<Arc<dyn Profiles>> = options.keeper.map(Arc::from);
     let terminal = Tui::enter(has_mouse).map_err(RunError::Terminal)?;
     let signals = Signals::listen().map_err(RunError::Terminal)?;
-    let (events, inbox) = mpsc::channel(EVENTS_MAX);
-    let (local_events, local_inbox) = mpsc::channel(LOCAL_EVENTS_MAX);
+    // Events of services that wait for the loop. When it is full their senders wait.
+    let (events, inbox) = mpsc::channel(256);
+    // Pending events of local processes. When it is full log lines are dropped at their source.
+    let (local_events, local_inbox) = mpsc::channel(1_024);
     let mut state = State {
         now: clock.now(),
         changed_at: clock.now(),
@@ -266,7 +253,8 @@ impl Loop {
         if asks_background {
             Tui::query_background().map_err(RunError::Terminal)?;
         }
-        sleep(SHOWN_WITHIN).await;
+        // The pause after the first frame, in which the terminal has the processors to show it.
+        sleep(Duration::from_millis(20)).await;
         self.perform(effects)?;
         while !self.is_over {
             let next = self.wait().await;
@@ -279,7 +267,8 @@ impl Loop {
             for timer in self.runner.timers.take_due(Instant::now()) {
                 self.update(Event::TimerDue(timer))?;
             }
-            for _ in 0..BATCH_MAX {
+            // Events handled before a frame is considered. The rest are handled in the next round.
+            for _ in 0..512 {
                 if self.is_over {
                     return Ok(());
                 }
@@ -459,7 +448,8 @@ impl Loop {
                 Some(effect) => {
                     self.terminal.perform(&effect).map_err(RunError::Terminal)?;
                     if matches!(effect, Effect::Suspend) {
-                        self.stop_echo_until = Some(Instant::now() + STOP_ECHO_WITHIN);
+                        // Time after a stop in which the signal for the rest of the job can arrive here, too.
+                        self.stop_echo_until = Some(Instant::now() + Duration::from_secs(1));
                     }
                     self.state.mark_dirty(Dirty::Input);
                 }

@@ -232,9 +232,6 @@ fn refused(error: &ProfileError) -> Failure {
 // sequence is left to `terminal.rs` for the case that no tool copies: over SSH, where a tool would
 // reach the clipboard of the wrong machine, and without a display.
 
-/// The longest wait for a tool. They hand the text to a process in the background and exit.
-const TOOL_WITHIN: Duration = Duration::from_secs(2);
-
 /// A program that copies its standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tool {
@@ -275,7 +272,8 @@ const TOOLS: [Tool; 4] = [
 async fn copy(text: &str) -> Option<&'static str> {
     let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
     for tool in tools(is_set) {
-        if timeout(TOOL_WITHIN, run_tool(tool, text)).await == Ok(Some(())) {
+        // The longest wait for a tool. They hand the text to a process in the background and exit.
+        if timeout(Duration::from_secs(2), run_tool(tool, text)).await == Ok(Some(())) {
             return Some(tool.name);
         }
     }

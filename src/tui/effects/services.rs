@@ -36,20 +36,11 @@ use crate::{
     },
 };
 
-/// Datasets per page of the list.
-const DATASETS_PAGE: usize = 250;
-
 /// Maximum number of datasets in the list: 40 requests. Others are found by search.
 const DATASETS_MAX: usize = 10_000;
 
 /// Shortest time between two batches of rows: a burst wakes the event loop 20 times per second.
 const BATCH_EVERY: Duration = Duration::from_millis(50);
-
-/// Shortest time between two progress events of an export.
-const PROGRESS_EVERY: Duration = Duration::from_millis(200);
-
-/// Epochs of a leaderboard: twenty minutes of the shortest ones, and more than a chart has columns.
-const LEADERBOARD_EPOCHS: u32 = 100;
 
 impl Runner {
     /// Performs an effect on a head; returns any other.
@@ -200,7 +191,8 @@ impl Runner {
                 self.call(format!("leaderboard {topic}"), async move {
                     let what = format!("read the leaderboard of topic {topic}");
                     let call =
-                        async |it: Inference| it.leaderboard(topic, LEADERBOARD_EPOCHS).await;
+                        // Epochs of a leaderboard: twenty minutes of the shortest ones, and more than a chart has columns.
+                        async |it: Inference| it.leaderboard(topic, 100).await;
                     let result = ask(service, &what, call).await;
                     InferenceEvent::Leaderboard { topic, result }
                 });
@@ -367,7 +359,8 @@ async fn list_page(
 ) -> Result<DatasetsPage, ClientError> {
     match wanted {
         DatasetSearch::Text(search) => {
-            let (search, limit) = (search.clone(), Some(DATASETS_PAGE));
+            // Datasets per page of the list.
+            let (search, limit) = (search.clone(), Some(250));
             service.list(&DatasetsQuery { search, limit, offset }).await
         }
         DatasetSearch::Metadata(field, value) => service.search(field, value, offset).await,
@@ -413,7 +406,8 @@ async fn write(
         counter.count(&bytes);
         progress.bytes += bytes.len() as u64;
         progress.rows = counter.n_rows().unwrap_or(0);
-        if sent_at.elapsed() >= PROGRESS_EVERY {
+        // Shortest time between two progress events of an export.
+        if sent_at.elapsed() >= Duration::from_millis(200) {
             sent_at = Instant::now();
             let news = ExportNews::Written(progress.clone());
             events.send(DataEvent::Export(news).into()).await.ok();

@@ -34,9 +34,8 @@ impl Failure {
 
     /// Wait for a rate limit, if this is one: `usual` if the service names no time.
     pub(crate) fn limit(&self, usual: Duration) -> Option<Duration> {
-        /// Too many requests, by HTTP.
-        const LIMITED: u16 = 429;
-        self.retry_after.or((self.status == Some(LIMITED)).then_some(usual))
+        // Too many requests, by HTTP.
+        self.retry_after.or((self.status == Some(429)).then_some(usual))
     }
 }
 

@@ -250,15 +250,6 @@ pub(crate) fn diff<'a>(before: &'a str, after: &'a str) -> Comparison<'a> {
     Comparison { changes, n_left_out }
 }
 
-/// The longest text that is formatted as JSON: a longer one would take longer than a frame may.
-const PRETTY_BYTES_MAX: usize = 256 * 1024;
-
-/// Columns that one horizontal step scrolls.
-const STEP_COLUMNS: isize = 8;
-
-/// The maximum horizontal offset, in columns.
-const COLUMNS_MAX: usize = 1_000_000;
-
 /// The shown part of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Position {
@@ -301,13 +292,16 @@ impl Position {
 
 /// The horizontal offset, in columns, `by` steps further to the right.
 pub(crate) fn shifted(n_hidden: usize, by: isize) -> usize {
-    n_hidden.saturating_add_signed(by.saturating_mul(STEP_COLUMNS)).min(COLUMNS_MAX)
+    // Columns that one horizontal step scrolls.
+    // The maximum horizontal offset, in columns.
+    n_hidden.saturating_add_signed(by.saturating_mul(8)).min(1_000_000)
 }
 
 /// `text` formatted as JSON, if it is an object or a list and not too long.
 pub(crate) fn pretty(text: &str) -> Option<String> {
     let text = text.trim();
-    if text.len() > PRETTY_BYTES_MAX || !text.starts_with(['{', '[']) {
+    // The longest text that is formatted as JSON: a longer one would take longer than a frame may.
+    if text.len() > (256 * 1024) || !text.starts_with(['{', '[']) {
         return None;
     }
     let value: Value = serde_json::from_str(text).ok()?;

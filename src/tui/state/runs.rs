@@ -20,9 +20,6 @@ use crate::state::{
 /// Runs kept; the oldest is evicted. A result holds up to some hundred kilobytes.
 const RUNS_MAX: usize = 200;
 
-/// `code` of a successful response, by document 1.
-const CODE_OK: &str = "200";
-
 /// A run's number in this session, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RunId(pub u32);
@@ -280,7 +277,8 @@ impl Runs {
         now: Timestamp,
     ) -> bool {
         let phase = match result {
-            Ok(response) if response.code == CODE_OK || !response.results.is_empty() => {
+            // `code` of a successful response, by document 1.
+            Ok(response) if response.code == "200" || !response.results.is_empty() => {
                 Phase::Done(response)
             }
             Ok(response) => Phase::Failed(refused(&response)),
@@ -331,9 +329,6 @@ fn refused(response: &ExecuteResponse) -> Failure {
     let why = if response.message.is_empty() { why } else { &response.message };
     Failure { status: code.parse().ok(), ..Failure::new(format!("execute ({code})"), why, next) }
 }
-
-/// The longest span of rows as they were ingested, by document 2.
-const SPAN_MAX: Duration = Duration::from_hours(24);
 
 /// The most rows by number: a page of the dataset service.
 const ROWS_MAX: u32 = 10_000;
@@ -414,7 +409,10 @@ impl Window {
         match (text.parse::<u32>(), span(text)) {
             (Ok(n_rows @ 1..=ROWS_MAX), _) => Ok(Self::Count(n_rows)),
             (Ok(_), _) => Err(format!("1 to {ROWS_MAX} rows")),
-            (Err(_), Some(span)) if !span.is_zero() && span <= SPAN_MAX => Ok(Self::Span(span)),
+            // The longest span of rows as they were ingested, by document 2.
+            (Err(_), Some(span)) if !span.is_zero() && span <= Duration::from_hours(24) => {
+                Ok(Self::Span(span))
+            }
             _ => Err(format!("`{text}` is not a window: a span up to 24h, or a number of rows")),
         }
     }

@@ -165,10 +165,6 @@ impl Service {
     }
 }
 
-/// How long ago the request of an answer that was not timed may have been sent: as long as the client
-/// waits for most.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
-
 impl Services {
     /// Sets the addresses and resets the health.
     pub(crate) fn connect(&mut self, addresses: &Addresses, now: Timestamp) {
@@ -311,7 +307,11 @@ impl Services {
             // Neither an open stream nor a response to an earlier request ends a limit.
             let is_earlier = match health {
                 Health::Live => true,
-                Health::Idle { latency } => now.since(since) <= latency.unwrap_or(ANSWERED_WITHIN),
+                // How long ago the request of an answer that was not timed may have been sent: as long as the client
+                // waits for most.
+                Health::Idle { latency } => {
+                    now.since(since) <= latency.unwrap_or(Duration::from_secs(30))
+                }
                 _ => false,
             };
             if is_earlier {

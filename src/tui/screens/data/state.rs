@@ -330,9 +330,6 @@ impl State {
     }
 }
 
-/// Pairs remembered to choose from: those of a few hundred datasets.
-const KNOWN_MAX: usize = 500;
-
 /// Pairs shown below what is typed.
 const CHOICES_MAX: usize = 8;
 
@@ -364,7 +361,8 @@ impl Filter {
 
     pub(crate) fn add_values(&mut self, datasets: &[Dataset]) {
         for (field, value) in datasets.iter().flat_map(|dataset| &dataset.metadata) {
-            if self.known.len() < KNOWN_MAX {
+            // Pairs remembered to choose from: those of a few hundred datasets.
+            if self.known.len() < 500 {
                 self.known.insert(format!("{field}={value}"));
             }
         }

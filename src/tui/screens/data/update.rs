@@ -54,9 +54,6 @@ const DATASETS_OFTEN: usize = 500;
 /// The wait between the first reads, which fill the list.
 const ROWS_FIRST: Duration = Duration::from_millis(150);
 
-/// Rows shown a page up or down of the list.
-const LIST_PAGE_ROWS: usize = 20;
-
 impl State {
     /// Called when the services' addresses are known or have changed. Pins stay and are loaded again.
     pub(crate) fn connected(&mut self, now: Timestamp) {
@@ -199,7 +196,8 @@ impl State {
 
     /// Handles an action.
     pub(crate) fn act(&mut self, action: Action, now: Timestamp) {
-        if let Some(n) = rows_down(action, LIST_PAGE_ROWS) {
+        // Rows shown a page up or down of the list.
+        if let Some(n) = rows_down(action, 20) {
             return self.move_by(n, now);
         }
         match action {

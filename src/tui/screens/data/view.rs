@@ -123,12 +123,6 @@ const LAST_WIDTH: usize = 9;
 /// The title of the newest values, which are read in turn: those not followed are up to this old.
 const LAST: &str = "LAST ≤10s";
 
-/// In this time each dataset of a short list has been read once.
-const READ_WITHIN: Duration = Duration::from_secs(30);
-
-/// The longest sparkline.
-const SPARK_MAX: u16 = 24;
-
 /// The columns by the width there is: the source gives way to names that would not fit next to it.
 pub(crate) fn list_columns(width: u16, longest_name: usize) -> [Column; 6] {
     let (source, frequency, spark, last) = match width {
@@ -142,7 +136,8 @@ pub(crate) fn list_columns(width: u16, longest_name: usize) -> [Column; 6] {
     let name = width.saturating_sub(2 + others.map(|part| part + 1).sum::<u16>());
     // What the longest name leaves free makes the sparkline longer.
     let free = name.saturating_sub(u16::try_from(longest_name).unwrap_or(u16::MAX));
-    let free = if spark > 0 { free.min(SPARK_MAX - spark) } else { 0 };
+    // The longest sparkline.
+    let free = if spark > 0 { free.min(24 - spark) } else { 0 };
     let left = |title, width| Column { title, width, side: Side::Left };
     [
         left("", 1),
@@ -272,7 +267,8 @@ fn cells(dataset: &Dataset, frame: Frame<'_>) -> Vec<Cell> {
     let metadata = |name| dataset.metadata.get(name).map(String::as_str);
     let frequency = metadata("frequency");
     // A dataset that is not followed is read only now and then.
-    let fresh_for = fresh_for(frequency).max(READ_WITHIN);
+    // In this time each dataset of a short list has been read once.
+    let fresh_for = fresh_for(frequency).max(Duration::from_secs(30));
     let dot = if frame.state.services.health(Service::Data).is_away() {
         ("◌", theme.warn)
     } else if is_selected && state.live.is_up() {

@@ -45,12 +45,6 @@ use crate::{
     },
 };
 
-/// Runs whose duration is shown.
-const DURATIONS_MAX: usize = 60;
-
-/// The least runs whose durations say anything beside one another.
-const DURATIONS_MIN: usize = 3;
-
 /// Draws the Execute screen into `area`.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let is_form = frame.state.execute.focus == Pane::Form;
@@ -214,8 +208,10 @@ fn draw_phases(area: Rect, buf: &mut Buffer, frame: Frame<'_>, run: &Run) {
 fn draw_durations(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let Frame { state, theme, .. } = frame;
     let done = state.runs.iter().filter(|run| run.response().is_some());
-    let mut took: Vec<Duration> = done.filter_map(|run| run.took).take(DURATIONS_MAX).collect();
-    if took.len() < DURATIONS_MIN || area.height < 3 {
+    // Runs whose duration is shown.
+    let mut took: Vec<Duration> = done.filter_map(|run| run.took).take(60).collect();
+    // The least runs whose durations say anything beside one another.
+    if took.len() < 3 || area.height < 3 {
         return;
     }
     took.reverse();

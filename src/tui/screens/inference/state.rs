@@ -209,9 +209,6 @@ impl State {
     }
 }
 
-/// Epochs kept: more than a chart has columns of dots.
-const EPOCHS_MAX: usize = 600;
-
 /// Bundles whose actors' values are kept: as many as a narrow sparkline has columns.
 pub(crate) const VALUES_MAX: usize = 24;
 
@@ -326,7 +323,8 @@ impl History {
     }
 
     fn trim(&mut self) {
-        while self.epochs.len() > EPOCHS_MAX {
+        // Epochs kept: more than a chart has columns of dots.
+        while self.epochs.len() > 600 {
             self.epochs.pop_first();
         }
     }

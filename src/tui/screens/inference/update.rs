@@ -18,12 +18,6 @@ use crate::{
     },
 };
 
-/// Past bundles that are asked for with a topic: what its actors said before.
-const PAST_BUNDLES: usize = state::VALUES_MAX;
-
-/// Topics whose past is kept.
-const PASTS_MAX: usize = 16;
-
 /// Rows shown a page up or down of the actors.
 const PAGE_ROWS: usize = 10;
 
@@ -308,7 +302,8 @@ impl State {
     }
 
     fn past_mut(&mut self, topic: TopicId) -> &mut History {
-        if self.pasts.len() >= PASTS_MAX && !self.pasts.contains_key(&topic) {
+        // Topics whose past is kept.
+        if self.pasts.len() >= 16 && !self.pasts.contains_key(&topic) {
             let other = self.pasts.keys().copied().find(|id| Some(*id) != self.selected);
             self.pasts.retain(|id, _| Some(*id) != other);
         }
@@ -326,7 +321,8 @@ impl State {
         self.confidence = None;
         self.leaderboard = None;
         self.load_latest(now);
-        let past = topic.map(|topic| Effect::LoadPastBundles { topic, limit: PAST_BUNDLES });
+        // Past bundles that are asked for with a topic: what its actors said before.
+        let past = topic.map(|topic| Effect::LoadPastBundles { topic, limit: state::VALUES_MAX });
         self.effects.extend(past);
         self.open_feed();
     }
@@ -360,9 +356,6 @@ impl State {
         self.actor = actors.get(idx).map(|actor| actor.worker.clone());
     }
 }
-
-/// Epochs of the past that are asked for.
-const HISTORY_EPOCHS: usize = 240;
 
 /// The waits between two questions that one can choose, in seconds.
 const EVERY_SECONDS: [u64; 9] = [1, 3, 5, 10, 15, 30, 60, 120, 300];
@@ -418,7 +411,8 @@ impl State {
 
     /// The requests that accompany a bundle.
     pub(crate) fn load_beside(&mut self, topic: TopicId) {
-        self.effects.push(Effect::LoadHistory { topic, limit: HISTORY_EPOCHS });
+        // Epochs of the past that are asked for.
+        self.effects.push(Effect::LoadHistory { topic, limit: 240 });
         let confidence = (!self.lacks_confidence).then_some(Effect::LoadConfidence { topic });
         let leaderboard = (!self.lacks_leaderboard).then_some(Effect::LoadLeaderboard { topic });
         self.effects.extend(confidence.into_iter().chain(leaderboard));

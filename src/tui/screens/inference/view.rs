@@ -67,9 +67,6 @@ use crate::{
     },
 };
 
-/// The rows from which on there is room for two charts above one another.
-const TWO_CHARTS_FROM: u16 = 16;
-
 /// Data from which the parts of this screen are drawn.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene<'a> {
@@ -241,7 +238,8 @@ impl Places {
         );
         // With little room, the chart that keys go to is the one that is shown.
         let at = match pane {
-            _ if past.height >= TWO_CHARTS_FROM => past.height / 2,
+            // The rows from which on there is room for two charts above one another.
+            _ if past.height >= 16 => past.height / 2,
             Pane::Past => past.height,
             _ => 0,
         };
@@ -370,9 +368,6 @@ fn draw_epoch(row: Rect, buf: &mut Buffer, topic: &TopicSummary, scene: Scene<'_
         .render(bar.intersection(buf.area), buf);
 }
 
-/// Rows of the sparkline below the chart, and a free one.
-const ERROR_HEIGHT: u16 = 2;
-
 /// Draws the pane of values over time.
 pub(super) fn draw_history(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let (state, theme) = (scene.state, scene.theme);
@@ -394,7 +389,8 @@ pub(super) fn draw_history(area: Rect, buf: &mut Buffer, scene: Scene<'_>) {
     let combined = line(|epoch| &epoch.combined);
     let naive = line(|epoch| &epoch.naive);
     let truth = line(|epoch| &epoch.truth);
-    let error_height = if body.height >= 12 { ERROR_HEIGHT } else { 0 };
+    // Rows of the sparkline below the chart, and a free one.
+    let error_height = if body.height >= 12 { 2 } else { 0 };
     let [chart, below] = split_rows(body, body.height - error_height);
     let lines = [
         line::Line::new(&naive, theme.muted),
@@ -432,14 +428,13 @@ pub(super) fn points(
 
 /// The epochs since the last long silence, if they are enough for a line by themselves; else all.
 fn since_silence<'a>(epochs: &'a [&'a Epoch]) -> &'a [&'a Epoch] {
-    /// About a line's worth of dots: with fewer, what was before is worth its gap.
-    const ENOUGH: usize = 20;
     let gap = gap(epochs.iter().map(|epoch| epoch.time));
     let is_silence = |pair: &[&Epoch]| {
         pair.first().zip(pair.last()).is_some_and(|(one, next)| next.time.since(one.time) > gap)
     };
     let start = epochs.windows(2).rposition(is_silence).map_or(0, |idx| idx + 1);
-    if epochs.len() - start >= ENOUGH { epochs.get(start..).unwrap_or(epochs) } else { epochs }
+    // About a line's worth of dots: with fewer, what was before is worth its gap.
+    if epochs.len() - start >= 20 { epochs.get(start..).unwrap_or(epochs) } else { epochs }
 }
 
 /// The distance of epochs at `times`, oldest first, from which on a line is broken.

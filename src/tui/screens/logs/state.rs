@@ -17,9 +17,6 @@ use crate::{
 /// The maximum of lines; the oldest is evicted. About five megabytes.
 const LINES_MAX: usize = 20_000;
 
-/// Sources told apart; lines of more processes are kept, but cannot be chosen by their source.
-const SOURCES_MAX: usize = 32;
-
 /// Source name of the screen's own lines.
 pub(crate) const OWN_SOURCE: &str = "screen";
 
@@ -89,7 +86,8 @@ pub(crate) struct State {
 impl State {
     /// Adds a line.
     pub(crate) fn push(&mut self, log: LocalLog) {
-        if !self.sources.contains(&log.process) && self.sources.len() < SOURCES_MAX {
+        // Sources told apart; lines of more processes are kept, but cannot be chosen by their source.
+        if !self.sources.contains(&log.process) && self.sources.len() < 32 {
             self.sources.push(log.process.clone());
         }
         // Processes hand their lines over a little late, each in its own time.

@@ -22,9 +22,6 @@ use crate::{
     widget::{format, paint, pane},
 };
 
-/// The length from which a value without spaces is shortened: content and peer ids are longer.
-const ID_FROM: usize = 32;
-
 /// Columns of a source's name.
 const SOURCE_WIDTH: usize = 9;
 
@@ -233,7 +230,8 @@ fn line<'a>(log: &'a LocalLog, state: &State, theme: &Theme, look: LineLook) -> 
             let gap = if idx == 0 { "  " } else { " " };
             // Ids are long, and told apart by their ends.
             let is_short = !(is_whole && state.logs.is_wrapped);
-            let is_id = is_short && !value.contains(' ') && value.len() > ID_FROM;
+            // The length from which a value without spaces is shortened: content and peer ids are longer.
+            let is_id = is_short && !value.contains(' ') && value.len() > 32;
             let value = if is_id { format::shorten(value, 8, 6) } else { value.into() };
             line.push_span(Span::styled(format!("{gap}{name}={value}"), theme.muted));
         }

@@ -12,15 +12,6 @@ use crate::{
     state::{State as Whole, loadable::Failure},
 };
 
-/// Interval at which topics are listed again: new ones are rare.
-const TOPICS_LISTED_EVERY: Duration = Duration::from_mins(1);
-
-/// Poll interval while a topic has no value yet.
-const FIRST_VALUE_EVERY: Duration = Duration::from_secs(3);
-
-/// Epochs of each topic that are loaded: more than its line has columns.
-const EPOCHS_LOADED: usize = 120;
-
 impl State {
     /// Takes the newest bundle of a topic.
     pub(crate) fn on_latest(
@@ -70,11 +61,13 @@ pub(crate) fn load_bundles(state: &mut Whole) {
         state.overview.topics.get(topic).is_some_and(|newest| newest.value().is_none())
     };
     let is_any_missing = state.topic_ids().iter().take(TOPICS_MAX).any(is_missing);
-    let wait = if is_any_missing { FIRST_VALUE_EVERY } else { TOPICS_EVERY };
+    // Poll interval while a topic has no value yet.
+    let wait = if is_any_missing { Duration::from_secs(3) } else { TOPICS_EVERY };
     state.effects.push(Effect::SetTimer(Timer::Overview, wait));
     for topic in state.topic_ids().into_iter().take(TOPICS_MAX) {
         if !state.overview.topics.contains_key(&topic) {
-            state.effects.push(Effect::LoadHistory { topic, limit: EPOCHS_LOADED });
+            // Epochs of each topic that are loaded: more than its line has columns.
+            state.effects.push(Effect::LoadHistory { topic, limit: 120 });
         }
         state.overview.topics.entry(topic).or_default().begin(state.now);
         state.effects.push(Effect::LoadLatest { topic, is_resistant: false });
@@ -89,7 +82,8 @@ pub(crate) fn load_topics(state: &mut Whole) {
     let is_first_open =
         list.is_some_and(|list| list.topics.iter().any(|it| it.last_nonce.is_none()));
     let is_old = is_first_open
-        || state.inference.topics.age(now).is_none_or(|age| age >= TOPICS_LISTED_EVERY);
+        // Interval at which topics are listed again: new ones are rare.
+        || state.inference.topics.age(now).is_none_or(|age| age >= Duration::from_mins(1));
     if state.overview.is_shown && (is_old || state.topic_ids().is_empty()) {
         state.inference.reload_list(now);
     }

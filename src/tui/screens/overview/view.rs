@@ -48,9 +48,6 @@ use crate::{
     },
 };
 
-/// Rows of the pane of the cluster: nodes, and what they came to.
-const CLUSTER_HEIGHT: u16 = 8;
-
 /// The pane of runs: the first one in the order of `Tab`.
 const RUNS: usize = 0;
 
@@ -63,9 +60,6 @@ const TOPICS: usize = 2;
 /// Notices shown between the runs and the local processes.
 const NOTICES_MAX: usize = 5;
 
-/// Columns of a topic's line.
-const SPARK_WIDTH: u16 = 48;
-
 /// Draws the Overview screen into `area`.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     if frame.state.is_zoomed {
@@ -76,7 +70,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let n_topics = u16::try_from(frame.state.topic_ids().len().max(1)).unwrap_or(1);
     // One row for each service.
     let n_heads = u16::try_from(frame.state.services.heads().len()).unwrap_or(u16::MAX);
-    let cluster_height = CLUSTER_HEIGHT.saturating_add(n_heads.saturating_sub(1));
+    // Rows of the pane of the cluster: nodes, and what they came to.
+    let cluster_height = 8_u16.saturating_add(n_heads.saturating_sub(1));
     if frame.tier < Tier::Large {
         // With little room, only the header shows the health of the services.
         let cluster_height = if area.height < 30 { 4 } else { cluster_height };
@@ -441,7 +436,8 @@ fn draw_topic(area: Rect, buf: &mut Buffer, frame: Frame<'_>, topic: &TopicSumma
     let past = id.and_then(|id| state.inference.pasts.get(&id)).zip(combined.first());
     let values = past.map(|(past, label)| past.combined_with_gaps(&label.label_name));
     let width = u16::try_from(line.width()).unwrap_or(u16::MAX).saturating_add(4);
-    let width = SPARK_WIDTH.min(area.width.saturating_sub(width));
+    // Columns of a topic's line.
+    let width = area.width.saturating_sub(width).min(48);
     let [_, bars] = split_columns(split_rows(area, 1)[1], area.width - width);
     let values = values.unwrap_or_default();
     Sparkline::new(&values, Floor::Lowest, theme.series(1)).render(bars, buf);

@@ -9,9 +9,6 @@ use wire::executions::{ClusterEventKind, ExecutionBody, Usage};
 /// the oldest is evicted.
 const EARLY_MAX: usize = 64;
 
-/// The most peers of a run that are listed.
-const PARTS_MAX: usize = 10_000;
-
 /// Stages of a peer that executes its work order.
 const WORKING: [Stage; 2] = [Stage::Compiling, Stage::Running];
 
@@ -209,7 +206,8 @@ impl RunProgress {
     fn part(&mut self, peer_id: &str, now: Timestamp) -> &mut Part {
         let idx = self.parts.iter().position(|part| part.peer_id == peer_id);
         let idx = idx.unwrap_or_else(|| {
-            self.parts.truncate(PARTS_MAX);
+            // The most peers of a run that are listed.
+            self.parts.truncate(10_000);
             self.parts.push(Part {
                 peer_id: peer_id.to_owned(),
                 stage: if self.is_over { Stage::Spare } else { Stage::Ready },

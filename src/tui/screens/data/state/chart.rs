@@ -192,9 +192,6 @@ pub(crate) fn heikin(candles: &[Bucket]) -> Vec<Bucket> {
     candles.iter().map(smooth).collect()
 }
 
-/// The metadata field that names the column to be charted where there is no `open` to `close`.
-const VALUE_COLUMN: &str = "value_column";
-
 /// The columns of a bar.
 const PRICES: [&str; 4] = ["open", "high", "low", "close"];
 
@@ -245,7 +242,8 @@ impl Shape {
         if PRICES.into_iter().all(&has) {
             return Self::Bars;
         }
-        let named = metadata.get(VALUE_COLUMN).filter(|name| has(name));
+        // The metadata field that names the column to be charted where there is no `open` to `close`.
+        let named = metadata.get("value_column").filter(|name| has(name));
         named.or(first).cloned().map_or(Self::Nothing, Self::Value)
     }
 

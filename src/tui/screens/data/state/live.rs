@@ -22,25 +22,12 @@ use crate::{
 /// Rows held back while paused. What is more is dropped, and asked for again on going on.
 pub(crate) const HELD_ROWS_MAX: usize = 2_000;
 
-/// How long after a stream opened its rows say nothing about their pace: it begins with the newest
-/// rows again.
-const REPEATED_WITHIN: Duration = Duration::from_secs(2);
-
-/// Time for which rows are observed before their pace is shown.
-const PACE_FROM: Duration = Duration::from_secs(2);
-
 /// Newest rows that are older than this are of the past, even where a dataset has one a day.
 const PAST_FROM: Duration = Duration::from_hours(48);
 
 /// How long a pace is measured at the least before an older one is forgotten: a source that catches up
 /// first and then keeps pace is not told by what it caught up with.
 const PACE_WINDOW: Duration = Duration::from_secs(20);
-
-/// The pace from which rows are a replay, and not only late.
-const REPLAY_PACE_MIN: f64 = 1.5;
-
-/// Tries whose waits are counted down: later ones are far apart, and go on for as long as it takes.
-const TRIES_COUNTED: u32 = 5;
 
 /// The status of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -94,9 +81,8 @@ impl LiveStream {
 
     /// True if rows still arrive: a connected stream can be silent.
     pub(crate) fn is_flowing(&self, now: Timestamp) -> bool {
-        /// A little more than the distance of rows a minute apart.
-        const SILENCE_MAX: Duration = Duration::from_secs(90);
-        self.is_up() && self.rows_at.is_some_and(|at| now.since(at) <= SILENCE_MAX)
+        // A little more than the distance of rows a minute apart.
+        self.is_up() && self.rows_at.is_some_and(|at| now.since(at) <= Duration::from_secs(90))
     }
 
     /// True if the stream is connected.
@@ -106,7 +92,8 @@ impl LiveStream {
 
     /// True if its note changes each second.
     pub(crate) const fn is_counting(&self) -> bool {
-        matches!(self.status, Status::Lost(_)) && self.n_tries <= TRIES_COUNTED
+        // Tries whose waits are counted down: later ones are far apart, and go on for as long as it takes.
+        matches!(self.status, Status::Lost(_)) && self.n_tries <= 5
     }
 
     /// When the newest row was added, as far as the stream tells: at its timestamp, or when it arrived
@@ -157,7 +144,9 @@ impl LiveStream {
         if let (Some((at, row)), Some(rows_at)) = (self.pace_from, self.rows_at) {
             let took = rows_at.since(at);
             let pace = newest_row.since(row).as_secs_f64() / took.as_secs_f64();
-            if took >= PACE_FROM && pace >= REPLAY_PACE_MIN && self.is_flowing(now) {
+            // Time for which rows are observed before their pace is shown.
+            // The pace from which rows are a replay, and not only late.
+            if took >= Duration::from_secs(2) && pace >= 1.5 && self.is_flowing(now) {
                 return format!("replay {}× · {date}", format::grouped(pace.round(), 0));
             }
         }
@@ -177,7 +166,9 @@ impl LiveStream {
         }
         let newest = self.newest_row.map_or(newest, |row| row.max(newest));
         self.newest_row = Some(newest);
-        let is_repeated = self.opened_at.is_none_or(|at| now.since(at) < REPEATED_WITHIN);
+        // How long after a stream opened its rows say nothing about their pace: it begins with the newest
+        // rows again.
+        let is_repeated = self.opened_at.is_none_or(|at| now.since(at) < Duration::from_secs(2));
         if is_repeated {
             return;
         }

@@ -280,9 +280,6 @@ fn is_unserved(resolution: Resolution, why: &Failure) -> bool {
         && why.status.is_some_and(|status| UNFIT.contains(&status))
 }
 
-/// Number of datasets whose columns are kept: several times as many as are read in turn.
-const COLUMNS_KNOWN_MAX: usize = 128;
-
 impl State {
     /// Returns true if `rows` have a column that was added since the columns were read, and that they
     /// were not read again for.
@@ -326,7 +323,8 @@ impl State {
     /// Takes the columns of a dataset. Values of another column than is shown now are read again.
     pub(crate) fn know_columns(&mut self, dataset: DatasetId, columns: Vec<Column>) {
         self.known_columns.insert(dataset, columns);
-        while self.known_columns.len() > COLUMNS_KNOWN_MAX {
+        // Number of datasets whose columns are kept: several times as many as are read in turn.
+        while self.known_columns.len() > 128 {
             let is_needless = |id: &&DatasetId| **id != dataset && Some(**id) != self.selected;
             let Some(other) = self.known_columns.keys().find(is_needless).copied() else { break };
             self.known_columns.remove(&other);

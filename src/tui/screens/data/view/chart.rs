@@ -56,19 +56,8 @@ const BANDS: (usize, f64) = (20, 2.0);
 /// Rows missing before a line is broken.
 const MISSING: u32 = 6;
 
-/// A live chart moves by this part of its width at once. Moving it writes nearly all of its cells
-/// again, so that fewer steps are fewer bytes to a terminal far away, and more of it stays free.
-const STEPS_ACROSS: usize = 8;
-
-/// The rows of the form above a chart that is exported.
-const EXPORT_HEIGHT: u16 = 3;
-
 /// The rows above a chart: its numbers, what can be chosen, the crosshair's numbers.
 const HEAD_HEIGHT: u16 = 3;
-
-/// Candles read before the first that is shown, so that averages are there from the start: a day of
-/// the finest buckets, in which the mean by volume begins.
-const LEAD: usize = 288;
 
 /// Draws the pane.
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
@@ -95,7 +84,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
 fn draw_body(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) -> Option<Bucket> {
     let (state, theme) = (&frame.state.data, frame.theme);
     let is_exported = state.export.path.is_edited();
-    let [form, body] = split_rows(area, if is_exported { EXPORT_HEIGHT } else { 0 });
+    // The rows of the form above a chart that is exported.
+    let [form, body] = split_rows(area, if is_exported { 3 } else { 0 });
     if is_exported {
         draw_export(form, buf, frame);
     }
@@ -216,12 +206,16 @@ impl<'a> Window<'a> {
         let n = state.crosshair.and_then(|time| state.chart.index_from_newest(time)).unwrap_or(0);
         let half = (n_shown / 2).max(1);
         let n_newer = n.checked_sub(n_shown).map_or(0, |beyond| (beyond / half + 1) * half);
-        let n_free = if n_newer > 0 { 0 } else { state.chart.n_free(n_shown / STEPS_ACROSS) };
+        // A live chart moves by this part of its width at once. Moving it writes nearly all of its cells
+        // again, so that fewer steps are fewer bytes to a terminal far away, and more of it stays free.
+        let n_free = if n_newer > 0 { 0 } else { state.chart.n_free(n_shown / 8) };
         let all = state.chart.candles();
         let end = all.len().saturating_sub(n_newer);
         let start = end.saturating_sub(n_shown - n_free);
         let seen = all.get(start..end).unwrap_or(&[]);
-        let led = all.get(start.saturating_sub(LEAD)..).unwrap_or(&[]);
+        // Candles read before the first that is shown, so that averages are there from the start: a day of
+        // the finest buckets, in which the mean by volume begins.
+        let led = all.get(start.saturating_sub(288)..).unwrap_or(&[]);
         Self { n_newer, n_free, seen, led }
     }
 }

@@ -158,24 +158,8 @@ fn cell_text(value: Option<&Value>, decimals: usize) -> String {
     }
 }
 
-/// Columns of a time of day.
-const TIME_WIDTH: u16 = 8;
-
-/// The same with a date.
-const DATE_TIME_WIDTH: u16 = 19;
-
-/// The narrowest tape with dates beside its times; in a narrower one the title is the date of the
-/// newest row.
-const DATED_FROM: u16 = 44;
-
-/// Columns of what a number did, and the space before it.
-const ARROW_WIDTH: u16 = 2;
-
 /// The longest title that a column is made wider for.
 const TITLE_MAX: usize = 12;
-
-/// The longest number that is written in full.
-const NUMBER_MAX: usize = 14;
 
 /// Draws the pane of the newest rows.
 pub(super) fn draw_tape(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
@@ -198,13 +182,17 @@ pub(super) fn draw_tape(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let shown: Vec<&NamedRow> = shown.take(usize::from(body.height) + 1).collect();
     let main = column.map(|column| main_column(column, &numbers(&shown, column), theme));
     let is_today = shown.iter().all(|row| format::is_same_day(row.timestamp, now));
-    let has_dates = !is_today && body.width >= DATED_FROM;
+    // The narrowest tape with dates beside its times; in a narrower one the title is the date of the
+    // newest row.
+    let has_dates = !is_today && body.width >= 44;
     let title = match shown.first() {
         Some(newest) if !is_today && !has_dates => format::date(newest.timestamp),
         _ => "TIME".to_owned(),
     };
     let title_width = u16::try_from(title.len()).unwrap_or(u16::MAX);
-    let time_width = if has_dates { DATE_TIME_WIDTH } else { TIME_WIDTH.max(title_width) };
+    // Columns of a time of day.
+    // The same with a date.
+    let time_width = if has_dates { 19 } else { title_width.max(8) };
     let time = |row: &&NamedRow| {
         let date = if has_dates { format::date(row.timestamp) + " " } else { String::new() };
         Line::raw(date + &format::clock(row.timestamp))
@@ -251,7 +239,8 @@ fn numbers(rows: &[&NamedRow], name: &str) -> Vec<Option<f64>> {
 /// The column that is charted: each value, and whether it is above the one before it in time.
 fn main_column(name: &str, values: &[Option<f64>], theme: &Theme) -> TextColumn {
     let mut main = text_column(name, values);
-    main.width += ARROW_WIDTH;
+    // Columns of what a number did, and the space before it.
+    main.width += 2;
     main.title.push_span("  ");
     let value = |y: usize| values.get(y).copied().flatten();
     for (y, cell) in main.cells.iter_mut().enumerate() {
@@ -266,7 +255,8 @@ fn main_column(name: &str, values: &[Option<f64>], theme: &Theme) -> TextColumn 
 /// A column of numbers to their common decimals, or to four digits where that would be long.
 fn text_column(name: &str, values: &[Option<f64>]) -> TextColumn {
     let decimals = format::decimals_for(values.iter().copied().flatten());
-    let short = |value| format::short(value, decimals, NUMBER_MAX);
+    // The longest number that is written in full.
+    let short = |value| format::short(value, decimals, 14);
     let texts = values.iter().map(|value| format::or_none(*value, short)).collect();
     TextColumn::new(name, TITLE_MAX, texts)
 }
@@ -294,15 +284,6 @@ fn other_columns<'a>(column: Option<&str>, row: Option<&'a NamedRow>) -> Vec<(&'
 
 /// The narrowest card, and the rows of each.
 const CARD: (u16, u16) = (34, 4);
-
-/// The tallest card: a line of a few values says no more when it is taller.
-const CARD_HEIGHT_MAX: u16 = 20;
-
-/// The columns of a number at an end of a scale.
-const ENDS_WIDTH: usize = 9;
-
-/// The lowest line of values with a tint below.
-const WASH_FROM: u16 = 3;
 
 /// The rows of a pane of `n_pins` in `width` columns, its borders included; none for no pins.
 pub(crate) fn pins_height(n_pins: usize, width: u16) -> u16 {
@@ -339,7 +320,8 @@ pub(crate) fn draw_cards(
     let n_across = across(watched.len(), area.width.saturating_add(4));
     let n_rows = u16::try_from(watched.len().div_ceil(n_across.into())).unwrap_or(u16::MAX).max(1);
     let height = (area.height.saturating_add(1) / n_rows).saturating_sub(1);
-    let height = height.clamp(CARD.1, CARD_HEIGHT_MAX);
+    // The tallest card: a line of a few values says no more when it is taller.
+    let height = height.clamp(CARD.1, 20);
     let pitch = area.width / n_across.max(1);
     let mut places = Vec::new();
     for (idx, one) in watched.iter().enumerate() {
@@ -485,8 +467,6 @@ struct Trace<'a> {
 
 /// Draws the ends of the scale of values at the right of `area`; returns what is left for them.
 fn draw_ends(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) -> Rect {
-    /// The least columns for a line beside its scale.
-    const LINE_MIN: u16 = 20;
     let is_flat = trace.values.iter().all(|value| Some(value) == trace.values.first());
     if area.height < 2 || (is_flat && trace.unit != PERCENT) {
         return area;
@@ -494,10 +474,12 @@ fn draw_ends(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) -> 
     let values = || trace.values.iter().copied();
     let is_share = share_scale(trace.unit, values()).is_some();
     let decimals = if is_share { 0 } else { format::decimals_for(values()) };
-    let text = |value| format::short(value, decimals, ENDS_WIDTH);
+    // The columns of a number at an end of a scale.
+    let text = |value| format::short(value, decimals, 9);
     let (high, low) = (text(trace.scale.high()), text(trace.scale.low()));
     let width = u16::try_from(high.width().max(low.width())).unwrap_or(u16::MAX) + 1;
-    let rest = area.width.checked_sub(width).filter(|rest| *rest >= LINE_MIN);
+    // The least columns for a line beside its scale.
+    let rest = area.width.checked_sub(width).filter(|rest| *rest >= 20);
     let Some(rest) = rest else { return area };
     paint::text_before(buf, area, (area.width, 0), &high, theme.muted);
     paint::text_before(buf, area, (area.width, area.height - 1), &low, theme.muted);
@@ -519,7 +501,8 @@ fn draw_spark(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) {
         value.is_finite().then(|| Dot { x, y: (1.0 - scale.position(*value)) * height })
     }));
     // In a row or two the tint would be a stair, not an area.
-    if area.height >= WASH_FROM {
+    // The lowest line of values with a tint below.
+    if area.height >= 3 {
         layer.wash(area, buf, theme);
     }
     layer.render(area, buf);

@@ -19,9 +19,6 @@ use crate::{
     },
 };
 
-/// Nodes a first request asks for: as many as the local stack has workers.
-const N_NODES_FIRST: &str = "3";
-
 /// The most nodes a request may ask for; more is a slip of the finger.
 const N_NODES_MAX: i64 = 10_000;
 
@@ -116,7 +113,8 @@ impl Default for Form {
             focus: FormField::Function,
             is_filled: false,
         };
-        form.set(FormField::Nodes, N_NODES_FIRST);
+        // Nodes a first request asks for: as many as the local stack has workers.
+        form.set(FormField::Nodes, "3");
         form
     }
 }

@@ -12,9 +12,6 @@ use crate::state::runs::{Input, Source};
 /// The most presets kept; the user finds nothing among more.
 const PRESETS_MAX: usize = 200;
 
-/// The longest name of one, in characters.
-const NAME_CHARS_MAX: usize = 60;
-
 /// Parts of the names of variables that hold secrets.
 const SECRETS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
 
@@ -40,7 +37,8 @@ pub(crate) fn keep_preset(
     name: &str,
     mut preset: Preset,
 ) -> Result<(String, Vec<String>), String> {
-    let name: String = name.trim().chars().take(NAME_CHARS_MAX).collect();
+    // The longest name of one, in characters.
+    let name: String = name.trim().chars().take(60).collect();
     let is_room = presets.len() < PRESETS_MAX || presets.contains_key(&name);
     if name.is_empty() {
         return Err("a name is required".to_owned());

@@ -30,17 +30,11 @@ use crate::{
 /// Columns of the labels.
 const LABEL_WIDTH: u16 = 11;
 
-/// The least rows below the fields for the request, the buttons and a few recent runs.
-const BELOW_MIN: u16 = 13;
-
 /// The most functions or datasets listed below a field.
 const CHOICES_MAX: u16 = 8;
 
 /// Columns of the word that says where standard input comes from, and of its label.
 const SOURCE_WIDTH: u16 = LABEL_WIDTH + 12;
-
-/// The most rows of what is wrong with a field.
-const NOTE_ROWS_MAX: usize = 4;
 
 /// The fields, line by line.
 const LINES: [&[FormField]; 9] = [
@@ -80,7 +74,8 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         y = draw_line(inside, buf, frame, fields, y, hits);
     }
     // Dense fields leave room below as well, on a pane that is high enough.
-    let is_open = is_roomy || inside.height.saturating_sub(y) >= BELOW_MIN;
+    // The least rows below the fields for the request, the buttons and a few recent runs.
+    let is_open = is_roomy || inside.height.saturating_sub(y) >= 13;
     if is_open {
         y = draw_preview(inside, buf, frame, y + u16::from(!is_roomy));
     }
@@ -172,7 +167,8 @@ fn draw_line(
         _ => vec![format::fit(&text, room.into()).into_owned()],
     };
     let mut y = y + 1;
-    for line in lines.iter().take(NOTE_ROWS_MAX) {
+    // The most rows of what is wrong with a field.
+    for line in lines.iter().take(4) {
         paint::text(buf, area, (LABEL_WIDTH + 2, y), line, style);
         y += 1;
     }

@@ -47,9 +47,6 @@ const FACTS_HEIGHT: u16 = 7;
 /// The rows below the list from which on the past of the chosen actor is charted, too.
 const PAST_FROM: u16 = FACTS_HEIGHT + 8;
 
-/// The width of what an actor said before.
-const PAST: u16 = 8;
-
 /// The width of a number.
 const NUMBER: u16 = 10;
 
@@ -60,7 +57,8 @@ pub(crate) fn columns(width: u16, detail: Detail) -> [Column; 8] {
         0..60 => (0, 0, 0),
         60..72 => (NUMBER, 0, 0),
         72..84 => (NUMBER, NUMBER, 0),
-        _ => (NUMBER, NUMBER, PAST),
+        // The width of what an actor said before.
+        _ => (NUMBER, NUMBER, 8),
     };
     let others = [1, name, NUMBER, NUMBER, first, second, past].into_iter().filter(|it| *it > 0);
     let bars = width.saturating_sub(others.map(|width| width + 1).sum());
@@ -277,9 +275,6 @@ fn draw_past(area: Rect, buf: &mut Buffer, actor: &Actor<'_>, scene: Scene<'_>) 
     scene.draw_lines(chart, buf, &lines, scene.decimals());
 }
 
-/// Labels that are shown as bars; a topic with more shows the first ones.
-const LABELS_SHOWN: usize = 6;
-
 /// Columns between two figures.
 const FIGURE_GAP: u16 = 2;
 
@@ -299,7 +294,8 @@ impl Figure {
 
 /// The rows of the pane, its borders included.
 pub(crate) fn summary_height(scene: Scene<'_>, area: Rect, is_roomy: bool) -> u16 {
-    let n_labels = scene.state.labels().len().min(LABELS_SHOWN);
+    // Labels that are shown as bars; a topic with more shows the first ones.
+    let n_labels = scene.state.labels().len().min(6);
     if area.height < 12 {
         0
     } else if n_labels > 1 {
