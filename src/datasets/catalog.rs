@@ -88,10 +88,10 @@ impl Datasets {
     /// The dataset, if `key` owns it.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`] if the key does not see it, [`OperationError::NotOwner`].
+    /// [`OperationError::NotFound`] if the key does not see it, [`OperationError::NOT_OWNER`].
     pub(crate) async fn find_owned(&self, key: KeyId, which: DatasetRef) -> Result<Dataset> {
         let sight = self.sight(key, which).await?;
-        if sight.is_owner { Ok(sight.dataset) } else { Err(OperationError::NotOwner) }
+        if sight.is_owner { Ok(sight.dataset) } else { Err(OperationError::NOT_OWNER) }
     }
 }
 

@@ -162,7 +162,7 @@ impl Datasets {
     /// Starts reading a snapshot of a range. Dropping the body ends the download.
     ///
     /// # Errors
-    /// As [`Self::rows`], and [`OperationError::Busy`] at [`DOWNLOADS_MAX`] or the limit of the key.
+    /// As [`Self::rows`], and [`OperationError::BUSY`] at [`DOWNLOADS_MAX`] or the limit of the key.
     pub(crate) async fn download(
         &self,
         key: KeyId,
@@ -170,7 +170,7 @@ impl Datasets {
     ) -> Result<DownloadResponse> {
         let DownloadRequest { query, coding, known, seen } = wanted;
         let Source { dataset, columns, range, form } = self.find_source(key, &query, seen).await?;
-        let place = self.downloads.try_acquire(key).ok_or(OperationError::Busy)?;
+        let place = self.downloads.try_acquire(key).ok_or(OperationError::BUSY)?;
         let facts = self.read_store(move |store| range.facts(store, form)).await?;
         if let Some(tag) = known.find(facts.tag) {
             return Ok(DownloadResponse::NotModified(tag, facts.revision));

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use axum::http::StatusCode;
 use model::timestamp::Timestamp;
 use tsdb::{catalog::Refusal, store::StoreError};
 use wire::datasets::RowRefusals;
@@ -28,9 +29,9 @@ pub(crate) enum OperationError {
     /// The key sees no such dataset.
     #[error("dataset not found")]
     NotFound,
-    /// The key may read the dataset only.
-    #[error("only the owner of the dataset may do that")]
-    NotOwner,
+    /// Refused with this status, for this reason.
+    #[error("{1}")]
+    Fixed(StatusCode, &'static str),
     /// The request is invalid.
     #[error(transparent)]
     Unfit(#[from] Unfit),
@@ -40,33 +41,12 @@ pub(crate) enum OperationError {
     /// The dataset has rows, whose buckets depend on the column.
     #[error("the dataset has rows, and its buckets are made of column {name}")]
     ColumnUsed { name: String },
-    /// The key holds the tag.
-    #[error("tag already acquired")]
-    TagHeld,
-    /// The tag is private: its owner gives it.
-    #[error("tag cannot be acquired; only public tags can")]
-    TagPrivate,
-    /// There is no such tag.
-    #[error("tag not found")]
-    TagUnknown,
-    /// The tag is public: nobody gives it.
-    #[error("tag is public: any key can acquire it")]
-    TagPublic,
-    /// There is no such key.
-    #[error("key not found")]
-    KeyUnknown,
-    /// There are too many downloads.
-    #[error("too many downloads are under way")]
-    Busy,
     /// The service is read-only, and its copy of the store has not reached a commit that the caller names.
     #[error("this read-only service has not reached revision {revision} of the dataset yet")]
     Behind {
         /// The commit that the caller has seen.
         revision: u64,
     },
-    /// There are too many streams.
-    #[error("too many streams are open")]
-    Full,
     /// What the commits stored is not known any more, or the reader's revision is one of another life of
     /// the store.
     #[error(
@@ -99,11 +79,6 @@ pub(crate) enum OperationError {
         /// The earliest timestamp that the dataset keeps.
         kept_from: Timestamp,
     },
-    /// Another request had its idempotency key.
-    #[error(
-        "Idempotency-Key was sent before with another request; give each batch a key of its own"
-    )]
-    OtherBatch,
     /// The same request is under way, or stored on a server that does not say so soon.
     #[error(
         "a request with this Idempotency-Key is under way, or its answer cannot be read now; send it again with the same key"
@@ -115,6 +90,43 @@ pub(crate) enum OperationError {
     /// Writing or reading the spooled file of a partial download failed.
     #[error("keep the file for reading in parts")]
     Spool(#[source] io::Error),
+}
+
+impl OperationError {
+    /// The key may read the dataset only.
+    pub(crate) const NOT_OWNER: Self =
+        Self::Fixed(StatusCode::FORBIDDEN, "only the owner of the dataset may do that");
+
+    /// The key holds the tag.
+    pub(crate) const TAG_HELD: Self = Self::Fixed(StatusCode::CONFLICT, "tag already acquired");
+
+    /// The tag is private: its owner gives it.
+    pub(crate) const TAG_PRIVATE: Self =
+        Self::Fixed(StatusCode::FORBIDDEN, "tag cannot be acquired; only public tags can");
+
+    /// There is no such tag.
+    pub(crate) const TAG_UNKNOWN: Self = Self::Fixed(StatusCode::NOT_FOUND, "tag not found");
+
+    /// The tag is public: nobody gives it.
+    pub(crate) const TAG_PUBLIC: Self =
+        Self::Fixed(StatusCode::FORBIDDEN, "tag is public: any key can acquire it");
+
+    /// There is no such key.
+    pub(crate) const KEY_UNKNOWN: Self = Self::Fixed(StatusCode::NOT_FOUND, "key not found");
+
+    /// There are too many downloads.
+    pub(crate) const BUSY: Self =
+        Self::Fixed(StatusCode::SERVICE_UNAVAILABLE, "too many downloads are under way");
+
+    /// There are too many streams.
+    pub(crate) const FULL: Self =
+        Self::Fixed(StatusCode::SERVICE_UNAVAILABLE, "too many streams are open");
+
+    /// Another request had its idempotency key.
+    pub(crate) const OTHER_BATCH: Self = Self::Fixed(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "Idempotency-Key was sent before with another request; give each batch a key of its own",
+    );
 }
 
 impl From<StoreError> for OperationError {

@@ -183,7 +183,7 @@ impl Datasets {
             FollowFrom::After(cursor) => State::Behind(cursor),
         };
         // A full hub must be known before the response starts.
-        let live = self.hub.subscribe(dataset, key).ok_or(OperationError::Full)?;
+        let live = self.hub.subscribe(dataset, key).ok_or(OperationError::FULL)?;
         let (datasets, must_recheck_access) = (self.clone(), false);
         Ok(FollowStream { dataset, key, must_recheck_access, datasets, state, live })
     }

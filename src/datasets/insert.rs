@@ -145,7 +145,7 @@ impl Datasets {
         let (writer, key) = (id.writer, id.key.clone());
         let found = self.read_store(move |store| store.find_batch(writer, &key)).await?;
         match found {
-            Some(stored) if stored.digest != id.digest => Err(OperationError::OtherBatch),
+            Some(stored) if stored.digest != id.digest => Err(OperationError::OTHER_BATCH),
             found => Ok(found.map(|stored| stored.appended)),
         }
     }
@@ -209,7 +209,7 @@ fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBat
     let Sight { dataset, is_owner, columns, .. } =
         store.sight(Some(key), &dataset)?.ok_or(OperationError::NotFound)?;
     if !is_owner {
-        return Err(OperationError::NotOwner);
+        return Err(OperationError::NOT_OWNER);
     }
     let mut builder = ColumnBuilder::new(&columns);
     match format {

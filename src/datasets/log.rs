@@ -104,7 +104,7 @@ impl Datasets {
     ///
     /// # Errors
     /// [`OperationError::NotFound`] if `key` does not see the dataset, [`OperationError::LogGone`] if the
-    /// commits are not known any more, [`OperationError::Full`] if there are too many readers.
+    /// commits are not known any more, [`OperationError::FULL`] if there are too many readers.
     pub(crate) async fn read_log(&self, key: KeyId, query: LogQuery) -> Result<LogAnswer> {
         let dataset = query.dataset;
         let mut deadline = Instant::now() + query.wait;
@@ -125,7 +125,7 @@ impl Datasets {
             let Some(watch) = &mut watch else {
                 // What is committed from here on is neither missed nor waited for in vain.
                 self.recent_commits.begin(dataset, sight.revision);
-                watch = Some(self.hub.watch(dataset).ok_or(OperationError::Full)?);
+                watch = Some(self.hub.watch(dataset).ok_or(OperationError::FULL)?);
                 continue;
             };
             let known = if is_pending { watch.newest() } else { sight.revision };

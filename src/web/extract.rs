@@ -1,6 +1,6 @@
 //! Reads bodies and queries; each room words its own refusals.
 
-use std::{error::Error, iter::successors, time::Duration};
+use std::{error::Error, fmt::Display, iter::successors, time::Duration};
 
 use axum::{
     RequestExt as _,
@@ -33,32 +33,9 @@ pub enum BodyError {
     /// The body ended early, or its connection broke.
     #[error("read the body: it is incomplete")]
     Broken,
-    /// The body is not the JSON that is expected.
-    #[error("read the body as JSON: {reason}")]
-    Json {
-        /// What is wrong with it, and where.
-        reason: String,
-    },
-    /// The query string is not what is expected.
-    #[error("read the query: {reason}")]
-    Query {
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The query has a parameter that the endpoint does not have.
-    #[error("unknown parameter {name}; {hint}")]
-    UnknownParameter {
-        /// The name of the parameter.
-        name: String,
-        /// The names that there are, or the one that was probably meant.
-        hint: String,
-    },
-    /// The query has a parameter twice.
-    #[error("parameter {name} is given more than once")]
-    RepeatedParameter {
-        /// The name of the parameter.
-        name: String,
-    },
+    /// The body or the query is not what is expected: how, and where.
+    #[error("{0}")]
+    Invalid(String),
     /// The body did not arrive in time.
     #[error("the body did not arrive within {} s", within.as_secs())]
     Slow {
@@ -68,17 +45,18 @@ pub enum BodyError {
 }
 
 impl BodyError {
-    /// The status that answers it.
+    /// The error of a body that is not the JSON that is expected.
+    pub fn json(reason: impl Display) -> Self {
+        Self::Invalid(format!("read the body as JSON: {reason}"))
+    }
+
+    /// Returns the status of the response to it.
     #[must_use]
     pub const fn status(&self) -> StatusCode {
         match self {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Slow { .. } => StatusCode::REQUEST_TIMEOUT,
-            Self::Broken
-            | Self::Json { .. }
-            | Self::Query { .. }
-            | Self::UnknownParameter { .. }
-            | Self::RepeatedParameter { .. } => StatusCode::BAD_REQUEST,
+            Self::Broken | Self::Invalid(_) => StatusCode::BAD_REQUEST,
         }
     }
 }
@@ -121,38 +99,38 @@ pub async fn bytes(request: Request) -> Result<Bytes, BodyError> {
 /// Reads a request's body as a JSON object, whatever its content type says.
 ///
 /// # Errors
-/// As [`bytes`], and [`BodyError::Json`] if it is no object, or not a `T`.
+/// As [`bytes`], and [`BodyError::Invalid`] if it is no object, or not a `T`.
 pub async fn json<T: DeserializeOwned>(request: Request) -> Result<T, BodyError> {
     let body = bytes(request).await?;
     // An array would be read as well, field by field.
     match body.trim_ascii_start().first() {
         None | Some(b'{') => parse_json(&body),
-        Some(_) => Err(BodyError::Json { reason: "expected an object".to_owned() }),
+        Some(_) => Err(BodyError::json("expected an object")),
     }
 }
 
 /// Reads a body that is here as JSON. Takes a second for the longest ones.
 ///
 /// # Errors
-/// [`BodyError::Json`] if it is not a `T`.
+/// [`BodyError::Invalid`] if it is not a `T`.
 pub fn parse_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, BodyError> {
-    serde_json::from_slice(body).map_err(|error| BodyError::Json { reason: error.to_string() })
+    serde_json::from_slice(body).map_err(BodyError::json)
 }
 
 /// Reads a query string.
 ///
 /// # Errors
-/// [`BodyError::Query`] if it is not a `T`.
+/// [`BodyError::Invalid`] if it is not a `T`.
 pub fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, BodyError> {
     Query::try_from_uri(uri)
         .map(|Query(query)| query)
-        .map_err(|rejection| BodyError::Query { reason: rejection.body_text() })
+        .map_err(|error| BodyError::Invalid(format!("read the query: {}", error.body_text())))
 }
 
 /// Returns the names and values of a query string, decoded, in their order.
 ///
 /// # Errors
-/// [`BodyError::Query`] if an escape is broken.
+/// [`BodyError::Invalid`] if an escape is broken.
 pub fn pairs(uri: &Uri) -> Result<Vec<(String, String)>, BodyError> {
     query(uri)
 }

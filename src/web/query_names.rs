@@ -109,15 +109,13 @@ fn check(uri: &Uri, known: Option<&[String]>) -> Result<(), BodyError> {
     let mut seen = HashSet::new();
     for (name, _) in pairs.iter().filter(|(name, _)| !is_ignored(name)) {
         if !seen.insert(name) {
-            return Err(BodyError::RepeatedParameter { name: name.clone() });
+            return Err(BodyError::Invalid(format!("parameter {name} is given more than once")));
         }
         if let Some(known) = known
             && !known.contains(name)
         {
-            return Err(BodyError::UnknownParameter {
-                name: name.clone(),
-                hint: hint(name, known),
-            });
+            let hint = hint(name, known);
+            return Err(BodyError::Invalid(format!("unknown parameter {name}; {hint}")));
         }
     }
     Ok(())

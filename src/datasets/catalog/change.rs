@@ -22,7 +22,7 @@ impl Datasets {
     /// Changes a dataset that `key` owns, and returns what it is now.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`], [`OperationError::NotOwner`], [`OperationError::Unfit`];
+    /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`], [`OperationError::Unfit`];
     /// [`OperationError::Refused`] if the name is taken, or the metadata would have the buckets of
     /// rows that are there made of another column.
     pub(crate) async fn update(
@@ -41,7 +41,7 @@ impl Datasets {
     /// none that was deleted. Rows that are there have no value in a new one.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`], [`OperationError::NotOwner`], [`OperationError::Unfit`];
+    /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`], [`OperationError::Unfit`];
     /// [`OperationError::Refused`] by the other columns, or if the buckets of rows that are there
     /// would be made of other ones; [`OperationError::ColumnUsed`] if they depend on a deleted one.
     pub(crate) async fn change_column(
@@ -76,7 +76,7 @@ impl Datasets {
     /// Deletes a dataset that `key` owns, with its rows. Nobody sees it any more when this returns.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`], [`OperationError::NotOwner`].
+    /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`].
     pub(crate) async fn delete(&self, key: KeyId, which: DatasetRef) -> Result<()> {
         let dataset = self.find_owned(key, which).await?.id;
         let was_there = self.store.delete(dataset).await?;
@@ -88,7 +88,7 @@ impl Datasets {
     /// of five-minute buckets that are gone, which may be of rows that were pruned before.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`], [`OperationError::NotOwner`].
+    /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`].
     pub(crate) async fn delete_rows(
         &self,
         key: KeyId,

@@ -21,20 +21,20 @@ impl Datasets {
     /// Gives `key` the public tag `tag`.
     ///
     /// # Errors
-    /// [`OperationError::TagHeld`]; [`OperationError::TagPrivate`] if it is the key's own;
-    /// [`OperationError::TagUnknown`] if there is none, or only private ones of other keys.
+    /// [`OperationError::TAG_HELD`]; [`OperationError::TAG_PRIVATE`] if it is the key's own;
+    /// [`OperationError::TAG_UNKNOWN`] if there is none, or only private ones of other keys.
     pub(crate) async fn acquire(&self, key: KeyId, tag: &str) -> Result<()> {
         // Clients acquire at every start: only the first time is there anything to write.
         let tags = self.read_store(move |store| store.tags(TagFilter::KnownTo(key))).await?;
         let named = tags.iter().filter(|known| known.name == tag);
         match named.max_by_key(|known| (known.is_public, known.is_held)) {
-            None => return Err(OperationError::TagUnknown),
-            Some(known) if known.is_held => return Err(OperationError::TagHeld),
-            Some(known) if !known.is_public => return Err(OperationError::TagPrivate),
+            None => return Err(OperationError::TAG_UNKNOWN),
+            Some(known) if known.is_held => return Err(OperationError::TAG_HELD),
+            Some(known) if !known.is_public => return Err(OperationError::TAG_PRIVATE),
             Some(_) => {}
         }
         let is_new = self.store.change_tag(TagChange::Acquire { tag: tag.to_owned(), key }).await?;
-        if is_new { Ok(()) } else { Err(OperationError::TagHeld) }
+        if is_new { Ok(()) } else { Err(OperationError::TAG_HELD) }
     }
 
     /// The tags that `key` knows of, in alphabetical order, each name once: public ones, its own, and
@@ -66,7 +66,7 @@ impl Datasets {
     /// Lets the holders of `tag` read the dataset; whether it did not have the tag.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`], [`OperationError::NotOwner`] or [`OperationError::Unfit`].
+    /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`] or [`OperationError::Unfit`].
     pub(crate) async fn add_tag(&self, key: KeyId, dataset: DatasetId, tag: &str) -> Result<bool> {
         let dataset = self.find_owned(key, DatasetRef::Id(dataset)).await?.id;
         check_name("tag_name", tag)?;
@@ -84,19 +84,19 @@ impl Datasets {
     /// their streams of it end.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`], [`OperationError::NotOwner`], or [`OperationError::TagUnknown`] if the
+    /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`], or [`OperationError::TAG_UNKNOWN`] if the
     /// dataset does not have it.
     pub(crate) async fn remove_tag(&self, key: KeyId, dataset: DatasetId, tag: &str) -> Result<()> {
         let dataset = self.find_owned(key, DatasetRef::Id(dataset)).await?.id;
         let had_it = self.store.change_tag(TagChange::Detach(dataset, tag.to_owned())).await?;
         self.hub.recheck_access(dataset);
-        if had_it { Ok(()) } else { Err(OperationError::TagUnknown) }
+        if had_it { Ok(()) } else { Err(OperationError::TAG_UNKNOWN) }
     }
 
     /// The keys that hold a tag of `key`, in the order of their numbers.
     ///
     /// # Errors
-    /// [`OperationError::TagUnknown`], or [`OperationError::TagPublic`] of one that nobody owns.
+    /// [`OperationError::TAG_UNKNOWN`], or [`OperationError::TAG_PUBLIC`] of one that nobody owns.
     pub(crate) async fn holders(&self, key: KeyId, tag: &str) -> Result<Vec<KeyId>> {
         self.check_owns_tag(key, tag).await?;
         let tag = tag.to_owned();
@@ -118,7 +118,7 @@ impl Datasets {
     /// Takes a tag of `key` from `other`, whose streams end where it sees no more.
     ///
     /// # Errors
-    /// As [`Self::holders`], and [`OperationError::KeyUnknown`] if it does not hold it.
+    /// As [`Self::holders`], and [`OperationError::KEY_UNKNOWN`] if it does not hold it.
     pub(crate) async fn take_tag(&self, key: KeyId, tag: &str, other: KeyId) -> Result<()> {
         self.check_owns_tag(key, tag).await?;
         let held_it = self
@@ -126,16 +126,16 @@ impl Datasets {
             .change_tag(TagChange::Take { owner: key, tag: tag.to_owned(), key: other })
             .await?;
         self.hub.recheck_access_of(other);
-        if held_it { Ok(()) } else { Err(OperationError::KeyUnknown) }
+        if held_it { Ok(()) } else { Err(OperationError::KEY_UNKNOWN) }
     }
 
     /// Checks that `key` has a tag of this name.
     async fn check_owns_tag(&self, key: KeyId, tag: &str) -> Result<()> {
         if tag == PUBLIC_TAG {
-            return Err(OperationError::TagPublic);
+            return Err(OperationError::TAG_PUBLIC);
         }
         let tags = self.read_store(move |store| store.tags(TagFilter::KnownTo(key))).await?;
         let is_own = tags.iter().any(|known| known.owner == Some(key) && known.name == tag);
-        if is_own { Ok(()) } else { Err(OperationError::TagUnknown) }
+        if is_own { Ok(()) } else { Err(OperationError::TAG_UNKNOWN) }
     }
 }

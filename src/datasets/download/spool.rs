@@ -143,7 +143,7 @@ impl Datasets {
         let (coding, known) = (Coding::Identity, KnownETags::default());
         let wanted = DownloadRequest { query, coding, known, seen: None };
         let DownloadResponse::Range(mut download) = self.download(key, wanted).await? else {
-            return Err(OperationError::Busy);
+            return Err(OperationError::BUSY);
         };
         let folder = self.file.as_ref().and_then(|path| path.parent().map(ToOwned::to_owned));
         let file = run_blocking(move || match folder {

@@ -7,16 +7,17 @@ use axum::{
     body::{Body, HttpBody as _, to_bytes},
     extract::{FromRequestParts, Request},
     http::{
-        HeaderMap, HeaderValue,
+        HeaderMap, HeaderValue, StatusCode,
         header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, VARY},
         request::Parts,
     },
     response::{IntoResponse as _, Response},
 };
 use formats::content_coding::Coding;
+use tracing::error;
 use web::middleware::Next;
 
-use super::error::{ApiError, NO_CODING, Result};
+use super::error::{ApiError, NO_CODING, Result, refusal};
 use crate::run_blocking;
 
 /// The shortest body that is compressed: less saves a packet or two at most.
@@ -95,11 +96,17 @@ async fn compress_body(response: Response, coding: Coding) -> Response {
     if coding == Coding::Identity {
         return Response::from_parts(parts, body);
     }
-    let Ok(plain) = to_bytes(body, usize::MAX).await else {
-        return ApiError::NotCompressed.into_response();
+    let packed = match to_bytes(body, usize::MAX).await {
+        Ok(plain) => {
+            let compress = move || formats::content_coding::compress(coding, &plain);
+            run_blocking(compress).await.ok().and_then(Result::ok)
+        }
+        Err(_) => None,
     };
-    let packed = run_blocking(move || formats::content_coding::compress(coding, &plain)).await;
-    let Ok(Ok(packed)) = packed else { return ApiError::NotCompressed.into_response() };
+    let Some(packed) = packed else {
+        error!("a response could not be compressed");
+        return refusal(StatusCode::INTERNAL_SERVER_ERROR, "internal error");
+    };
     parts.headers.remove(CONTENT_LENGTH);
     set_coded_tag(&mut parts.headers, coding);
     Response::from_parts(parts, Body::from(packed))

@@ -63,45 +63,48 @@ pub(super) enum ApiError {
     Accounts(#[from] AccountsError),
     #[error("let in another request")]
     Limited(Exceeded),
-    #[error("take the request: {1}")]
-    Fixed(StatusCode, &'static str),
-    #[error("compress the answer")]
-    NotCompressed,
     #[error("read the request")]
     Unreadable(#[from] BodyError),
-    #[error("take the request")]
-    Unfit(#[from] Unfit),
     #[error("answer the request")]
     Operation(#[from] OperationError),
 }
 
+impl From<Unfit> for ApiError {
+    fn from(error: Unfit) -> Self {
+        Self::Operation(error.into())
+    }
+}
+
+const fn fixed(status: StatusCode, text: &'static str) -> ApiError {
+    ApiError::Operation(OperationError::Fixed(status, text))
+}
+
 /// Refuses a path that the service does not have.
-pub(super) const NO_PATH: ApiError = ApiError::Fixed(StatusCode::NOT_FOUND, "path not found");
+pub(super) const NO_PATH: ApiError = fixed(StatusCode::NOT_FOUND, "path not found");
 /// Refuses a path that does not decode.
 pub(super) const PATH_NO_TEXT: ApiError =
-    ApiError::Fixed(StatusCode::BAD_REQUEST, "read the path: it is no UTF-8");
+    fixed(StatusCode::BAD_REQUEST, "read the path: it is no UTF-8");
 /// Refuses a method that a path does not have.
-pub(super) const NO_METHOD: ApiError =
-    ApiError::Fixed(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+pub(super) const NO_METHOD: ApiError = fixed(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
 /// Rejects a request whose `If-Match` lists other tags than the response has.
 pub(super) const NOT_MATCHED: ApiError =
-    ApiError::Fixed(StatusCode::PRECONDITION_FAILED, "If-Match lists other tags");
+    fixed(StatusCode::PRECONDITION_FAILED, "If-Match lists other tags");
 /// Rejects a stream or a waiting request of an account that has as many as it may have.
-pub(super) const STREAMS_FULL: ApiError = ApiError::Fixed(
+pub(super) const STREAMS_FULL: ApiError = fixed(
     StatusCode::SERVICE_UNAVAILABLE,
     "too many streams and waiting requests of this account are open",
 );
 /// Refuses a caller that takes none of the codings.
-pub(super) const NO_CODING: ApiError = ApiError::Fixed(
+pub(super) const NO_CODING: ApiError = fixed(
     StatusCode::NOT_ACCEPTABLE,
     "answers are sent with Accept-Encoding gzip, zstd or identity",
 );
 /// Refuses a body whose next part does not come.
 pub(super) const STALLED: ApiError =
-    ApiError::Fixed(StatusCode::REQUEST_TIMEOUT, "the body stopped arriving");
+    fixed(StatusCode::REQUEST_TIMEOUT, "the body stopped arriving");
 /// Refuses a body while others take all the memory that bodies may have.
 pub(super) const CROWDED: ApiError =
-    ApiError::Fixed(StatusCode::SERVICE_UNAVAILABLE, "too many rows are being inserted");
+    fixed(StatusCode::SERVICE_UNAVAILABLE, "too many rows are being inserted");
 
 /// The public text, and its status.
 struct Public {
@@ -157,9 +160,7 @@ impl ApiError {
             Self::NoKey(_) | Self::KeyUnknown => {
                 Public::new(StatusCode::UNAUTHORIZED, "Invalid API key")
             }
-            Self::Fixed(status, text) => Public::new(*status, *text),
             Self::Unreadable(error) => Public::new(error.status(), error),
-            Self::Unfit(text) => Public::new(StatusCode::BAD_REQUEST, text),
             Self::Operation(error @ OperationError::Rows(refusals)) => {
                 let mut public = Public::new(StatusCode::BAD_REQUEST, error);
                 public.details = serde_json::to_value(refusals).ok();
@@ -183,7 +184,7 @@ impl ApiError {
             Self::Accounts(AccountsError::Replaced) => {
                 Public::new(StatusCode::SERVICE_UNAVAILABLE, "API keys cannot be checked now")
             }
-            Self::Accounts(_) | Self::NotCompressed => return None,
+            Self::Accounts(_) => return None,
         };
         Some(public)
     }
@@ -222,13 +223,10 @@ fn find_cause<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Optio
 /// The status of a refusal; `None` for an internal error.
 fn operation_status(error: &OperationError) -> Option<StatusCode> {
     Some(match error {
-        OperationError::NotFound
-        | OperationError::Refused(NotAllowed::ColumnUnknown)
-        | OperationError::TagUnknown
-        | OperationError::KeyUnknown => StatusCode::NOT_FOUND,
-        OperationError::NotOwner | OperationError::TagPrivate | OperationError::TagPublic => {
-            StatusCode::FORBIDDEN
+        OperationError::NotFound | OperationError::Refused(NotAllowed::ColumnUnknown) => {
+            StatusCode::NOT_FOUND
         }
+        OperationError::Fixed(status, _) => *status,
         OperationError::Unfit(_)
         | OperationError::Refused(NotAllowed::ColumnsFull | NotAllowed::Unstorable)
         | OperationError::Rows(_)
@@ -236,12 +234,8 @@ fn operation_status(error: &OperationError) -> Option<StatusCode> {
         | OperationError::Unreadable { .. } => StatusCode::BAD_REQUEST,
         OperationError::Refused(_)
         | OperationError::ColumnUsed { .. }
-        | OperationError::TagHeld
         | OperationError::UnderWay => StatusCode::CONFLICT,
-        OperationError::OtherBatch => StatusCode::UNPROCESSABLE_ENTITY,
-        OperationError::Busy | OperationError::Full | OperationError::Behind { .. } => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        OperationError::Behind { .. } => StatusCode::SERVICE_UNAVAILABLE,
         OperationError::TooMany { .. } | OperationError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         OperationError::LogGone { .. } => StatusCode::GONE,
         OperationError::Store(_) | OperationError::Spool(_) => return None,

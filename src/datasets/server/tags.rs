@@ -120,7 +120,7 @@ pub(super) async fn give(
     let other = KeyId::new(other);
     // A number without a key would be that of another person's key one day.
     if !app.gate.keys().knows(other).await? {
-        return Err(OperationError::KeyUnknown.into());
+        return Err(OperationError::KEY_UNKNOWN.into());
     }
     let is_new = app.datasets.give_tag(key, &tag_name, other).await?;
     Ok(added_response(is_new, ["Tag given successfully", "Tag was held already"]))
@@ -135,7 +135,7 @@ pub(super) async fn take(
     Caller { app, key }: Caller,
     PathParams((tag_name, other)): PathParams<(String, String)>,
 ) -> Result<Json<MessageBody>> {
-    let other = other.parse().map_err(|_| OperationError::KeyUnknown)?;
+    let other = other.parse().map_err(|_| OperationError::KEY_UNKNOWN)?;
     app.datasets.take_tag(key, &tag_name, KeyId::new(other)).await?;
     Ok(Json(MessageBody { message: "Tag taken successfully".to_owned() }))
 }

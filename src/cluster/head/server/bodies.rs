@@ -72,13 +72,13 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
     // A list would be read as the fields in their order.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         let reason = "expected an object, found a list".to_owned();
-        return Err(BodyError::Json { reason }.into());
+        return Err(BodyError::json(reason).into());
     }
     serde_json::from_slice(bytes).or_else(|error| {
         let lenient = serde_json::from_slice(bytes).ok().map(without_nulls);
         lenient
             .and_then(|value| serde_json::from_value(value).ok())
-            .ok_or_else(|| BodyError::Json { reason: error.to_string() }.into())
+            .ok_or_else(|| BodyError::json(error).into())
     })
 }
 
