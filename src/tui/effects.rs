@@ -313,8 +313,8 @@ async fn wait_for_result(
     events: &mpsc::Sender<Event>,
 ) -> Result<ExecuteResponse, Failure> {
     let what = format!("read the result of run {}", id.0);
-    // The first wait for a result: a warm function of a local head takes about as long.
-    // The longest wait between two polls of a run: short for a user, long for a head.
+    // A warm function of a local head takes about as long as the first wait.
+    // The longest wait is short for a user, and long for a head.
     let mut wait = Backoff::new(Duration::from_millis(25), Duration::from_millis(400));
     let mut lost_since: Option<Instant> = None;
     loop {

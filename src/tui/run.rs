@@ -448,7 +448,7 @@ impl Loop {
                 Some(effect) => {
                     self.terminal.perform(&effect).map_err(RunError::Terminal)?;
                     if matches!(effect, Effect::Suspend) {
-                        // Time after a stop in which the signal for the rest of the job can arrive here, too.
+                        // The signal for the rest of the job can arrive here, too.
                         self.stop_echo_until = Some(Instant::now() + Duration::from_secs(1));
                     }
                     self.state.mark_dirty(Dirty::Input);

@@ -191,7 +191,7 @@ impl Runner {
                 self.call(format!("leaderboard {topic}"), async move {
                     let what = format!("read the leaderboard of topic {topic}");
                     let call =
-                        // Epochs of a leaderboard: twenty minutes of the shortest ones, and more than a chart has columns.
+                        // Twenty minutes of the shortest epochs, and more than a chart has columns.
                         async |it: Inference| it.leaderboard(topic, 100).await;
                     let result = ask(service, &what, call).await;
                     InferenceEvent::Leaderboard { topic, result }

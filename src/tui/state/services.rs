@@ -307,8 +307,7 @@ impl Services {
             // Neither an open stream nor a response to an earlier request ends a limit.
             let is_earlier = match health {
                 Health::Live => true,
-                // How long ago the request of an answer that was not timed may have been sent: as long as the client
-                // waits for most.
+                // A response that was not timed can be to a request from 30 s ago.
                 Health::Idle { latency } => {
                     now.since(since) <= latency.unwrap_or(Duration::from_secs(30))
                 }

@@ -361,7 +361,7 @@ impl Filter {
 
     pub(crate) fn add_values(&mut self, datasets: &[Dataset]) {
         for (field, value) in datasets.iter().flat_map(|dataset| &dataset.metadata) {
-            // Pairs remembered to choose from: those of a few hundred datasets.
+            // The pairs of a few hundred datasets.
             if self.known.len() < 500 {
                 self.known.insert(format!("{field}={value}"));
             }

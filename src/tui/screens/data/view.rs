@@ -267,7 +267,7 @@ fn cells(dataset: &Dataset, frame: Frame<'_>) -> Vec<Cell> {
     let metadata = |name| dataset.metadata.get(name).map(String::as_str);
     let frequency = metadata("frequency");
     // A dataset that is not followed is read only now and then.
-    // In this time each dataset of a short list has been read once.
+    // Each dataset of a short list is read within 30 s.
     let fresh_for = fresh_for(frequency).max(Duration::from_secs(30));
     let dot = if frame.state.services.health(Service::Data).is_away() {
         ("◌", theme.warn)

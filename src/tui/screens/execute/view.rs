@@ -210,7 +210,7 @@ fn draw_durations(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let done = state.runs.iter().filter(|run| run.response().is_some());
     // Runs whose duration is shown.
     let mut took: Vec<Duration> = done.filter_map(|run| run.took).take(60).collect();
-    // The least runs whose durations say anything beside one another.
+    // Fewer durations say nothing.
     if took.len() < 3 || area.height < 3 {
         return;
     }

@@ -321,7 +321,7 @@ impl State {
         self.confidence = None;
         self.leaderboard = None;
         self.load_latest(now);
-        // Past bundles that are asked for with a topic: what its actors said before.
+        // Past bundles show the earlier values of actors.
         let past = topic.map(|topic| Effect::LoadPastBundles { topic, limit: state::VALUES_MAX });
         self.effects.extend(past);
         self.open_feed();
@@ -411,7 +411,7 @@ impl State {
 
     /// The requests that accompany a bundle.
     pub(crate) fn load_beside(&mut self, topic: TopicId) {
-        // Epochs of the past that are asked for.
+        // Past epochs that are loaded.
         self.effects.push(Effect::LoadHistory { topic, limit: 240 });
         let confidence = (!self.lacks_confidence).then_some(Effect::LoadConfidence { topic });
         let leaderboard = (!self.lacks_leaderboard).then_some(Effect::LoadLeaderboard { topic });

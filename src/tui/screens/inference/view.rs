@@ -433,7 +433,7 @@ fn since_silence<'a>(epochs: &'a [&'a Epoch]) -> &'a [&'a Epoch] {
         pair.first().zip(pair.last()).is_some_and(|(one, next)| next.time.since(one.time) > gap)
     };
     let start = epochs.windows(2).rposition(is_silence).map_or(0, |idx| idx + 1);
-    // About a line's worth of dots: with fewer, what was before is worth its gap.
+    // About a line of dots: with fewer, earlier epochs are worth their gap.
     if epochs.len() - start >= 20 { epochs.get(start..).unwrap_or(epochs) } else { epochs }
 }
 

@@ -86,7 +86,7 @@ pub(crate) struct State {
 impl State {
     /// Adds a line.
     pub(crate) fn push(&mut self, log: LocalLog) {
-        // Sources told apart; lines of more processes are kept, but cannot be chosen by their source.
+        // Lines of more processes are kept, but cannot be selected by their source.
         if !self.sources.contains(&log.process) && self.sources.len() < 32 {
             self.sources.push(log.process.clone());
         }

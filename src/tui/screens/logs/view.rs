@@ -230,7 +230,7 @@ fn line<'a>(log: &'a LocalLog, state: &State, theme: &Theme, look: LineLook) -> 
             let gap = if idx == 0 { "  " } else { " " };
             // Ids are long, and told apart by their ends.
             let is_short = !(is_whole && state.logs.is_wrapped);
-            // The length from which a value without spaces is shortened: content and peer ids are longer.
+            // Content and peer ids are longer.
             let is_id = is_short && !value.contains(' ') && value.len() > 32;
             let value = if is_id { format::shorten(value, 8, 6) } else { value.into() };
             line.push_span(Span::styled(format!("{gap}{name}={value}"), theme.muted));

@@ -82,7 +82,7 @@ pub(crate) fn load_topics(state: &mut Whole) {
     let is_first_open =
         list.is_some_and(|list| list.topics.iter().any(|it| it.last_nonce.is_none()));
     let is_old = is_first_open
-        // Interval at which topics are listed again: new ones are rare.
+        // Topics are listed again once a minute: new ones are rare.
         || state.inference.topics.age(now).is_none_or(|age| age >= Duration::from_mins(1));
     if state.overview.is_shown && (is_old || state.topic_ids().is_empty()) {
         state.inference.reload_list(now);

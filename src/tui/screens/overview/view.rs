@@ -70,7 +70,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let n_topics = u16::try_from(frame.state.topic_ids().len().max(1)).unwrap_or(1);
     // One row for each service.
     let n_heads = u16::try_from(frame.state.services.heads().len()).unwrap_or(u16::MAX);
-    // Rows of the pane of the cluster: nodes, and what they came to.
+    // Rows of the Cluster pane: nodes, their runs, and one row for each service.
     let cluster_height = 8_u16.saturating_add(n_heads.saturating_sub(1));
     if frame.tier < Tier::Large {
         // With little room, only the header shows the health of the services.

@@ -242,7 +242,7 @@ impl Shape {
         if PRICES.into_iter().all(&has) {
             return Self::Bars;
         }
-        // The metadata field that names the column to be charted where there is no `open` to `close`.
+        // Names the charted column of a dataset without `open` to `close`.
         let named = metadata.get("value_column").filter(|name| has(name));
         named.or(first).cloned().map_or(Self::Nothing, Self::Value)
     }

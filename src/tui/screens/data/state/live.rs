@@ -92,7 +92,7 @@ impl LiveStream {
 
     /// True if its note changes each second.
     pub(crate) const fn is_counting(&self) -> bool {
-        // Tries whose waits are counted down: later ones are far apart, and go on for as long as it takes.
+        // Later tries are far apart, and their waits are not counted down.
         matches!(self.status, Status::Lost(_)) && self.n_tries <= 5
     }
 
@@ -166,8 +166,7 @@ impl LiveStream {
         }
         let newest = self.newest_row.map_or(newest, |row| row.max(newest));
         self.newest_row = Some(newest);
-        // How long after a stream opened its rows say nothing about their pace: it begins with the newest
-        // rows again.
+        // A stream begins with a replay, which says nothing about the pace.
         let is_repeated = self.opened_at.is_none_or(|at| now.since(at) < Duration::from_secs(2));
         if is_repeated {
             return;

@@ -323,7 +323,7 @@ impl State {
     /// Takes the columns of a dataset. Values of another column than is shown now are read again.
     pub(crate) fn know_columns(&mut self, dataset: DatasetId, columns: Vec<Column>) {
         self.known_columns.insert(dataset, columns);
-        // Number of datasets whose columns are kept: several times as many as are read in turn.
+        // Several times as many as are read in turn.
         while self.known_columns.len() > 128 {
             let is_needless = |id: &&DatasetId| **id != dataset && Some(**id) != self.selected;
             let Some(other) = self.known_columns.keys().find(is_needless).copied() else { break };

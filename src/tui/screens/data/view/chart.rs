@@ -206,15 +206,15 @@ impl<'a> Window<'a> {
         let n = state.crosshair.and_then(|time| state.chart.index_from_newest(time)).unwrap_or(0);
         let half = (n_shown / 2).max(1);
         let n_newer = n.checked_sub(n_shown).map_or(0, |beyond| (beyond / half + 1) * half);
-        // A live chart moves by this part of its width at once. Moving it writes nearly all of its cells
-        // again, so that fewer steps are fewer bytes to a terminal far away, and more of it stays free.
+        // A live chart moves by an eighth of its width at a time. Each move writes nearly all of its
+        // cells again, so that fewer moves are fewer bytes to a remote terminal.
         let n_free = if n_newer > 0 { 0 } else { state.chart.n_free(n_shown / 8) };
         let all = state.chart.candles();
         let end = all.len().saturating_sub(n_newer);
         let start = end.saturating_sub(n_shown - n_free);
         let seen = all.get(start..end).unwrap_or(&[]);
-        // Candles read before the first that is shown, so that averages are there from the start: a day of
-        // the finest buckets, in which the mean by volume begins.
+        // Averages need candles before the first one that is shown: a day of the finest buckets, in
+        // which the mean by volume begins.
         let led = all.get(start.saturating_sub(288)..).unwrap_or(&[]);
         Self { n_newer, n_free, seen, led }
     }

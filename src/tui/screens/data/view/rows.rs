@@ -182,16 +182,14 @@ pub(super) fn draw_tape(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
     let shown: Vec<&NamedRow> = shown.take(usize::from(body.height) + 1).collect();
     let main = column.map(|column| main_column(column, &numbers(&shown, column), theme));
     let is_today = shown.iter().all(|row| format::is_same_day(row.timestamp, now));
-    // The narrowest tape with dates beside its times; in a narrower one the title is the date of the
-    // newest row.
+    // In a narrower tape, the title is the date of the newest row.
     let has_dates = !is_today && body.width >= 44;
     let title = match shown.first() {
         Some(newest) if !is_today && !has_dates => format::date(newest.timestamp),
         _ => "TIME".to_owned(),
     };
     let title_width = u16::try_from(title.len()).unwrap_or(u16::MAX);
-    // Columns of a time of day.
-    // The same with a date.
+    // Columns of a date and a time, or of a time of day.
     let time_width = if has_dates { 19 } else { title_width.max(8) };
     let time = |row: &&NamedRow| {
         let date = if has_dates { format::date(row.timestamp) + " " } else { String::new() };
@@ -239,7 +237,7 @@ fn numbers(rows: &[&NamedRow], name: &str) -> Vec<Option<f64>> {
 /// The column that is charted: each value, and whether it is above the one before it in time.
 fn main_column(name: &str, values: &[Option<f64>], theme: &Theme) -> TextColumn {
     let mut main = text_column(name, values);
-    // Columns of what a number did, and the space before it.
+    // An arrow, and the space before it.
     main.width += 2;
     main.title.push_span("  ");
     let value = |y: usize| values.get(y).copied().flatten();
@@ -478,7 +476,7 @@ fn draw_ends(area: Rect, buf: &mut Buffer, trace: &Trace<'_>, theme: &Theme) -> 
     let text = |value| format::short(value, decimals, 9);
     let (high, low) = (text(trace.scale.high()), text(trace.scale.low()));
     let width = u16::try_from(high.width().max(low.width())).unwrap_or(u16::MAX) + 1;
-    // The least columns for a line beside its scale.
+    // Minimum number of columns for a line next to its scale.
     let rest = area.width.checked_sub(width).filter(|rest| *rest >= 20);
     let Some(rest) = rest else { return area };
     paint::text_before(buf, area, (area.width, 0), &high, theme.muted);

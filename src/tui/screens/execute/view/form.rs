@@ -167,7 +167,7 @@ fn draw_line(
         _ => vec![format::fit(&text, room.into()).into_owned()],
     };
     let mut y = y + 1;
-    // The most rows of what is wrong with a field.
+    // Maximum number of rows of an error.
     for line in lines.iter().take(4) {
         paint::text(buf, area, (LABEL_WIDTH + 2, y), line, style);
         y += 1;

@@ -57,7 +57,7 @@ pub(crate) fn columns(width: u16, detail: Detail) -> [Column; 8] {
         0..60 => (0, 0, 0),
         60..72 => (NUMBER, 0, 0),
         72..84 => (NUMBER, NUMBER, 0),
-        // The width of what an actor said before.
+        // The width of the history.
         _ => (NUMBER, NUMBER, 8),
     };
     let others = [1, name, NUMBER, NUMBER, first, second, past].into_iter().filter(|it| *it > 0);
