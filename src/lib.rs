@@ -93,7 +93,7 @@
 //! - **A pane**, four files: its name and place in the `state.rs` of its folder in `tui/screens/`, its
 //!   keys in `update.rs`, its area in `view.rs`, and its drawing in `view/<pane>.rs`; four more where
 //!   it asks a service: the effect and its answer in `tui/event.rs`, the call in
-//!   `tui/effects/<service>.rs`, when to ask and what an answer changes in the screen's `update/`. A
+//!   `tui/effects/services.rs`, when to ask and what an answer changes in the screen's `update/`. A
 //!   snapshot in the screen's or `tui/view/tests`.
 //! - **A loss function**, three files: a variant of `LossMethod` with its name and arithmetic, and a
 //!   line of its table of tests, in `inference/math/loss.rs`; its name in the error of

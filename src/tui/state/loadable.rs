@@ -34,7 +34,7 @@ impl Failure {
 
     /// Wait for a rate limit, if this is one: `usual` if the service names no time.
     pub(crate) fn limit(&self, usual: Duration) -> Option<Duration> {
-        // Too many requests, by HTTP.
+        // Too many requests.
         self.retry_after.or((self.status == Some(429)).then_some(usual))
     }
 }
@@ -129,10 +129,7 @@ impl<T> Loadable<T> {
 
     /// Age of the value.
     pub(crate) fn age(&self, now: Timestamp) -> Option<Duration> {
-        match self {
-            Self::Ready { at, .. } | Self::Stale { at, .. } => Some(now.since(*at)),
-            _ => None,
-        }
+        self.settled().map(|(_, at)| now.since(at))
     }
 
     /// The state for a pane's title: `2s ago`, `stale 1m`, `loading`, `failed`.

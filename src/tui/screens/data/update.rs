@@ -9,7 +9,7 @@ use model::{dataset::PUBLIC_TAG, timestamp::Timestamp};
 
 use crate::{
     action::Action,
-    event::{DataEvent, Effect, ExportNews, RowsPage, RowsQuery, StreamEvent, Target, Timer},
+    event::{DataEvent, Effect, ExportNews, StreamEvent, Target, Timer},
     screens::data::state::{
         ListOrder, Pane, State, chart,
         live::is_gone,
@@ -17,7 +17,7 @@ use crate::{
         zoom::Zoom,
     },
     state::{
-        loadable::{Failure, Loadable},
+        loadable::Loadable,
         navigation::{Steps as _, rows_down, sort_by},
     },
 };
@@ -106,7 +106,7 @@ impl State {
         self.set_timers(false);
     }
 
-    /// Handles an answer of the service.
+    /// Handles a response or an event of the service.
     pub(crate) fn on(&mut self, event: DataEvent, now: Timestamp) {
         let failure = match &event {
             DataEvent::Pinned { result: Err(why), .. } if !is_gone(why) => Some(why),
@@ -122,25 +122,25 @@ impl State {
             }
             DataEvent::Columns { dataset, result } => self.on_columns(dataset, result, now),
             DataEvent::Pinned { dataset, result } => {
-                self.on_pin_details(dataset, result.map(|told| *told), now);
+                self.on_pin_details(dataset, result.map(|details| *details), now);
             }
             DataEvent::Tags { dataset, result } if Some(dataset) == self.selected => {
                 self.tags.settle(result, now);
             }
             DataEvent::Rows { query, result } => {
-                if self.asked == Some(query) {
-                    self.asked = None;
-                }
+                self.asked.take_if(|asked| *asked == query);
                 if Some(query.dataset) == self.selected && !self.is_sparkline_query(query) {
-                    self.on_rows(query, result, now);
-                } else {
-                    match result {
-                        Ok(page) => self.add_sparkline_rows(query.dataset, &page.rows, now),
-                        Err(_) => self.skip_sparkline(query.dataset, now),
-                    }
+                    return self.on_rows(query, result, now);
+                }
+                match result {
+                    Ok(page) => self.add_sparkline_rows(query.dataset, &page.rows, now),
+                    Err(_) => self.skip_sparkline(query.dataset, now),
                 }
             }
-            DataEvent::Table { query, result } => self.on_table(query, result, now),
+            DataEvent::Table { query, result } => {
+                let next = self.table.take(query, result, now);
+                self.effects.extend(next.map(Effect::LoadTable));
+            }
             DataEvent::Stream { dataset, news } => {
                 self.on_pin_event(dataset, &news, now);
                 if Some(dataset) == self.selected {
@@ -234,8 +234,7 @@ impl State {
             }
             Action::Earlier if self.is_table => self.scroll_table(-1),
             Action::Later if self.is_table => self.scroll_table(1),
-            Action::Earlier => self.move_crosshair(),
-            Action::Later => self.move_crosshair_later(),
+            Action::Earlier | Action::Later => self.move_crosshair(action == Action::Earlier),
             Action::Follow => {
                 self.crosshair = None;
                 self.tape_top = None;
@@ -318,7 +317,7 @@ impl State {
         }
     }
 
-    /// That text changed.
+    /// Handles an edit of a text field.
     pub(crate) fn edited(&mut self, now: Timestamp) {
         if self.search.is_edited() {
             self.is_list_old |= self.filter.clear();
@@ -338,17 +337,14 @@ impl State {
                 }
             }
             Target::Column { column, .. } => {
-                let order =
-                    crate::screens::data::view::column_title(column).and_then(ListOrder::of_column);
-                if let Some(order) = order {
+                let title = super::view::column_title(column);
+                if let Some(order) = title.and_then(ListOrder::of_column) {
                     sort_by(order, &mut self.order, &mut self.is_reversed);
                     self.sort_again(now);
                 }
             }
             Target::Chart(kind) => self.kind = kind,
-            Target::Resolution(resolution) => {
-                self.set_zoom(Zoom { resolution, ..self.zoom }, now);
-            }
+            Target::Resolution(resolution) => self.set_zoom(Zoom { resolution, ..self.zoom }, now),
             Target::Time(time) => {
                 self.pane = Pane::Chart;
                 if let Some(n) = self.chart.index_from_newest(time) {
@@ -391,23 +387,27 @@ impl State {
 }
 
 impl State {
+    /// Shows another part of the past.
     pub(crate) fn set_zoom(&mut self, zoom: Zoom, now: Timestamp) {
-        let is_other = zoom.resolution != self.chart.resolution();
         self.zoom = zoom;
-        if !is_other {
-            return;
+        if zoom.resolution != self.chart.resolution() {
+            self.crosshair = None;
+            self.chart.change_resolution(zoom.resolution);
+            self.rows = Loadable::Idle;
+            self.load_rows(now);
+            self.reload_table();
         }
-        self.crosshair = None;
-        self.chart.change_resolution(zoom.resolution);
-        self.rows = Loadable::Idle;
-        self.load_rows(now);
-        self.reload_table();
     }
 
-    /// Moves the crosshair into the past.
-    fn move_crosshair(&mut self) {
+    /// Moves the crosshair into the past, or towards now.
+    fn move_crosshair(&mut self, is_back: bool) {
+        let stride = if self.is_line() { self.zoom.density.stride() } else { 1 };
         let n = self.crosshair.and_then(|time| self.chart.index_from_newest(time));
-        self.put_crosshair(n.map_or(0, |n| n + self.stride()));
+        if is_back {
+            return self.put_crosshair(n.map_or(0, |n| n + stride));
+        }
+        let later = n.and_then(|n| self.chart.nth_newest(n.checked_sub(stride)?));
+        self.crosshair = later.map(|candle| candle.timestamp);
     }
 
     /// Puts the crosshair on the candle that is `n` from the newest one, and requests older rows if it
@@ -417,16 +417,6 @@ impl State {
         if self.chart.candles().len().saturating_sub(n) <= BUCKETS / 4 {
             self.load_older();
         }
-    }
-
-    pub(crate) fn move_crosshair_later(&mut self) {
-        let n = self.crosshair.and_then(|time| self.chart.index_from_newest(time));
-        let n = n.and_then(|n| n.checked_sub(self.stride()));
-        self.crosshair = n.and_then(|n| self.chart.nth_newest(n)).map(|candle| candle.timestamp);
-    }
-
-    fn stride(&self) -> usize {
-        if self.is_line() { self.zoom.density.stride() } else { 1 }
     }
 
     fn load_older(&mut self) {
@@ -478,12 +468,6 @@ impl State {
     pub(crate) fn scroll_table(&mut self, n: isize) {
         let last = self.table_columns().len().saturating_sub(1);
         self.table.n_hidden = self.table.n_hidden.saturating_add_signed(n).min(last);
-    }
-
-    /// Handles a page of the table.
-    fn on_table(&mut self, query: RowsQuery, result: Result<RowsPage, Failure>, now: Timestamp) {
-        let next = self.table.take(query, result, now);
-        self.effects.extend(next.map(Effect::LoadTable));
     }
 }
 

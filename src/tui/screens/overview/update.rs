@@ -74,18 +74,17 @@ pub(crate) fn load_bundles(state: &mut Whole) {
     }
 }
 
-/// Asks for what the Overview screen shows of topics, and for their list where that is not there.
+/// Requests what the Overview screen shows of topics, and their list if it is missing or old.
 pub(crate) fn load_topics(state: &mut Whole) {
-    let now = state.now;
     load_bundles(state);
-    let list = state.inference.topics.value();
-    let is_first_open =
-        list.is_some_and(|list| list.topics.iter().any(|it| it.last_nonce.is_none()));
-    let is_old = is_first_open
-        // Topics are listed again once a minute: new ones are rare.
-        || state.inference.topics.age(now).is_none_or(|age| age >= Duration::from_mins(1));
-    if state.overview.is_shown && (is_old || state.topic_ids().is_empty()) {
-        state.inference.reload_list(now);
+    let topics = &state.inference.topics;
+    let list = topics.value().map_or(&[][..], |list| &list.topics);
+    // Until the first epoch of a topic has closed, the list says when it does.
+    let is_first_open = list.is_empty() || list.iter().any(|it| it.last_nonce.is_none());
+    // New topics are rare.
+    let is_old = topics.age(state.now).is_none_or(|age| age >= Duration::from_mins(1));
+    if state.overview.is_shown && (is_first_open || is_old) {
+        state.inference.reload_list(state.now);
     }
 }
 
