@@ -1,7 +1,7 @@
 //! Built-in sources of live data.
 //!
-//! [`load`] measures the machine, [`market`] generates synthetic bars. Both append as any producer does.
-//! Their datasets have the tag `public` and no owner.
+//! [`load`] measures the machine, [`market`] generates synthetic bars. Both append as any producer
+//! does. Their datasets have the tag `public` and no owner.
 
 pub(crate) mod load;
 pub(crate) mod market;
@@ -25,11 +25,11 @@ use crate::{
     retention::KEEP_DAYS,
 };
 
-/// How long a leap of the clock must last before rows get its date: longer than a blip. A clock that is
-/// corrected after the start waits that long.
+/// How long a leap of the clock must last before rows get its date: longer than a blip. A clock
+/// that is corrected after the start waits that long.
 const ROW_HOLD: Duration = Duration::from_mins(1);
 
-/// What a source creates its dataset with.
+/// Description of the dataset that a source creates.
 #[derive(Debug, Clone, Copy)]
 struct Description<'a> {
     name: &'a str,
@@ -79,7 +79,8 @@ impl Feed {
         Ok(Self { columns, ..feed })
     }
 
-    /// Appends rows of one number for each column; what is not finite is no value.
+    /// Appends rows with a number for each column. Numbers that are not finite are stored as
+    /// missing.
     async fn append(
         &self,
         rows: impl IntoIterator<Item = (Timestamp, Vec<Option<f64>>)>,
@@ -101,7 +102,7 @@ impl Feed {
         Ok(())
     }
 
-    /// The timestamp of the newest row.
+    /// Returns the timestamp of the newest row.
     async fn newest(&self) -> Result<Option<Timestamp>> {
         Ok(self.sight().await?.newest)
     }

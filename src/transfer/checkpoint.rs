@@ -1,7 +1,7 @@
 //! Checkpoints: small JSON files by which a stopped transfer resumes.
 //!
-//! A checkpoint is written after the rows are stored, never before: it may lag behind what is stored,
-//! and rows that come twice are stored once.
+//! A checkpoint is written after the rows are stored, never before: it may lag behind what is
+//! stored, and rows that come twice are stored once.
 
 use std::{
     fs,
@@ -13,23 +13,23 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use task::file::{FileMode, write_atomic};
 
-/// A file's name for a transfer that `identity` tells from others.
+/// Returns the name of the file for a transfer, which `identity` distinguishes from others.
 pub(crate) fn name(identity: impl Hash) -> String {
     let mut hasher = DefaultHasher::new();
     identity.hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 
-/// Reads the checkpoint at `path`; the default where there is none that can be read.
+/// Reads the checkpoint at `path`; the default if it is missing or cannot be read.
 pub(crate) fn read<T: DeserializeOwned + Default>(path: &Path) -> T {
     let text = fs::read(path).ok();
     text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
-/// Writes the checkpoint at `path`, whose folder is made if it is missing.
+/// Writes the checkpoint at `path`, whose directory is created if it is missing.
 ///
 /// # Errors
-/// If it cannot be written: then a stopped transfer begins again.
+/// If it cannot be written. A stopped transfer starts over then.
 pub(crate) fn write(path: &Path, checkpoint: &impl Serialize) -> io::Result<()> {
     path.parent().map_or(Ok(()), fs::create_dir_all)?;
     write_atomic(path, &serde_json::to_vec(checkpoint)?, FileMode::Private)

@@ -4,20 +4,20 @@ use std::fmt::Debug;
 
 /// Receives what a transfer reports. Its calls do not block.
 pub trait Reporter: Debug + Send + Sync {
-    /// Takes a message for a person.
+    /// Shows a message to the user.
     fn note(&self, text: &str);
 
-    /// Takes notice that work such as `importing a.csv` begins. `n_rows` were stored by an earlier
-    /// run: they count, but not for the rate.
+    /// Starts to show the progress of work such as `importing a.csv`. `n_rows` were stored by an
+    /// earlier run. They count, but not for the rate.
     fn begin(&self, work: String, n_rows: u64) -> Box<dyn Work>;
 }
 
-/// Work under way. Dropped, it ended without success.
+/// Work in progress. It failed if this is dropped.
 pub trait Work: Send {
-    /// Takes the number of rows so far, and how much of the whole that is, from 0 to 1, where that is
+    /// Updates the number of rows, and the share of the work that is done, from 0 to 1, if it is
     /// known.
     fn update(&mut self, n_rows: u64, share: Option<f64>);
 
-    /// Ends it: `did` was done with `n_rows` in all.
+    /// Finishes: `did` was done with `n_rows` in total.
     fn finish(self: Box<Self>, n_rows: u64, did: &str);
 }

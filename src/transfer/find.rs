@@ -11,10 +11,10 @@ use model::{
     timestamp::Timestamp,
 };
 
-/// Datasets asked for in one page.
+/// Datasets of one page.
 const PAGE_DATASETS: usize = 250;
 
-/// What a service answers where there is no such dataset, or none for the key.
+/// Status of a response for a dataset that does not exist, or that the key cannot see.
 const NOT_FOUND: u16 = 404;
 
 /// A filter of datasets.
@@ -27,7 +27,7 @@ pub enum DatasetFilter {
 }
 
 impl DatasetFilter {
-    /// The filter of a field and its value; without one, of a text.
+    /// Returns the filter of a field and its value; without one, of a text.
     #[must_use]
     pub fn new(field: Option<(String, String)>, text: Option<String>) -> Self {
         match field {
@@ -52,10 +52,10 @@ pub async fn find_dataset(service: &Datasets, name: &str) -> anyhow::Result<Data
     }
 }
 
-/// Finds the dataset called `name`, or of that number; `None` where the key sees none.
+/// Finds the dataset called `name`, or of that number; `None` if the key sees none.
 ///
 /// # Errors
-/// Those of a broken line.
+/// If the service cannot be reached or refuses.
 pub(crate) async fn look_up_dataset(
     service: &Datasets,
     name: &str,
@@ -74,10 +74,10 @@ pub(crate) async fn look_up_dataset(
     }
 }
 
-/// The first `limit` of the datasets that are wanted, and how many more there are.
+/// Returns the first `limit` of the datasets that match, and the number of further ones.
 ///
 /// # Errors
-/// If the service cannot be asked.
+/// If the service cannot be reached or refuses.
 pub async fn list_datasets(
     service: &Datasets,
     wanted: &DatasetFilter,

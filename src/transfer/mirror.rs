@@ -1,8 +1,8 @@
 //! Mirror: datasets of another service of this API, copied and kept up to date.
 //!
 //! `fetch` reads rows of a range from the source, `copy` brings a dataset up to the newest row and
-//! compares it with the source, `live` keeps it up to date. Timestamps are unique, so that a row that
-//! comes twice is stored once.
+//! compares it with the source, `live` keeps it up to date. Timestamps are unique, so that a row
+//! that comes twice is stored once.
 
 mod copy;
 mod fetch;
@@ -30,41 +30,42 @@ use crate::{
     find::{DatasetFilter, find_dataset, list_datasets},
 };
 
-/// The most datasets that are followed: each holds a connection on both sides.
+/// Maximum number of datasets that are followed: each holds a connection on both sides.
 const FOLLOWED_MAX: usize = 500;
 
-/// What is copied, and how.
+/// Options of a mirror.
 #[derive(Debug)]
 pub struct MirrorOptions {
-    /// Numbers or names of the datasets; none for those of `filter`.
+    /// Numbers or names of the datasets; empty for those of `filter`.
     pub chosen: Vec<String>,
-    /// Which datasets, where none are chosen.
+    /// Filter of the datasets, if none are chosen.
     pub filter: DatasetFilter,
-    /// Only those with this tag, which is acquired first; `None` for the public tag and all datasets.
+    /// Tag that the datasets must have, which is acquired first; `None` for all datasets, after the
+    /// public tag is acquired.
     pub tag: Option<String>,
-    /// At most this many.
+    /// Maximum number of datasets.
     pub limit: Option<usize>,
-    /// What is put before the names of the copies.
+    /// Prefix of the names of the copies.
     pub prefix: String,
     /// Tags of new copies.
     pub give_tags: Vec<String>,
-    /// Rows before it are not copied.
+    /// Earliest timestamp that is copied.
     pub start: Option<Timestamp>,
-    /// Whether the copies are kept up to date.
+    /// True if the copies are kept up to date.
     pub is_live: bool,
-    /// Downloads at a time, at least one.
+    /// Maximum number of concurrent downloads, at least one.
     pub n_parallel: usize,
-    /// The folder of checkpoints.
+    /// Directory of the checkpoints.
     pub checkpoints: PathBuf,
 }
 
-/// What all copies share.
+/// State that all copies share.
 struct Mirror {
     source: Datasets,
     target: Datasets,
     reporter: Box<dyn Reporter>,
     downloads: Semaphore,
-    /// The folder of the checkpoints from this source to this target.
+    /// Directory of the checkpoints from this source to this target.
     folder: PathBuf,
     options: MirrorOptions,
 }
@@ -72,7 +73,7 @@ struct Mirror {
 /// Copies datasets of `source` to `target`, and keeps them up to date by tasks of `group`.
 ///
 /// # Errors
-/// If there is nothing to copy, or some of it could not be copied.
+/// If there is nothing to copy, or a dataset could not be copied.
 pub async fn run(
     options: MirrorOptions,
     source: Datasets,
@@ -113,7 +114,7 @@ pub async fn run(
     mirror.run(datasets, group).await
 }
 
-/// The datasets to copy.
+/// Returns the datasets to copy.
 async fn choose_datasets(
     options: &MirrorOptions,
     source: &Datasets,
@@ -142,7 +143,7 @@ impl Mirror {
         self.folder.join(format!("{dataset}.json"))
     }
 
-    /// Copies `datasets`, and keeps them up to date if that is wanted.
+    /// Copies `datasets`, and keeps them up to date if the options say so.
     async fn run(self: &Arc<Self>, datasets: Vec<Dataset>, group: &Group) -> anyhow::Result<()> {
         let failed = Mutex::new(Vec::new());
         let (alive, mut all_ended) = mpsc::channel::<()>(1);
@@ -168,14 +169,14 @@ impl Mirror {
         drop(alive);
         if self.options.is_live {
             self.reporter.note("all copies are up to date; new rows follow");
-            // Nothing is ever sent: it ends when the last of them does.
+            // Nothing is ever sent: the channel closes when the last of them ends.
             while all_ended.recv().await.is_some() {}
         }
         let failed = failed.into_inner();
         if failed.is_empty() { Ok(()) } else { bail!("copy {}", failed.join(", ")) }
     }
 
-    /// Copies a dataset; returns what keeps it up to date.
+    /// Copies a dataset, and returns its stream if the copy is kept up to date.
     async fn copy(
         self: &Arc<Self>,
         dataset: Dataset,

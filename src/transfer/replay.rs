@@ -1,4 +1,4 @@
-//! Replay: the history of a dataset or a file once more, as if it were live.
+//! Replay: sends the history of a dataset or a file as if it were live.
 
 mod pace;
 
@@ -41,25 +41,25 @@ use crate::{
 /// Rows sent at once, where several are due.
 const BATCH_ROWS_MAX: usize = 5_000;
 
-/// What is replayed, and how.
+/// Options of a replay.
 #[derive(Debug)]
 pub struct ReplayOptions {
     /// A dataset's number or name, or a file.
     pub source: String,
-    /// How much faster than it happened.
+    /// Speed, as a multiple of real time.
     pub speed: Speed,
     /// The timestamps that rows get.
     pub times: RowTimes,
-    /// The rows of history; `None` is no bound.
+    /// Range of the rows.
     pub span: ReplaySpan,
 }
 
-/// Where rows are sent.
+/// Destination of the rows.
 #[derive(Debug, Clone, Copy)]
 pub enum ReplayTarget<'a> {
-    /// To this, as lines of JSON.
+    /// A function that prints lines of JSON.
     Lines(fn(&str) -> anyhow::Result<()>),
-    /// To the dataset of this number or name, which is created if need be.
+    /// The dataset of this number or name, which is created if it is missing.
     Dataset(&'a str),
 }
 
@@ -85,7 +85,7 @@ type Columns = Vec<(String, Dtype)>;
 /// Replays; `connect` connects to the service where one is needed.
 ///
 /// # Errors
-/// If there is no such dataset or file, or rows are not taken.
+/// If there is no such dataset or file, or rows are refused.
 pub async fn run(
     options: ReplayOptions,
     to: ReplayTarget<'_>,
@@ -130,7 +130,7 @@ pub async fn run(
     Ok(())
 }
 
-/// Where rows come from.
+/// Source of the rows.
 enum Source {
     File {
         shown: String,
@@ -220,7 +220,7 @@ pub(crate) fn order_values(mut row: NamedRow, columns: &[(String, Dtype)]) -> Ro
     Row { timestamp: row.timestamp, values }
 }
 
-/// Where rows go.
+/// Opened destination of the rows.
 enum Sink {
     Lines(FlatLines, fn(&str) -> anyhow::Result<()>),
     Dataset { service: Datasets, dataset: DatasetId, names: Vec<String> },
@@ -254,7 +254,7 @@ impl Sink {
         Ok(Self::Dataset { service, dataset, names })
     }
 
-    /// Sends rows, of which none are left then; returns how many there were.
+    /// Sends all `rows`, which are empty afterwards, and returns their number.
     async fn send(&mut self, rows: &mut Vec<Row>) -> anyhow::Result<u64> {
         let n_rows = rows.len() as u64;
         if rows.is_empty() {

@@ -1,4 +1,4 @@
-//! Calls of a dataset service that are tried again where a later try may succeed.
+//! Retries of calls of a dataset service.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use client::error::ClientError;
 use task::backoff::Backoff;
 use tokio::time::sleep;
 
-/// Tries of a call before the command gives up: about a minute.
+/// Maximum number of tries of a call, about a minute.
 const TRIES_MAX: u32 = 8;
 
-/// The first and the longest wait before another try.
+/// Shortest and longest wait before a retry.
 const RETRY: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
 
 /// Retries a call that may succeed later, with exponential backoff.
@@ -29,7 +29,7 @@ where
     }
 }
 
-/// Whether a retry may succeed.
+/// Returns true if a retry may succeed.
 pub(crate) fn is_transient(error: &ClientError) -> bool {
     match error {
         ClientError::Reach { .. } | ClientError::TimedOut { .. } | ClientError::Limited { .. } => {

@@ -21,7 +21,7 @@ const KEEP_DAYS: &str = "1";
 /// How to measure the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadOptions {
-    /// The time between two measurements.
+    /// Interval of measurements.
     pub every: Duration,
 }
 
@@ -30,8 +30,8 @@ impl LoadOptions {
     pub const USUAL: Self = Self { every: Duration::from_secs(1) };
 }
 
-/// Name, text, unit of the first column, and columns of each dataset, in the order in which a
-/// measurement has its rows.
+/// Name, description, unit of the first column, and columns of each dataset, in the order of the
+/// rows of a measurement.
 const DATASETS: [(&str, &str, &str, &[&str]); 4] = [
     (
         "machine_cpu",
@@ -148,7 +148,7 @@ impl LoadStore {
     }
 }
 
-/// Whether something is kept from being done, for one log line each time that changes.
+/// True while an operation fails. Logs one line each time that changes.
 #[derive(Debug, Default)]
 struct Condition(bool);
 
@@ -163,7 +163,7 @@ impl Condition {
     }
 }
 
-/// Reads the machine's counters. What it cannot read it leaves out.
+/// Reads the machine's counters. Those that cannot be read are missing.
 #[derive(Debug)]
 struct Meter {
     system: Option<System>,
@@ -183,7 +183,7 @@ impl Meter {
         Self { system, networks, disks, measured: now }
     }
 
-    /// What happened since the last measurement.
+    /// Returns the changes since the last measurement.
     fn measure(&mut self, now: Instant) -> Measurement {
         let seconds = now.saturating_duration_since(self.measured).as_secs_f64().max(1e-3);
         self.measured = now;

@@ -1,6 +1,6 @@
 //! Rows of a range from a service, by bulk downloads that shrink where they fail.
 //!
-//! Rows come in their order, so that what came before a download broke off is not asked for again.
+//! Rows come in order, so that a download that broke off is resumed after its last row.
 
 use std::time::Duration;
 
@@ -20,47 +20,47 @@ use tokio::time::sleep;
 
 use crate::retry::is_transient;
 
-/// The most rows taken from a download: what one insert takes, and tens of megabytes of memory. A
-/// download with more is left off there.
+/// Maximum number of rows that are read of a download, tens of megabytes of memory. A longer
+/// download is cut off there.
 pub(super) const ROWS_MAX: usize = 50_000;
 
-/// The shortest span that is halved. The public service's own clients go down to a day.
+/// Shortest span that is halved. The public service's own clients go down to a day.
 const SPAN_MIN: Duration = Duration::from_mins(1);
 
 /// Failures at one span before it is halved, as the public service's own clients have it.
 const TRIES_MAX: u32 = 3;
 
-/// Failures in all before a dataset is given up.
+/// Total number of failures after which the copy of a dataset fails.
 const FAILURES_MAX: u32 = 24;
 
-/// The first and the longest wait before another try.
+/// Shortest and longest wait before a retry.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
-/// The smallest step between two timestamps.
+/// Smallest step between two timestamps.
 pub(super) const STEP: Duration = Duration::from_micros(1);
 
-/// Rows of a range, from its beginning on.
+/// Rows of a range from its start on.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Fetched {
     /// In ascending order of timestamps.
     pub(super) rows: Vec<Row>,
-    /// The timestamp up to which these are all.
+    /// Timestamp up to which these are all rows.
     pub(super) until: Timestamp,
 }
 
-/// Why a download is no more.
+/// Reason why a download ended early.
 enum Broken {
-    /// It failed, perhaps after some rows.
+    /// It failed, possibly after some rows.
     Failed(anyhow::Error),
-    /// The service wants to be asked later.
+    /// The service asks to retry after this time.
     Later(Duration),
     /// The span is wider than it serves.
     TooWide,
-    /// The service refuses, and will again.
+    /// The service refuses, and a retry cannot succeed.
     Refused(ClientError),
 }
 
-/// Fetches rows from `start` to `end`, both included: all of them, or those from the beginning on.
+/// Fetches rows from `start` to `end`, both included: all of them, or the first ones.
 ///
 /// # Errors
 /// If it fails again and again, or the service refuses for good.
@@ -78,7 +78,7 @@ pub(super) async fn fetch(
         let done = download(source, dataset, plan, start, end, &mut rows).await;
         let newest = rows.last().map(|row: &Row| row.timestamp);
         match (done, newest) {
-            // Rows that came before it broke are good.
+            // Rows that came before the failure are valid.
             (Ok(until), _) | (Err(Broken::Failed(_)), Some(until)) => {
                 return Ok(Fetched { rows, until });
             }
@@ -108,7 +108,7 @@ fn halve(start: Timestamp, end: Timestamp) -> anyhow::Result<Timestamp> {
     Ok(start + span / 2)
 }
 
-/// Adds the rows of a range to `rows`; returns the timestamp up to which these are all.
+/// Appends the rows of a range to `rows`, and returns the timestamp up to which these are all.
 async fn download(
     source: &Datasets,
     dataset: DatasetId,
@@ -133,7 +133,7 @@ async fn download(
             if rows.last().is_some_and(|last: &Row| last.timestamp >= row.timestamp) {
                 bail!("fetch rows: {} is out of order", row.timestamp);
             }
-            // Rows past the most are parsed and dropped.
+            // Rows beyond the maximum are parsed and dropped.
             if rows.len() < ROWS_MAX && (start..=end).contains(&row.timestamp) {
                 rows.push(row);
             }
@@ -150,7 +150,7 @@ async fn download(
 
 impl From<ClientError> for Broken {
     fn from(error: ClientError) -> Self {
-        /// What the documents say of a range that is too wide.
+        /// Text of the documents for a range that is too wide.
         const TOO_WIDE: &str = "time range exceeds maximum";
         match error {
             ClientError::Limited { retry_after, .. } => {

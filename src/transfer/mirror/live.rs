@@ -1,7 +1,7 @@
 //! Keeping a copy up to date by the source's stream.
 //!
-//! The stream is opened before the rows there are get copied, so that none falls in between; what
-//! it brings meanwhile waits, or is asked for again by its event's id.
+//! The stream is opened before the existing rows are copied, so that no row is missed. Its rows
+//! wait meanwhile, or are requested again by the id of their event.
 
 use std::time::Duration;
 
@@ -18,23 +18,23 @@ use tokio::{
 
 use super::copy::Copy;
 
-/// Batches of rows that wait. Then the source waits, too.
+/// Maximum number of batches of rows that wait. The source waits when they are full.
 const EVENTS_CAPACITY: usize = 8;
 
-/// How long the stream of a dataset with rows may take to bring the first.
+/// Time within which the stream of a dataset with rows must bring the first one.
 const BEGINS_WITHIN: Duration = Duration::from_mins(1);
 
 /// The stream of a dataset being copied.
 pub(super) struct LiveCopy {
     events: mpsc::Receiver<RowEvent>,
-    /// What came before the rows there were got copied.
+    /// Event that came before the existing rows were copied.
     first: Option<RowEvent>,
     /// Stops the stream.
     group: Group,
 }
 
 impl LiveCopy {
-    /// Opens the stream of the source, where an earlier mirror left off or at its newest rows.
+    /// Opens the stream of the source, where an earlier mirror stopped or at its newest rows.
     ///
     /// # Errors
     /// If it does not open.
@@ -60,7 +60,7 @@ impl LiveCopy {
         Ok(Self { events, first, group })
     }
 
-    /// Stores what comes, until the source refuses for good.
+    /// Stores the rows of the stream until the source refuses for good.
     pub(super) async fn run(mut self, mut copy: Copy) {
         let mut is_lost = false;
         let mut first = self.first.take();
@@ -85,7 +85,7 @@ impl Drop for LiveCopy {
     }
 }
 
-/// Waits until the stream is open and, where there are rows, has brought the first.
+/// Waits until the stream is open and, if there are rows, has brought the first one.
 async fn wait_for_first(
     events: &mut mpsc::Receiver<RowEvent>,
     has_rows: bool,
@@ -104,7 +104,7 @@ async fn wait_for_first(
     }
 }
 
-/// Whether a refusal will not pass.
+/// Returns true if a retry cannot succeed.
 const fn is_final(status: Option<u16>) -> bool {
     matches!(status, Some(401 | 403 | 404))
 }

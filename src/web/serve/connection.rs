@@ -37,7 +37,7 @@ pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(30);
 /// The same for a connection with a reserved place, which others need.
 const RESERVED_HEAD_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long a TLS handshake may take: two round trips over the slowest of lines.
+/// Time limit of a TLS handshake: two round trips over the slowest of lines.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often an HTTP/2 connection is asked for a sign of life, and how long the answer may take.
@@ -55,8 +55,8 @@ pub(super) struct ConnectionApp {
 }
 
 impl ConnectionApp {
-    /// Counts a request of the network that it was forwarded for, and returns what to hold until the
-    /// response has been sent.
+    /// Counts a request of the network that it was forwarded for, and returns what to hold until
+    /// the response has been sent.
     ///
     /// # Errors
     /// [`Overloaded`] if there is no room for it.

@@ -1,6 +1,7 @@
 //! Global connection limit: a listener that accepts a bounded number, and drops silent ones.
 //!
-//! Some places are reserved: when all others are taken, connections still get a health check answered.
+//! Some places are reserved: when all others are taken, connections still get a health check
+//! answered.
 
 use std::{
     io,
@@ -31,8 +32,8 @@ pub(super) const SILENT_MAX: Duration = Duration::from_mins(5);
 /// after one response.
 const RESERVED_MAX: usize = 32;
 
-/// Takes connections while there are places. One more waits in the system's queue, unaccepted. One
-/// of a network that has its permit is closed.
+/// Accepts connections while there are places. Further ones wait in the queue of the system. A
+/// connection of a network that has its maximum is closed.
 #[derive(Debug)]
 pub(crate) struct LimitedListener {
     listener: TcpListener,
@@ -59,7 +60,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Takes note of bytes that came or went.
+    /// Restarts the time limit after bytes were received or sent.
     fn reset_silence(&mut self) {
         self.silence.as_mut().reset(Instant::now() + SILENT_MAX);
     }
