@@ -340,17 +340,19 @@ impl Network {
         Err(NetworkError::Unreached { peers, within })
     }
 
-    /// Takes note that a message of `peer` was too long: who sends many is cut off for a while.
+    /// Records that a message of `peer` was too long. A peer that sends many is cut off for a while.
     pub fn blame_too_long(&self, peer: &PeerId) {
-        if let Ok(peer) = peer.as_str().parse() {
-            self.guard.offended(peer, Offense::TooLong);
-        }
+        self.offended(peer, Offense::TooLong);
     }
 
-    /// Takes note that a message of `peer` was malformed: who sends many is cut off for a while.
+    /// Records that a message of `peer` was malformed. A peer that sends many is cut off for a while.
     pub fn blame(&self, peer: &PeerId) {
+        self.offended(peer, Offense::Malformed);
+    }
+
+    fn offended(&self, peer: &PeerId, offense: Offense) {
         if let Ok(peer) = peer.as_str().parse() {
-            self.guard.offended(peer, Offense::Malformed);
+            self.guard.offended(peer, offense);
         }
     }
 

@@ -272,7 +272,7 @@ impl Actor {
     fn note_listener_ended(&mut self, listener: ListenerId, addresses: Vec<Multiaddr>) {
         let ended: Vec<_> = addresses.into_iter().map(without_peer).collect();
         self.listening.write().retain(|known| !ended.contains(known));
-        self.relaying.reservations.note_ended(listener);
+        self.relaying.note_ended(listener);
     }
 
     /// Takes note of a new connection, and opens the streams that waited for it.

@@ -11,10 +11,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     num::NonZeroU32,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
@@ -29,7 +26,7 @@ use libp2p::{
     swarm::{NetworkBehaviour, behaviour::toggle::Toggle},
 };
 use model::node::PeerId as NodeId;
-use parking_lot::RwLock;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::{debug, info};
 
@@ -77,19 +74,19 @@ pub struct RelayLimits {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Relays(Arc<[BootNode]>);
 
-/// What is known of relayed connections, for people. Cheap to clone; all clones share it.
+/// Relayed connections of this node, and those that it relays. Cheap to clone; all clones share it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct RelayStatus(Arc<Status>);
+pub(super) struct RelayStatus(Arc<Mutex<Status>>);
 
 #[derive(Debug, Default)]
 struct Status {
     /// The relay of each peer whose first connection is through one.
-    relayed: RwLock<BTreeMap<NodeId, NodeId>>,
+    relayed: BTreeMap<NodeId, NodeId>,
     /// The peers that have a place at this relay.
-    reserved: RwLock<BTreeSet<PeerId>>,
+    reserved: BTreeSet<PeerId>,
     /// From whom to whom connections go through this relay, as many as its limits allow.
-    circuits: RwLock<Vec<(PeerId, PeerId)>>,
-    n_refused: AtomicUsize,
+    circuits: Vec<(PeerId, PeerId)>,
+    n_refused: usize,
 }
 
 /// How much a node relays, and has relayed for it.
@@ -105,18 +102,15 @@ pub struct RelayCounts {
     pub n_refused: usize,
 }
 
-/// The places that this node has, or wants, at its relays.
-#[derive(Debug)]
-pub(super) struct Reservations(Vec<Reservation>);
-
-/// What the network's task keeps of relays.
+/// The relays of this node, and what they relay.
 #[derive(Debug)]
 pub(super) struct Relaying {
     pub(super) relays: Relays,
-    pub(super) reservations: Reservations,
     pub(super) status: RelayStatus,
+    reservations: Vec<Reservation>,
 }
 
+/// A place that this node has, or wants, at a relay.
 #[derive(Debug)]
 struct Reservation {
     relay: BootNode,
@@ -181,8 +175,11 @@ impl Relaying {
     pub(super) fn new(through: &[BootNode], now: Instant) -> Self {
         Self {
             relays: Relays(through.into()),
-            reservations: Reservations::new(through, now),
             status: RelayStatus::default(),
+            reservations: through
+                .iter()
+                .map(|relay| Reservation { relay: relay.clone(), listener: None, next_try: now })
+                .collect(),
         }
     }
 
@@ -196,8 +193,31 @@ impl Relaying {
         let at = |relay: &&BootNode| address.iter().next() == relay.address.iter().next();
         let known = || self.relays.0.iter().find(at).or(self.relays.0.first());
         if let Some(relay) = relay_in(address).or_else(|| Some(known()?.peer)) {
-            let mut relayed = self.status.0.relayed.write();
-            relayed.insert(model_peer_id(peer), model_peer_id(relay));
+            self.status.0.lock().relayed.insert(model_peer_id(peer), model_peer_id(relay));
+        }
+    }
+
+    /// Reserves a place at each relay that is connected and at which this node has none.
+    pub(super) fn reserve<B: NetworkBehaviour>(&mut self, swarm: &mut Swarm<B>, now: Instant) {
+        for wanted in &mut self.reservations {
+            let is_due = wanted.listener.is_none() && wanted.next_try <= now;
+            if !is_due || !swarm.is_connected(&wanted.relay.peer) {
+                continue;
+            }
+            wanted.next_try = now + Duration::from_secs(10);
+            match swarm.listen_on(circuit(&wanted.relay)) {
+                Ok(listener) => wanted.listener = Some(listener),
+                Err(error) => debug!(relay = %wanted.relay, %error, "failed to ask a relay"),
+            }
+        }
+    }
+
+    /// Takes note that `listener` has ended, which may have been a place at a relay.
+    pub(super) fn note_ended(&mut self, listener: ListenerId) {
+        let ended = self.reservations.iter_mut().find(|known| known.listener == Some(listener));
+        if let Some(ended) = ended {
+            ended.listener = None;
+            debug!(relay = %ended.relay, "has no place at a relay");
         }
     }
 }
@@ -223,50 +243,49 @@ impl Relays {
 impl RelayStatus {
     /// Takes note that no connection to `peer` stands.
     pub(super) fn note_lost(&self, peer: PeerId) {
-        self.0.relayed.write().remove(&model_peer_id(peer));
+        self.0.lock().relayed.remove(&model_peer_id(peer));
     }
 
     /// The relay through which `peer` is connected; none for one that is connected directly.
     pub(super) fn relay_of(&self, peer: &NodeId) -> Option<NodeId> {
-        self.0.relayed.read().get(peer).cloned()
+        self.0.lock().relayed.get(peer).cloned()
     }
 
     /// Takes note of what happened at this relay.
     pub(super) fn note(&self, event: &relay::Event) {
-        let Status { reserved, circuits, n_refused, .. } = &*self.0;
+        let mut status = self.0.lock();
+        let Status { reserved, circuits, n_refused, .. } = &mut *status;
         match event {
             relay::Event::ReservationReqAccepted { src_peer_id, renewed: true } => {
-                reserved.write().insert(*src_peer_id);
+                reserved.insert(*src_peer_id);
             }
             relay::Event::ReservationReqAccepted { src_peer_id, renewed: false } => {
-                reserved.write().insert(*src_peer_id);
+                reserved.insert(*src_peer_id);
                 info!(peer = %src_peer_id, "a peer is reached through this relay from now on");
             }
             // Told of connections without a place, too.
             relay::Event::ReservationClosed { src_peer_id }
             | relay::Event::ReservationTimedOut { src_peer_id } => {
-                reserved.write().remove(src_peer_id);
+                reserved.remove(src_peer_id);
             }
             relay::Event::CircuitReqAccepted { src_peer_id, dst_peer_id } => {
-                circuits.write().push((*src_peer_id, *dst_peer_id));
+                circuits.push((*src_peer_id, *dst_peer_id));
                 debug!(from = %src_peer_id, to = %dst_peer_id, "relaying a connection");
             }
             relay::Event::CircuitClosed { src_peer_id, dst_peer_id, error } => {
-                let mut circuits = circuits.write();
                 let ended = circuits.iter().position(|it| *it == (*src_peer_id, *dst_peer_id));
                 if let Some(idx) = ended {
                     circuits.swap_remove(idx);
                 }
-                drop(circuits);
                 let error = error.as_ref().map(ToString::to_string);
                 debug!(from = %src_peer_id, to = %dst_peer_id, error, "relayed a connection");
             }
             relay::Event::ReservationReqDenied { src_peer_id, status } => {
-                n_refused.fetch_add(1, Ordering::Relaxed);
+                *n_refused += 1;
                 debug!(peer = %src_peer_id, ?status, "refused to have a peer reached through here");
             }
             relay::Event::CircuitReqDenied { src_peer_id, dst_peer_id, status } => {
-                n_refused.fetch_add(1, Ordering::Relaxed);
+                *n_refused += 1;
                 debug!(from = %src_peer_id, to = %dst_peer_id, ?status, "refused to relay");
             }
             _ => {}
@@ -275,50 +294,19 @@ impl RelayStatus {
 
     /// The peers that have a place or a connection through this relay.
     pub(super) fn served(&self) -> BTreeSet<PeerId> {
-        let mut served = self.0.reserved.read().clone();
-        served.extend(self.0.circuits.read().iter().map(|(from, _)| *from));
-        served
+        let status = self.0.lock();
+        let callers = status.circuits.iter().map(|(from, _)| from);
+        status.reserved.iter().chain(callers).copied().collect()
     }
 
     /// How much goes through this node, and through relays to it, now.
     pub(super) fn counts(&self) -> RelayCounts {
+        let Status { relayed, reserved, circuits, n_refused } = &*self.0.lock();
         RelayCounts {
-            n_relayed_peers: self.0.relayed.read().len(),
-            n_reservations: self.0.reserved.read().len(),
-            n_circuits: self.0.circuits.read().len(),
-            n_refused: self.0.n_refused.load(Ordering::Relaxed),
-        }
-    }
-}
-
-impl Reservations {
-    fn new(through: &[BootNode], now: Instant) -> Self {
-        let wanted =
-            |relay: &BootNode| Reservation { relay: relay.clone(), listener: None, next_try: now };
-        Self(through.iter().map(wanted).collect())
-    }
-
-    /// Reserves a place at each relay that is connected and at which this node has none.
-    pub(super) fn reserve<B: NetworkBehaviour>(&mut self, swarm: &mut Swarm<B>, now: Instant) {
-        for wanted in &mut self.0 {
-            let is_due = wanted.listener.is_none() && wanted.next_try <= now;
-            if !is_due || !swarm.is_connected(&wanted.relay.peer) {
-                continue;
-            }
-            wanted.next_try = now + Duration::from_secs(10);
-            match swarm.listen_on(circuit(&wanted.relay)) {
-                Ok(listener) => wanted.listener = Some(listener),
-                Err(error) => debug!(relay = %wanted.relay, %error, "failed to ask a relay"),
-            }
-        }
-    }
-
-    /// Takes note that `listener` has ended, which may have been a place at a relay.
-    pub(super) fn note_ended(&mut self, listener: ListenerId) {
-        let ended = self.0.iter_mut().find(|known| known.listener == Some(listener));
-        if let Some(ended) = ended {
-            ended.listener = None;
-            debug!(relay = %ended.relay, "has no place at a relay");
+            n_relayed_peers: relayed.len(),
+            n_reservations: reserved.len(),
+            n_circuits: circuits.len(),
+            n_refused: *n_refused,
         }
     }
 }

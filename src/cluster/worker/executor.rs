@@ -204,12 +204,9 @@ impl Executor {
         call: &FunctionCall,
         client: Arc<str>,
     ) -> Result<(), ExecutorError> {
-        let Host::Here { runtime, .. } = &self.host else { return Ok(()) };
-        let program = self.program(function.id, call.method.clone()).await?;
-        let Some(program) = program else { return Ok(()) };
         let has_fuel = self.limits.lowered(call.requested_limits()).fuel.is_some();
         let how = Preparation { client, has_fuel, is_patient: false };
-        Ok(runtime.prepare(&program, how).await?)
+        self.prepare(function.id, call.method.clone(), how).await.map(drop)
     }
 
     /// Compiles the module that `function` is called by, for calls without limits of their own, on
@@ -220,14 +217,21 @@ impl Executor {
         function: &Function,
         client: &Arc<str>,
     ) -> Result<bool, ExecutorError> {
-        let Host::Here { runtime, .. } = &self.host else { return Ok(true) };
-        let program = self.program(function.id, function.method.clone()).await?;
-        let Some(program) = program else { return Ok(false) };
-        // Code that counts fuel is compiled apart. A worker with a limit runs no other.
+        // Code that counts fuel is compiled separately. A worker with a limit runs no other.
         let has_fuel = self.limits.fuel.is_some();
-        if !runtime.is_compiled(&program, has_fuel) {
-            let client = Arc::clone(client);
-            let how = Preparation { client, has_fuel, is_patient: true };
+        let how = Preparation { client: Arc::clone(client), has_fuel, is_patient: true };
+        self.prepare(function.id, function.method.clone(), how).await
+    }
+
+    async fn prepare(
+        &self,
+        id: FunctionId,
+        method: Method,
+        how: Preparation,
+    ) -> Result<bool, ExecutorError> {
+        let Host::Here { runtime, .. } = &self.host else { return Ok(true) };
+        let Some(program) = self.program(id, method).await? else { return Ok(false) };
+        if !runtime.is_compiled(&program, how.has_fuel) {
             runtime.prepare(&program, how).await?;
         }
         Ok(true)

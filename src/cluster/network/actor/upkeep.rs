@@ -45,7 +45,7 @@ impl Actor {
                 self.on_dial_failure(peer, &error);
             }
         }
-        self.relaying.reservations.reserve(&mut self.swarm, now);
+        self.relaying.reserve(&mut self.swarm, now);
         let n_peers = self.swarm.network_info().num_peers();
         if let Some(table) = self.swarm.behaviour_mut().table.as_mut() {
             let kad = table.kad();
