@@ -4,9 +4,9 @@
 //! hold a part, each and together, so that endless runs of theirs leave places free. If no head was
 //! named, each may hold all but a quarter.
 //!
-//! Heads that want more than there is get equal shares. A head that held places recently keeps as many
-//! of its share free of others, so that its next order starts immediately. An order above a head's share
-//! waits, and a free place goes to the waiting heads in turn.
+//! Heads that want more than there is get equal shares. A head that held a place recently keeps one of
+//! its share, so that its next order starts immediately. An order above a head's share waits, and a free
+//! place goes to the waiting heads in turn.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use tokio::{
 
 use crate::fair_queue::{FairQueue, Verdict};
 
-/// Time for which a head's share is kept after it used it.
+/// Time for which a head keeps a place of its share after it released the last one.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
 /// The part of the places that a head may hold.
@@ -57,9 +57,8 @@ struct Table {
 struct Holder {
     standing: Standing,
     n_held: usize,
-    /// Most places held at one time, as of `peak_at`.
-    n_peak: usize,
-    peak_at: Instant,
+    /// Time of the last use; `None` once the head is gone.
+    used_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -81,6 +80,7 @@ impl Drop for HeldPlace {
         let mut table = self.shares.0.table.lock();
         if let Some(holder) = table.heads.get_mut(&self.head) {
             holder.n_held -= 1;
+            holder.used_at = holder.used_at.map(|_| Instant::now());
         }
         self.shares.grant(table);
         self.shares.0.released.notify_waiters();
@@ -122,8 +122,8 @@ impl Shares {
     }
 
     /// Returns how many of `n` slots `head` may use: what other heads do not claim. Their claims are what
-    /// they used recently, up to an equal share each. In each turn, other heads have the slots that
-    /// cannot be divided equally.
+    /// they need, up to an equal share each. In each turn, other heads have the slots that cannot be
+    /// divided equally.
     pub(super) fn share_of(
         &self,
         head: &PeerId,
@@ -172,7 +172,7 @@ impl Shares {
     /// Forgets the claims of `head`, which is gone.
     pub(super) fn forget(&self, head: &PeerId) {
         if let Some(holder) = self.0.table.lock().heads.get_mut(head) {
-            holder.n_peak = holder.n_held;
+            holder.used_at = None;
         }
     }
 
@@ -210,15 +210,10 @@ impl Shares {
     }
 
     fn hold(&self, table: &mut Table, head: &PeerId, standing: Standing) -> HeldPlace {
-        let now = Instant::now();
-        let new = Holder { standing, n_held: 0, n_peak: 0, peak_at: now };
+        let new = Holder { standing, n_held: 0, used_at: None };
         let holder = table.heads.entry(head.clone()).or_insert(new);
-        let n_recent = holder.n_recent();
-        holder.standing = standing;
+        (holder.standing, holder.used_at) = (standing, Some(Instant::now()));
         holder.n_held += 1;
-        if holder.n_held >= n_recent {
-            (holder.n_peak, holder.peak_at) = (holder.n_held, now);
-        }
         self.0.taken.notify_one();
         HeldPlace { head: head.clone(), shares: self.clone() }
     }
@@ -255,20 +250,22 @@ impl Table {
             let rank = idx + usize::from(idx >= own_rank);
             let has_extra = (rank + turn) % n_heads < n % n_heads;
             let share = n / n_heads + usize::from(has_extra);
-            other.n_recent().min(share).min(part_of(other.standing, n))
+            other.n_needed().min(share).min(part_of(other.standing, n))
         });
         n.saturating_sub(claims.sum())
     }
 
     fn forget_idle(&mut self) {
-        self.heads.retain(|_, holder| holder.n_recent() > 0);
+        self.heads.retain(|_, holder| holder.n_needed() > 0);
     }
 }
 
 impl Holder {
-    /// Returns the most places that the head held recently.
-    fn n_recent(&self) -> usize {
-        if self.peak_at.elapsed() < KEPT_FOR { self.n_peak } else { self.n_held }
+    /// Returns how many places the head needs: those that it holds, and at least one if it held any
+    /// recently.
+    fn n_needed(&self) -> usize {
+        let is_recent = self.used_at.is_some_and(|at| at.elapsed() < KEPT_FOR);
+        self.n_held.max(usize::from(is_recent))
     }
 }
 
@@ -364,7 +361,7 @@ mod tests {
         let greedy = take_n(&shares, &head(2), 8);
         assert_eq!([share(1), share(2)], [5, 8]);
         drop(modest);
-        assert_eq!(share(2), 8, "what the other used a moment ago is kept for it");
+        assert_eq!(share(2), 9, "one is kept for a head that used some a moment ago");
         advance(KEPT_FOR).await;
         assert_eq!([share(1), share(2)], [5, 10]);
         drop(greedy);
