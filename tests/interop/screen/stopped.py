@@ -17,7 +17,7 @@ PROCESS = {"head": "head", "data": "datasets", "infer": "inference"}
 # Beyond this a screen looks alive that is not.
 WITHIN_S = 5
 # A draw of the screen and the reading of it.
-SLACK_S = 1.5
+SLACK_S = 10
 
 
 def age(terminal, service):
