@@ -4,26 +4,18 @@
 //! Standard output carries the result and nothing else; messages go to standard error.
 
 mod archive_flags;
-mod backup;
-mod columns;
+mod catalog;
 pub(crate) mod connection;
 mod copy;
-mod create;
-mod delete;
 mod export;
 mod follow;
 mod import;
-mod list;
 mod mirror;
 mod progress;
 mod replay;
-mod restore;
-mod retention;
 mod rows;
 mod serve;
-mod show;
-mod tags;
-mod verify;
+mod store_file;
 
 use clap::Subcommand;
 
@@ -34,22 +26,22 @@ pub(crate) enum DatasetsCommand {
     Serve(serve::ServeCommand),
     /// List the datasets that the key sees: number, name, description
     #[command(alias = "ls")]
-    List(list::ListCommand),
+    List(catalog::ListCommand),
     /// Show a dataset: its columns, tags and newest row
-    Show(show::ShowCommand),
+    Show(catalog::ShowCommand),
     /// Print rows or buckets of a dataset, the newest first
     Rows(rows::RowsCommand),
     /// Create a dataset, and print its number
-    Create(create::CreateCommand),
+    Create(catalog::CreateCommand),
     /// Delete a dataset with all its rows, or rows of a range
     #[command(alias = "rm")]
-    Delete(delete::DeleteCommand),
+    Delete(catalog::DeleteCommand),
     /// List the columns of a dataset; add, rename and delete some
-    Columns(columns::ColumnsCommand),
+    Columns(catalog::ColumnsCommand),
     /// Show how long and how many rows of a dataset are kept, or change it
-    Retention(retention::RetentionCommand),
+    Retention(catalog::RetentionCommand),
     /// List tags, acquire one, or change those of a dataset
-    Tags(tags::TagsCommand),
+    Tags(catalog::TagsCommand),
     /// Send the rows of files to a dataset, which is created if need be
     Import(import::ImportCommand),
     /// Write a range of a dataset to a file or to standard output
@@ -65,11 +57,11 @@ pub(crate) enum DatasetsCommand {
     /// Copy datasets from one store to another: files on this machine, or PostgreSQL databases
     Copy(copy::CopyCommand),
     /// Check a store's file on this machine against itself
-    Verify(verify::VerifyCommand),
+    Verify(store_file::VerifyCommand),
     /// Copy a store's file on this machine, also while a service writes to it
-    Backup(backup::BackupCommand),
+    Backup(store_file::BackupCommand),
     /// Put a copy that `backup` made in the place of a store's file
-    Restore(restore::RestoreCommand),
+    Restore(store_file::RestoreCommand),
 }
 
 /// Runs a subcommand of `datasets`.
@@ -79,22 +71,22 @@ pub(crate) enum DatasetsCommand {
 pub(crate) async fn run(command: DatasetsCommand) -> anyhow::Result<()> {
     match command {
         DatasetsCommand::Serve(command) => serve::run(command).await,
-        DatasetsCommand::List(command) => list::run(command).await,
-        DatasetsCommand::Show(command) => show::run(command).await,
+        DatasetsCommand::List(command) => catalog::list(command).await,
+        DatasetsCommand::Show(command) => catalog::show(command).await,
         DatasetsCommand::Rows(command) => rows::run(command).await,
-        DatasetsCommand::Create(command) => create::run(command).await,
-        DatasetsCommand::Delete(command) => delete::run(command).await,
-        DatasetsCommand::Columns(command) => columns::run(command).await,
-        DatasetsCommand::Retention(command) => retention::run(command).await,
-        DatasetsCommand::Tags(command) => tags::run(command).await,
+        DatasetsCommand::Create(command) => catalog::create(command).await,
+        DatasetsCommand::Delete(command) => catalog::delete(command).await,
+        DatasetsCommand::Columns(command) => catalog::columns(command).await,
+        DatasetsCommand::Retention(command) => catalog::retention(command).await,
+        DatasetsCommand::Tags(command) => catalog::tags(command).await,
         DatasetsCommand::Import(command) => import::run(command).await,
         DatasetsCommand::Export(command) => export::run(command).await,
         DatasetsCommand::Replay(command) => replay::run(command).await,
         DatasetsCommand::Follow(command) => follow::run(command).await,
         DatasetsCommand::Mirror(command) => mirror::run(command).await,
         DatasetsCommand::Copy(command) => copy::run(command).await,
-        DatasetsCommand::Verify(command) => verify::run(command).await,
-        DatasetsCommand::Backup(command) => backup::run(command).await,
-        DatasetsCommand::Restore(command) => restore::run(command).await,
+        DatasetsCommand::Verify(command) => store_file::verify(command).await,
+        DatasetsCommand::Backup(command) => store_file::backup(command).await,
+        DatasetsCommand::Restore(command) => store_file::restore(command).await,
     }
 }

@@ -15,7 +15,7 @@ use model::dataset::Dtype;
 use stack::data_dir::project_dirs;
 use transfer::import::{ColumnOptions, Import, ImportOptions};
 
-use super::{connection::DatasetServiceFlags, create::AboutFlags, progress::Drawn};
+use super::{catalog::AboutFlags, connection::DatasetServiceFlags, progress::Drawn};
 use crate::cli::output::{print_json, tell};
 use crate::cli::parse::parse_pair;
 

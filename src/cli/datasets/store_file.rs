@@ -1,4 +1,4 @@
-//! `triptych datasets verify`: whether a store holds what it should.
+//! `triptych datasets verify`, `backup` and `restore`: upkeep of a store on this machine.
 
 use std::path::PathBuf;
 
@@ -76,11 +76,11 @@ impl StoreFlags {
     }
 }
 
-/// Verifies.
+/// Checks a store.
 ///
 /// # Errors
 /// If the store cannot be read, or is not as it should be.
-pub(super) async fn run(command: VerifyCommand) -> anyhow::Result<()> {
+pub(super) async fn verify(command: VerifyCommand) -> anyhow::Result<()> {
     let VerifyCommand { json, archive, database, store } = command;
     let place = match database {
         Some(url) => StorePlace::Database(url),
@@ -89,7 +89,7 @@ pub(super) async fn run(command: VerifyCommand) -> anyhow::Result<()> {
     let shown = place.to_string();
     let mut progress = Drawn::alone().begin(format!("verifying {shown}"), 0);
     let (report, progress) = spawn_blocking(move || {
-        let report = verify(&place, archive.as_ref(), &mut |done| {
+        let report = check_store(&place, archive.as_ref(), &mut |done| {
             // Each row is looked at twice.
             #[expect(clippy::cast_precision_loss, reason = "a share for people")]
             let share = Some(done.n_done as f64 / done.n_all.max(1) as f64);
@@ -109,7 +109,7 @@ pub(super) async fn run(command: VerifyCommand) -> anyhow::Result<()> {
 }
 
 /// Verifies a file, and its archive if that is given; of a database only the archive. Blocks.
-fn verify(
+fn check_store(
     place: &StorePlace,
     archive: Option<&ArchiveUrl>,
     progress: &mut dyn FnMut(Progress),
@@ -149,5 +149,55 @@ fn print_report(report: &Report, is_json: bool) -> anyhow::Result<()> {
     for fault in faults {
         print(&fault)?;
     }
+    Ok(())
+}
+
+/// The flags of `datasets backup`.
+#[derive(Debug, Args)]
+pub(crate) struct BackupCommand {
+    /// The file to make; one that is there is left as it is
+    to: PathBuf,
+    #[command(flatten)]
+    store: StoreFlags,
+}
+
+/// Copies a store.
+///
+/// # Errors
+/// If there is a file already, or it cannot be written whole.
+pub(super) async fn backup(command: BackupCommand) -> anyhow::Result<()> {
+    let (path, to) = (command.store.path_to_read()?, command.to);
+    let done = format!("copied {} to {}", path.display(), to.display());
+    let n_bytes = spawn_blocking(move || admin::backup(&path, &to)).await?;
+    tell(&format!("{done}: {} bytes", n_bytes.context("back up")?));
+    Ok(())
+}
+
+/// The flags of `datasets restore`.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreCommand {
+    /// The copy, which stays as it is
+    from: PathBuf,
+    /// Mean it: what is stored now is lost
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    store: StoreFlags,
+}
+
+/// Replaces a store by a copy of it.
+///
+/// # Errors
+/// If it is not meant, a service uses the store, or the copy is not sound.
+pub(super) async fn restore(command: RestoreCommand) -> anyhow::Result<()> {
+    let (from, path) = (command.from, command.store.path()?);
+    if path.exists() && !command.yes {
+        bail!("replace {} unless it is meant: say so with --yes", path.display());
+    }
+    let done = format!("restored {} to {}", from.display(), path.display());
+    let report = spawn_blocking(move || admin::restore(&from, &path)).await?;
+    let report = report.context("restore")?;
+    let datasets = counted(report.n_datasets, "dataset");
+    tell(&format!("{done}: {datasets}, {}", counted_short(report.n_rows, "row")));
     Ok(())
 }
