@@ -2,7 +2,6 @@
 
 use std::io;
 
-use axum::http::StatusCode;
 use model::timestamp::Timestamp;
 use tsdb::{catalog::Refusal, store::StoreError};
 use wire::datasets::RowRefusals;
@@ -21,6 +20,18 @@ impl<T: Into<String>> From<T> for Unfit {
     }
 }
 
+/// Kind of an operation that is denied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Denial {
+    NotFound,
+    Forbidden,
+    Conflict,
+    /// It may succeed later.
+    Busy,
+    /// The idempotency key is that of another request.
+    OtherBatch,
+}
+
 /// Why an operation was refused or failed. It changed nothing then, unless the store was lost before it
 /// could say so: [`StoreError::Unreachable`].
 #[derive(Debug, thiserror::Error)]
@@ -29,9 +40,9 @@ pub(crate) enum OperationError {
     /// The key sees no such dataset.
     #[error("dataset not found")]
     NotFound,
-    /// Refused with this status, for this reason.
+    /// Denied, for this reason.
     #[error("{1}")]
-    Fixed(StatusCode, &'static str),
+    Denied(Denial, &'static str),
     /// The request is invalid.
     #[error(transparent)]
     Unfit(#[from] Unfit),
@@ -95,36 +106,34 @@ pub(crate) enum OperationError {
 impl OperationError {
     /// The key may read the dataset only.
     pub(crate) const NOT_OWNER: Self =
-        Self::Fixed(StatusCode::FORBIDDEN, "only the owner of the dataset may do that");
+        Self::Denied(Denial::Forbidden, "only the owner of the dataset may do that");
 
     /// The key holds the tag.
-    pub(crate) const TAG_HELD: Self = Self::Fixed(StatusCode::CONFLICT, "tag already acquired");
+    pub(crate) const TAG_HELD: Self = Self::Denied(Denial::Conflict, "tag already acquired");
 
     /// The tag is private: its owner gives it.
     pub(crate) const TAG_PRIVATE: Self =
-        Self::Fixed(StatusCode::FORBIDDEN, "tag cannot be acquired; only public tags can");
+        Self::Denied(Denial::Forbidden, "tag cannot be acquired; only public tags can");
 
     /// There is no such tag.
-    pub(crate) const TAG_UNKNOWN: Self = Self::Fixed(StatusCode::NOT_FOUND, "tag not found");
+    pub(crate) const TAG_UNKNOWN: Self = Self::Denied(Denial::NotFound, "tag not found");
 
     /// The tag is public: nobody gives it.
     pub(crate) const TAG_PUBLIC: Self =
-        Self::Fixed(StatusCode::FORBIDDEN, "tag is public: any key can acquire it");
+        Self::Denied(Denial::Forbidden, "tag is public: any key can acquire it");
 
     /// There is no such key.
-    pub(crate) const KEY_UNKNOWN: Self = Self::Fixed(StatusCode::NOT_FOUND, "key not found");
+    pub(crate) const KEY_UNKNOWN: Self = Self::Denied(Denial::NotFound, "key not found");
 
     /// There are too many downloads.
-    pub(crate) const BUSY: Self =
-        Self::Fixed(StatusCode::SERVICE_UNAVAILABLE, "too many downloads are under way");
+    pub(crate) const BUSY: Self = Self::Denied(Denial::Busy, "too many downloads are under way");
 
     /// There are too many streams.
-    pub(crate) const FULL: Self =
-        Self::Fixed(StatusCode::SERVICE_UNAVAILABLE, "too many streams are open");
+    pub(crate) const FULL: Self = Self::Denied(Denial::Busy, "too many streams are open");
 
     /// Another request had its idempotency key.
-    pub(crate) const OTHER_BATCH: Self = Self::Fixed(
-        StatusCode::UNPROCESSABLE_ENTITY,
+    pub(crate) const OTHER_BATCH: Self = Self::Denied(
+        Denial::OtherBatch,
         "Idempotency-Key was sent before with another request; give each batch a key of its own",
     );
 }

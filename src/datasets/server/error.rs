@@ -21,7 +21,7 @@ use wire::{
     error::{DatasetsError, KeyError},
 };
 
-use crate::error::{OperationError, Unfit};
+use crate::error::{Denial, OperationError, Unfit};
 
 /// Seconds after which a caller may retry at a limit.
 const RETRY_AFTER_SECONDS: u32 = 5;
@@ -63,6 +63,8 @@ pub(super) enum ApiError {
     Accounts(#[from] AccountsError),
     #[error("let in another request")]
     Limited(Exceeded),
+    #[error("take the request: {1}")]
+    Fixed(StatusCode, &'static str),
     #[error("read the request")]
     Unreadable(#[from] BodyError),
     #[error("answer the request")]
@@ -75,36 +77,33 @@ impl From<Unfit> for ApiError {
     }
 }
 
-const fn fixed(status: StatusCode, text: &'static str) -> ApiError {
-    ApiError::Operation(OperationError::Fixed(status, text))
-}
-
 /// Refuses a path that the service does not have.
-pub(super) const NO_PATH: ApiError = fixed(StatusCode::NOT_FOUND, "path not found");
+pub(super) const NO_PATH: ApiError = ApiError::Fixed(StatusCode::NOT_FOUND, "path not found");
 /// Refuses a path that does not decode.
 pub(super) const PATH_NO_TEXT: ApiError =
-    fixed(StatusCode::BAD_REQUEST, "read the path: it is no UTF-8");
+    ApiError::Fixed(StatusCode::BAD_REQUEST, "read the path: it is no UTF-8");
 /// Refuses a method that a path does not have.
-pub(super) const NO_METHOD: ApiError = fixed(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+pub(super) const NO_METHOD: ApiError =
+    ApiError::Fixed(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
 /// Rejects a request whose `If-Match` lists other tags than the response has.
 pub(super) const NOT_MATCHED: ApiError =
-    fixed(StatusCode::PRECONDITION_FAILED, "If-Match lists other tags");
+    ApiError::Fixed(StatusCode::PRECONDITION_FAILED, "If-Match lists other tags");
 /// Rejects a stream or a waiting request of an account that has as many as it may have.
-pub(super) const STREAMS_FULL: ApiError = fixed(
+pub(super) const STREAMS_FULL: ApiError = ApiError::Fixed(
     StatusCode::SERVICE_UNAVAILABLE,
     "too many streams and waiting requests of this account are open",
 );
 /// Refuses a caller that takes none of the codings.
-pub(super) const NO_CODING: ApiError = fixed(
+pub(super) const NO_CODING: ApiError = ApiError::Fixed(
     StatusCode::NOT_ACCEPTABLE,
     "answers are sent with Accept-Encoding gzip, zstd or identity",
 );
 /// Refuses a body whose next part does not come.
 pub(super) const STALLED: ApiError =
-    fixed(StatusCode::REQUEST_TIMEOUT, "the body stopped arriving");
+    ApiError::Fixed(StatusCode::REQUEST_TIMEOUT, "the body stopped arriving");
 /// Refuses a body while others take all the memory that bodies may have.
 pub(super) const CROWDED: ApiError =
-    fixed(StatusCode::SERVICE_UNAVAILABLE, "too many rows are being inserted");
+    ApiError::Fixed(StatusCode::SERVICE_UNAVAILABLE, "too many rows are being inserted");
 
 /// The public text, and its status.
 struct Public {
@@ -160,6 +159,7 @@ impl ApiError {
             Self::NoKey(_) | Self::KeyUnknown => {
                 Public::new(StatusCode::UNAUTHORIZED, "Invalid API key")
             }
+            Self::Fixed(status, text) => Public::new(*status, *text),
             Self::Unreadable(error) => Public::new(error.status(), error),
             Self::Operation(error @ OperationError::Rows(refusals)) => {
                 let mut public = Public::new(StatusCode::BAD_REQUEST, error);
@@ -226,7 +226,9 @@ fn operation_status(error: &OperationError) -> Option<StatusCode> {
         OperationError::NotFound | OperationError::Refused(NotAllowed::ColumnUnknown) => {
             StatusCode::NOT_FOUND
         }
-        OperationError::Fixed(status, _) => *status,
+        OperationError::Denied(Denial::NotFound, _) => StatusCode::NOT_FOUND,
+        OperationError::Denied(Denial::Forbidden, _) => StatusCode::FORBIDDEN,
+        OperationError::Denied(Denial::OtherBatch, _) => StatusCode::UNPROCESSABLE_ENTITY,
         OperationError::Unfit(_)
         | OperationError::Refused(NotAllowed::ColumnsFull | NotAllowed::Unstorable)
         | OperationError::Rows(_)
@@ -234,8 +236,11 @@ fn operation_status(error: &OperationError) -> Option<StatusCode> {
         | OperationError::Unreadable { .. } => StatusCode::BAD_REQUEST,
         OperationError::Refused(_)
         | OperationError::ColumnUsed { .. }
+        | OperationError::Denied(Denial::Conflict, _)
         | OperationError::UnderWay => StatusCode::CONFLICT,
-        OperationError::Behind { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        OperationError::Denied(Denial::Busy, _) | OperationError::Behind { .. } => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         OperationError::TooMany { .. } | OperationError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         OperationError::LogGone { .. } => StatusCode::GONE,
         OperationError::Store(_) | OperationError::Spool(_) => return None,
