@@ -246,7 +246,7 @@ pub(crate) async fn idle(nodes: &Nodes, n_stubs: usize, rows: &mut Vec<Row>) -> 
     let bytes_each = grown / u64::try_from(n_stubs)?;
     let name = format!("memory of a head for each of {n_stubs} workers");
     let value = format!("{} KiB", bytes_each / 1024);
-    rows.push(Row::new(&name, value, "50 KiB at most", bytes_each <= BYTES_BAR));
+    rows.push(Row::new(&name, value, "160 KiB at most", bytes_each <= BYTES_BAR));
     let value = format!("{:.0} % of a core, {n_offering} connected", share * 100.0);
     let is_passed = share <= CORE_BAR && n_offering == n_stubs;
     Ok(Row::new(
