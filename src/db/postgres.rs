@@ -6,13 +6,17 @@
 
 pub mod connections;
 pub mod fault;
-pub mod listener;
 pub mod schema;
-pub mod single;
 
-use std::{str::FromStr, sync::Arc};
+use std::{str::FromStr, sync::Arc, time::Duration};
 
-use sqlx::postgres::PgConnectOptions;
+use sqlx::{
+    ConnectOptions as _, PgConnection,
+    postgres::{PgConnectOptions, PgListener, PgPoolOptions},
+};
+use tokio::time::timeout;
+
+use self::fault::timed_out;
 
 /// The address of a database, such as `postgres://user@host:5432/name`.
 ///
@@ -65,6 +69,51 @@ impl FromStr for DatabaseUrl {
         }
         let options = text.parse().map_err(|_| DatabaseUrlError)?;
         Ok(Self { text: text.into(), options: Arc::new(options) })
+    }
+}
+
+/// Opens one connection to the server at `url`, to learn why a pool has none. Times out after 5 seconds.
+///
+/// # Errors
+/// The error of the server or of the connection.
+pub async fn connect(url: &DatabaseUrl) -> Result<PgConnection, sqlx::Error> {
+    timeout(Duration::from_secs(5), url.connect_options().connect())
+        .await
+        .unwrap_or_else(|_| Err(timed_out()))
+}
+
+/// A connection that receives the notifications of one channel.
+#[derive(Debug)]
+pub struct Listener {
+    listener: PgListener,
+}
+
+impl Listener {
+    /// Connects to the database at `url` and listens on `channel`.
+    ///
+    /// # Errors
+    /// The error of the database. A standby refuses to listen.
+    pub async fn connect(url: &DatabaseUrl, channel: &str) -> Result<Self, sqlx::Error> {
+        let options = url.connect_options();
+        let pool = PgPoolOptions::new()
+            .max_connections(1)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .connect_with(options)
+            .await?;
+        let mut listener = PgListener::connect_with(&pool).await?;
+        listener.listen(channel).await?;
+        Ok(Self { listener })
+    }
+
+    /// Waits for the next notification and returns its payload. Returns `None` if the connection was lost
+    /// and reopened, so that notifications may be missing. Cancel-safe.
+    ///
+    /// # Errors
+    /// The error of the database.
+    pub async fn next(&mut self) -> Result<Option<String>, sqlx::Error> {
+        let notification = self.listener.try_recv().await?;
+        Ok(notification.map(|notification| notification.payload().to_owned()))
     }
 }
 

@@ -4,9 +4,9 @@ use std::{future::pending, path::Path};
 
 use axum::{Router, body::Body, extract::Request, http::header::RETRY_AFTER, routing::get};
 use db::postgres::{
+    self,
     fault::{diagnose, next_step},
     schema::{SchemaSeen, late_sequences},
-    single,
 };
 use futures::FutureExt as _;
 use task::{causes::chain, group::Group};
@@ -116,7 +116,7 @@ async fn sequence_behind_its_rows_is_found() {
     for name in ["one", "two"] {
         accounts.create_key(name).await.unwrap();
     }
-    let mut connection = single::connect(&url.parse().unwrap()).await.unwrap();
+    let mut connection = postgres::connect(&url.parse().unwrap()).await.unwrap();
     assert!(late_sequences(&mut connection, "accounts").await.unwrap().is_empty());
     run(&url, "SELECT setval('accounts.keys_id_seq', 1)");
     assert_eq!(late_sequences(&mut connection, "accounts").await.unwrap(), ["accounts.keys"]);
@@ -199,7 +199,7 @@ async fn a_look_sees_tables_and_whether_they_may_be_created() {
     let Some(url) = new_database() else { return };
     let schema = Accounts::copied_tables().database;
     let look = async |url: &str| {
-        let mut connection = single::connect(&url.parse().unwrap()).await.unwrap();
+        let mut connection = postgres::connect(&url.parse().unwrap()).await.unwrap();
         schema.look(&mut connection).await.unwrap()
     };
     let create = "DO $$ BEGIN CREATE ROLE poor LOGIN PASSWORD 'poor'; EXCEPTION WHEN duplicate_object THEN END $$";

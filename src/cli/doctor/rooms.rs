@@ -2,10 +2,9 @@
 
 use accounts::Accounts;
 use db::postgres::{
-    DatabaseUrl,
+    self, DatabaseUrl,
     fault::{Refused, next_step},
     schema::{SchemaSeen, late_sequences},
-    single,
 };
 use inference::store::Store;
 use task::causes::chain;
@@ -15,7 +14,7 @@ use super::Finding;
 /// Checks the tables in the database at `url`, each of which another version of the program may have made.
 /// A server that cannot be reached is a fault that is found before.
 pub(super) async fn check(url: &DatabaseUrl) -> Vec<Finding> {
-    let Ok(mut connection) = single::connect(url).await else { return Vec::new() };
+    let Ok(mut connection) = postgres::connect(url).await else { return Vec::new() };
     let mut findings = Vec::new();
     for schema in [Accounts::copied_tables().database, Store::copied_tables().database] {
         let what = format!("tables of {} at {url}", schema.name);

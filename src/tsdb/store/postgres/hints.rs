@@ -7,9 +7,8 @@
 use std::{convert::Infallible, error::Error, sync::Arc, time::Duration};
 
 use db::postgres::{
-    DatabaseUrl,
+    DatabaseUrl, Listener,
     connections::{Connections, Snapshot},
-    listener::Listener,
 };
 use futures::FutureExt as _;
 use tokio::{sync::Notify, time::sleep};

@@ -1,6 +1,6 @@
 //! A look at the server of a store, which changes nothing.
 
-use db::postgres::{DatabaseUrl, schema::SchemaSeen, single};
+use db::postgres::{self, DatabaseUrl, schema::SchemaSeen};
 use sqlx::PgConnection;
 
 use super::{Result, StoreError, tables::SCHEMA};
@@ -100,7 +100,7 @@ impl ServerSeen {
 /// # Errors
 /// [`StoreError`] if it cannot be reached or refuses to tell.
 pub async fn look(url: &DatabaseUrl) -> Result<ServerSeen> {
-    let mut connection = single::connect(url).await.map_err(StoreError::from)?;
+    let mut connection = postgres::connect(url).await.map_err(StoreError::from)?;
     let c: &mut PgConnection = &mut connection;
     let (version, major, is_standby, has_tables, encoding, may_use): Look =
         sqlx::query_as(LOOK).fetch_one(&mut *c).await?;
