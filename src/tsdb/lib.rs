@@ -9,6 +9,7 @@ pub mod admin;
 pub mod archive;
 pub mod catalog;
 mod codec;
+pub mod report;
 mod rollup;
 pub mod span;
 pub mod store;

@@ -14,8 +14,9 @@ use stack::{data_dir::DataDir, running::running_folder};
 use tokio::task::spawn_blocking;
 use transfer::event::Reporter as _;
 use tsdb::{
-    admin::{self, Progress, Report},
+    admin,
     archive::objects::{ArchiveUrl, Objects},
+    report::{Progress, Report},
     store::postgres::PostgresStore,
 };
 

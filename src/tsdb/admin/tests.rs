@@ -1,8 +1,8 @@
 //! A store is verified, copied and put back.
 
-use std::{fs, ops::ControlFlow};
+use std::{fs, ops::ControlFlow, path::PathBuf};
 
-use model::block::Rows;
+use model::{block::Rows, dataset::DatasetId, resolution::Resolution, timestamp::Timestamp};
 use rusqlite::Connection;
 use task::file::UNFINISHED_PREFIX;
 use tempfile::{TempDir, tempdir};

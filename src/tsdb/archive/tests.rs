@@ -30,8 +30,9 @@ use super::{
     objects::{ObjectError, Objects, test_server::TestServer},
 };
 use crate::{
-    admin::{self, Fault, copy::copy},
+    admin::{self, copy::copy},
     catalog::{ColumnChange, DatasetChange, DatasetRef},
+    report::Fault,
     span::{Order, Span},
     store::{
         Append, AppendMode, Count, PageRead, Store, StoreError,

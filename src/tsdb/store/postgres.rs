@@ -17,13 +17,11 @@ mod buckets;
 mod catalog;
 mod commits;
 mod copying;
-mod fault;
 mod head;
 mod hints;
 pub mod look;
 mod maintenance;
 mod reads;
-mod search;
 mod tables;
 mod tags;
 mod time;
@@ -33,6 +31,8 @@ use std::{collections::HashMap, future::Future, sync::Arc};
 use db::postgres::{
     DatabaseUrl,
     connections::{Connections, ConnectionsOptions, Figures, Snapshot},
+    fault::{Fault, Refused, WorkError, is_no_database},
+    schema::SchemaError,
 };
 use futures::future::{BoxFuture, FutureExt as _, ready};
 use model::{
@@ -368,7 +368,7 @@ impl Store for PostgresStore {
         let filter = Arc::new(filter.clone());
         self.read_snapshot(move |c| {
             let filter = Arc::clone(&filter);
-            async move { search::list(c, key, &filter, skip, limit).await }.boxed()
+            async move { catalog::list(c, key, &filter, skip, limit).await }.boxed()
         })
     }
 
@@ -490,6 +490,47 @@ impl SharedStore for PostgresStore {
 
     fn hinted(&self) -> BoxFuture<'_, ()> {
         self.hints.received().boxed()
+    }
+}
+
+impl WorkError for StoreError {
+    fn unreachable_cause(&self) -> Option<&sqlx::Error> {
+        match self {
+            Self::Unreachable(cause) => cause.downcast_ref(),
+            _ => None,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        matches!(self, Self::Full)
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        if let Some((found, known)) = SchemaError::raised_format(&error) {
+            return Self::Format { found, known };
+        }
+        if is_no_database(&error) {
+            return Self::Unreachable(Box::new(error));
+        }
+        match Fault::from(&error) {
+            Fault::Unreachable => Self::Unreachable(Box::new(error)),
+            Fault::Full => Self::Full,
+            Fault::Corrupt => Self::Corrupt(Box::new(Refused::from(error))),
+            Fault::Closed => Self::Closed,
+            Fault::Statement => Self::Statement(Box::new(Refused::from(error))),
+        }
+    }
+}
+
+impl From<SchemaError> for StoreError {
+    fn from(error: SchemaError) -> Self {
+        match error {
+            SchemaError::Version { found, known } => Self::Format { found, known },
+            SchemaError::Database(error) => error.into(),
+            error => Self::Statement(Box::new(error)),
+        }
     }
 }
 

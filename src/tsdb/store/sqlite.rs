@@ -12,7 +12,6 @@ mod buckets;
 mod catalog;
 mod chunk_index;
 mod chunks;
-mod compaction;
 mod copying;
 mod delete;
 mod maintenance;
@@ -23,7 +22,6 @@ mod rebuild_buckets;
 mod rows_since;
 mod scan;
 mod search;
-mod search_texts;
 mod tables;
 mod tags;
 mod tail;
@@ -273,8 +271,8 @@ impl Store for SqliteStore {
     fn settle(&self) -> BoxFuture<'_, Result<()>> {
         let step = |connection: &Connection| {
             Ok(delete::step(connection)?
-                || compaction::step(connection, 0)?
-                || compaction::shrink(connection)?)
+                || maintenance::compact(connection, 0)?
+                || maintenance::shrink(connection)?)
         };
         async move {
             while self.write(step).await? {}

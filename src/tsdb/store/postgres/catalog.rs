@@ -18,7 +18,9 @@ use super::{
     time::Time,
 };
 use crate::{
-    catalog::{Change, ColumnChange, DatasetChange, DatasetRef, NewDataset, Refusal},
+    catalog::{
+        Change, ColumnChange, DatasetChange, DatasetRef, Filter, Listed, NewDataset, Refusal,
+    },
     rollup::Fold,
     store::Sight,
 };
@@ -29,6 +31,31 @@ const SHARED_MAX: i64 = 20;
 /// The fields and values of the metadata of dataset `d`, in one order.
 const METADATA: &str = "ARRAY(SELECT key FROM jsonb_each_text(d.metadata) ORDER BY key),
      ARRAY(SELECT value FROM jsonb_each_text(d.metadata) ORDER BY key)";
+
+/// Finds the datasets that key `$1` sees and that have all fields `$2` with values `$3` and every word of
+/// `$5`. Ranks: the name begins with `$4`; the name has every word; the description has; both together
+/// have. All visible datasets are scanned, since an index of parts of words needs an extension.
+const FOUND: &str = "
+WITH seen AS (
+    SELECT id, folded, searched, metadata FROM datasets.datasets WHERE owner = $1
+    UNION
+    SELECT d.id, d.folded, d.searched, d.metadata FROM datasets.key_tags kt
+    JOIN datasets.dataset_tags dt ON dt.tag = kt.tag JOIN datasets.datasets d ON d.id = dt.dataset WHERE kt.key = $1
+), found AS (
+    SELECT id, folded, CASE
+        WHEN $4::text IS NULL THEN 1
+        WHEN starts_with(folded, $4) THEN 0
+        WHEN NOT EXISTS (SELECT FROM unnest($5::text[]) AS w WHERE position(w IN folded) = 0) THEN 1
+        WHEN NOT EXISTS (SELECT FROM unnest($5::text[]) AS w WHERE position(w IN searched) = 0) THEN 2
+        WHEN NOT EXISTS (SELECT FROM unnest($5::text[]) AS w
+            WHERE position(w IN folded) = 0 AND position(w IN searched) = 0) THEN 3
+    END AS rank FROM seen
+    WHERE NOT EXISTS (SELECT FROM unnest($2::text[], $3::text[]) AS wanted (field, value)
+        WHERE metadata ->> field IS DISTINCT FROM value)
+)
+SELECT (SELECT count(*) FROM found WHERE rank IS NOT NULL), ARRAY(
+    SELECT id FROM found WHERE rank IS NOT NULL
+    ORDER BY rank, CASE rank WHEN 0 THEN folded END, id OFFSET $6 LIMIT $7)";
 
 /// The dataset of a stored number.
 pub(super) fn dataset_id(number: i64) -> Result<DatasetId> {
@@ -367,4 +394,39 @@ pub(super) async fn retained(c: &mut PgConnection) -> Result<Vec<Dataset>> {
          WHERE metadata ?| '{keep_days,keep_bytes}' ORDER BY id";
     let ids: Vec<i64> = sqlx::query_scalar(sql).fetch_all(&mut *c).await?;
     by_ids(c, ids).await
+}
+
+/// Returns the datasets that `key` may see and that match, by their ids or the best match first.
+pub(super) async fn list(
+    c: &mut PgConnection,
+    key: KeyId,
+    filter: &Filter,
+    skip: u64,
+    limit: usize,
+) -> Result<Listed> {
+    let (mut fields, mut values) = (Vec::new(), Vec::new());
+    let mut text = None;
+    match filter {
+        Filter::All => {}
+        Filter::Text(searched) => text = Some(sought(searched.to_lowercase().trim())),
+        Filter::Metadata(wanted) => {
+            (fields, values) =
+                wanted.iter().map(|(field, value)| (sought(field), sought(value))).unzip();
+        }
+    }
+    let words: Vec<String> =
+        text.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect();
+    let (count, ids): (i64, Vec<i64>) = sqlx::query_as(FOUND)
+        .bind(key.get())
+        .bind(fields)
+        .bind(values)
+        .bind(text)
+        .bind(words)
+        .bind(i64::try_from(skip).unwrap_or(i64::MAX))
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .fetch_one(&mut *c)
+        .await?;
+    let count: u64 = unsigned(count)?;
+    let is_last = skip.saturating_add(u64::try_from(limit).unwrap_or(u64::MAX)) >= count;
+    Ok(Listed { count: Some(count), is_last, datasets: by_ids(c, ids).await? })
 }

@@ -14,7 +14,7 @@ use task::{
 };
 
 use super::{Result, StoreError, tables, verify};
-use crate::admin::{AdminError, Report, store};
+use crate::report::{AdminError, Report};
 
 /// The file beside the store's by which a program says that it uses the store.
 fn lock_path(path: &Path) -> PathBuf {
@@ -34,15 +34,15 @@ pub(super) fn use_store(path: &Path) -> Result<Lock> {
 pub(crate) fn backup(path: &Path, to: &Path) -> Result<u64, AdminError> {
     let mut draft = create(to)?;
     copy(path, draft.draft_path())?;
-    let metadata = draft.file().metadata().map_err(|source| file(to, source))?;
-    draft.commit_new().map_err(|source| file(to, source))?;
+    let metadata = draft.file().metadata().map_err(|source| AdminError::file(to, source))?;
+    draft.commit_new().map_err(|source| AdminError::file(to, source))?;
     Ok(metadata.len())
 }
 
 /// Begins a file that is to be called `path`.
 fn create(path: &Path) -> Result<AtomicFile, AdminError> {
     remove_stale(path);
-    AtomicFile::create(path, FileMode::Private).map_err(|source| file(path, source))
+    AtomicFile::create(path, FileMode::Private).map_err(|source| AdminError::file(path, source))
 }
 
 /// Copies the store at `path` into `draft`, which is empty: to the engine, one that is not there yet.
@@ -52,15 +52,16 @@ fn copy(path: &Path, draft: &Path) -> Result<(), AdminError> {
         connection.execute("VACUUM INTO ?1", [draft.to_string_lossy()])?;
         Ok(())
     };
-    reading().map_err(|source| store(path, source))
+    reading().map_err(|source| AdminError::store(path, source))
 }
 
 /// Puts the copy `from` in the place of the store at `to`.
 pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, AdminError> {
     if let Some(folder) = to.parent() {
-        private::create_folder(folder).map_err(|source| file(folder, source))?;
+        private::create_folder(folder).map_err(|source| AdminError::file(folder, source))?;
     }
-    let locked = lock::wait_for(&lock_path(to)).map_err(|source| file(&lock_path(to), source))?;
+    let locked = lock::wait_for(&lock_path(to))
+        .map_err(|source| AdminError::file(&lock_path(to), source))?;
     let Some(_locked) = locked else { return Err(AdminError::InUse { path: to.to_owned() }) };
     let draft = create(to)?;
     let prepared = prepared(from, draft.draft_path());
@@ -74,12 +75,12 @@ pub(crate) fn restore(from: &Path, to: &Path) -> Result<Report, AdminError> {
         let rest = beside(to, ending);
         match fs::remove_file(&rest) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(file(&rest, error));
+                return Err(AdminError::file(&rest, error));
             }
             _ => {}
         }
     }
-    draft.commit().map_err(|source| file(to, source))?;
+    draft.commit().map_err(|source| AdminError::file(to, source))?;
     Ok(report)
 }
 
@@ -93,16 +94,13 @@ fn prepared(from: &Path, draft: &Path) -> Result<Report, AdminError> {
         connection.execute("UPDATE counters SET value = random() WHERE name = 'era'", [])?;
         Ok(())
     };
-    renewing().map_err(|source| store(from, source))?;
-    let report = verify::verify(draft, None, &mut |_| {}).map_err(|source| store(from, source))?;
+    renewing().map_err(|source| AdminError::store(from, source))?;
+    let report = verify::verify(draft, None, &mut |_| {})
+        .map_err(|source| AdminError::store(from, source))?;
     match report.faults.first() {
         None => Ok(report),
         Some(first) => {
             Err(AdminError::Unsound { n_faults: report.n_faults, first: Box::new(first.clone()) })
         }
     }
-}
-
-fn file(path: &Path, source: io::Error) -> AdminError {
-    AdminError::File { path: path.to_owned(), source }
 }

@@ -1,7 +1,8 @@
 //! The catalogue in its tables: datasets and their columns, and who may see them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use data_encoding::HEXLOWER;
 use db::statement::Statements as _;
 use model::{
     dataset::{Column, Dataset, DatasetId, Dtype},
@@ -17,7 +18,6 @@ use super::{
     Result, StoreError,
     postings::{self, Term},
     progress::{self, Progress},
-    search_texts::SearchTexts,
     tables::{checked_id, dataset_id},
     tags,
 };
@@ -390,4 +390,70 @@ fn dtype(row: &Row<'_>, idx: usize) -> rusqlite::Result<Dtype> {
     text.parse().map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(idx, Type::Text, Box::new(error))
     })
+}
+
+/// Lowercase texts by which the indexes of `search.rs` find a dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct SearchTexts {
+    name: String,
+    description: String,
+}
+
+impl SearchTexts {
+    fn new(dataset: &Dataset) -> Self {
+        let name = dataset.name.to_lowercase();
+        Self { name, description: dataset.description.to_lowercase() }
+    }
+
+    /// Adds the texts to the indexes.
+    ///
+    /// A later statement that writes to a table with foreign keys flushes the indexes: add the texts of
+    /// many datasets last.
+    fn add(&self, connection: &Connection, id: DatasetId) -> Result<()> {
+        for (index, body) in self.by_index() {
+            let sql = format!("INSERT INTO {index} (rowid, body) VALUES (?1, ?2)");
+            connection.run(&sql, params![id.get(), body])?;
+        }
+        Ok(())
+    }
+
+    /// Removes the texts, which must equal those that were added, from the indexes.
+    fn remove(&self, connection: &Connection, id: DatasetId) -> Result<()> {
+        for (index, body) in self.by_index() {
+            let sql =
+                format!("INSERT INTO {index} ({index}, rowid, body) VALUES ('delete', ?1, ?2)");
+            connection.run(&sql, params![id.get(), body])?;
+        }
+        Ok(())
+    }
+
+    fn by_index(&self) -> [(&'static str, String); 4] {
+        [
+            ("name_runs", self.name.clone()),
+            ("description_runs", self.description.clone()),
+            ("name_grams", grams(&self.name)),
+            ("description_grams", grams(&self.description)),
+        ]
+    }
+}
+
+/// Returns the distinct letters and pairs of letters of a text, as hexadecimal digits, so that the index
+/// takes every letter as a part of a word.
+pub(super) fn grams(text: &str) -> String {
+    let mut found = BTreeSet::new();
+    let mut starts = text.char_indices().map(|(at, _)| at).skip(1).chain([text.len()]).peekable();
+    let mut at = 0;
+    while let Some(end) = starts.next() {
+        found.extend(text.get(at..end));
+        if let Some(next) = starts.peek() {
+            found.extend(text.get(at..*next));
+        }
+        at = end;
+    }
+    found.into_iter().map(|gram| hex(gram) + " ").collect()
+}
+
+/// Returns a text as hexadecimal digits.
+pub(super) fn hex(text: &str) -> String {
+    HEXLOWER.encode(text.as_bytes())
 }

@@ -13,11 +13,17 @@ use std::{
     time::Duration,
 };
 
-use db::files::DatabaseFiles;
+use db::{files::DatabaseFiles, statement::Statements as _};
+use model::dataset::DatasetId;
 use rusqlite::Connection;
-use tracing::warn;
+use tracing::{error, warn};
 
-use super::{Result, StoreError, Writer, batches, compaction, delete};
+use super::{
+    Result, StoreError, Writer, append, batches, buckets, catalog,
+    chunks::{self, Chunk},
+    delete, scan,
+    series::{SETTLED, SeriesId},
+};
 
 /// How often the thread looks for work of which nobody tells it, and whether the store's file is in
 /// place. Rows grow old slowly.
@@ -33,6 +39,16 @@ const BUSY_STEPS: u64 = 4;
 
 /// Looks between two at which old batches are forgotten: about a minute.
 const LOOKS_PER_TRIM: u32 = 60;
+
+/// Number of newest chunks in the store that are not packed yet, because late rows mostly fall into them.
+/// They take about 15 MB.
+const HOT_CHUNKS: i64 = 512;
+
+/// Free pages that the file keeps for new rows: 1 MB.
+const FREE_PAGES_KEPT: i64 = 256;
+
+/// Pages that one step returns to the disk, about 1 MB.
+const FREE_PAGES_STEP: i64 = 256;
 
 /// Handle to the thread, which ends with it.
 #[derive(Debug)]
@@ -126,13 +142,55 @@ fn pack_some(woken: &Receiver<()>, writer: &Writer, n_steps_max: u64) -> Result<
         if is_over(woken) || (n_steps_max > BUSY_STEPS && is_disturbed) {
             return Ok(false);
         }
-        let step = |connection: &Connection| {
-            Ok(compaction::step(connection, compaction::HOT_CHUNKS)?
-                || compaction::shrink(connection)?)
-        };
+        let step =
+            |connection: &Connection| Ok(compact(connection, HOT_CHUNKS)? || shrink(connection)?);
         if !writer.run_blocking(0, step)? {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// Packs the oldest unpacked chunk, unless it is one of the newest `n_hot`, and the buckets before it.
+/// Without such a chunk, merges some late rows into their chunks. Returns true if more work may remain.
+pub(super) fn compact(connection: &Connection, n_hot: i64) -> Result<bool> {
+    let before = chunks::newest(connection)?.saturating_sub(n_hot).saturating_add(1);
+    let Some((dataset, chunk)) = chunks::unpacked(connection, before)? else {
+        return append::settle_some(connection);
+    };
+    match packed(connection, dataset, chunk) {
+        Err(StoreError::Damaged { dataset, source }) => {
+            error!(dataset.id = %dataset, chunk.id, error = %source,
+                "a chunk of dataset {dataset} is damaged; restore the store from a backup");
+            chunks::leave(connection, chunk)?;
+        }
+        // The dataset was deleted. Its chunks are removed soon.
+        Err(StoreError::NoDataset { .. }) => chunks::leave(connection, chunk)?,
+        packed => packed?,
+    }
+    Ok(true)
+}
+
+fn packed(connection: &Connection, dataset: DatasetId, chunk: Chunk) -> Result<()> {
+    let empty = scan::empty(connection, dataset)?;
+    let mut rows = chunks::read(connection, SeriesId::rows(dataset), chunk, empty)?;
+    rows.clear_columns(&catalog::columns(connection, dataset)?);
+    chunks::pack(connection, chunk, &rows)?;
+    for resolution in SETTLED {
+        let before = resolution.bucket_start(chunk.span.first);
+        buckets::settle(connection, SeriesId { dataset, resolution }, before)?;
+    }
+    Ok(())
+}
+
+/// Returns some free space to the disk. Returns true if more may remain.
+pub(super) fn shrink(connection: &Connection) -> Result<bool> {
+    let n_free: i64 = connection.value("PRAGMA freelist_count", [])?;
+    let n_pages = (n_free - FREE_PAGES_KEPT).min(FREE_PAGES_STEP);
+    if n_pages <= 0 {
+        return Ok(false);
+    }
+    connection.all(&format!("PRAGMA incremental_vacuum({n_pages})"), [], |_| Ok(()))?;
+    // A file that was created without this feature does not shrink.
+    Ok(connection.value::<i64>("PRAGMA freelist_count", [])? < n_free)
 }

@@ -11,7 +11,6 @@ use rusqlite::Connection;
 use super::{
     Result, catalog,
     postings::{self, Ids, Term},
-    search_texts::hex,
     tables::checked_id,
     tags,
 };
@@ -166,7 +165,7 @@ fn look_up(
     let is_short = |word: &&str| word.chars().count() < RUN_CHARS;
     let has_short = words.iter().any(is_short);
     let (kind, phrases): (_, Vec<String>) = if words.iter().all(is_short) {
-        ("grams", words.iter().map(|word| format!("\"{}\"", hex(word))).collect())
+        ("grams", words.iter().map(|word| format!("\"{}\"", catalog::hex(word))).collect())
     } else {
         let long = words.iter().filter(|word| !is_short(word));
         ("runs", long.map(|word| format!("\"{}\"", word.replace('"', "\"\""))).collect())

@@ -20,8 +20,8 @@ use super::{
     tables, tail,
 };
 use crate::{
-    admin::{Fault, Progress, Report},
     archive::{month::Month, objects::Objects},
+    report::{Fault, Progress, Report},
     rollup::{Fold, coarsen},
     span::{Order, Span},
 };

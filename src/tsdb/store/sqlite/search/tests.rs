@@ -7,7 +7,7 @@ use model::timestamp::Timestamp;
 use super::*;
 use crate::{
     catalog::NewDataset,
-    store::sqlite::{search_texts::grams, tables},
+    store::sqlite::{catalog::grams, tables},
 };
 
 /// A store in memory with datasets of these names and descriptions, of key 1.
