@@ -4,6 +4,7 @@
 //! clocks.
 
 pub mod cases;
+pub mod exact;
 pub mod loss;
 pub mod outlier;
 pub mod pair_values;

@@ -51,11 +51,10 @@ use crate::{
     network::{
         addresses,
         retention::Retention,
-        rows::Rows,
         runner::Runner,
-        runs::Runs,
         submission::{Submitter, WorkerQuota},
         topic::Topic,
+        upstream::{Rows, Runs},
     },
     store::StoreError,
 };

@@ -11,13 +11,11 @@ mod epochs;
 mod error;
 mod file;
 mod pairs;
-mod past_epochs;
 mod record;
 mod relearn;
 mod retention;
 mod session;
 mod tables;
-mod topic_record;
 mod versions;
 mod view;
 mod worker_quota;
@@ -304,7 +302,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Raced`] if another service changed the list; besides those of [`Self::blocks`].
     pub fn put_topic(&self, topic: &Topic, known: Option<i64>) -> Result<(), StoreError> {
-        let (topic, record) = (topic.id, topic_record::write_topic(topic)?);
+        let (topic, record) = (topic.id, record::write_topic(topic)?);
         self.write(move |session| {
             versions::change_topics(session, known)?;
             versions::add(session, topic)?;
@@ -361,7 +359,7 @@ impl Store {
     pub fn topics(&self) -> Result<Vec<Topic>, StoreError> {
         let sql = "SELECT record FROM topics ORDER BY id";
         self.read(|session| {
-            session.all(sql, values![], |row| topic_record::read_topic(&row.get::<String>(0)?))
+            session.all(sql, values![], |row| record::read_topic(&row.get::<String>(0)?))
         })
     }
 

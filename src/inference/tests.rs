@@ -23,10 +23,9 @@ use crate::{
     math::pair_values::FullBundle,
     network::{
         addresses,
-        rows::{DatasetColumn, Described, FlatRow, Rows},
         runner::Runner,
-        runs::{Cause, Job, Nodes, PeerOutput, Runs},
         topic::settings,
+        upstream::{Cause, DatasetColumn, Described, FlatRow, Job, Nodes, PeerOutput, Rows, Runs},
     },
 };
 

@@ -7,10 +7,8 @@ use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc, time::Duration};
 use ::inference::network::{
     addresses,
     backtest::{ActorResult, Backtest, Model, Prediction, Report, Step, baselines},
-    prediction,
-    rows::{FlatRow, Rows as _, lines},
-    runs::Cause,
     topic::{Source, Topic, demo_topics, settings},
+    upstream::{Cause, FlatRow, Rows as _, lines, parse_prediction},
 };
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
@@ -26,7 +24,7 @@ use stack::program::Program;
 use task::group::Group;
 use transfer::find::{read_range, read_rows};
 
-use super::upstream::{Series, flat};
+use super::upstream::{Series, flat, parse_prediction};
 use crate::cli::parse::parse_timestamp;
 use crate::cli::{
     datasets::connection::DatasetServiceFlags,
@@ -90,7 +88,7 @@ impl Model for CommandModel {
         let program = Program::start(&self.command, &BTreeMap::new(), &self.group, output::tell);
         let answer = async { program?.finish(&lines(rows), PREDICT_WITHIN).await };
         let answer = answer.await.map_err(anyhow::Error::into_boxed_dyn_error)?;
-        let values = prediction::parse(&answer)?;
+        let values = parse_prediction(&answer)?;
         Ok(vec![Prediction { worker: self.worker.clone(), name: self.name.clone(), values }])
     }
 }

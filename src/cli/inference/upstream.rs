@@ -1,8 +1,7 @@
 //! What the network asks of the other services, asked through the client.
 
-use ::inference::network::{
-    rows::{DatasetColumn, Described, FlatRow, Rows},
-    runs::{Cause, Job, PeerOutput, Runs},
+use ::inference::network::upstream::{
+    Cause, DatasetColumn, Described, FlatRow, Job, PeerOutput, Rows, Runs,
 };
 use async_trait::async_trait;
 use client::{

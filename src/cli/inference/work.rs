@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, num::NonZeroU64, time::Duration};
 
-use ::inference::network::rows::{FlatRow, Rows as _, lines};
+use ::inference::network::upstream::{FlatRow, Rows as _, lines};
 use anyhow::{Context as _, bail};
 use clap::Args;
 use client::{error::ClientError, inference::Inference};

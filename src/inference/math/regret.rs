@@ -10,8 +10,10 @@ use std::{
 };
 
 use model::topic::Address;
+use serde::{Deserialize, Serialize};
 
 use crate::math::{
+    exact::{self, Exact},
     pair_values::PairValues,
     statistics::{deviation, quantile},
     synthesis::weights::Params,
@@ -37,11 +39,14 @@ pub enum Role {
 }
 
 /// One thing of the inferers, and the same of the forecasters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(bound(serialize = "T: Exact", deserialize = "T: Exact"))]
 pub struct ByRole<T> {
     /// Of the inferers.
+    #[serde(with = "exact")]
     pub inferer: T,
     /// Of the forecasters.
+    #[serde(with = "exact")]
     pub forecaster: T,
 }
 
@@ -53,38 +58,50 @@ pub type RoleValues = ByRole<ByActor<f64>>;
 pub type PairwiseRegrets = ByRole<PairValues>;
 
 /// The regrets of a topic's actors, in every family.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Regrets {
     /// Against the combined value.
     pub ordinary: RoleValues,
     /// The inferers' against the naive value.
+    #[serde(with = "exact")]
     pub naive: ByActor<f64>,
     /// Against the combined value without the inferer of the row.
+    #[serde(skip)]
     pub one_out_inferer: PairwiseRegrets,
     /// Against the combined value without the forecaster of the row.
+    #[serde(skip)]
     pub one_out_forecaster: PairwiseRegrets,
     /// Against the inferers combined with the forecaster of the row.
+    #[serde(skip)]
     pub one_in_forecaster: PairwiseRegrets,
 }
 
 /// The losses of every quantity of an epoch.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Losses {
     /// Of the combined value.
+    #[serde(with = "exact")]
     pub combined: f64,
     /// Of the naive value.
+    #[serde(with = "exact")]
     pub naive: f64,
     /// Of each inferer's value.
+    #[serde(with = "exact")]
     pub inferer: ByActor<f64>,
     /// Of what each forecaster implies.
+    #[serde(with = "exact")]
     pub forecaster: ByActor<f64>,
     /// Of the combined value without each inferer.
+    #[serde(with = "exact")]
     pub one_out_inferer: ByActor<f64>,
     /// Of the combined value without each forecaster.
+    #[serde(with = "exact")]
     pub one_out_forecaster: ByActor<f64>,
     /// Of the inferers with each forecaster alone.
+    #[serde(with = "exact")]
     pub one_in_forecaster: ByActor<f64>,
     /// Of what each forecaster (row) implies without each inferer (column).
+    #[serde(skip)]
     pub one_out_inferer_forecaster: PairValues,
 }
 

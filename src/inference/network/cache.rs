@@ -10,7 +10,7 @@ use parking_lot::{Mutex, ReentrantMutex};
 use task::cache::{self, Capacity};
 
 use crate::{
-    network::{epoch::Progress, overview::TopicActors, topics::TOPICS_MAX},
+    network::{epoch::Progress, queries::TopicActors, topics::TOPICS_MAX},
     store::{Bundles, StoredLearned},
 };
 

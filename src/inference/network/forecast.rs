@@ -9,18 +9,21 @@
 //! very close, the others who is rarely far off.
 
 pub mod past;
-mod similar;
-mod wary;
 
 use std::collections::BTreeMap;
 
 use model::topic::Address;
 
 use crate::{
-    math::{loss::LossRule, regret::ByActor, statistics::moving_average, synthesis::Values},
+    math::{
+        loss::LossRule,
+        regret::ByActor,
+        statistics::{count, deviation, moving_average},
+        synthesis::Values,
+    },
     network::{
         addresses,
-        forecast::past::{Judged, offsets},
+        forecast::past::{Judged, Past, Sample, distance, offsets},
         learned::{LOSS_AVERAGE_ALPHA, Learned},
     },
 };
@@ -73,8 +76,8 @@ pub fn built_in(
     let average = |alpha| by_rule(expect_average(&judged, alpha));
     let mean = if rule.allow_negative { ByActor::new() } else { average(LOSS_AVERAGE_ALPHA) };
     let recent = average(RECENT_ALPHA);
-    let similar = by_rule(similar::expect(&learned.past, &judged));
-    let wary = by_rule(wary::expect(&learned.past, &offsets, &judged));
+    let similar = by_rule(expect_similar(&learned.past, &judged));
+    let wary = by_rule(expect_wary(&learned.past, &offsets, &judged));
     let all = [(STEADY, steady), (MEAN, mean), (SIMILAR, similar), (WARY, wary), (RECENT, recent)];
     all.into_iter()
         .filter(|(_, losses)| !losses.is_empty())
@@ -90,6 +93,146 @@ fn expect_average(judged: &[Judged<'_>], alpha: f64) -> ByActor<f64> {
         losses.fold(None, |mean, loss| Some(moving_average(mean, loss, alpha)))
     };
     judged.iter().filter_map(|one| Some((one.name.clone(), average(one)?))).collect()
+}
+
+/// How many past epochs are like today's: few enough to tell states apart, enough to see past luck.
+const N_SIMILAR: usize = 20;
+
+/// How many epochs an inferer's mean loss counts for beside those that are like today's.
+const MEAN_COUNTS: f64 = 5.0;
+
+/// What keeps a spread from zero, for inferers that always say the same.
+const SPREAD_MIN: f64 = 1e-9;
+
+/// How unlike today's an epoch is: a sum over the inferers of both.
+#[derive(Clone, Copy, Default)]
+struct Unlikeness {
+    sum: f64,
+    n_inferers: usize,
+}
+
+/// The plain loss that each of `judged` had on average in the [`N_SIMILAR`] past epochs whose offsets
+/// were closest to these, each measured by its usual spread, drawn a little to its mean.
+fn expect_similar(past: &Past, judged: &[Judged<'_>]) -> ByActor<f64> {
+    let mut unlike = vec![Unlikeness::default(); past.epochs().len()];
+    for Judged { offset, samples, .. } in judged {
+        let spreads = spreads(samples, offset.len());
+        for sample in samples {
+            let pairs = sample.offset.iter().zip(offset.iter()).zip(&spreads);
+            let sum: f64 = pairs.map(|((a, b), spread)| ((a - b) / spread).powi(2)).sum();
+            if let Some(unlike) = unlike.get_mut(sample.epoch_idx) {
+                unlike.sum += sum;
+                unlike.n_inferers += 1;
+            }
+        }
+    }
+    let mut order: Vec<(f64, usize)> = (unlike.iter().enumerate())
+        .filter(|(_, unlike)| unlike.n_inferers > 0)
+        .map(|(idx, unlike)| (unlike.sum / count(unlike.n_inferers), idx))
+        .collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let mut is_similar = vec![false; unlike.len()];
+    for (_, idx) in order.into_iter().take(N_SIMILAR) {
+        if let Some(is_similar) = is_similar.get_mut(idx) {
+            *is_similar = true;
+        }
+    }
+    let loss = |samples: &[Sample<'_>]| {
+        let all = samples.iter().map(|sample| sample.plain_loss);
+        let mean = all.sum::<f64>() / count(samples.len());
+        let similar =
+            samples.iter().filter(|s| is_similar.get(s.epoch_idx).copied().unwrap_or(false));
+        let n_similar = similar.clone().count();
+        let sum: f64 = similar.map(|sample| sample.plain_loss).sum();
+        (sum + MEAN_COUNTS * mean) / (count(n_similar) + MEAN_COUNTS)
+    };
+    judged.iter().map(|one| (one.name.clone(), loss(&one.samples))).collect()
+}
+
+/// How far an inferer's offsets usually stray, label by label.
+fn spreads(samples: &[Sample<'_>], n_labels: usize) -> Values {
+    let of_label = |label_idx: usize| {
+        let all: Vec<f64> =
+            samples.iter().filter_map(|sample| sample.offset.get(label_idx)).copied().collect();
+        deviation(&all) + SPREAD_MIN
+    };
+    (0..n_labels).map(of_label).collect()
+}
+
+/// How many epochs speak against a slope: with fewer than that an inferer's mean loss counts most.
+const RIDGE: f64 = 5.0;
+
+/// How many deviations from its mean a distance counts for at most: lines lead astray further out.
+const DEVIATIONS_MAX: f64 = 3.0;
+
+/// What keeps a deviation from zero, for inferers that are always as far from the crowd.
+const DEVIATION_MIN: f64 = 1e-9;
+
+/// Past distances of one kind, measured in deviations from their mean.
+struct Scale {
+    mean: f64,
+    deviation: f64,
+}
+
+impl Scale {
+    fn from_distances(distances: &[f64]) -> Self {
+        Self {
+            mean: distances.iter().sum::<f64>() / count(distances.len().max(1)),
+            deviation: deviation(distances) + DEVIATION_MIN,
+        }
+    }
+
+    fn measure(&self, distance: f64) -> f64 {
+        (distance - self.mean) / self.deviation
+    }
+}
+
+/// The plain loss of each of `judged` by the line through its past ones, where all inferers are as
+/// far from the crowd as `offsets`.
+fn expect_wary(
+    past: &Past,
+    offsets: &BTreeMap<Address, Values>,
+    judged: &[Judged<'_>],
+) -> ByActor<f64> {
+    let mean_distance = |offsets: &mut dyn Iterator<Item = &[f64]>| {
+        let distances: Vec<f64> = offsets.map(distance).collect();
+        distances.iter().sum::<f64>() / count(distances.len().max(1))
+    };
+    let all_today = mean_distance(&mut offsets.values().map(Vec::as_slice));
+    let all: Vec<f64> = past
+        .epochs()
+        .map(|epoch| mean_distance(&mut epoch.offsets.chunks(epoch.n_labels().max(1))))
+        .collect();
+    let expected = |one: &Judged<'_>| {
+        (one.name.clone(), ridge_loss(&one.samples, &all, [distance(one.offset), all_today]))
+    };
+    judged.iter().map(expected).collect()
+}
+
+/// The loss at the distances `today`, by a ridge regression of the losses of `samples` on their own
+/// distance and that of `all` in their epoch.
+fn ridge_loss(samples: &[Sample<'_>], all: &[f64], today: [f64; 2]) -> f64 {
+    let own: Vec<f64> = samples.iter().map(|sample| distance(sample.offset)).collect();
+    let others = samples.iter().map(|s| all.get(s.epoch_idx).copied().unwrap_or_default());
+    let others: Vec<f64> = others.collect();
+    let mean = samples.iter().map(|sample| sample.plain_loss).sum::<f64>() / count(samples.len());
+    let (own_scale, others_scale) = (Scale::from_distances(&own), Scale::from_distances(&others));
+    let (mut xx, mut xy, mut yy, mut xl, mut yl) = (RIDGE, 0.0, RIDGE, 0.0, 0.0);
+    for ((own, others), sample) in own.iter().zip(&others).zip(samples) {
+        let (x, y) = (own_scale.measure(*own), others_scale.measure(*others));
+        let loss = sample.plain_loss - mean;
+        xx += x * x;
+        xy += x * y;
+        yy += y * y;
+        xl += x * loss;
+        yl += y * loss;
+    }
+    let determinant = xx * yy - xy * xy;
+    let [x, y] = [own_scale.measure(today[0]), others_scale.measure(today[1])]
+        .map(|measure| measure.clamp(-DEVIATIONS_MAX, DEVIATIONS_MAX));
+    let moved = (x * (xl * yy - yl * xy) + y * (yl * xx - xl * xy)) / determinant;
+    // Distances whose squares are no numbers teach nothing.
+    if moved.is_finite() { mean + moved } else { mean }
 }
 
 #[cfg(test)]

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use model::topic::{Address, BlockHeight};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wire::inference::LabeledValue;
 
 use crate::{
     math::{
+        exact::{self, Exact},
         loss::LossRule,
         pair_values::FullBundle,
         regret::{
@@ -40,7 +42,7 @@ const KNOWN_MAX: usize = 2048;
 const ACTOR_BYTES: usize = 1024;
 
 /// How often an actor took part, and when last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Experience {
     /// In how many epochs that were learned from; 0 of one that only ever rested.
     pub n_epochs: u32,
@@ -49,7 +51,7 @@ pub struct Experience {
 }
 
 /// Everything learned up to one epoch.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Learned {
     /// The newest epoch learned from.
     pub nonce: Option<BlockHeight>,
@@ -58,25 +60,62 @@ pub struct Learned {
     /// The regrets of every family.
     pub regrets: Regrets,
     /// The scale of the regrets, stored with them.
+    #[serde(with = "exact")]
     pub regret_scale: Option<f64>,
     /// What newcomers start from.
+    #[serde(with = "exact")]
     pub initial_regret: f64,
     /// The newest loss of the combined value.
+    #[serde(with = "exact")]
     pub combined_loss: Option<f64>,
     /// The newest loss of each actor.
     pub losses: RoleValues,
     /// The moving average of each actor's scores.
     pub scores: RoleValues,
     /// The moving average of each inferer's losses.
+    #[serde(with = "exact")]
     pub loss_averages: ByActor<f64>,
     /// What inferers said and lost in past epochs, for the built-in forecasters.
+    #[serde(skip)]
     pub past: Past,
     /// What the scores of actors that rest move toward.
     /// The topic's quantile of the newest scores of those that were active; none before the first
     /// lesson.
+    #[serde(flatten, with = "RestingTargets")]
     pub resting_targets: ByRole<Option<f64>>,
     /// Who took part how often.
+    #[serde(flatten, with = "ExperienceByRole")]
     pub experience: ByRole<ByActor<Experience>>,
+}
+
+/// Members of the record of [`Learned`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ByRole<Option<f64>>")]
+struct RestingTargets {
+    #[serde(rename = "resting_target_inferer", with = "exact")]
+    inferer: Option<f64>,
+    #[serde(rename = "resting_target_forecaster", with = "exact")]
+    forecaster: Option<f64>,
+}
+
+/// Members of the record of [`Learned`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ByRole<ByActor<Experience>>")]
+struct ExperienceByRole {
+    #[serde(rename = "inferers", with = "exact")]
+    inferer: ByActor<Experience>,
+    #[serde(rename = "forecasters", with = "exact")]
+    forecaster: ByActor<Experience>,
+}
+
+impl Exact for Experience {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.serialize(serializer)
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(deserializer)
+    }
 }
 
 /// A bundle holds a value so far from the truth that its loss is no number.

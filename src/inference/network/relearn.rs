@@ -8,7 +8,7 @@ use wire::inference::network::RelearnedBody;
 use crate::{
     Inference, InferenceError,
     math::regret::{Role, RoleValues},
-    network::{epoch_end::lesson_of, learned::Learned, submission::numbers, topic::Topic},
+    network::{close::lesson_of, learned::Learned, submission::numbers, topic::Topic},
     store::{Input, Lesson, Relearnable, Relearned, Store},
 };
 

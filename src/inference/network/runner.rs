@@ -17,12 +17,13 @@ use crate::{
     network::{
         addresses,
         epoch::{self, Care, Step, due},
-        prediction,
         problems::Failing,
-        rows::{FlatRow, Rows, lines, truth_after},
-        runs::{Cause, Job, Nodes, PeerOutput, Runs},
         submission::Payload,
         topic::{Predictor, Topic},
+        upstream::{
+            Cause, FlatRow, Job, Nodes, PeerOutput, Rows, Runs, lines, parse_prediction,
+            truth_after,
+        },
     },
     store::Input,
 };
@@ -429,7 +430,7 @@ impl Runner {
             let task = format!("take an output of more than {STDOUT_BYTES_MAX} bytes");
             return Err(StepError::new(task));
         }
-        let values = prediction::parse(&output.stdout);
+        let values = parse_prediction(&output.stdout);
         let values = values.map_err(StepError::caused_by("read the output"))?;
         let payload = Payload { values, ..Payload::default() };
         let sender = Sender {

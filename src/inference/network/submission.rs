@@ -8,7 +8,7 @@ use wire::inference::LabeledValue;
 
 use crate::{
     math::{regret::ByActor, sortition::Record, synthesis::Values},
-    network::topic::{Topic, label},
+    network::topic::{Topic, canonical_label},
 };
 
 /// The longest number taken, in bytes. A double has at most 17 significant digits; exact decimals
@@ -239,7 +239,7 @@ fn find_label(topic: &Topic, label: &str) -> Result<String, PayloadError> {
     if label.trim().is_empty() && topic.is_single() {
         return Ok(SINGLE_LABEL.to_owned());
     }
-    let canonical = label::canonical(label, topic.labeling).ok_or_else(unknown)?;
+    let canonical = canonical_label(label, topic.labeling).ok_or_else(unknown)?;
     if topic.takes_any_label() || topic.labels.contains(&canonical) {
         Ok(canonical)
     } else {

@@ -1,7 +1,5 @@
 //! Topics: what is predicted, from which data, when, and how the predictions are judged.
 
-mod demo;
-pub mod label;
 pub mod settings;
 
 use std::{
@@ -19,7 +17,6 @@ use model::{
 };
 use wire::inference::network::PredictorModelSettings;
 
-pub use self::demo::demo_topics;
 use crate::{
     math::{
         loss::{LossMethod, LossRule},
@@ -342,7 +339,7 @@ impl Topic {
         let mut sorted = self.labels.clone();
         sorted.sort();
         sorted.dedup();
-        let are_fit = self.labels.iter().all(|label| label::is_fit(label, self.labeling));
+        let are_fit = self.labels.iter().all(|label| is_fit_label(label, self.labeling));
         let is_single_fit = !self.is_single() || self.labels == [SINGLE_LABEL];
         let are_few = self.labels.len() <= LABELS_MAX && sorted.len() == self.labels.len();
         let is_direction = matches!(self.truth, Truth::Direction { .. });
@@ -510,6 +507,44 @@ impl Judging {
             n_experienced_min: 10,
         }
     }
+}
+
+/// The settings of each topic, in the order of their numbers.
+const FILES: [&str; 2] = [
+    include_str!("../../../assets/topics/price.json"),
+    include_str!("../../../assets/topics/direction.json"),
+];
+
+/// The two topics of the local stack.
+#[expect(clippy::expect_used, reason = "the files are part of the program, and a test reads them")]
+pub fn demo_topics() -> Vec<Topic> {
+    let topic = |(number, text): (u64, &str)| {
+        let settings = serde_json::from_str(text).expect("read the settings");
+        let topic = settings::topic(TopicId::new(number)?, None, settings);
+        Some(topic.expect("take the settings"))
+    };
+    (1..).zip(FILES).filter_map(topic).collect()
+}
+
+/// The longest label taken, in bytes, by the chain's parameters.
+pub const LABEL_BYTES_MAX: usize = 64;
+
+/// Returns `text` as a label is written: trimmed, and in small letters where case does not matter.
+/// None where it is not 1 to [`LABEL_BYTES_MAX`] letters, digits, `_`, `-`, `/`, `.` or spaces.
+pub fn canonical_label(text: &str, labeling: Labeling) -> Option<String> {
+    let trimmed = text.trim();
+    let is_taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' ' | '/' | '.');
+    let is_label =
+        !trimmed.is_empty() && trimmed.len() <= LABEL_BYTES_MAX && trimmed.chars().all(is_taken);
+    let cased = |label: &str| {
+        if labeling.is_case_sensitive { label.to_owned() } else { label.to_ascii_lowercase() }
+    };
+    is_label.then(|| cased(trimmed))
+}
+
+/// Whether `label` is written as [`canonical_label`] writes it.
+pub fn is_fit_label(label: &str, labeling: Labeling) -> bool {
+    canonical_label(label, labeling).is_some_and(|canonical| canonical == label)
 }
 
 #[cfg(test)]

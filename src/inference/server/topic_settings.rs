@@ -34,11 +34,10 @@ use crate::{
     Inference,
     network::{
         addresses,
-        rows::{DatasetColumn, Described, Rows, truth_after},
         runner::ROWS_WITHIN,
-        runs::Cause,
         topic::{Topic, settings},
         topics::ListChange,
+        upstream::{Cause, DatasetColumn, Described, Rows, truth_after},
     },
 };
 

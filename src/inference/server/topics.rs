@@ -24,7 +24,7 @@ use crate::{
     Inference,
     network::{
         epoch,
-        overview::Overview,
+        queries::Overview,
         retention::DAY,
         topic::{Topic, TopicKind},
     },

@@ -145,7 +145,7 @@ fn keep_moved(
 ) -> Result<StoredLearned, StoreError> {
     let stamp = before.stamp.saturating_add(1);
     let sql = "UPDATE learned SET stamp = ?2, record = ?3 WHERE topic_id = ?1";
-    let record = record::write_learned_record(moved)?;
+    let record = record::write(&**moved)?;
     write.run(sql, values![number(topic.get()), stamp, record])?;
     Ok(StoredLearned { stamp, learned: Arc::clone(moved) })
 }
@@ -165,7 +165,7 @@ fn put_closing(
     }
     let (signed, signed_intervals) = match &signed {
         Some(Signed { value, intervals }) => {
-            (Some(record::write(value)?), Some(record::write_intervals(intervals)?))
+            (Some(record::write(value)?), Some(record::write(intervals)?))
         }
         None => (None, None),
     };
@@ -179,8 +179,8 @@ fn put_closing(
             id,
             nonce,
             record::write_bundle(bundle.bundle)?,
-            record::write_role_values(&shares)?,
-            record::write_intervals(&intervals)?,
+            record::write(&shares)?,
+            record::write(&intervals)?,
             resistant.map(|resistant| record::write_bundle(resistant.bundle)).transpose()?,
             signed,
             signed_intervals,

@@ -1,12 +1,17 @@
-//! Values and regrets of pairs, as the inference file keeps them: names, then numbers as their bytes,
-//! little end first.
+//! Values and regrets of pairs, and past epochs, as they are stored: names, then numbers as
+//! little-endian bytes.
+
+use std::sync::Arc;
 
 use model::topic::Address;
 
 use super::StoreError;
-use crate::math::{
-    pair_values::PairValues,
-    regret::{PairwiseRegrets, Regrets},
+use crate::{
+    math::{
+        pair_values::PairValues,
+        regret::{PairwiseRegrets, Regrets},
+    },
+    network::forecast::past::{Past, PastEpoch},
 };
 
 /// The first byte, by which a later form can be told from this one.
@@ -46,12 +51,12 @@ fn put_pairs(bytes: &mut Vec<u8>, pairs: &PairValues) {
     bytes.extend(pairs.numbers().iter().flat_map(|number| number.to_le_bytes()));
 }
 
-pub(super) fn put_count(bytes: &mut Vec<u8>, n: usize) {
+fn put_count(bytes: &mut Vec<u8>, n: usize) {
     // Columns, rows and letters are counted in thousands.
     bytes.extend(u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes());
 }
 
-pub(super) fn put_name(bytes: &mut Vec<u8>, name: &Address) {
+fn put_name(bytes: &mut Vec<u8>, name: &Address) {
     put_count(bytes, name.as_str().len());
     bytes.extend(name.as_str().as_bytes());
 }
@@ -80,12 +85,12 @@ pub(super) fn read_regrets(bytes: &[u8], regrets: &mut Regrets) -> Result<(), St
 }
 
 /// What is left to read.
-pub(super) struct Reader<'b> {
-    pub bytes: &'b [u8],
+struct Reader<'b> {
+    bytes: &'b [u8],
 }
 
 impl<'b> Reader<'b> {
-    pub(super) fn names(&mut self) -> Option<Vec<Address>> {
+    fn names(&mut self) -> Option<Vec<Address>> {
         let n_names = self.count()?;
         let mut names = Vec::new();
         for _ in 0..n_names {
@@ -113,19 +118,73 @@ impl<'b> Reader<'b> {
         Some(PairwiseRegrets { inferer: self.pairs()?, forecaster: self.pairs()? })
     }
 
-    pub(super) fn take(&mut self, n_bytes: usize) -> Option<&'b [u8]> {
+    fn take(&mut self, n_bytes: usize) -> Option<&'b [u8]> {
         let (taken, left) = self.bytes.split_at_checked(n_bytes)?;
         self.bytes = left;
         Some(taken)
     }
 
-    pub(super) fn count(&mut self) -> Option<usize> {
+    fn count(&mut self) -> Option<usize> {
         usize::try_from(u32::from_le_bytes(self.take(4)?.try_into().ok()?)).ok()
     }
 
     /// The next `n` numbers.
-    pub(super) fn numbers(&mut self, n: usize) -> Option<Vec<f64>> {
+    fn numbers(&mut self, n: usize) -> Option<Vec<f64>> {
         let (numbers, rest) = self.take(n.checked_mul(8)?)?.as_chunks::<8>();
         rest.is_empty().then(|| numbers.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
     }
+}
+
+/// What precedes an epoch of the same inferers as the one before.
+const SAME_NAMES: u8 = 0;
+
+/// What precedes an epoch that begins with its inferers.
+const NEW_NAMES: u8 = 1;
+
+/// The bytes of `past`.
+pub(super) fn write_past(past: &Past) -> Vec<u8> {
+    let mut bytes = vec![FORM];
+    put_count(&mut bytes, past.epochs().len());
+    let mut before: Option<&Arc<[Address]>> = None;
+    for epoch in past.epochs() {
+        if before.is_some_and(|before| *before == epoch.names) {
+            bytes.push(SAME_NAMES);
+        } else {
+            bytes.push(NEW_NAMES);
+            put_count(&mut bytes, epoch.names.len());
+            for name in epoch.names.iter() {
+                put_name(&mut bytes, name);
+            }
+        }
+        before = Some(&epoch.names);
+        put_count(&mut bytes, epoch.n_labels());
+        let numbers = epoch.losses.iter().chain(&epoch.offsets);
+        bytes.extend(numbers.flat_map(|number| number.to_le_bytes()));
+    }
+    bytes
+}
+
+/// The past epochs that `bytes` hold.
+pub(super) fn read_past(bytes: &[u8]) -> Result<Past, StoreError> {
+    let unfit = || StoreError::Word { text: "a topic's past epochs".to_owned() };
+    let mut reader = Reader { bytes };
+    let epochs = read_epochs(&mut reader).ok_or_else(unfit)?;
+    if reader.bytes.is_empty() { Ok(Past::new(epochs)) } else { Err(unfit()) }
+}
+
+fn read_epochs(reader: &mut Reader<'_>) -> Option<Vec<PastEpoch>> {
+    let [FORM] = reader.take(1)? else { return None };
+    let n_epochs = reader.count()?;
+    let mut epochs: Vec<PastEpoch> = Vec::new();
+    for _ in 0..n_epochs {
+        let names = match reader.take(1)? {
+            [SAME_NAMES] => Arc::clone(&epochs.last()?.names),
+            [NEW_NAMES] => reader.names()?.into(),
+            _ => return None,
+        };
+        let n_offsets = names.len().checked_mul(reader.count()?)?;
+        let losses = reader.numbers(names.len())?;
+        epochs.push(PastEpoch { names, losses, offsets: reader.numbers(n_offsets)? });
+    }
+    Some(epochs)
 }

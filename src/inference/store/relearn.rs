@@ -188,7 +188,7 @@ pub(super) fn put(
                ON CONFLICT (topic_id, nonce) DO UPDATE SET
                   record = excluded.record, pairs = excluded.pairs";
     let pairs = pairs::write(&losses.one_out_inferer_forecaster);
-    write.run(sql, values![id, nonce, record::write_losses(losses)?, pairs])?;
+    write.run(sql, values![id, nonce, record::write(losses)?, pairs])?;
     Ok(())
 }
 

@@ -287,13 +287,13 @@ fn read_bundles(row: &Row<'_>) -> Result<Bundles, StoreError> {
     let resistant = text(1)?.map(|record| full_bundle(&record, blob(8)?.as_deref())).transpose()?;
     let signed = text(5)?.zip(text(6)?).map(|(value, intervals)| {
         let value = record::read(&value)?;
-        Ok::<_, StoreError>(Signed { value, intervals: record::read_intervals(&intervals)? })
+        Ok::<_, StoreError>(Signed { value, intervals: record::read(&intervals)? })
     });
     Ok(Bundles {
         bundle: full_bundle(&row.get::<String>(0)?, blob(7)?.as_deref())?,
         resistant,
-        shares: record::read_role_values(&row.get::<String>(2)?)?,
-        intervals: record::read_intervals(&row.get::<String>(3)?)?,
+        shares: record::read(&row.get::<String>(2)?)?,
+        intervals: record::read(&row.get::<String>(3)?)?,
         signed: signed.transpose()?,
         closed_at: Timestamp::from_micros(row.get::<Option<i64>>(4)?.unwrap_or_default()),
     })

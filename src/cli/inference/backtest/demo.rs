@@ -6,10 +6,8 @@ use std::{num::NonZeroU32, sync::Arc, thread::available_parallelism, time::Durat
 use ::inference::network::{
     addresses,
     backtest::{Backtest, Model, Prediction, Report},
-    prediction,
-    rows::{FlatRow, lines},
-    runs::Cause,
     topic::{Predictor, Topic, demo_topics},
+    upstream::{Cause, FlatRow, lines, parse_prediction},
 };
 use anyhow::Context as _;
 use async_trait::async_trait;
@@ -88,7 +86,7 @@ impl Model for Guest {
             predictions.push(Prediction {
                 worker: addresses::of_model(&model.name),
                 name: model.name.clone(),
-                values: prediction::parse(&String::from_utf8_lossy(&finished.stdout))?,
+                values: parse_prediction(&String::from_utf8_lossy(&finished.stdout))?,
             });
         }
         Ok(predictions)

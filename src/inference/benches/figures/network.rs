@@ -12,10 +12,9 @@ use inference::{
     math::regret::ByRole,
     network::{
         retention::Retention,
-        rows::{DatasetColumn, Described, FlatRow, Rows},
-        runs::{Cause, Job, PeerOutput, Runs},
         signer::Signer,
         topic::{SUBMISSIONS_MAX, Topic, demo_topics},
+        upstream::{Cause, DatasetColumn, Described, FlatRow, Job, PeerOutput, Rows, Runs},
     },
     server::{Consumers, InferenceService, ServiceOptions},
 };

@@ -89,3 +89,48 @@ fn keys_and_accounts_are_read_and_a_key_is_not_shown() {
     }
     assert!(matches!("00".repeat(32).parse::<Signer>(), Err(SignerError::Key)));
 }
+
+#[track_caller]
+fn check_amount(text: &str, want: &str) {
+    assert_eq!(Amount::of_decimal(text).map(|amount| amount.to_string()), Ok(want.to_owned()));
+}
+
+#[test]
+fn decimals_are_moved_by_eighteen_places() {
+    check_amount("3365.485208027959", "3365485208027959000000");
+    check_amount("0", "0");
+    check_amount("-0.0", "0");
+    check_amount("2.28", "2280000000000000000");
+    check_amount("1e-18", "1");
+    check_amount("3e1", "30000000000000000000");
+    check_amount("12.5E-1", "1250000000000000000");
+    check_amount(".5", "500000000000000000");
+}
+
+#[test]
+fn what_is_behind_the_last_place_is_cut_off() {
+    check_amount("0.0000000000000000019", "1");
+    check_amount("1e-19", "0");
+    check_amount("1e-400", "0");
+}
+
+#[test]
+fn no_double_is_in_between() {
+    check_amount(
+        "90071992547409931234.000000000000000001",
+        "90071992547409931234000000000000000001",
+    );
+    let largest = "115792089237316195423570985008687907853269984665640564039457.584007913129639935";
+    check_amount(largest, &largest.replace('.', ""));
+}
+
+#[test]
+fn what_has_no_place_is_refused() {
+    let negative = AmountError::Negative { text: "-1.5".to_owned() };
+    assert_eq!(Amount::of_decimal("-1.5"), Err(negative));
+    assert_eq!(Amount::of_decimal("1e60"), Err(AmountError::TooLarge));
+    assert_eq!(Amount::of_decimal("1e999999999999"), Err(AmountError::TooLarge));
+    for text in ["", "x", "1.2.3", "0x10", "1e", "NaN", "--1"] {
+        assert_eq!(Amount::of_decimal(text), Err(AmountError::NoNumber), "{text}");
+    }
+}

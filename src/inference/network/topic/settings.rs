@@ -14,7 +14,7 @@ use wire::inference::{
 
 use super::{
     EPOCH_LENGTH_MIN, Judging, Keep, LABELS_PER_SUBMISSION_MAX, Labeling, Predictor, Source,
-    Timing, Topic, TopicKind, Truth, ValueRange, WorkerWhitelist, label::canonical,
+    Timing, Topic, TopicKind, Truth, ValueRange, WorkerWhitelist, canonical_label,
 };
 use crate::{
     math::{
@@ -78,7 +78,8 @@ pub fn topic(
     let unfit = SettingError { what: "label_whitelist", want: "short names of letters and digits" };
     let labels = if is_multi {
         let labels = settings.label_whitelist.iter();
-        let canonical = labels.map(|label| canonical(label, labeling).ok_or_else(|| unfit.clone()));
+        let canonical =
+            labels.map(|label| canonical_label(label, labeling).ok_or_else(|| unfit.clone()));
         canonical.collect::<Result<_, _>>()?
     } else {
         vec![SINGLE_LABEL.to_owned()]

@@ -75,3 +75,25 @@ impl Labeling {
         per_submission_max: LABELS_PER_SUBMISSION_MAX,
     };
 }
+
+#[track_caller]
+fn check_label(text: &str, is_case_sensitive: bool, want: Option<&str>) {
+    let labeling = Labeling { is_case_sensitive, ..Labeling::MULTI };
+    assert_eq!(canonical_label(text, labeling).as_deref(), want, "{text:?}");
+}
+
+#[test]
+fn labels_are_trimmed_and_small_unless_case_matters() {
+    check_label("  Up ", false, Some("up"));
+    check_label("  Up ", true, Some("Up"));
+    check_label("BTC/USD 5-min_v1.2", false, Some("btc/usd 5-min_v1.2"));
+    assert!(!is_fit_label("Up", Labeling::MULTI) && is_fit_label("up", Labeling::MULTI));
+}
+
+#[test]
+fn other_texts_are_no_labels() {
+    for text in ["", "  ", "a\tb", "größe", "a;b", &"x".repeat(65)] {
+        check_label(text, false, None);
+    }
+    check_label(&"x".repeat(64), false, Some(&"x".repeat(64)));
+}

@@ -26,7 +26,7 @@ use crate::{
     },
     network::{
         submission::FORECAST_MAX,
-        topic::{EPOCH_LENGTH_MIN, LABELS_MAX, STRING_BYTES_MAX, label::LABEL_BYTES_MAX},
+        topic::{EPOCH_LENGTH_MIN, LABEL_BYTES_MAX, LABELS_MAX, STRING_BYTES_MAX},
     },
 };
 

@@ -1,0 +1,131 @@
+//! Serialization of numbers as the shortest texts that read back as them.
+//!
+//! JSON's own numbers may come back off by the last bit, and then an epoch could not be computed again.
+//! For fields: `#[serde(with = "exact")]`.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, DeserializeSeed, MapAccess, Visitor},
+};
+
+use crate::math::regret::ByActor;
+
+/// A value whose numbers are serialized as texts.
+pub trait Exact: Sized {
+    /// Serializes the value.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
+
+    /// Deserializes a value. Texts have to be borrowed from the input.
+    ///
+    /// # Errors
+    /// Those of the deserializer, or a text is no number.
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
+}
+
+pub(crate) fn serialize<T: Exact, S: Serializer>(
+    value: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    value.write(serializer)
+}
+
+pub(crate) fn deserialize<'de, T: Exact, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    T::read(deserializer)
+}
+
+/// Adapter for values within others.
+pub(crate) struct Text<T>(pub(crate) T);
+
+impl<T: Exact> Serialize for Text<&T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.write(serializer)
+    }
+}
+
+impl<'de, T: Exact> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::read(deserializer).map(Self)
+    }
+}
+
+impl Exact for f64 {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <&str>::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+impl<T: Exact> Exact for Option<T> {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.as_ref().map(Text).serialize(serializer)
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Option::<Text<T>>::deserialize(deserializer)?.map(|Text(value)| value))
+    }
+}
+
+impl<T: Exact> Exact for Vec<T> {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter().map(Text))
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let values = Vec::<Text<T>>::deserialize(deserializer)?;
+        Ok(values.into_iter().map(|Text(value)| value).collect())
+    }
+}
+
+impl<T: Exact> Exact for ByActor<T> {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter().map(|(name, value)| (name.as_str(), Text(value))))
+    }
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        ActorsReader(&Self::new()).deserialize(deserializer)
+    }
+}
+
+/// Reads values by address, in the order of the addresses. Addresses that are among the known ones are
+/// shared with them: an epoch of a thousand inferers and fifty forecasters has 50 000.
+pub(crate) struct ActorsReader<'k, T>(pub(crate) &'k ByActor<T>);
+
+impl<'de, T: Exact> DeserializeSeed<'de> for ActorsReader<'_, T> {
+    type Value = ByActor<T>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, T: Exact> Visitor<'de> for ActorsReader<'_, T> {
+    type Value = ByActor<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("values by address")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut known = self.0.keys().peekable();
+        let mut values = Vec::with_capacity(self.0.len());
+        while let Some((text, Text(value))) = map.next_entry::<&str, Text<T>>()? {
+            while known.next_if(|name| name.as_str() < text).is_some() {}
+            let name = match known.next_if(|name| name.as_str() == text) {
+                Some(name) => name.clone(),
+                None => text.parse().map_err(de::Error::custom)?,
+            };
+            values.push((name, value));
+        }
+        Ok(values.into_iter().collect())
+    }
+}
