@@ -25,7 +25,6 @@ use db::{
     format::advice,
     postgres::{DatabaseUrl, connections::Figures},
 };
-use model::timestamp::Timestamp;
 use parking_lot::Mutex;
 use task::{clock::Clock, steady_date::SteadyDate};
 use tokio::task::spawn_blocking;
@@ -46,7 +45,7 @@ pub use crate::{
 use crate::{
     cache::Cache,
     passwords::Passwords,
-    store::{Store, sessions},
+    store::{Store, postgres::Access, sessions},
 };
 
 /// How long a leap of the clock holds before sessions are deleted by its date.
@@ -155,13 +154,8 @@ impl Accounts {
     /// another version of the program wrote it.
     pub async fn open(path: impl AsRef<Path>, clock: Clock) -> Result<Self, AccountsError> {
         let path = path.as_ref().to_owned();
-        let open = async || {
-            let store = Store::open_file(&path).await?;
-            let newest = sessions::find_newest(&store).await?;
-            Ok((store, newest))
-        };
-        let (store, newest) = retry_while_busy(open, AccountsError::is_busy).await?;
-        Ok(Self::new(store, newest, clock))
+        let open = async || Self::new(Store::open_file(&path).await?, clock.clone()).await;
+        retry_while_busy(open, AccountsError::is_busy).await
     }
 
     /// Connects to the accounts in the database at `url`, and creates their tables if they are missing.
@@ -171,9 +165,7 @@ impl Accounts {
     /// [`AccountsError::Unreachable`] if the database does not answer, [`AccountsError::Format`] if
     /// another version of the program made the tables.
     pub async fn connect(url: &DatabaseUrl, clock: Clock) -> Result<Self, AccountsError> {
-        let store = Store::open_database(url).await?;
-        let newest = sessions::find_newest(&store).await?;
-        Ok(Self::new(store, newest, clock))
+        Self::new(Store::open_database(url, Access::ReadWrite).await?, clock).await
     }
 
     /// Connects to the accounts in a database that takes no writes, such as a standby. Writes fail with
@@ -182,13 +174,11 @@ impl Accounts {
     /// # Errors
     /// As for [`Self::connect`], or the database has no tables.
     pub async fn connect_read_only(url: &DatabaseUrl, clock: Clock) -> Result<Self, AccountsError> {
-        let store = Store::open_database_read_only(url).await?;
-        let newest = sessions::find_newest(&store).await?;
-        Ok(Self::new(store, newest, clock))
+        Self::new(Store::open_database(url, Access::ReadOnly).await?, clock).await
     }
 
-    fn new(store: Store, newest_session: Option<Timestamp>, clock: Clock) -> Self {
-        let start = newest_session.unwrap_or_else(|| clock.now());
+    async fn new(store: Store, clock: Clock) -> Result<Self, AccountsError> {
+        let start = sessions::find_newest(&store).await?.unwrap_or_else(|| clock.now());
         let shared = Shared {
             store,
             cache: Mutex::default(),
@@ -197,7 +187,7 @@ impl Accounts {
             sweep_date: Mutex::new(SteadyDate::new(clock.clone(), start, SWEEP_HOLD)),
             clock,
         };
-        Self { shared: Arc::new(shared) }
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Whether the store takes writes: a file is in its place, and there is space, or the database

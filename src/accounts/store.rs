@@ -23,7 +23,7 @@ use tokio::time::Instant;
 
 use self::{
     file::FileStore,
-    postgres::DatabaseStore,
+    postgres::{Access, DatabaseStore},
     sql::{RENEW_KEYS_VERSION, ReadRow, Session, Value},
 };
 use crate::{Accounts, AccountsError, blocking};
@@ -63,12 +63,11 @@ impl Store {
         blocking(move || FileStore::open(&path).map(Arc::new).map(Self::File)).await
     }
 
-    pub(crate) async fn open_database(url: &DatabaseUrl) -> Result<Self, AccountsError> {
-        Ok(Self::Database(Arc::new(DatabaseStore::open(url).await?)))
-    }
-
-    pub(crate) async fn open_database_read_only(url: &DatabaseUrl) -> Result<Self, AccountsError> {
-        Ok(Self::Database(Arc::new(DatabaseStore::open_read_only(url).await?)))
+    pub(crate) async fn open_database(
+        url: &DatabaseUrl,
+        access: Access,
+    ) -> Result<Self, AccountsError> {
+        Ok(Self::Database(Arc::new(DatabaseStore::open(url, access).await?)))
     }
 
     pub(crate) fn database(&self) -> Option<Figures> {

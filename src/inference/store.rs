@@ -257,18 +257,25 @@ impl Store {
         })
     }
 
-    /// Keeps `blocks` as the chain's.
+    /// Stores `blocks` as the chain's.
     ///
     /// # Errors
     /// As [`Self::blocks`].
     pub fn put_blocks(&self, blocks: Blocks) -> Result<(), StoreError> {
+        self.insert_blocks(
+            blocks,
+            "(id) DO UPDATE SET
+                 genesis_at = excluded.genesis_at, block_micros = excluded.block_micros",
+        )
+    }
+
+    fn insert_blocks(&self, blocks: Blocks, on_conflict: &str) -> Result<(), StoreError> {
         let micros = i64::try_from(blocks.block_time.as_micros()).unwrap_or(i64::MAX);
-        self.write(move |session| {
-            let sql = "INSERT INTO chain (id, genesis_at, block_micros) VALUES (1, ?1, ?2)
-                 ON CONFLICT (id) DO UPDATE SET
-                    genesis_at = excluded.genesis_at, block_micros = excluded.block_micros";
-            session.run(sql, [blocks.genesis.micros(), micros]).map(drop)
-        })
+        let sql = format!(
+            "INSERT INTO chain (id, genesis_at, block_micros) VALUES (1, ?1, ?2)
+             ON CONFLICT {on_conflict}"
+        );
+        self.write(move |session| session.run(&sql, [blocks.genesis.micros(), micros]).map(drop))
     }
 
     /// Keeps `blocks` as the chain's if none are kept, and returns those that are.
@@ -276,12 +283,7 @@ impl Store {
     /// # Errors
     /// As [`Self::blocks`].
     pub fn begin(&self, blocks: Blocks) -> Result<Blocks, StoreError> {
-        let micros = i64::try_from(blocks.block_time.as_micros()).unwrap_or(i64::MAX);
-        self.write(move |session| {
-            let sql = "INSERT INTO chain (id, genesis_at, block_micros) VALUES (1, ?1, ?2)
-                       ON CONFLICT DO NOTHING";
-            session.run(sql, [blocks.genesis.micros(), micros])
-        })?;
+        self.insert_blocks(blocks, "DO NOTHING")?;
         Ok(self.blocks()?.unwrap_or(blocks))
     }
 

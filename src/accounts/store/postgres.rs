@@ -44,28 +44,35 @@ const LOOK: &str = "SELECT FROM keys_version, accounts, keys, sessions, settings
 /// `acct`.
 const TAKE_TURN: &str = "SELECT pg_advisory_xact_lock(1633903476)";
 
+/// What a service may do to the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    ReadWrite,
+    /// For a database that accepts no writes, such as a standby.
+    ReadOnly,
+}
+
 /// The database, and what is under way in it: that goes on when its caller is gone.
 #[derive(Debug)]
 pub(crate) struct DatabaseStore {
     connections: Connections,
-    is_read_only: bool,
+    access: Access,
     tasks: Group,
 }
 
 impl DatabaseStore {
-    /// Connects, and creates the tables if they are missing.
-    pub(crate) async fn open(url: &DatabaseUrl) -> Result<Self, AccountsError> {
+    /// Connects, and creates the tables if they are missing and `access` allows it.
+    pub(crate) async fn open(url: &DatabaseUrl, access: Access) -> Result<Self, AccountsError> {
         let connections = Connections::new(url, CONNECTIONS, Handle::current());
-        connections.open_tables(tables::DATABASE).await?;
-        Ok(Self { connections, is_read_only: false, tasks: Group::default() })
-    }
-
-    /// Connects to a database that takes no writes, such as a standby.
-    pub(crate) async fn open_read_only(url: &DatabaseUrl) -> Result<Self, AccountsError> {
-        let connections = Connections::new(url, CONNECTIONS, Handle::current());
-        let check = connections.read(Snapshot::Transaction, |c| tables::DATABASE.check(c).boxed());
-        check.await?;
-        Ok(Self { connections, is_read_only: true, tasks: Group::default() })
+        match access {
+            Access::ReadWrite => connections.open_tables(tables::DATABASE).await.map(drop)?,
+            Access::ReadOnly => {
+                let check =
+                    connections.read(Snapshot::Transaction, |c| tables::DATABASE.check(c).boxed());
+                check.await?;
+            }
+        }
+        Ok(Self { connections, access, tasks: Group::default() })
     }
 
     /// The rows of a statement that only reads.
@@ -96,7 +103,7 @@ impl DatabaseStore {
         + Send
         + 'static,
     ) -> Result<T, AccountsError> {
-        if self.is_read_only {
+        if self.access == Access::ReadOnly {
             return Err(AccountsError::ReadOnly);
         }
         let connections = self.connections.clone();
@@ -119,17 +126,13 @@ impl DatabaseStore {
 
     /// Tests if the database takes writes, unless none are wanted, and has every table.
     pub(super) async fn check(&self) -> Result<(), AccountsError> {
-        let (connections, is_read_only) = (self.connections.clone(), self.is_read_only);
+        let (connections, access) = (self.connections.clone(), self.access);
         self.run_to_end(async move {
-            if !is_read_only {
+            if access == Access::ReadWrite {
                 return connections.check(CHECK).await;
             }
             let look = connections.read(Snapshot::Transaction, |c| {
-                async move {
-                    sqlx::raw_sql(LOOK).execute(c).await?;
-                    Ok(())
-                }
-                .boxed()
+                async move { Ok(sqlx::raw_sql(LOOK).execute(c).await.map(drop)?) }.boxed()
             });
             look.await
         })

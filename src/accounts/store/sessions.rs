@@ -81,12 +81,7 @@ impl Accounts {
         name: AccountName,
         password: Password,
     ) -> Result<AuthenticatedAccount, AccountsError> {
-        let found = self
-            .shared
-            .store
-            .find(FIND_ACCOUNT, values![name.to_lowercase()], account_with_hash)
-            .await?;
-        let (account, hash) = found.unzip();
+        let (account, hash) = self.find_account(name).await?.unzip();
         let matches = self.shared.passwords.matches(password, hash.clone()).await?;
         let authenticated = account.zip(hash).filter(|_| matches);
         let (account, hash) = authenticated.ok_or(AccountsError::WrongPassword)?;
@@ -184,10 +179,7 @@ impl Accounts {
         account: AccountId,
         kept: SessionId,
     ) -> Result<u64, AccountsError> {
-        let write = self.shared.store.write(move |mut session| {
-            async move { end_sessions(&mut session, account, Some(kept)).await }.boxed()
-        });
-        write.await
+        self.run(END_SESSIONS, values![account.get(), Some(kept.get())]).await
     }
 
     /// Changes the account's password from `current` to `new`, and ends its sessions but `kept`;
@@ -205,13 +197,8 @@ impl Accounts {
     ) -> Result<u64, AccountsError> {
         let known = self.confirm_password(account, current).await?;
         let hash = self.shared.passwords.hash(new).await?;
-        let changed = self.shared.store.write(move |mut session| {
-            async move {
-                replace_password(&mut session, account, Some(known), hash, Some(kept)).await
-            }
-            .boxed()
-        });
-        changed.await?.ok_or(AccountsError::WrongPassword)
+        let changed = self.replace_password(account, Some(known), hash, Some(kept)).await?;
+        changed.ok_or(AccountsError::WrongPassword)
     }
 
     /// Gives the account of that name another password, as operators may, and ends its sessions;
@@ -224,20 +211,9 @@ impl Accounts {
         name: AccountName,
         new: Password,
     ) -> Result<Option<u64>, AccountsError> {
+        let Some((account, _)) = self.find_account(name).await? else { return Ok(None) };
         let hash = self.shared.passwords.hash(new).await?;
-        let write = self.shared.store.write(move |mut session| {
-            async move {
-                let values = values![name.to_lowercase()];
-                match session.find(FIND_ACCOUNT, &values, account_with_hash).await? {
-                    Some((account, _)) => {
-                        replace_password(&mut session, account.id, None, hash, None).await
-                    }
-                    None => Ok(None),
-                }
-            }
-            .boxed()
-        });
-        write.await
+        self.replace_password(account.id, None, hash, None).await
     }
 
     /// Deletes the account, if `password` is its own, and returns how many keys that revoked.
@@ -262,19 +238,12 @@ impl Accounts {
     /// [`AccountsError::Statement`] if the store fails.
     pub async fn remove_account(&self, name: AccountName) -> Result<Option<u64>, AccountsError> {
         let now = self.shared.clock.now();
-        self.write_keys(move |mut session| {
-            async move {
-                match session
-                    .find(FIND_ACCOUNT, &values![name.to_lowercase()], account_with_hash)
-                    .await?
-                {
-                    Some((account, _)) => delete(session, account.id, now).await,
-                    None => Ok(None),
-                }
+        match self.find_account(name).await? {
+            Some((account, _)) => {
+                self.write_keys(move |session| delete(session, account.id, now).boxed()).await
             }
-            .boxed()
-        })
-        .await
+            None => Ok(None),
+        }
     }
 
     /// Returns the account of that name.
@@ -282,12 +251,7 @@ impl Accounts {
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
     pub async fn account(&self, name: AccountName) -> Result<Option<AccountRecord>, AccountsError> {
-        let found = self
-            .shared
-            .store
-            .find(FIND_ACCOUNT, values![name.to_lowercase()], account_with_hash)
-            .await?;
-        Ok(found.map(|(account, _)| account))
+        Ok(self.find_account(name).await?.map(|(account, _)| account))
     }
 
     /// Returns the accounts, oldest first; at most 10 000.
@@ -331,6 +295,37 @@ impl Accounts {
         Ok(self.run(sql, values![SIGN_UP.to_owned(), SignUp::Closed.to_string()]).await? > 0)
     }
 
+    /// Changes an account's password and ends its sessions but `kept`; returns how many ended. `None` if
+    /// there is no such account, or its password is no longer the one hashed to `expected`.
+    async fn replace_password(
+        &self,
+        account: AccountId,
+        expected: Option<String>,
+        hash: String,
+        kept: Option<SessionId>,
+    ) -> Result<Option<u64>, AccountsError> {
+        let sql =
+            "UPDATE accounts SET password = ?3 WHERE id = ?1 AND (?2 IS NULL OR password = ?2)";
+        let write = self.shared.store.write(move |mut session| {
+            async move {
+                match session.run(sql, &values![account.get(), expected, hash]).await? {
+                    0 => Ok(None),
+                    _ => end_sessions(&mut session, account, kept).await.map(Some),
+                }
+            }
+            .boxed()
+        });
+        write.await
+    }
+
+    /// Returns the account of that name, and the hash of its password.
+    async fn find_account(
+        &self,
+        name: AccountName,
+    ) -> Result<Option<(AccountRecord, String)>, AccountsError> {
+        self.shared.store.find(FIND_ACCOUNT, values![name.to_lowercase()], account_with_hash).await
+    }
+
     /// Runs one statement that writes; how many rows it changed.
     async fn run<const N: usize>(
         &self,
@@ -358,6 +353,9 @@ impl Accounts {
     }
 }
 
+/// Ends the sessions of an account except one, or all.
+const END_SESSIONS: &str = "DELETE FROM sessions WHERE account = ?1 AND id IS DISTINCT FROM ?2";
+
 /// Finds an account by its name in small letters, for [`account_with_hash`].
 const FIND_ACCOUNT: &str = "SELECT id, name, created_at, password FROM accounts WHERE folded = ?1";
 
@@ -366,30 +364,13 @@ fn account_with_hash(row: &Row<'_>) -> Result<(AccountRecord, String), AccountsE
     Ok((account(row)?, row.get(3)?))
 }
 
-/// Changes an account's password and ends its sessions but `kept`; how many ended. None if there
-/// is no such account, or its password is no longer the one hashed to `expected`.
-async fn replace_password(
-    session: &mut Session<'_>,
-    account: AccountId,
-    expected: Option<String>,
-    hash: String,
-    kept: Option<SessionId>,
-) -> Result<Option<u64>, AccountsError> {
-    let sql = "UPDATE accounts SET password = ?3 WHERE id = ?1 AND (?2 IS NULL OR password = ?2)";
-    match session.run(sql, &values![account.get(), expected, hash]).await? {
-        0 => Ok(None),
-        _ => end_sessions(session, account, kept).await.map(Some),
-    }
-}
-
 /// Ends the sessions of an account but `kept`; how many.
 async fn end_sessions(
     session: &mut Session<'_>,
     account: AccountId,
     kept: Option<SessionId>,
 ) -> Result<u64, AccountsError> {
-    let sql = "DELETE FROM sessions WHERE account = ?1 AND id IS DISTINCT FROM ?2";
-    session.run(sql, &values![account.get(), kept.map(SessionId::get)]).await
+    session.run(END_SESSIONS, &values![account.get(), kept.map(SessionId::get)]).await
 }
 
 /// Deletes an account with its sessions, and revokes its keys; how many. None if there was none.

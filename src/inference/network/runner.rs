@@ -302,6 +302,8 @@ impl Runner {
         }
     }
 
+    /// Runs the predictor: each of its models on one worker, a few at once, or without models on several
+    /// workers. Models that fail are left out while others do not.
     async fn predict(
         &self,
         nonce: BlockHeight,
@@ -316,63 +318,57 @@ impl Runner {
             env: predictor.env.clone(),
             stdin: lines(rows),
         };
-        if predictor.models.is_empty() {
-            let outputs = self.run_in_time(nonce, job).await?;
-            let mut n_taken = 0;
-            for output in &outputs {
-                n_taken += usize::from(self.take(nonce, output, None).await);
-            }
-            let n_outputs = outputs.len();
-            if n_taken == n_outputs {
-                self.inference.works(self.topic.id, Failing::Outputs);
-            }
-            return if n_taken > 0 { Ok(()) } else { Err(no_prediction(n_outputs)) };
+        let running: Vec<_> = if predictor.models.is_empty() {
+            vec![self.run_and_take(nonce, job, None)]
+        } else {
+            let run = |model: &PredictorModelSettings| {
+                let env = predictor.env_of(model);
+                let job = Job { n_nodes: Nodes::Exactly(1), env, ..job.clone() };
+                self.run_and_take(nonce, job, Some(model.name.clone()))
+            };
+            predictor.models.iter().map(run).collect()
+        };
+        let mut finished = stream::iter(running).buffer_unordered(MODELS_AT_ONCE);
+        let (mut n_outputs, mut n_taken, mut failure) = (0, 0, None);
+        while let Some(done) = finished.next().await {
+            let (outputs, taken) = done.unwrap_or_else(|error| {
+                failure = Some(error);
+                (1, 0)
+            });
+            n_outputs += outputs;
+            n_taken += taken;
         }
-        self.predict_by_models(nonce, predictor, job).await
+        let id = self.topic.id;
+        if n_taken == 0 {
+            return Err(failure.unwrap_or_else(|| {
+                StepError::new(format!("find a fit prediction among {n_outputs} outputs"))
+            }));
+        }
+        if n_taken == n_outputs {
+            self.inference.works(id, Failing::Outputs);
+        } else {
+            let n_missing = n_outputs - n_taken;
+            let cause = failure.as_ref().map(|error| chain(error));
+            debug!(topic.id = %id, nonce, cause, "{n_missing} outputs of topic {id} are missing");
+        }
+        Ok(())
     }
 
-    /// Runs each model of `predictor` on one worker, a few at once. One that fails is left out while
-    /// others do not.
-    async fn predict_by_models(
+    /// Runs `job`, and takes its outputs: for `model`, only the first. Returns how many there should be,
+    /// and how many were taken.
+    async fn run_and_take(
         &self,
         nonce: BlockHeight,
-        predictor: &Predictor,
         job: Job,
-    ) -> Result<(), StepError> {
-        let run = |model: &PredictorModelSettings| {
-            let env = predictor.env_of(model);
-            let job = Job { n_nodes: Nodes::Exactly(1), env, ..job.clone() };
-            let name = model.name.clone();
-            async move {
-                let outputs = self.run_in_time(nonce, job).await?;
-                let output = outputs.first().ok_or_else(|| no_prediction(0))?;
-                Ok::<_, StepError>(self.take(nonce, output, Some(&name)).await)
-            }
-        };
-        let running: Vec<_> = predictor.models.iter().map(run).collect();
-        let mut finished = stream::iter(running).buffer_unordered(MODELS_AT_ONCE);
-        let (mut n_taken, mut failure) = (0, None);
-        while let Some(taken) = finished.next().await {
-            match taken {
-                Ok(taken) => n_taken += usize::from(taken),
-                Err(error) => failure = Some(error),
-            }
+        model: Option<String>,
+    ) -> Result<(usize, usize), StepError> {
+        let outputs = self.run_in_time(nonce, job).await?;
+        let n_outputs = if model.is_some() { 1 } else { outputs.len() };
+        let mut n_taken = 0;
+        for output in outputs.iter().take(n_outputs) {
+            n_taken += usize::from(self.take(nonce, output, model.as_deref()).await);
         }
-        let n_outputs = predictor.models.len();
-        match failure {
-            _ if n_taken == n_outputs => {
-                self.inference.works(self.topic.id, Failing::Outputs);
-                Ok(())
-            }
-            Some(error) if n_taken == 0 => Err(error),
-            None if n_taken == 0 => Err(no_prediction(n_outputs)),
-            failure => {
-                let (id, n_missing) = (self.topic.id, n_outputs - n_taken);
-                let cause = failure.as_ref().map(|error| chain(error));
-                debug!(topic.id = %id, nonce, cause, "{n_missing} models of topic {id} said nothing");
-                Ok(())
-            }
-        }
+        Ok((n_outputs, n_taken))
     }
 
     /// What `job` gives before the window of `nonce` closes.
@@ -490,10 +486,6 @@ impl Runner {
             Err(error) => self.inference.fails(id, Failing::Inferring, chain(&error)),
         }
     }
-}
-
-fn no_prediction(n_outputs: usize) -> StepError {
-    StepError::new(format!("find a fit prediction among {n_outputs} outputs"))
 }
 
 /// Looks at the machine's clock once in each block, until it is dropped.
