@@ -9,7 +9,6 @@ pub mod loss;
 pub mod outlier;
 pub mod pair_values;
 pub mod regret;
-pub mod score;
 pub mod sortition;
 pub mod statistics;
 pub mod synthesis;

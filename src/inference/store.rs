@@ -6,10 +6,9 @@
 //! step, which is for [`crate::network::epoch`] to say. Nothing here is async: callers go to a
 //! blocking thread.
 
-mod database;
+mod engines;
 mod epochs;
 mod error;
-mod file;
 mod pairs;
 mod record;
 mod relearn;
@@ -34,8 +33,7 @@ use model::{
 
 pub use self::error::StoreError;
 use self::{
-    database::StoreDatabase,
-    file::StoreFile,
+    engines::{StoreDatabase, StoreFile},
     session::{Lock, Session, values},
     versions::Turn,
 };

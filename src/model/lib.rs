@@ -6,7 +6,6 @@
 
 pub mod address;
 pub mod block;
-pub mod bundle;
 pub mod count;
 pub mod dataset;
 pub mod escape;

@@ -7,6 +7,12 @@ use crate::parse::{checked_text, positive_number};
 /// The label of a topic with a single output, by document 3.
 pub const SINGLE_LABEL: &str = "y";
 
+/// Returns the shortest decimal text that reads back as `number`, without an exponent or a negative zero.
+#[must_use]
+pub fn decimal(number: f64) -> String {
+    format!("{}", number + 0.0)
+}
+
 /// A topic's number, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct TopicId(u64);

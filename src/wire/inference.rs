@@ -5,7 +5,6 @@ pub mod cases;
 pub mod chain;
 pub mod consumer;
 pub mod emissions;
-pub mod leaderboard;
 pub mod network;
 
 use std::{fmt::Display, str::FromStr};
@@ -410,7 +409,7 @@ mod decimal {
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
     pub(super) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&model::bundle::decimal(*value))
+        serializer.collect_str(&model::topic::decimal(*value))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {

@@ -4,7 +4,7 @@
 use anyhow::Context as _;
 use clap::Args;
 use model::count::counted;
-use wire::inference::leaderboard::{EpochLosses, Leaderboard, RankedActor};
+use wire::inference::network::{EpochLosses, Leaderboard, RankedActor};
 
 use super::TopicFlags;
 use crate::cli::output::{print, print_body, table};

@@ -13,10 +13,7 @@ use client::{
     stream::StreamEvent,
 };
 use model::escape::escape_line;
-use model::{
-    bundle::decimal,
-    topic::{BlockHeight, TopicId},
-};
+use model::topic::{BlockHeight, TopicId, decimal};
 use serde_json::json;
 use task::group::Group;
 use tokio::{sync::mpsc, time::sleep};

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{bundle::decimal, topic::Address};
+use model::topic::{Address, decimal};
 use wire::inference::cases::{
     CaseParams, CaseRegrets, Decimal, Decimals, Lists, SynthesisCase, SynthesisResult,
 };

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::math::{
     exact::{self, Exact},
     pair_values::PairValues,
-    statistics::{deviation, quantile},
+    statistics::{count, deviation, quantile},
     synthesis::weights::Params,
 };
 
@@ -208,6 +208,26 @@ impl<T> IndexMut<Role> for ByRole<T> {
 }
 
 impl Losses {
+    /// Returns how much worse the epoch would have been without each actor of `role`.
+    ///
+    /// For an inferer: the loss of the combined value without it, less that with it. For a forecaster:
+    /// what it takes off the naive loss alone, and what it takes off the combined loss next to the
+    /// others. The more forecasters, the less counts what one does alone. 0 for an actor that cannot be
+    /// left out.
+    pub fn scores(&self, role: Role) -> ByActor<f64> {
+        let share_alone = 2.0_f64.powf(1.0 - count(self.forecaster.len()));
+        let score = |name| {
+            if role == Role::Inferer {
+                return Some(self.one_out_inferer.get(name)? - self.combined);
+            }
+            let alone = self.naive - self.one_in_forecaster.get(name)?;
+            let beside_others = self.one_out_forecaster.get(name)? - self.combined;
+            Some(share_alone * alone + (1.0 - share_alone) * beside_others)
+        };
+        let known = |name: &Address| (name.clone(), score(name).unwrap_or_default());
+        self.by_actor(role).keys().map(known).collect()
+    }
+
     /// The losses of what the actors of `role` infer or imply.
     pub const fn by_actor(&self, role: Role) -> &ByActor<f64> {
         match role {

@@ -11,7 +11,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use model::{bundle::decimal, timestamp::Timestamp, topic::Address};
+use model::{
+    timestamp::Timestamp,
+    topic::{Address, decimal},
+};
 
 use crate::{
     math::{

@@ -13,7 +13,7 @@ use std::{
 use model::topic::{Address, BlockHeight, TopicId};
 use wire::inference::{
     Bundle, HistoryEpoch, LabeledValue,
-    leaderboard::{EpochLosses, Leaderboard, RankedActor},
+    network::{EpochLosses, Leaderboard, RankedActor},
 };
 
 use crate::{

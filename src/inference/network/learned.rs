@@ -16,7 +16,6 @@ use crate::{
             ByActor, ByRole, Crowd, Losses, Pace, Regrets, Role, RoleValues, initial_regret,
             is_experienced,
         },
-        score,
         sortition::{initial_score, missed_epochs, penalized},
         statistics::{moving_average, quantile},
         synthesis::{Newcomers, weights::scale},
@@ -173,7 +172,7 @@ impl Learned {
             self.penalize_absence(topic, role, losses.by_actor(role), bundle.nonce);
             take_part(&mut self.experience[role], losses.by_actor(role), bundle.nonce);
             self.losses[role].extend(losses.by_actor(role).clone());
-            let scores = score::of_role(role, &losses);
+            let scores = losses.scores(role);
             average(&mut self.scores[role], &scores, topic.judging.merit_sortition_alpha);
             let values: Vec<f64> = scores.values().copied().collect();
             let target = quantile(&values, topic.active_quantiles[role]);

@@ -13,8 +13,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures::stream;
-use model::bundle::decimal;
 use model::topic::Address;
+use model::topic::decimal;
 use serde::Serialize;
 use wire::inference::{
     LabeledValue, OneOutInfererForecaster,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::{Json, extract::State};
-use model::{bundle::decimal, topic::TopicId};
+use model::topic::{TopicId, decimal};
 use uuid::Uuid;
 use wire::{
     inference::{

@@ -4,7 +4,10 @@
 //! thousand inferers are larger than the rest of the list.
 
 use axum::{Json, extract::State, response::Response};
-use model::{bundle::decimal, dataset::DatasetId, topic::BlockHeight};
+use model::{
+    dataset::DatasetId,
+    topic::{BlockHeight, decimal},
+};
 use wire::{
     inference::{
         NextTopicId, TopicBody, TopicLabeling, TopicList, TopicResponse, TopicSummary,

@@ -2,12 +2,11 @@
 //! and the leaderboard.
 
 use axum::{Json, response::Response};
-use model::{bundle::decimal, topic::BlockHeight};
+use model::topic::{BlockHeight, decimal};
 use wire::{
     inference::{
         TopicHistory,
-        leaderboard::Leaderboard,
-        network::{EpochBody, IntervalBody, LatestBody, ScalarBody, WeightsBody},
+        network::{EpochBody, IntervalBody, LatestBody, Leaderboard, ScalarBody, WeightsBody},
     },
     paths,
 };
@@ -22,7 +21,6 @@ use super::{
 use crate::{
     math::{
         regret::{ByActor, Role, RoleValues},
-        score,
         synthesis::interval::PERCENTILES,
     },
     network::{close::Interval, leaderboard},
@@ -146,7 +144,7 @@ pub(super) async fn epoch(asked: Asked) -> Result<Response, ApiError> {
     let texts = |by_actor: ByActor<f64>| {
         by_actor.into_iter().map(|(name, score)| (name.to_string(), decimal(score))).collect()
     };
-    let scores = |role| losses.as_ref().map(|losses| score::of_role(role, losses));
+    let scores = |role| losses.as_ref().map(|losses| losses.scores(role));
     let [inferers, forecasters] = Role::ALL.map(|role| texts(scores(role).unwrap_or_default()));
     let mut pairs = vec![PairBody::new(&bundles.bundle, false)];
     pairs.extend(losses.as_ref().map(PairBody::of_losses));

@@ -3,7 +3,7 @@
 //! As its gateway writes them: whole numbers of 64 bits and decimals are texts, a message that is
 //! not there is null.
 
-use model::{bundle::decimal, topic::Address};
+use model::topic::{Address, decimal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -129,3 +129,16 @@ impl PairwiseRegrets {
         by_row
     }
 }
+
+#[test]
+fn an_inferer_is_worth_what_is_lost_without_it() {
+    let name: model::topic::Address = "allo1a".parse().unwrap();
+    let alone = Losses {
+        combined: -2.0,
+        inferer: ByActor::from([(name.clone(), -1.0)]),
+        ..Losses::default()
+    };
+    assert_eq!(alone.scores(Role::Inferer), ByActor::from([(name.clone(), 0.0)]));
+    let beside_others = Losses { one_out_inferer: ByActor::from([(name.clone(), -1.5)]), ..alone };
+    assert_eq!(beside_others.scores(Role::Inferer), ByActor::from([(name, 0.5)]));
+}

@@ -1,4 +1,4 @@
-use model::bundle::decimal;
+use model::topic::decimal;
 
 use super::*;
 use crate::network::topic::demo_topics;

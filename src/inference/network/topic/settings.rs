@@ -3,9 +3,8 @@
 use std::{str::FromStr, time::Duration};
 
 use model::{
-    bundle::decimal,
     dataset::DatasetId,
-    topic::{Address, SINGLE_LABEL, TopicId},
+    topic::{Address, SINGLE_LABEL, TopicId, decimal},
 };
 use wire::inference::{
     cases::Decimal,

@@ -2,10 +2,7 @@
 //! losses.
 
 use axum::{Json, response::Response};
-use model::{
-    bundle::decimal,
-    topic::{Address, BlockHeight},
-};
+use model::topic::{Address, BlockHeight, decimal};
 use wire::{
     inference::chain::{
         NetworkLoss, RegretResponse, ReputerLossBundles, ReputerLossBundlesV9, ReputerNonce,

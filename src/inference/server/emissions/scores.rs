@@ -2,10 +2,7 @@
 //! here: its score is 0.
 
 use axum::Json;
-use model::{
-    bundle::decimal,
-    topic::{Address, BlockHeight},
-};
+use model::topic::{Address, BlockHeight, decimal};
 use wire::{
     inference::chain::{
         CountResponse, InitialScore, ScoreBody, ScoreResponse, Scores, ScoresAtBlock, ValueResponse,
@@ -17,10 +14,7 @@ use super::{
     ActorAddress, Answer, ApiError, Asked, FOUND, HeightPart, TopicPart, Version, whitelist::active,
 };
 use crate::{
-    math::{
-        regret::{ByActor, Role},
-        score,
-    },
+    math::regret::{ByActor, Role},
     network::{addresses, topic::Topic},
 };
 
@@ -237,8 +231,7 @@ async fn scores_until(asked: &Asked, role: Role) -> Result<Scores, ApiError> {
     let (topic, nonce) = (asked.topic()?, asked.height()?);
     let epochs = asked.service.inference.losses_until(topic.id, nonce, EPOCHS_MAX).await?;
     let epochs = epochs.iter();
-    let scores =
-        epochs.flat_map(|(nonce, losses)| bodies(&topic, *nonce, &score::of_role(role, losses)));
+    let scores = epochs.flat_map(|(nonce, losses)| bodies(&topic, *nonce, &losses.scores(role)));
     Ok(Scores { scores: scores.collect() })
 }
 
@@ -246,7 +239,7 @@ async fn scores_at(asked: &Asked, role: Role) -> Answer<ScoresAtBlock> {
     let (topic, nonce) = (asked.topic()?, asked.height()?);
     let epochs = asked.service.inference.losses_until(topic.id, nonce, 1).await?;
     let exact = epochs.iter().filter(|(of, _)| *of == nonce);
-    let scores = exact.flat_map(|(_, losses)| bodies(&topic, nonce, &score::of_role(role, losses)));
+    let scores = exact.flat_map(|(_, losses)| bodies(&topic, nonce, &losses.scores(role)));
     Ok(Json(ScoresAtBlock { scores: Scores { scores: scores.collect() } }))
 }
 

@@ -2,10 +2,7 @@
 //! looks at the others' values first could repeat them.
 
 use axum::Json;
-use model::{
-    bundle::decimal,
-    topic::{Address, BlockHeight},
-};
+use model::topic::{Address, BlockHeight, decimal};
 use wire::{
     inference::{
         LabeledValue,

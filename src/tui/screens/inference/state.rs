@@ -10,9 +10,8 @@ pub(crate) mod actors;
 use std::{collections::BTreeMap, time::Duration};
 
 use model::{
-    bundle::decimal,
     timestamp::Timestamp,
-    topic::{Address, BlockHeight, SINGLE_LABEL, TopicId},
+    topic::{Address, BlockHeight, SINGLE_LABEL, TopicId, decimal},
 };
 use strum::VariantArray;
 use wire::inference::{

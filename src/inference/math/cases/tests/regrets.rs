@@ -3,10 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{super::*, check_members, upstream, wanted};
-use crate::math::{
-    regret::{Losses, Pace},
-    score,
-};
+use crate::math::regret::{Losses, Pace};
 
 /// Share of the newest difference in a regret, unless a case gives another.
 const ALPHA_REGRET_DEFAULT: f64 = 0.1;
@@ -65,8 +62,8 @@ fn regrets(case: &RegretCase) -> Result<(CaseRegrets, CaseScores), CaseError> {
     let mut regrets = names.regrets(&case.previous)?;
     regrets.learn(&losses, Pace { alpha: alpha.unwrap_or(ALPHA_REGRET_DEFAULT), initial });
     let scores = CaseScores {
-        inferer: names.decimals(&score::of_role(Role::Inferer, &losses)),
-        forecaster: names.decimals(&score::of_role(Role::Forecaster, &losses)),
+        inferer: names.decimals(&losses.scores(Role::Inferer)),
+        forecaster: names.decimals(&losses.scores(Role::Forecaster)),
     };
     Ok((names.case_regrets(&regrets), scores))
 }

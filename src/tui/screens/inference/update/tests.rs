@@ -3,7 +3,7 @@ use std::time::Duration;
 use wire::inference::{
     ActorSummary, Bundle, HistoryEpoch, LabeledValue, TopicHistory, TopicSummary, WithheldInferer,
     WorkerValues,
-    leaderboard::{Leaderboard, RankedActor},
+    network::{Leaderboard, RankedActor},
 };
 
 use super::*;

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use wire::inference::{
     ActorSummary, Bundle, HistoryEpoch, LabeledValue, TopicHistory, TopicList, TopicSummary,
     WithheldInferer, WorkerValues,
-    leaderboard::{EpochLosses, Leaderboard, RankedActor},
+    network::{EpochLosses, Leaderboard, RankedActor},
 };
 
 use super::*;
