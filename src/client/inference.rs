@@ -8,10 +8,9 @@ use wire::{
     inference::{
         Bundle, LatestBundle, TopicBody, TopicHistory, TopicList, TopicResponse,
         cases::Decimal,
-        leaderboard::Leaderboard,
         network::{
-            Accepted, LatestBody, NetworkInferencesPage, RelearnBody, RelearnedBody, SignerBody,
-            SubmissionBody, TopicActive, TopicHealth, TopicSettings,
+            Accepted, LatestBody, Leaderboard, NetworkInferencesPage, RelearnBody, RelearnedBody,
+            SignerBody, SubmissionBody, TopicActive, TopicHealth, TopicSettings,
         },
     },
     paths,

@@ -28,7 +28,7 @@ pub(crate) use wire::inference::LatestBundle;
 use wire::{
     executions::{ClusterEvent, ExecutionBody},
     functions::{ExecuteRequest, ExecuteResponse, FunctionBody, NodeBody},
-    inference::{Bundle, TopicHistory, TopicList, leaderboard::Leaderboard, network::LatestBody},
+    inference::{Bundle, TopicHistory, TopicList, network::LatestBody, network::Leaderboard},
     nodes::NodeDetail,
 };
 

@@ -24,7 +24,7 @@ use stack::program::Program;
 use task::group::Group;
 use transfer::find::{read_range, read_rows};
 
-use super::upstream::{Series, flat, parse_prediction};
+use super::upstream::{Series, flat};
 use crate::cli::parse::parse_timestamp;
 use crate::cli::{
     datasets::connection::DatasetServiceFlags,

@@ -216,7 +216,7 @@ impl Losses {
     /// left out.
     pub fn scores(&self, role: Role) -> ByActor<f64> {
         let share_alone = 2.0_f64.powf(1.0 - count(self.forecaster.len()));
-        let score = |name| {
+        let score = |name: &Address| {
             if role == Role::Inferer {
                 return Some(self.one_out_inferer.get(name)? - self.combined);
             }

@@ -132,7 +132,7 @@ impl PairwiseRegrets {
 
 #[test]
 fn an_inferer_is_worth_what_is_lost_without_it() {
-    let name: model::topic::Address = "allo1a".parse().unwrap();
+    let name: Address = "allo1a".parse().unwrap();
     let alone = Losses {
         combined: -2.0,
         inferer: ByActor::from([(name.clone(), -1.0)]),

@@ -16,8 +16,7 @@ use model::{
 use strum::VariantArray;
 use wire::inference::{
     Bundle, HistoryEpoch, LabeledValue, TopicHistory, TopicList, TopicSummary,
-    leaderboard::Leaderboard,
-    network::{LatestBody, WeightsBody},
+    network::{LatestBody, Leaderboard, WeightsBody},
 };
 
 use crate::{

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use model::topic::Address;
 use strum::VariantArray;
-use wire::inference::{ActorSummary, Bundle, WorkerValues, leaderboard::RankedActor};
+use wire::inference::{ActorSummary, Bundle, WorkerValues, network::RankedActor};
 
 use crate::{
     screens::inference::state::{self, State},
