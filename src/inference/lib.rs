@@ -27,8 +27,8 @@ use crate::{
     network::{
         cache::{Cache, Entry},
         chain::{Blocks, Chain, Leap},
-        close::{closing, lesson},
         epoch::is_open,
+        epoch_end::{closing, lesson},
         problems::Conditions,
         retention::{DAY, Retention},
         submission::{Origin, Payload, PayloadError, Submission, Submitter},

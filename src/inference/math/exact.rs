@@ -3,14 +3,13 @@
 //! JSON's own numbers may come back off by the last bit, and then an epoch could not be computed again.
 //! For fields: `#[serde(with = "exact")]`.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
+use model::topic::Address;
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{self, DeserializeSeed, MapAccess, Visitor},
 };
-
-use crate::math::regret::ByActor;
 
 /// A value whose numbers are serialized as texts.
 pub trait Exact: Sized {
@@ -86,7 +85,7 @@ impl<T: Exact> Exact for Vec<T> {
     }
 }
 
-impl<T: Exact> Exact for ByActor<T> {
+impl<T: Exact> Exact for BTreeMap<Address, T> {
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter().map(|(name, value)| (name.as_str(), Text(value))))
     }
@@ -98,10 +97,10 @@ impl<T: Exact> Exact for ByActor<T> {
 
 /// Reads values by address, in the order of the addresses. Addresses that are among the known ones are
 /// shared with them: an epoch of a thousand inferers and fifty forecasters has 50 000.
-pub(crate) struct ActorsReader<'k, T>(pub(crate) &'k ByActor<T>);
+pub(crate) struct ActorsReader<'k, T>(pub(crate) &'k BTreeMap<Address, T>);
 
 impl<'de, T: Exact> DeserializeSeed<'de> for ActorsReader<'_, T> {
-    type Value = ByActor<T>;
+    type Value = BTreeMap<Address, T>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_map(self)
@@ -109,7 +108,7 @@ impl<'de, T: Exact> DeserializeSeed<'de> for ActorsReader<'_, T> {
 }
 
 impl<'de, T: Exact> Visitor<'de> for ActorsReader<'_, T> {
-    type Value = ByActor<T>;
+    type Value = BTreeMap<Address, T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("values by address")

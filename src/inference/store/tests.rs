@@ -11,8 +11,8 @@ use super::*;
 use crate::{
     math::{pair_values::FullBundle, sortition::Record},
     network::{
-        close::closing,
         close::{CloseContext, close},
+        epoch_end::closing,
         retention::Retention,
         submission::{Origin, Payload, Submitter, WorkerQuota},
         topic::demo_topics,

@@ -126,7 +126,7 @@ const FENCES: &[Fence] = &[
 ];
 
 /// Where types may derive serde's traits: the JSON of the documents, and what is stored or sent.
-const SERDE: [&str; 16] = [
+const SERDE: [&str; 20] = [
     "src/wire/",
     "src/task/traces.rs",
     "src/cluster/message",
@@ -136,6 +136,10 @@ const SERDE: [&str; 16] = [
     "src/cluster/head/node_registry.rs",
     "src/cluster/head/server",
     "src/cluster/peer_db.rs",
+    "src/inference/math/cases/tests",
+    "src/inference/math/regret.rs", // stored, as the two that follow
+    "src/inference/network/close.rs",
+    "src/inference/network/learned.rs",
     "src/inference/store",
     "src/cli/config.rs",
     "src/stack/detached_nodes.rs",
