@@ -3,7 +3,7 @@
 //! [`Inference`] is the façade: submit, close, learn, and read. [`math`] holds the formulas, plain
 //! functions of values; [`network`] topics, epochs and what is due at a height; [`store`] the SQLite
 //! file, or a PostgreSQL database that several services share; [`server`] the HTTP API. Absent on
-//! purpose: the cluster and the dataset service, which [`network::runs`] and [`network::rows`] stand
+//! purpose: the cluster and the dataset service, which [`network::upstream`] stands
 //! for.
 
 pub mod math;
