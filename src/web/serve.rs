@@ -2,6 +2,7 @@
 
 mod connection;
 mod connection_limit;
+mod control_frames;
 mod per_network_limit;
 
 use std::{

@@ -23,6 +23,7 @@ use wire::paths;
 
 use super::{
     connection_limit::{Connection, Peer},
+    control_frames::ControlFrameLimit,
     per_network_limit::{Full, NetworkLimit, NetworkPermit},
 };
 use crate::{
@@ -133,7 +134,7 @@ where
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_EVERY);
     let builder = if is_reserved { builder.http1_only() } else { builder };
-    let stream = TokioIo::new(stream);
+    let stream = TokioIo::new(ControlFrameLimit::new(stream));
     let mut connection = pin!(builder.serve_connection(stream, service));
     let mut idle_check = pin!(sleep(head_within));
     let (mut is_checked, mut is_stopping) = (true, false);
