@@ -40,18 +40,27 @@ pub(super) enum ApiError {
 }
 
 impl ApiError {
+    /// The request has no valid session.
     pub(super) const NOT_LOGGED_IN: Self = Self::Refused(StatusCode::UNAUTHORIZED, "log in first");
+    /// The request lacks the operator's token.
     pub(super) const NO_TOKEN: Self =
         Self::Refused(StatusCode::UNAUTHORIZED, "this needs the operator's token");
+    /// A page of another site made the request.
     pub(super) const FOREIGN: Self =
         Self::Refused(StatusCode::FORBIDDEN, "another site's page made this request");
+    /// The current password of the account is wrong.
     pub(super) const CURRENT_PASSWORD: Self =
         Self::Refused(StatusCode::FORBIDDEN, "the current password is wrong");
+    /// The path does not have this method.
     pub(super) const NO_METHOD: Self =
         Self::Refused(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+    /// The path is not served.
     pub(super) const NO_PATH: Self = Self::Refused(StatusCode::NOT_FOUND, "path not found");
+    /// The account has no such key.
     pub(super) const NO_KEY: Self = Self::Refused(StatusCode::NOT_FOUND, "no such key");
+    /// The account has no such session.
     pub(super) const NO_SESSION: Self = Self::Refused(StatusCode::NOT_FOUND, "no such session");
+    /// The request names both or neither of hash and number.
     pub(super) const QUESTION: Self =
         Self::Refused(StatusCode::BAD_REQUEST, "name either key_hash or id");
 

@@ -72,7 +72,7 @@ const FENCES: &[Fence] = &[
             "src/db/postgres",
             "src/db/sql.rs",
             "src/tsdb/store/postgres",
-            "src/inference/store/database",
+            "src/inference/store/engines",
             "src/inference/store/session.rs",
             "src/tsdb/benches/figures/postgres.rs",
         ],
