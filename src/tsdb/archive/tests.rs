@@ -1,5 +1,7 @@
 //! A store with an archive gives what one without gives, whatever happens to both.
 
+mod races;
+
 use std::{
     fs,
     io::{Seek as _, Write as _},
@@ -23,6 +25,7 @@ use proptest::{
 };
 use tempfile::{TempDir, tempdir};
 
+pub(crate) use self::races::check_meanwhile;
 use super::{
     ALL, ArchiveOptions, ArchivedStore,
     archiver::Draft,
@@ -417,157 +420,6 @@ fn dataset_that_cannot_be_archived_stops_no_other() {
     assert!(matches!(error, StoreError::Archive { dataset, .. } if dataset == ids[0]), "{error:?}");
     let archived = |id| store.archive.store.archived(id, ALL).unwrap().len();
     assert_eq!((archived(ids[0]), archived(ids[1])), (0, 1));
-}
-
-#[test]
-fn reads_while_months_are_archived_are_complete() {
-    check_meanwhile(&open_file);
-}
-
-/// Checks reads and writes of an engine while months are archived.
-pub(crate) fn check_meanwhile(open: OpenIn<'_>) {
-    for n_before in 0..3 {
-        check_scan(open, n_before);
-    }
-    check_scan_is_bounded(open);
-    check_late_append(open);
-    check_writes_meanwhile(open);
-    check_paused_archiver(open);
-}
-
-/// Checks a scan during which months are archived, and then rewritten, after so many batches.
-fn check_scan(open: OpenIn<'_>, n_before: usize) {
-    let folder = tempdir().unwrap();
-    let store = open_archived(folder.path(), open);
-    let id = new_pair(&store);
-    append(&store, id, AppendMode::Replace, &hours(0, 7_000));
-    let check = |now: Timestamp| {
-        let want = scanned(&store, id, ALL);
-        let (mut found, mut n_batches) = (rows(&[]), 0);
-        let mut visit = |batch: RowBatch<'_>| {
-            let Rows::Raw(block) = batch.rows()? else { panic!("not rows") };
-            found.extend_from(&block, 0..block.len());
-            if n_batches == n_before {
-                assert!(store.archive(now)?.unwrap().n_files > 0);
-            }
-            n_batches += 1;
-            Ok(ControlFlow::Continue(()))
-        };
-        store.scan(id, Resolution::Raw, ALL, &mut visit).unwrap();
-        assert_eq!(found, want);
-        assert_eq!(scanned(&store, id, ALL), want);
-    };
-    check(LATE);
-    let corrected: Vec<(i64, u8)> = (0..7_100).step_by(100).map(|step| (step + 3, 255)).collect();
-    append(&store, id, AppendMode::Replace, &corrected);
-    check(LATE + Duration::from_hours(48));
-}
-
-/// Checks that a few stored rows over many archived ones are visited in batches of bounded size.
-fn check_scan_is_bounded(open: OpenIn<'_>) {
-    let folder = tempdir().unwrap();
-    let store = open_archived(folder.path(), open);
-    let id = new_pair(&store);
-    append(&store, id, AppendMode::Replace, &hours(0, 7_000));
-    store.archive(LATE).unwrap();
-    append(&store, id, AppendMode::Replace, &[(1, 7), (3_000, 8), (6_999, 9), (7_001, 1)]);
-    let mut batches = Vec::new();
-    let mut visit = |batch: RowBatch<'_>| {
-        batches.push(batch.n_rows);
-        Ok(ControlFlow::Continue(()))
-    };
-    store.scan(id, Resolution::Raw, ALL, &mut visit).unwrap();
-    assert_eq!(batches.iter().sum::<usize>(), 7_001);
-    assert!(batches.iter().all(|n_rows| *n_rows <= 750), "{batches:?}");
-}
-
-/// Checks an append to a month that another process has archived.
-fn check_late_append(open: OpenIn<'_>) {
-    let folder = tempdir().unwrap();
-    let inner = open(folder.path());
-    let objects = || {
-        let url = format!("file://{}", folder.path().join("archive").display());
-        Objects::open(&url.parse().unwrap()).unwrap()
-    };
-    let [store, other] =
-        [(); 2].map(|()| ArchivedStore::new(Arc::clone(&inner), objects(), OPTIONS));
-    let id = new_pair(&store);
-    append(&store, id, AppendMode::Replace, &hours(0, 100));
-    other.archive(LATE).unwrap();
-    append(&store, id, AppendMode::Merge, &[(5, 77)]);
-    append(&store, id, AppendMode::Replace, &[(6, 78)]);
-    assert_eq!(scanned(&store, id, ALL).len(), 100);
-    assert_eq!(scanned(&store, id, ALL), scanned(&other, id, ALL));
-}
-
-/// Checks that rows and columns which come while their month is written are not lost.
-fn check_writes_meanwhile(open: OpenIn<'_>) {
-    let (folder, server) = (tempdir().unwrap(), TestServer::start());
-    let inner = open(folder.path());
-    let store = Arc::new(ArchivedStore::new(Arc::clone(&inner), server.open(), OPTIONS));
-    let id = new_pair(&*store);
-    append(&*store, id, AppendMode::Replace, &hours(0, 100));
-    let writer = Arc::clone(&store);
-    server.before_write(move || {
-        let add = ColumnChange::Add("extra".to_owned(), Dtype::Integer);
-        block_on(writer.change(id, DatasetChange::Column(add), at(0))).unwrap();
-        append(&*writer, id, AppendMode::Replace, &[(7, 70), (200, 3)]);
-        let mut late = Block::new(&[Dtype::Float, Dtype::String, Dtype::Integer]);
-        late.times.push(at(8));
-        late.columns[0].push_missing(1);
-        late.columns[1].push_missing(1);
-        late.columns[2].push(Value::Integer(41)).unwrap();
-        let late = Append { mode: AppendMode::Merge, rows: late, now: at(0), batches: Vec::new() };
-        block_on(writer.append(id, late, Box::new(|_, _| ()))).unwrap();
-    });
-    assert_eq!(store.archive(LATE).unwrap().unwrap().n_rows, 100);
-    let stored = inner.page(id, &read(ALL, Order::Ascending, 0, 99)).unwrap();
-    assert_eq!(stored.rows.len(), 3, "newer rows stay");
-    let check = || {
-        let page = store.page(id, &read(ALL, Order::Ascending, 0, 999)).unwrap();
-        let Rows::Raw(rows) = page.rows else { panic!("not rows") };
-        let values = |step: i64| {
-            let row = rows.times.iter().position(|time| *time == at(step)).unwrap();
-            let number = rows.columns[0].number(row);
-            (number, rows.columns[2].number(row))
-        };
-        assert_eq!(rows.len(), 101);
-        assert_eq!((values(7), values(8)), ((Some(17.5), None), (Some(2.25), Some(41.0))));
-        assert_eq!(values(200), (Some(0.75), None));
-    };
-    check();
-    assert_eq!(store.archive(LATE + Duration::from_hours(48)).unwrap().unwrap().n_files, 1);
-    assert_eq!(inner.page(id, &read(ALL, Order::Ascending, 0, 99)).unwrap().rows.len(), 0);
-    check();
-}
-
-/// Checks that a process which was paused before it wrote a file, and lost the lease, does not overwrite
-/// what another one wrote.
-fn check_paused_archiver(open: OpenIn<'_>) {
-    let (folder, server) = (tempdir().unwrap(), TestServer::start());
-    let inner = open(folder.path());
-    let new = || ArchivedStore::new(Arc::clone(&inner), server.open(), OPTIONS);
-    let (paused, other) = (new(), Arc::new(new()));
-    let id = new_pair(&paused);
-    append(&paused, id, AppendMode::Replace, &hours(0, 100));
-    for (now, late) in [(LATE, 7), (LATE + Duration::from_hours(48), 8)] {
-        let (rival, records, holder) =
-            (Arc::clone(&other), Arc::clone(&inner), paused.archive.holder);
-        server.before_write(move || {
-            assert!(block_on(records.lease_archive(holder, Duration::ZERO)).unwrap());
-            append(&*rival, id, AppendMode::Replace, &[(late, 99)]);
-            assert_eq!(rival.archive(now).unwrap().unwrap().n_files, 1);
-        });
-        append(&paused, id, AppendMode::Replace, &[(1, 98)]);
-        let error = paused.archive(now).unwrap_err();
-        assert!(matches!(error, StoreError::Archive { .. }), "{error:?}");
-        end_lease(&other);
-        for store in [&paused, &*other, &new()] {
-            let found = scanned(store, id, ALL);
-            let row = usize::try_from(late).unwrap();
-            assert_eq!((found.len(), found.columns[0].number(row)), (100, Some(24.75)));
-        }
-    }
 }
 
 #[test]
