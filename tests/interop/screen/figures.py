@@ -89,7 +89,7 @@ def check_cluster(figures):
             lambda idx=idx: workers()[idx]["slots"],
         )
         figures.check(
-            f"cluster: runs of {end}", "1", row + r"\d+/\d+ +([\d ]*\d) +\d+%",
+            f"cluster: runs of {end}", "1", row + r"\d+/\d+ +([\d ]*\d) +(?:\d+%|—)",
             lambda idx=idx: workers()[idx]["runs"],
         )
     functions = lambda: len(stack.get("HEAD", "/api/v1/functions")["functions"])
