@@ -426,6 +426,10 @@ impl Worker {
             return Err(Refusal::Stopping);
         }
         let (_slot, has_waited) = self.take_slot(head, order, line).await?;
+        // The worker may have begun to stop while the order waited.
+        if self.0.is_stopping.load(Ordering::Relaxed) {
+            return Err(Refusal::Stopping);
+        }
         debug!(request = order.request_id, function = %id, peer = %head, "execution begins");
         let mut is_cut_short = self.0.is_cut_short.subscribe();
         let run = Run { head, order, id, call: &call, line, has_waited };

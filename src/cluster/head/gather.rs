@@ -339,7 +339,9 @@ impl Work<'_> {
             self.head.cancel_at(&rival, self.track.request_id());
             self.given_up.insert(rival.clone());
             if order.since < open.since {
-                if !order.is_pending {
+                if order.is_pending && !order.is_compiling {
+                    slots.note_full(&rival);
+                } else {
                     slots.note_silent(&rival);
                 }
                 self.track.note_failure(&rival, &Failure::Overtaken.public_text(), true);

@@ -133,12 +133,13 @@ impl Shares {
     ) -> usize {
         let mut table = self.0.table.lock();
         table.forget_idle();
-        let n_unclaimed = table.n_unclaimed(head, n, turn, |_| true);
+        let n_unclaimed =
+            table.n_unclaimed(head, n, turn, part_of(Standing::Stranger, n), |_| true);
         let part = part_of(standing, n).min(n_unclaimed);
         if standing == Standing::Stranger {
             let n_strangers = part_of(standing, n);
             let is_stranger = |other: &Holder| other.standing == Standing::Stranger;
-            return part.min(table.n_unclaimed(head, n_strangers, turn, is_stranger));
+            return part.min(table.n_unclaimed(head, n_strangers, turn, n_strangers, is_stranger));
         }
         part
     }
@@ -210,6 +211,7 @@ impl Shares {
     }
 
     fn hold(&self, table: &mut Table, head: &PeerId, standing: Standing) -> HeldPlace {
+        table.forget_idle();
         let new = Holder { standing, n_held: 0, used_at: None };
         let holder = table.heads.entry(head.clone()).or_insert(new);
         (holder.standing, holder.used_at) = (standing, Some(Instant::now()));
@@ -234,25 +236,33 @@ impl Table {
             && (standing != Standing::Stranger || n_of_strangers < part)
     }
 
-    /// Returns how many of `n` slots, which are for heads that are `meant`, others do not claim.
+    /// Returns how many of `n` slots, which are for heads that are `meant`, others do not claim. All
+    /// strangers together claim at most `n_of_strangers_max`.
     fn n_unclaimed(
         &self,
         head: &PeerId,
         n: usize,
         turn: usize,
+        n_of_strangers_max: usize,
         meant: impl Fn(&Holder) -> bool,
     ) -> usize {
         let others: Vec<_> =
             self.heads.iter().filter(|(other, holder)| *other != head && meant(holder)).collect();
         let n_heads = others.len() + 1;
         let own_rank = others.iter().filter(|(other, _)| *other < head).count();
-        let claims = others.iter().enumerate().map(|(idx, (_, other))| {
+        let (mut n_claimed, mut n_of_strangers) = (0, 0);
+        for (idx, (_, other)) in others.iter().enumerate() {
             let rank = idx + usize::from(idx >= own_rank);
             let has_extra = (rank + turn) % n_heads < n % n_heads;
             let share = n / n_heads + usize::from(has_extra);
-            other.n_needed().min(share).min(part_of(other.standing, n))
-        });
-        n.saturating_sub(claims.sum())
+            let claim = other.n_needed().min(share).min(part_of(other.standing, n));
+            if other.standing == Standing::Stranger {
+                n_of_strangers += claim;
+            } else {
+                n_claimed += claim;
+            }
+        }
+        n.saturating_sub(n_claimed + n_of_strangers.min(n_of_strangers_max))
     }
 
     fn forget_idle(&mut self) {
@@ -307,6 +317,24 @@ mod tests {
         assert_eq!((named.len(), shares.places(), shares.n_held()), (5, (10, 0), 10));
         drop((held, named));
         assert_eq!((shares.places(), shares.n_held()), ((10, 10), 0));
+    }
+
+    #[tokio::test]
+    async fn strangers_together_claim_at_most_half_of_the_slots_and_are_forgotten() {
+        let shares = Shares::new(10);
+        for turn in 0..4 {
+            // Each of them used a slot a moment ago.
+            drop(
+                (1..100).map(|n| shares.try_take(&head(n), Standing::Stranger)).collect::<Vec<_>>(),
+            );
+            let share = shares.share_of(&head(0), Standing::Named, 10, turn);
+            assert!(share >= 5, "{share} slots in turn {turn}");
+        }
+        for n in 1..100 {
+            shares.forget(&head(n));
+        }
+        drop(shares.try_take(&head(0), Standing::Named));
+        assert_eq!(shares.0.table.lock().heads.len(), 1, "heads that are gone leave nothing");
     }
 
     #[tokio::test]
