@@ -191,7 +191,7 @@ impl Mirror {
         };
         // A stream that resumes brings all that is missing.
         if live.is_none() || !is_resumed {
-            let n_rows = copy.backfill().await?;
+            let n_rows = copy.backfill(false).await?;
             let (name, rows) = (copy.name(), counted_short(n_rows, "row"));
             self.reporter.note(&format!("{name} is copied: {rows} came"));
         }

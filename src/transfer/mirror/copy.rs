@@ -69,6 +69,8 @@ pub(super) struct Copy {
 pub(super) struct CopyCheckpoint {
     /// The dataset at the target. A checkpoint of another one, such as one that was deleted, is void.
     target: i64,
+    /// Timestamp before which no rows were copied; `None` for no bound.
+    start: Option<String>,
     /// True if the copy had all rows once: then the stream is enough to resume.
     pub(super) is_whole: bool,
     /// The event of the source's stream up to which all rows are stored, late ones included.
@@ -123,6 +125,14 @@ impl Copy {
         } else {
             CopyCheckpoint { target: target.get(), ..CopyCheckpoint::default() }
         };
+        // Rows may be wanted now that an earlier mirror passed over.
+        let start = mirror.options.start;
+        let started = checkpoint.start.as_deref().and_then(|text| text.parse().ok());
+        let checkpoint = CopyCheckpoint {
+            start: start.map(|start| start.to_string()),
+            is_whole: checkpoint.is_whole && start >= started,
+            ..checkpoint
+        };
         let copy = Self { mirror, dataset, target, columns, checkpoint };
         copy.add_columns().await?;
         Ok(copy)
@@ -162,18 +172,22 @@ impl Copy {
     /// Stores all rows up to the newest one of the source, and returns the number of new ones.
     ///
     /// Only days that differ are copied, which shows every late row and most corrections. A copy without
-    /// a stream, which would bring the others, is compared row by row once it was complete.
+    /// a stream, which would bring the others, is compared row by row once it was complete, and so is any
+    /// copy if `compares_rows`.
     ///
     /// # Errors
     /// If rows cannot be fetched or stored, or the copy still lacks rows. What is stored is kept.
-    pub(super) async fn backfill(&mut self) -> anyhow::Result<u64> {
+    pub(super) async fn backfill(&mut self, compares_rows: bool) -> anyhow::Result<u64> {
         let mut n_rows = 0;
         if let (Some(newest), Some(oldest)) = (self.newest().await?, self.oldest().await?) {
             let first = oldest.max(self.start());
             let mirror = Arc::clone(&self.mirror);
             let mut progress = mirror.reporter.begin(format!("copying {}", self.name()), 0);
             if first <= newest {
-                n_rows = self.copy_missing(first, newest, progress.as_mut()).await?;
+                let compares_rows =
+                    compares_rows || (self.checkpoint.is_whole && !self.mirror.options.is_live);
+                let progress = progress.as_mut();
+                n_rows = self.copy_missing(first, newest, compares_rows, progress).await?;
             }
         }
         self.checkpoint.is_whole = true;
@@ -192,10 +206,11 @@ impl Copy {
         &self,
         first: Timestamp,
         newest: Timestamp,
+        compares_rows: bool,
         progress: &mut dyn Work,
     ) -> anyhow::Result<u64> {
         let mut n_rows = 0;
-        let mut differing = if self.checkpoint.is_whole && !self.mirror.options.is_live {
+        let mut differing = if compares_rows {
             vec![(first, newest)]
         } else {
             self.find_differences(first, newest).await?

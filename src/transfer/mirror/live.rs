@@ -49,6 +49,8 @@ impl LiveCopy {
         group.spawn("follow a dataset", resume::follow(source, dataset, resume_from, sender));
         let mut first = None;
         if !is_resumed {
+            // The rows before the event that is recorded below are copied afterwards.
+            copy.checkpoint.is_whole = false;
             let has_rows = copy.newest().await?.is_some();
             first = wait_for_first(&mut events, has_rows).await.context("follow the dataset")?;
             if let Some(StreamEvent::Item(RowBatch { last_event_id, .. })) = &first {
@@ -135,7 +137,7 @@ async fn take(copy: &mut Copy, event: RowEvent, is_lost: &mut bool) -> anyhow::R
             copy.checkpoint.is_whole = false;
             copy.checkpoint.last_event_id = None;
             copy.write_checkpoint()?;
-            copy.backfill().await?;
+            copy.backfill(true).await?;
         }
         _ => {}
     }
