@@ -18,8 +18,10 @@
 //! that a lost, truncated or foreign file is an error and never wrong rows.
 //!
 //! **One writer.** A lease in the store names the process that archives. It is checked in the transactions
-//! that announce a file and put it into effect. A process that was paused and has lost the lease cannot
-//! overwrite a newer file, either: a file only replaces the version that was there when it was begun.
+//! that announce a file and put it into effect. A process that was paused and has lost the lease does not
+//! overwrite a newer file, either: a file only replaces the version that was there when it was begun. Two
+//! gaps remain for a process that is paused for longer than the lease at the wrong request: the end of an
+//! upload in parts, and the deletion of a file without effect, take no condition on S3.
 
 mod archiver;
 mod file;

@@ -243,7 +243,9 @@ impl Objects {
                 upload.wait_for_capacity(PARTS_AT_ONCE).await?;
                 upload.write(&part);
             }
-            // The end of an upload in parts takes no condition. In a directory the lock makes up for it.
+            // The end of an upload in parts takes no condition. In a directory the lock makes up for it. On
+            // S3 the version is compared when only the last part and the end are missing.
+            upload.wait_for_capacity(0).await?;
             let found = match store.head(&path).await {
                 Err(object_store::Error::NotFound { .. }) => None,
                 found => found?.e_tag,
