@@ -26,7 +26,7 @@ use wire::datasets::{CreateColumn, CreateDataset};
 
 use super::{
     Mirror,
-    fetch::{STEP, fetch},
+    fetch::{STEP, fetch, find_owned, read_columns},
 };
 use crate::{checkpoint, event::Work, replay::order_values, retry::retry_transient};
 
@@ -519,25 +519,6 @@ fn is_alike(a: &Bucket, b: &Bucket) -> bool {
         && near(a.low, b.low)
         && near(a.close, b.close)
         && near(a.volume, b.volume)
-}
-
-/// Finds the dataset called `name` that the key owns.
-async fn find_owned(target: &Datasets, name: &str) -> anyhow::Result<Option<Dataset>> {
-    let looking = || format!("look for dataset {name} at {}", target.address());
-    let Some(found) = retry_transient(|| target.find_by_name(name)).await.with_context(looking)?
-    else {
-        return Ok(None);
-    };
-    let access = retry_transient(|| target.access(found.id, true)).await.with_context(looking)?;
-    if access.is_owner {
-        return Ok(Some(found));
-    }
-    bail!("copy to dataset {name}: it is another key's; choose a --prefix")
-}
-
-async fn read_columns(service: &Datasets, id: DatasetId) -> anyhow::Result<Vec<(String, Dtype)>> {
-    let columns = retry_transient(|| service.columns(id)).await.context("read the columns")?;
-    Ok(columns.into_iter().map(|column| (column.name, column.dtype)).collect())
 }
 
 /// Returns the spans from `begin` to `newest`, each of at most [`CHUNK`].

@@ -1,4 +1,4 @@
-//! Rows of a range from a service, by bulk downloads that shrink where they fail.
+//! Datasets and columns of services, and rows of a range by bulk downloads that shrink where they fail.
 //!
 //! Rows come in order, so that a download that broke off is resumed after its last row.
 
@@ -14,11 +14,16 @@ use client::{
     error::ClientError,
 };
 use formats::read::column_mapping::ColumnMapping;
-use model::{dataset::DatasetId, resolution::Resolution, row::Row, timestamp::Timestamp};
+use model::{
+    dataset::{Dataset, DatasetId, Dtype},
+    resolution::Resolution,
+    row::Row,
+    timestamp::Timestamp,
+};
 use task::backoff::Backoff;
 use tokio::time::sleep;
 
-use crate::retry::is_transient;
+use crate::retry::{is_transient, retry_transient};
 
 /// Maximum number of rows that are read of a download, tens of megabytes of memory. A longer
 /// download is cut off there.
@@ -163,4 +168,26 @@ impl From<ClientError> for Broken {
             error => Self::Failed(anyhow::Error::new(error).context("fetch rows")),
         }
     }
+}
+
+/// Finds the dataset called `name` that the key owns.
+pub(super) async fn find_owned(target: &Datasets, name: &str) -> anyhow::Result<Option<Dataset>> {
+    let looking = || format!("look for dataset {name} at {}", target.address());
+    let Some(found) = retry_transient(|| target.find_by_name(name)).await.with_context(looking)?
+    else {
+        return Ok(None);
+    };
+    let access = retry_transient(|| target.access(found.id, true)).await.with_context(looking)?;
+    if access.is_owner {
+        return Ok(Some(found));
+    }
+    bail!("copy to dataset {name}: it is another key's; choose a --prefix")
+}
+
+pub(super) async fn read_columns(
+    service: &Datasets,
+    id: DatasetId,
+) -> anyhow::Result<Vec<(String, Dtype)>> {
+    let columns = retry_transient(|| service.columns(id)).await.context("read the columns")?;
+    Ok(columns.into_iter().map(|column| (column.name, column.dtype)).collect())
 }
