@@ -253,7 +253,7 @@ impl Worker {
     /// Cancel-safe.
     pub(crate) async fn slots_changed(&self) {
         select! {
-            () = self.0.slots.taken() => {}
+            () = self.0.slots.next_taken() => {}
             () = self.0.changed.notified() => {}
         }
     }

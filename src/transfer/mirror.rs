@@ -23,7 +23,10 @@ use parking_lot::Mutex;
 use task::group::Group;
 use tokio::sync::{Semaphore, mpsc};
 
-use self::{copy::Copy, live::LiveCopy};
+use self::{
+    copy::{Comparison, Copy},
+    live::LiveCopy,
+};
 use crate::{
     checkpoint,
     event::Reporter,
@@ -191,7 +194,10 @@ impl Mirror {
         };
         // A stream that resumes brings all that is missing.
         if live.is_none() || !is_resumed {
-            let n_rows = copy.backfill(false).await?;
+            // A copy without a stream gets corrections that days do not show by comparing rows.
+            let is_compared_by_rows = copy.checkpoint.is_whole && live.is_none();
+            let by = if is_compared_by_rows { Comparison::Rows } else { Comparison::Days };
+            let n_rows = copy.backfill(by).await?;
             let (name, rows) = (copy.name(), counted_short(n_rows, "row"));
             self.reporter.note(&format!("{name} is copied: {rows} came"));
         }

@@ -112,7 +112,7 @@ impl Shares {
     }
 
     /// Waits until a place is taken, for one caller. Cancel-safe.
-    pub(super) async fn taken(&self) {
+    pub(super) async fn next_taken(&self) {
         self.0.taken.notified().await;
     }
 

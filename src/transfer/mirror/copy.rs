@@ -53,6 +53,15 @@ const CALENDAR_BEGINS: Timestamp = Timestamp::from_seconds(-62_135_596_800);
 /// Time ranges, both ends included.
 type Spans = Vec<(Timestamp, Timestamp)>;
 
+/// The first comparison of a copy with its source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Comparison {
+    /// By days, which shows late rows and most corrections.
+    Days,
+    /// By rows, which shows everything.
+    Rows,
+}
+
 /// A dataset being copied.
 pub(super) struct Copy {
     pub(super) mirror: Arc<Mirror>,
@@ -171,23 +180,17 @@ impl Copy {
 
     /// Stores all rows up to the newest one of the source, and returns the number of new ones.
     ///
-    /// Only days that differ are copied, which shows every late row and most corrections. A copy without
-    /// a stream, which would bring the others, is compared row by row once it was complete, and so is any
-    /// copy if `compares_rows`.
-    ///
     /// # Errors
     /// If rows cannot be fetched or stored, or the copy still lacks rows. What is stored is kept.
-    pub(super) async fn backfill(&mut self, compares_rows: bool) -> anyhow::Result<u64> {
+    pub(super) async fn backfill(&mut self, by: Comparison) -> anyhow::Result<u64> {
         let mut n_rows = 0;
         if let (Some(newest), Some(oldest)) = (self.newest().await?, self.oldest().await?) {
             let first = oldest.max(self.start());
             let mirror = Arc::clone(&self.mirror);
             let mut progress = mirror.reporter.begin(format!("copying {}", self.name()), 0);
             if first <= newest {
-                let compares_rows =
-                    compares_rows || (self.checkpoint.is_whole && !self.mirror.options.is_live);
                 let progress = progress.as_mut();
-                n_rows = self.copy_missing(first, newest, compares_rows, progress).await?;
+                n_rows = self.copy_missing(first, newest, by, progress).await?;
             }
         }
         self.checkpoint.is_whole = true;
@@ -206,14 +209,13 @@ impl Copy {
         &self,
         first: Timestamp,
         newest: Timestamp,
-        compares_rows: bool,
+        by: Comparison,
         progress: &mut dyn Work,
     ) -> anyhow::Result<u64> {
         let mut n_rows = 0;
-        let mut differing = if compares_rows {
-            vec![(first, newest)]
-        } else {
-            self.find_differences(first, newest).await?
+        let mut differing = match by {
+            Comparison::Days => self.find_differences(first, newest).await?,
+            Comparison::Rows => vec![(first, newest)],
         };
         for _ in 0..ROUNDS_MAX {
             let n_before = n_rows;

@@ -16,7 +16,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::copy::Copy;
+use super::copy::{Comparison, Copy};
 
 /// Maximum number of batches of rows that wait. The source waits when they are full.
 const EVENTS_CAPACITY: usize = 8;
@@ -137,7 +137,7 @@ async fn take(copy: &mut Copy, event: RowEvent, is_lost: &mut bool) -> anyhow::R
             copy.checkpoint.is_whole = false;
             copy.checkpoint.last_event_id = None;
             copy.write_checkpoint()?;
-            copy.backfill(true).await?;
+            copy.backfill(Comparison::Rows).await?;
         }
         _ => {}
     }

@@ -225,7 +225,7 @@ async fn a_name_that_is_no_group_s_is_no_topic() {
 }
 
 /// Waits for the answer to an `MsgExecute`.
-async fn executed(events: &mut tokio::sync::mpsc::Receiver<Event>) -> ExecuteReply {
+async fn receive_reply(events: &mut tokio::sync::mpsc::Receiver<Event>) -> ExecuteReply {
     loop {
         let event = timeout(WITHIN, events.recv()).await.unwrap().unwrap();
         if let Event::Message { bytes, .. } = event
@@ -265,7 +265,7 @@ async fn a_head_with_a_token_executes_for_accepted_peers_alone() {
             "config": {"timeout": 1},
         });
         client.tell(head.peer_id(), WORK_PROTOCOL, execute.to_string().as_bytes()).await.unwrap();
-        let response = executed(&mut events).await;
+        let response = receive_reply(&mut events).await;
         assert_eq!(response.code.as_str(), wanted, "{}", response.message);
         stopping.shutdown().await;
     }
