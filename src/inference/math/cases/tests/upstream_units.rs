@@ -122,5 +122,5 @@ fn the_single_formulas_of_upstream_are_reproduced_where_they_lie() {
             n_compared += check(&what, &got, &case["expected"], &case["tolerance"]);
         }
     }
-    assert!(n_compared >= 48, "only {n_compared} numbers were compared");
+    assert!(n_compared >= 47, "only {n_compared} numbers were compared");
 }
