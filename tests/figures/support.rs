@@ -1,4 +1,4 @@
-//! What the integration tests share, as far as the figures need it.
+//! The part of the integration tests' harness that the measurements use.
 
 #[path = "../it/support/command.rs"]
 pub(crate) mod command;
@@ -12,16 +12,14 @@ pub(crate) mod process;
 pub(crate) mod pty;
 #[path = "../it/support/running.rs"]
 pub(crate) mod running;
-#[path = "../it/support/started.rs"]
-pub(crate) mod started;
 #[path = "../it/support/wait.rs"]
 pub(crate) mod wait;
 
-/// The program.
+/// Path of the program.
 pub(crate) const TRIPTYCH: &str = env!("CARGO_BIN_EXE_triptych");
 
-/// The folder of caches that all runs share: functions are compiled once.
+/// Cache directory that all runs share, so that functions are compiled once.
 pub(crate) const CACHE: &str = env!("CARGO_TARGET_TMPDIR");
 
-/// The root of our sources.
+/// Root of the repository.
 pub(crate) const ROOT: &str = env!("CARGO_MANIFEST_DIR");

@@ -6,10 +6,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use task::wait;
 
-use crate::support::{command::Home, http::Http, started::Started};
-
-/// How long a service may take to listen.
-const LISTENS_WITHIN: Duration = Duration::from_secs(30);
+use crate::support::{command::Home, http::Http, running::Running};
 
 /// How long a change may take to reach a service that runs: far more than it says.
 const SEEN_WITHIN: Duration = Duration::from_secs(20);
@@ -35,7 +32,7 @@ impl Place {
     }
 
     fn keys(&self, words: &[&str]) -> String {
-        self.home.done(&[&["keys"], words].concat())
+        self.home.run_ok(&[&["keys"], words].concat())
     }
 
     fn json(&self, words: &[&str]) -> Value {
@@ -43,10 +40,10 @@ impl Place {
     }
 
     /// A dataset service here, and where it listens.
-    fn datasets(&self, flags: &[&str]) -> (Started, String) {
+    fn datasets(&self, flags: &[&str]) -> (Running, String) {
         let words = ["datasets", "serve", "--listen", "127.0.0.1:0", "--data-dir", &self.data_dir];
-        let service = Started::with_environment(&[&words, flags].concat(), &[TOKEN]);
-        let address = service.logged("dataset service listening", "address", LISTENS_WITHIN);
+        let service = Running::start_with(&[&words, flags].concat(), &[TOKEN]);
+        let address = service.wait_log_field("dataset service listening", "address");
         (service, format!("http://{address}"))
     }
 }
@@ -80,7 +77,7 @@ fn keys_are_managed_by_commands() {
     assert_eq!(key["prefix"].as_str(), renewed.get(..7));
     assert!(!listed.to_string().contains(renewed.trim()), "a list holds no secret");
     for words in [["rename", "1", "x"].as_slice(), &["renew", "1"], &["revoke", "1"]] {
-        let why = place.home.fails(&[&["keys"], words].concat());
+        let why = place.home.run_err(&[&["keys"], words].concat());
         assert!(why.contains("key 1: there is none of that number that is not revoked"), "{why}");
     }
 }
@@ -106,7 +103,7 @@ fn accounts_are_managed_by_commands_that_never_take_a_password_as_a_word() {
     let change = ["keys", "account", "password", "ada@example.org"];
     let changed = place.home.run_with(&change, b"another horse\n");
     assert_eq!((changed.code, changed.out.as_str()), (0, "changed; 0 sessions ended\n"));
-    let why = place.home.fails(&["keys", "account", "remove", "ada@example.org"]);
+    let why = place.home.run_err(&["keys", "account", "remove", "ada@example.org"]);
     assert!(why.contains("add --yes"), "{why}");
     let removed = place.keys(&["account", "remove", "ada@example.org", "--yes"]);
     assert_eq!(removed, "deleted; 1 key revoked\n");
@@ -168,8 +165,8 @@ async fn a_service_asks_another_machine_and_without_an_answer_lets_nobody_in() {
     let (here, there) = (Place::new(), Place::new());
     let key = there.keys(&["create", "theirs"]);
     let words = ["keys", "serve", "--listen", "127.0.0.1:0", "--data-dir", &there.data_dir];
-    let accounts = Started::with_environment(&words, &[TOKEN]);
-    let address = accounts.logged("accounts listening", "address", LISTENS_WITHIN);
+    let accounts = Running::start_with(&words, &[TOKEN]);
+    let address = accounts.wait_log_field("accounts listening", "address");
     let url = format!("http://{address}");
     let (service, base) = here.datasets(&["--accounts", &url]);
     let http = Http::new(&base, Some(key.trim()));
@@ -197,7 +194,7 @@ async fn a_service_asks_another_machine_and_without_an_answer_lets_nobody_in() {
     assert_eq!(refused.json::<Value>().await.unwrap(), want);
     // A line of the log may come after the answer.
     let look = || async {
-        let log = service.out().concat();
+        let log = service.stdout().concat();
         if log.contains("reach the accounts and keys, which another machine") {
             Ok(log)
         } else {
@@ -208,7 +205,7 @@ async fn a_service_asks_another_machine_and_without_an_answer_lets_nobody_in() {
     for secret in [key.trim(), TOKEN.1, "UP-1111"] {
         assert!(!log.contains(secret), "the log holds no secret");
     }
-    let why = here.home.fails(&["datasets", "serve", "--accounts", &url]);
+    let why = here.home.run_err(&["datasets", "serve", "--accounts", &url]);
     assert!(why.contains("TRIPTYCH_ACCOUNTS_TOKEN, which is not set"), "{why}");
 }
 
@@ -220,20 +217,19 @@ fn a_reader_that_has_had_enough_is_no_failure() {
     assert_eq!(keys.len(), 8);
     let words = ["keys", "list", "--json"];
     for _ in 0..3 {
-        let (_, code) = place.home.unread(&words);
-        assert_eq!(code, Some(0));
+        assert_eq!(place.home.run_without_stdout(&words).code, 0);
     }
     let case = r#"{"inferences":{"ann":["1.5"],"ben":["2.5"]}}"#;
     let path = place.home.write("epoch.json", case.as_bytes());
-    let (said, code) = place.home.unread(&["inference", "synthesize", &path]);
-    assert_eq!((said.as_str(), code), ("", Some(0)));
+    let output = place.home.run_without_stdout(&["inference", "synthesize", &path]);
+    assert_eq!((output.err.as_str(), output.code), ("", 0));
 }
 
 #[test]
 fn a_folder_without_accounts_is_told_and_not_made() {
     let place = Place::new();
     for words in [&["list"][..], &["revoke", "1"], &["account", "list"], &["limits", "1"]] {
-        let why = place.home.fails(&[&["keys"], words].concat());
+        let why = place.home.run_err(&[&["keys"], words].concat());
         assert!(why.contains("name the services' folder with --data-dir"), "{why}");
     }
     assert!(!std::path::Path::new(&place.data_dir).exists());
@@ -244,7 +240,7 @@ fn a_folder_without_accounts_is_told_and_not_made() {
 #[test]
 fn a_variable_that_is_set_to_nothing_is_not_set() {
     let home = Home::new().with("XDG_DATA_HOME", "/nowhere").with("TRIPTYCH_DATA_DIR", "");
-    let why = home.fails(&["keys", "list"]);
+    let why = home.run_err(&["keys", "list"]);
     assert!(why.contains("/nowhere/triptych/services/accounts.db"), "{why}");
 }
 
@@ -257,8 +253,8 @@ fn a_copy_of_accounts_has_the_same_keys_and_is_made_once() {
     assert_eq!(from.keys(&["copy", &from.data_dir, &to.data_dir]), copied, "nothing is left to do");
     assert_eq!(to.json(&["list"]), from.json(&["list"]));
     to.keys(&["create", "second"]);
-    let why = from.home.fails(&["keys", "copy", &from.data_dir, &to.data_dir]);
+    let why = from.home.run_err(&["keys", "copy", &from.data_dir, &to.data_dir]);
     assert!(why.contains("whose table keys has other rows"), "{why}");
-    let why = from.home.fails(&["inference", "copy", &from.data_dir, &to.data_dir]);
+    let why = from.home.run_err(&["inference", "copy", &from.data_dir, &to.data_dir]);
     assert!(why.contains("there is no such file"), "{why}");
 }

@@ -10,7 +10,7 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
 /// What `words` complete to, the last of which is being typed.
 fn offered(home: &Home, words: &[&str]) -> Vec<String> {
-    let lines = home.done(&[&["--", "triptych"], words].concat());
+    let lines = home.run_ok(&[&["--", "triptych"], words].concat());
     let value = |line: &str| line.split('\t').next().unwrap_or_default().to_owned();
     lines.lines().map(value).collect()
 }

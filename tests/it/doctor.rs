@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::support::{
-    command::{Home, Said},
+    command::{Home, Output},
     up::Up,
 };
 
@@ -19,7 +19,7 @@ const NOBODY: &str = "http://127.0.0.1:1";
 
 /// Checks that `said` has a line that begins with `state` and has all of `parts`, and ends with `code`.
 #[track_caller]
-fn check(said: &Said, code: i32, state: &str, parts: &[&str]) {
+fn check(said: &Output, code: i32, state: &str, parts: &[&str]) {
     let lines = said.out.replace("\n         ", " ");
     let is_it = |line: &str| line.starts_with(state) && parts.iter().all(|it| line.contains(it));
     assert!(lines.lines().any(is_it), "{state} {parts:?}: {said:?}");
@@ -67,12 +67,12 @@ fn a_faulty_configuration_is_named_by_its_line() {
 fn files_of_services_are_opened_unless_a_service_has_them() {
     let home = Home::new();
     let folder = home.path("data");
-    home.done(&["keys", "create", "me", "--data-dir", &folder]);
+    home.run_ok(&["keys", "create", "me", "--data-dir", &folder]);
     let doctor = ["doctor", "--data-dir", &folder];
     check(&home.run(&doctor), 0, "ok", &["accounts.db", "opens"]);
     let serve = ["datasets", "serve", "--listen", "127.0.0.1:0", "--data-dir", &folder];
     let service = home.start(&serve);
-    assert!(service.lines(1)[0].contains("dataset service listening"));
+    assert!(service.wait_lines(1)[0].contains("dataset service listening"));
     check(&home.run(&doctor), 0, "ok", &["datasets.db", "in use"]);
     drop(service);
     home.write("data/inference.db", b"this is no database, and was never one; it is a text");
@@ -135,7 +135,7 @@ fn the_file_of_a_node_is_checked_with_what_it_names() {
     let boot = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = boot.local_addr().unwrap().port();
     let home = Home::new();
-    let id = home.done(&["keys", "node", "-o", "key"]);
+    let id = home.run_ok(&["keys", "node", "-o", "key"]);
     let node = |port: u16, key: &str| {
         let boot = format!("/ip4/127.0.0.1/tcp/{port}/p2p/{}", id.trim());
         let text = format!("boot-nodes: [{boot}]\nprivate-key: {key}\n");
@@ -165,7 +165,7 @@ fn the_file_of_a_node_is_checked_with_what_it_names() {
 
 #[test]
 fn each_check_is_a_line_of_json() {
-    let out = Home::new().done(&["doctor", "--json"]);
+    let out = Home::new().run_ok(&["doctor", "--json"]);
     let lines: Vec<serde_json::Value> =
         out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.len() >= 3 && lines.iter().all(|line| line["state"] == "ok"), "{out}");
@@ -178,7 +178,7 @@ fn data_directory_and_key_file_open_to_others_are_warned_of() {
 
     let home = Home::new();
     let folder = home.path("data");
-    let key = home.done(&["keys", "create", "me", "--data-dir", &folder]);
+    let key = home.run_ok(&["keys", "create", "me", "--data-dir", &folder]);
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     let said = home.run(&["doctor", "--data-dir", &folder]);
     check(&said, 0, "warning", &["data folder", "mode is 0755", "chmod 700"]);

@@ -298,7 +298,7 @@ fn what_goes_on_through_failures_tells_of_them_escaped() {
         .fold(Home::new(), |home, (name, value)| home.with(name, value));
     for arguments in [&["function", "events"][..], &["inference", "watch", "1"]] {
         let running = home.start(arguments);
-        running.tells(r"\u{1b}]52;c;cHduZWQ=\u{7}b\u{9b}31m");
+        running.wait_stderr(r"\u{1b}]52;c;cHduZWQ=\u{7}b\u{9b}31m");
     }
 }
 

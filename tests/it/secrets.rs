@@ -1,13 +1,13 @@
 //! Passwords in addresses: none is printed, wherever the address stands and whatever is wrong with it.
 
-use crate::support::command::{Home, Said};
+use crate::support::command::{Home, Output};
 
 /// The password in every address here.
 const SECRET: &str = "hunter2";
 
 /// Checks that `said`, the output of a command that refuses an address, does not repeat its password.
 #[track_caller]
-fn check(said: &Said, what: &str) {
+fn check(said: &Output, what: &str) {
     assert_ne!(said.code, 0, "{what}: {said:?}");
     assert!(!said.err.is_empty() || !said.out.is_empty(), "{what}: {said:?}");
     assert!(!format!("{said:?}").contains(SECRET), "{what}: {said:?}");
@@ -106,7 +106,8 @@ fn password_of_a_database_on_the_command_line_is_warned_of() {
     }
     let said = Home::new().with("TRIPTYCH_STORE", &url).run(&["keys", "list"]);
     assert!(!said.err.contains("can read the password in"), "{said:?}");
-    let help =
-        Home::new().with("TRIPTYCH_HEAD", &format!("http://me:{SECRET}@h")).done(&["nodes", "-h"]);
+    let help = Home::new()
+        .with("TRIPTYCH_HEAD", &format!("http://me:{SECRET}@h"))
+        .run_ok(&["nodes", "-h"]);
     assert!(!help.contains(SECRET), "{help}");
 }

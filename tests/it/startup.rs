@@ -6,11 +6,11 @@ use tempfile::TempDir;
 
 use crate::support::{
     TRIPTYCH,
-    cluster::{Node, WITHIN},
+    cluster::Node,
     command::{Home, demo},
     http::Http,
     process::{self, Signal},
-    started::Started,
+    running::Running,
 };
 
 /// A port on which nobody listens: the system gives it to nobody by itself.
@@ -25,8 +25,8 @@ fn a_proxy_of_the_environment_does_not_stand_before_this_machine() {
     let arguments = ["up", "--json", "--data-dir", &folder.path().display().to_string()];
     let proxy = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
     let environment = proxy.map(|name| (name, "http://127.0.0.1:9"));
-    let up = Started::with_environment(&arguments, &environment);
-    assert!(up.first_line(WITHIN).contains("\"head\":\"http://127.0.0.1:"));
+    let up = Running::start_with(&arguments, &environment);
+    assert!(up.wait_lines(1)[0].contains("\"head\":\"http://127.0.0.1:"));
 }
 
 #[tokio::test]
@@ -35,13 +35,16 @@ async fn sighup_does_not_stop_a_service() {
     let data_dir = folder.path().display().to_string();
     let arguments = ["datasets", "serve", "--listen", "127.0.0.1:0", "--data-dir", &data_dir];
     for is_nohup in [true, false] {
-        let start = if is_nohup { Started::without_hangup } else { Started::with_hangup };
-        let mut service = start(&arguments);
-        let address = service.logged("dataset service listening", "address", WITHIN);
+        let mut service = if is_nohup {
+            Running::start_after("trap '' HUP", &arguments)
+        } else {
+            Running::start_with_hangup(&arguments)
+        };
+        let address = service.wait_log_field("dataset service listening", "address");
         if is_nohup {
             process::signal(service.pid(), Signal::HangUp);
         } else {
-            service.hang_up_until(HANGUP_IGNORED, WITHIN);
+            service.hang_up_until(HANGUP_IGNORED);
         }
         let http = Http::new(&format!("http://{address}"), None);
         assert_eq!(http.get("/health").await.0, 200);
@@ -55,9 +58,9 @@ fn sighup_does_not_stop_a_node() {
     let data_dir = folder.path().display().to_string();
     let arguments = ["node", "--role", "head", "--rest-api", "127.0.0.1:0", "--port", "0"];
     let arguments = [&arguments[..], &["--db", &data_dir]].concat();
-    let mut node = Started::with_hangup(&arguments);
-    node.line("created host", WITHIN);
-    node.hang_up_until(HANGUP_IGNORED, WITHIN);
+    let mut node = Running::start_with_hangup(&arguments);
+    node.wait_log("created host");
+    node.hang_up_until(HANGUP_IGNORED);
     assert!(node.stop());
 }
 
@@ -65,17 +68,17 @@ fn sighup_does_not_stop_a_node() {
 fn a_worker_says_at_once_that_it_cannot_reach_its_boot_node_and_why() {
     let head = Node::head(&[]);
     let dead = format!("{DEAD}/p2p/{}", head.id());
-    let worker = Node::with_environment(&["--boot-nodes", &dead], &[]);
+    let worker = Node::start_with(&["--boot-nodes", &dead], &[]);
     let reason = "Connection refused (os error 111)";
-    worker.logged(&format!("cannot reach boot node {dead}: {reason}; it is tried again"));
+    worker.wait_log(&format!("cannot reach boot node {dead}: {reason}; it is tried again"));
 
     let other = worker.id();
     let address = head.address();
     let (place, id) = address.rsplit_once('/').unwrap();
     let wrong = format!("{place}/{other}");
-    let worker = Node::with_environment(&["--boot-nodes", &wrong], &[]);
+    let worker = Node::start_with(&["--boot-nodes", &wrong], &[]);
     let reason = format!("the node there is {id}; correct the id at the end of the address");
-    worker.logged(&format!("cannot reach boot node {wrong}: {reason}; it is tried again"));
+    worker.wait_log(&format!("cannot reach boot node {wrong}: {reason}; it is tried again"));
 }
 
 #[test]
@@ -87,17 +90,16 @@ fn an_inference_service_without_a_key_says_so_at_its_start() {
     arguments.extend(["--datasets", datasets]);
     let environment = [("HOME", home.path("")), ("TRIPTYCH_KEYRING", "off".to_owned())];
     let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
-    let service = Started::with_environment(&arguments, &environment);
-    service.line(
+    let service = Running::start_with(&arguments, &environment);
+    service.wait_log(
         "there is no API key for the dataset service at http://127.0.0.1:9/api, so that its topics \
          get no rows: set TRIPTYCH_API_KEY, or keep a key with `triptych keys store`, and start again",
-        WITHIN,
     );
 }
 
 #[test]
 fn a_function_runs_where_the_address_space_is_limited() {
-    let shell = Home::new().calling(PathBuf::from("sh"));
+    let shell = Home::new().with_program(PathBuf::from("sh"));
     let limited = format!("ulimit -v 3000000; exec {TRIPTYCH} function run {}", demo("hello.wasm"));
     let said = shell.run(&["-c", &limited]);
     assert_eq!(said.code, 0, "{said:?}");
@@ -108,7 +110,7 @@ fn a_function_runs_where_the_address_space_is_limited() {
 fn what_keeps_a_service_from_starting_is_one_plain_sentence() {
     let home = Home::new();
     home.write("junk/accounts.db", &b"this is not a database. ".repeat(50));
-    let error = home.fails(&["keys", "list", "--data-dir", &home.path("junk")]);
+    let error = home.run_err(&["keys", "list", "--data-dir", &home.path("junk")]);
     assert!(error.ends_with("open the accounts file: the file is not a database\n"), "{error}");
 
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -123,6 +125,6 @@ fn what_keeps_a_service_from_starting_is_one_plain_sentence() {
     home.write("empty.pem", b"");
     let mut head = vec!["node", "--role", "head", "--rest-api", "127.0.0.1:0", "--db", "db"];
     head.extend(["--tls-certificate", "empty.pem", "--tls-key", "empty.pem"]);
-    let error = home.fails(&head);
+    let error = home.run_err(&head);
     assert!(error.contains("find a certificate in empty.pem: the file has none"), "{error}");
 }

@@ -9,7 +9,7 @@ use crate::support::{
     command::Home,
     http::Http,
     process::{self, Signal},
-    started::Started,
+    running::Running,
     wait,
 };
 
@@ -19,11 +19,11 @@ const READY_WITHIN: Duration = Duration::from_mins(1);
 #[test]
 fn addresses_and_one_key_come_first_and_log_lines_after() {
     let folder = TempDir::new().unwrap();
-    let up = Started::start(&["up", "--data-dir", &folder.path().display().to_string()]);
-    let head = up.first_line(READY_WITHIN);
+    let up = Running::start(&["up", "--data-dir", &folder.path().display().to_string()]);
+    let head = &up.wait_lines(1)[0];
     assert!(head.starts_with("head       http://127.0.0.1:"), "{head}");
     let lines = wait::until("a log line follows", READY_WITHIN, || {
-        let lines = up.out();
+        let lines = up.stdout();
         if lines.iter().any(|line| line.starts_with('{')) { Ok(lines) } else { Err(lines) }
     });
     let n_shown = lines.iter().take_while(|line| !line.starts_with('{')).count();
@@ -44,15 +44,15 @@ fn addresses_and_one_key_come_first_and_log_lines_after() {
 #[tokio::test]
 async fn a_process_that_dies_is_restarted_and_the_others_go_on() {
     let folder = TempDir::new().unwrap();
-    let up = Started::start(&["up", "--json", "--data-dir", &folder.path().display().to_string()]);
-    let line: Value = serde_json::from_str(&up.first_line(READY_WITHIN)).unwrap();
+    let up = Running::start(&["up", "--json", "--data-dir", &folder.path().display().to_string()]);
+    let line: Value = serde_json::from_str(&up.wait_lines(1)[0]).unwrap();
     let head = Http::new(line["head"].as_str().unwrap(), None);
     let pid = |idx: usize| u32::try_from(line["nodes"][idx]["pid"].as_u64().unwrap()).unwrap();
     let before = process::descendants(up.pid());
     // The nodes are listed in the order of their start: the head, then the workers.
     for (name, idx) in [("worker-1", 1), ("head", 0)] {
         process::signal(pid(idx), Signal::Kill);
-        let restarted = up.line(&format!("the {name} restarted"), READY_WITHIN);
+        let restarted = up.wait_log(&format!("the {name} restarted"));
         assert_ne!(restarted["pid"].as_u64(), Some(pid(idx).into()), "{restarted}");
         let whole = task::wait::until(READY_WITHIN, || async {
             let nodes = head.try_get("/api/v1/nodes").await?;
@@ -71,12 +71,12 @@ async fn a_token_in_the_environment_guards_the_head_and_the_stack_bears_it() {
     let (folder, token) = (TempDir::new().unwrap(), "correct-horse-battery");
     let data_dir = folder.path().display().to_string();
     let arguments = ["up", "--json", "--data-dir", &data_dir];
-    let up = Started::with_environment(&arguments, &[("TRIPTYCH_REST_TOKEN", token)]);
-    let line: Value = serde_json::from_str(&up.first_line(READY_WITHIN)).unwrap();
+    let up = Running::start_with(&arguments, &[("TRIPTYCH_REST_TOKEN", token)]);
+    let line: Value = serde_json::from_str(&up.wait_lines(1)[0]).unwrap();
     let head = line["head"].as_str().unwrap();
     assert_eq!(Http::new(head, None).get("/api/v1/nodes").await.0, 401);
     let owner = Home::new().with("TRIPTYCH_HEAD", head).with("TRIPTYCH_REST_TOKEN", token);
-    assert_eq!(owner.done(&["nodes"]).lines().count(), 5, "a heading and four nodes");
+    assert_eq!(owner.run_ok(&["nodes"]).lines().count(), 5, "a heading and four nodes");
     // The inference service asks the head with it: an epoch of the demo topics takes some seconds.
     let inference = line["inference"].as_str().unwrap();
     let inference = Http::new(inference, line["api_key"].as_str());
@@ -93,11 +93,11 @@ fn commands_of_the_same_user_find_the_stack_and_its_key_by_themselves() {
     let home = Home::new().with("TRIPTYCH_KEYRING", "off");
     let folder = home.path("");
     let environment = [("HOME", folder.as_str()), ("TRIPTYCH_KEYRING", "off")];
-    let up = Started::with_environment(&["up", "--json"], &environment);
-    let line: Value = serde_json::from_str(&up.first_line(READY_WITHIN)).unwrap();
-    assert_eq!(home.done(&["nodes"]).lines().count(), 5, "a heading and four nodes");
-    assert!(home.done(&["datasets", "list"]).contains("machine_cpu"));
-    assert!(home.done(&["inference", "topics", "list"]).lines().count() >= 2);
+    let up = Running::start_with(&["up", "--json"], &environment);
+    let line: Value = serde_json::from_str(&up.wait_lines(1)[0]).unwrap();
+    assert_eq!(home.run_ok(&["nodes"]).lines().count(), 5, "a heading and four nodes");
+    assert!(home.run_ok(&["datasets", "list"]).contains("machine_cpu"));
+    assert!(home.run_ok(&["inference", "topics", "list"]).lines().count() >= 2);
     assert!(home.run(&["datasets", "verify"]).err.contains("/stack/datasets.db"));
     let found = home.run(&["doctor"]).out;
     for wanted in ["head of local stack at", "/stack/datasets.db: is in use by a service"] {
@@ -107,10 +107,10 @@ fn commands_of_the_same_user_find_the_stack_and_its_key_by_themselves() {
     let datasets = line["datasets"].as_str().unwrap();
     assert!(said.err.contains(&format!("not for the local stack that runs at {datasets}")));
     // A key that is configured is for other services than the stack's.
-    let key = home.done(&["keys", "create", "me"]);
+    let key = home.run_ok(&["keys", "create", "me"]);
     let home = home.with("TRIPTYCH_API_KEY", key.trim());
-    assert!(home.fails(&["datasets", "list"]).contains("http://127.0.0.1:8081"));
+    assert!(home.run_err(&["datasets", "list"]).contains("http://127.0.0.1:8081"));
     drop(up);
     let home = home.with("TRIPTYCH_API_KEY", "");
-    assert!(home.fails(&["nodes"]).contains("find a head to ask"));
+    assert!(home.run_err(&["nodes"]).contains("find a head to ask"));
 }

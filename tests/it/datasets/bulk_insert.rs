@@ -1,13 +1,13 @@
 //! `POST /api/rows/bulk_insert/`: what is acknowledged is kept, whatever happens.
 
-use std::{process::Command, time::Duration};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
 use super::{create, minute_row, timestamp};
-use crate::support::{TRIPTYCH, command::Home, cut::Cut, http::Http, started::Started};
+use crate::support::{TRIPTYCH, command::Home, http::Http, running::Running, server::LossyProxy};
 
 /// Rows of one insert.
 const BATCH: u32 = 20;
@@ -18,11 +18,8 @@ const N_ACKNOWLEDGED: u32 = 15;
 /// The most inserts that are tried: a month of minutes.
 const N_TRIED_MAX: u32 = 1000;
 
-/// How long the service may take to listen.
-const LISTENS_WITHIN: Duration = Duration::from_secs(30);
-
 /// Starts the service alone on a folder.
-pub(super) fn serve(data_dir: &str, key: &str) -> (Started, Http) {
+pub(super) fn serve(data_dir: &str, key: &str) -> (Running, Http) {
     serve_with(data_dir, key, &[])
 }
 
@@ -31,10 +28,10 @@ pub(super) fn serve_with(
     data_dir: &str,
     key: &str,
     environment: &[(&str, &str)],
-) -> (Started, Http) {
+) -> (Running, Http) {
     let arguments = ["datasets", "serve", "--listen", "127.0.0.1:0", "--data-dir", data_dir];
-    let service = Started::with_environment(&arguments, environment);
-    let address = service.logged("dataset service listening", "address", LISTENS_WITHIN);
+    let service = Running::start_with(&arguments, environment);
+    let address = service.wait_log_field("dataset service listening", "address");
     (service, Http::new(&format!("http://{address}"), Some(key)))
 }
 
@@ -107,16 +104,18 @@ async fn acknowledged_rows_survive_a_kill() {
 /// Inserts two rows by a request called `name`; the answer, or why there is none.
 async fn insert_named(http: &Http, dataset: i64, name: &str) -> Result<(u16, Value), String> {
     let body = json!({"dataset": dataset, "rows": [minute_row(0), minute_row(1)]});
-    http.post_named("/api/rows/bulk_insert/", &body, name).await.map_err(|error| error.to_string())
+    http.post_idempotent("/api/rows/bulk_insert/", &body, name)
+        .await
+        .map_err(|error| error.to_string())
 }
 
 /// Checks that the request whose answer `lose` loses, through `asked`, is stored once; `http` asks the
 /// service itself.
-async fn check_lost_answer(asked: &Http, http: &Http, lose: &Cut) {
+async fn check_lost_answer(asked: &Http, http: &Http, lose: &LossyProxy) {
     let dataset = create(http, "it lost").await;
     let stored = |revision: u64| Ok((201, json!({"inserted": 2, "revision": revision})));
     let lost = insert_named(asked, dataset, "a").await;
-    assert!(lose.is_cut() && lost.as_ref().map_or(503, |(status, _)| *status) == 503, "{lost:?}");
+    assert!(lose.has_lost() && lost.as_ref().map_or(503, |(status, _)| *status) == 503, "{lost:?}");
     for _ in 0..2 {
         assert_eq!(insert_named(asked, dataset, "a").await, stored(1));
     }
@@ -132,20 +131,20 @@ async fn an_insert_whose_answer_is_lost_is_stored_once() {
     let key = new_key(&data_dir, "it");
     let (_service, http) = serve(&data_dir, &key);
     let service = http.base().strip_prefix("http://").unwrap();
-    let cut = Cut::before(service, &["POST /api/rows/bulk_insert/"]);
+    let cut = LossyProxy::start(service, &["POST /api/rows/bulk_insert/"]);
     let asked = Http::new(&format!("http://{}", cut.address), Some(&key));
     check_lost_answer(&asked, &http, &cut).await;
 
     // A command sends it again by itself.
-    let cut = Cut::before(service, &["POST /api/rows/bulk_insert/"]);
+    let cut = LossyProxy::start(service, &["POST /api/rows/bulk_insert/"]);
     let address = format!("http://{}/api", cut.address);
     let home = Home::new().with("TRIPTYCH_DATASETS", &address).with("TRIPTYCH_API_KEY", &key);
     home.write("lost.csv", format!("timestamp,close\n{},1.5\n", timestamp(0)).as_bytes());
-    home.done(&["datasets", "import", "lost.csv"]);
-    assert!(cut.is_cut());
+    home.run_ok(&["datasets", "import", "lost.csv"]);
+    assert!(cut.has_lost());
     let path = "/api/rows/bulk_insert/?dataset_name=lost";
     let row = json!({"rows": [{"timestamp": timestamp(1), "values": {"close": 2.5}}]});
-    let (_, answer) = http.post_named(path, &row, "next").await.unwrap();
+    let (_, answer) = http.post_idempotent(path, &row, "next").await.unwrap();
     assert_eq!(answer, json!({"inserted": 1, "revision": 2}));
 }
 
@@ -157,7 +156,7 @@ async fn an_insert_whose_answer_is_lost_is_stored_once_from_a_database() {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().display().to_string();
     // Between the database, which has committed, and the service.
-    let cut = Cut::before(host, &["INTO datasets.batches", "COMMIT"]);
+    let cut = LossyProxy::start(host, &["INTO datasets.batches", "COMMIT"]);
     let store = format!("{user}@{}/{name}", cut.address);
     let environment = [("TRIPTYCH_STORE", store.as_str())];
     let key = new_key_with(&data_dir, "it", &environment);
@@ -165,10 +164,10 @@ async fn an_insert_whose_answer_is_lost_is_stored_once_from_a_database() {
     check_lost_answer(&http, &http, &cut).await;
 
     let service = http.base().strip_prefix("http://").unwrap();
-    let cut = Cut::before(service, &["POST /api/rows/bulk_insert/"]);
+    let cut = LossyProxy::start(service, &["POST /api/rows/bulk_insert/"]);
     let asked = Http::new(&format!("http://{}", cut.address), Some(&key));
     let dataset = create(&http, "it lost again").await;
-    assert!(insert_named(&asked, dataset, "c").await.is_err() && cut.is_cut());
+    assert!(insert_named(&asked, dataset, "c").await.is_err() && cut.has_lost());
     let want = Ok((201, json!({"inserted": 2, "revision": 1})));
     assert_eq!(insert_named(&asked, dataset, "c").await, want);
 }

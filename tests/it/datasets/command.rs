@@ -11,7 +11,7 @@ async fn a_dataset_is_created_listed_shown_and_read() {
     let home = service.home();
     let create = ["datasets", "create", "btc usd", "--column", "close", "--column", "n:integer"];
     let about = ["--description", "Bitcoin", "--metadata", "ticker=btc", "--tag", "public"];
-    let id = home.done(&[&create[..], &about].concat()).trim().to_owned();
+    let id = home.run_ok(&[&create[..], &about].concat()).trim().to_owned();
     let rows: Vec<_> = (0..3)
         .map(|minute| {
             let mut row = minute_row(minute);
@@ -21,30 +21,30 @@ async fn a_dataset_is_created_listed_shown_and_read() {
         .collect();
     insert(&service.http(), id.parse().unwrap(), &rows).await;
 
-    let listed = home.done(&["datasets", "list"]);
+    let listed = home.run_ok(&["datasets", "list"]);
     assert!(listed.contains("btc usd  Bitcoin"), "{listed}");
     for arguments in [&["--search", "bitco"][..], &["--field", "ticker=btc"]] {
-        let line = home.done(&[&["datasets", "list", "--json"], arguments].concat());
+        let line = home.run_ok(&[&["datasets", "list", "--json"], arguments].concat());
         let dataset: Value = serde_json::from_str(&line).unwrap();
         assert_eq!((dataset["name"].as_str(), &dataset["id"].to_string()), (Some("btc usd"), &id));
     }
     for name in ["btc usd", &id] {
-        let shown = home.done(&["datasets", "show", name]);
+        let shown = home.run_ok(&["datasets", "show", name]);
         for want in ["tags         public", "  ticker=btc", "integer  n  2", "owner: read, write"] {
             assert!(shown.contains(want), "`{want}`: {shown}");
         }
     }
-    let rows = home.done(&["datasets", "rows", "btc usd", "--limit", "2"]);
+    let rows = home.run_ok(&["datasets", "rows", "btc usd", "--limit", "2"]);
     let want = format!(
         "timestamp             close  n\n{}    102  2\n{}    101  1\n",
         timestamp(2),
         timestamp(1)
     );
     assert_eq!(rows, want);
-    let lines = home.done(&["datasets", "rows", "btc usd", "--json", "--ascending"]);
+    let lines = home.run_ok(&["datasets", "rows", "btc usd", "--json", "--ascending"]);
     let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
     assert_eq!(first, serde_json::json!({"close": 100, "n": 0, "timestamp": timestamp(0)}));
-    let buckets = home.done(&["datasets", "rows", "btc usd", "--resolution", "1h"]);
+    let buckets = home.run_ok(&["datasets", "rows", "btc usd", "--resolution", "1h"]);
     assert!(buckets.contains("count") && buckets.lines().count() == 2, "{buckets}");
 }
 
@@ -53,9 +53,9 @@ async fn columns_are_added_renamed_and_deleted() {
     let service = Service::start();
     let home = service.home();
     let columns =
-        |arguments: &[&str]| home.done(&[&["datasets", "columns", "btc"], arguments].concat());
+        |arguments: &[&str]| home.run_ok(&[&["datasets", "columns", "btc"], arguments].concat());
     let create = ["datasets", "create", "btc", "--column", "close", "--column", "vol:integer"];
-    let id = home.done(&create).trim().parse().unwrap();
+    let id = home.run_ok(&create).trim().parse().unwrap();
     let row = serde_json::json!({"timestamp": timestamp(0), "values": {"close": 1, "vol": 3}});
     insert(&service.http(), id, &[row]).await;
     assert_eq!(columns(&[]), "name   type\nclose  float\nvol    integer\n");
@@ -66,11 +66,11 @@ async fn columns_are_added_renamed_and_deleted() {
     assert_eq!(names, ["close", "n", "note"]);
     assert_eq!(service.rows("btc").await[0]["n"], 3);
 
-    let why = home.fails(&["datasets", "columns", "btc", "--delete", "note"]);
+    let why = home.run_err(&["datasets", "columns", "btc", "--delete", "note"]);
     assert!(why.contains("--yes"), "{why}");
     assert!(columns(&[]).contains("note"), "nothing is deleted without --yes");
     assert!(!columns(&["--delete", "note", "--yes"]).contains("note"));
-    let why = home.fails(&["datasets", "columns", "btc", "--rename", "vol=m"]);
+    let why = home.run_err(&["datasets", "columns", "btc", "--rename", "vol=m"]);
     assert!(why.contains("rename column vol of dataset") && why.contains("404"), "{why}");
 }
 
@@ -78,17 +78,17 @@ async fn columns_are_added_renamed_and_deleted() {
 fn retention_is_set_shown_and_removed() {
     let service = Service::start();
     let home = service.home();
-    home.done(&["datasets", "create", "btc", "--metadata", "ticker=btc"]);
+    home.run_ok(&["datasets", "create", "btc", "--metadata", "ticker=btc"]);
     let retention =
-        |arguments: &[&str]| home.done(&[&["datasets", "retention", "btc"], arguments].concat());
+        |arguments: &[&str]| home.run_ok(&[&["datasets", "retention", "btc"], arguments].concat());
     assert_eq!(retention(&[]), "days   no limit\nbytes  no limit\n");
     let set = retention(&["--keep-days", "90", "--keep-bytes", "2GB", "--json"]);
     let want = serde_json::json!({"dataset": 1, "keep_days": 90, "keep_bytes": 2_000_000_000_u32});
     assert_eq!(serde_json::from_str::<Value>(&set).unwrap(), want);
     assert_eq!(retention(&["--keep-all", "--keep-days", "7"]), "days   7\nbytes  no limit\n");
     assert_eq!(retention(&["--keep-all"]), "days   no limit\nbytes  no limit\n");
-    assert!(home.done(&["datasets", "show", "btc"]).contains("ticker=btc"), "other fields stay");
-    let why = home.fails(&["datasets", "retention", "btc", "--keep-days", "99999999"]);
+    assert!(home.run_ok(&["datasets", "show", "btc"]).contains("ticker=btc"), "other fields stay");
+    let why = home.run_err(&["datasets", "retention", "btc", "--keep-days", "99999999"]);
     assert!(why.contains("keep_days must be 1 to"), "{why}");
 }
 
@@ -96,13 +96,13 @@ fn retention_is_set_shown_and_removed() {
 fn a_key_is_never_told_and_its_lack_is() {
     let service = Service::start();
     let keyless = Home::new().with("TRIPTYCH_DATASETS", &service.address());
-    let why = keyless.fails(&["datasets", "list"]);
+    let why = keyless.run_err(&["datasets", "list"]);
     assert!(why.contains("TRIPTYCH_API_KEY"), "{why}");
     let path = keyless.write("key", format!("{}\n", service.key()).as_bytes());
     let said = keyless.run(&["datasets", "list", "--key-file", &path]);
     assert_eq!((said.code, said.out.as_str()), (0, ""), "{said:?}");
     let wrong = "UP-000000000000000000000000";
     let stranger = keyless.with("TRIPTYCH_API_KEY", wrong);
-    let why = stranger.fails(&["datasets", "list"]);
+    let why = stranger.run_err(&["datasets", "list"]);
     assert!(why.contains("401") && !why.contains(wrong), "{why}");
 }

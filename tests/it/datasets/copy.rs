@@ -23,7 +23,7 @@ async fn filled() -> (Service, Vec<String>) {
     }
     // A late row, in the place of another one.
     insert(&http, dataset, &[minute_row(17)]).await;
-    home.done(&["datasets", "tags", "long", "--add", "desk"]);
+    home.run_ok(&["datasets", "tags", "long", "--add", "desk"]);
     let served = served(&service).await;
     service.stop();
     (service, served)
@@ -50,7 +50,7 @@ async fn served(service: &Service) -> Vec<String> {
 /// Has the service serve the store in `file`, which is verified, in the place of its own.
 fn put_in_place(service: &mut Service, file: &str) {
     let data_dir = service.data_dir();
-    Home::new().done(&["datasets", "restore", file, "--yes", "--data-dir", &data_dir]);
+    Home::new().run_ok(&["datasets", "restore", file, "--yes", "--data-dir", &data_dir]);
     service.start_again();
 }
 
@@ -68,25 +68,25 @@ async fn a_copy_that_was_killed_goes_on_and_is_served_with_the_same_bytes() {
     let (home, from) = (Home::new(), service.data_dir());
     let to = home.path("copy.db");
     kill_a_copy(&from, &to, || Path::new(&to).is_file()).await;
-    let copied = home.done(&["datasets", "copy", &from, &to]);
+    let copied = home.run_ok(&["datasets", "copy", &from, &to]);
     let lines: Vec<_> = copied.lines().collect();
     assert!(lines[0].starts_with("1  long  40000 rows  "), "{copied}");
     assert!(lines[1].starts_with("2  empty  0 rows  0 buckets  equal  "), "{copied}");
-    assert_eq!(home.done(&["datasets", "copy", &from, &to]), copied, "nothing is left to do");
+    assert_eq!(home.run_ok(&["datasets", "copy", &from, &to]), copied, "nothing is left to do");
     put_in_place(&mut service, &to);
     assert_eq!(served(&service).await, before);
 
-    let why = home.fails(&["datasets", "copy", &from, &home.path("other.db")]);
+    let why = home.run_err(&["datasets", "copy", &from, &home.path("other.db")]);
     assert!(why.contains("which another process has in use"), "{why}");
-    let why = home.fails(&["datasets", "copy", &to, &from]);
+    let why = home.run_err(&["datasets", "copy", &to, &from]);
     assert!(why.contains("which another process has in use"), "{why}");
-    let why = home.fails(&["datasets", "copy", &to, &to]);
+    let why = home.run_err(&["datasets", "copy", &to, &to]);
     assert!(why.contains("onto itself"), "{why}");
-    let why = home.fails(&["datasets", "copy", &home.path("missing"), &to]);
+    let why = home.run_err(&["datasets", "copy", &home.path("missing"), &to]);
     assert!(why.contains("no such file or folder"), "{why}");
-    let why = home.fails(&["datasets", "copy", "postgres:/typo@host", &home.path("x.db")]);
+    let why = home.run_err(&["datasets", "copy", "postgres:/typo@host", &home.path("x.db")]);
     assert!(why.contains("no such file or folder"), "{why}");
-    let why = home.fails(&["datasets", "copy", &to, &home.path("y.db"), "--dataset", "nobody"]);
+    let why = home.run_err(&["datasets", "copy", &to, &home.path("y.db"), "--dataset", "nobody"]);
     assert!(why.contains("no dataset has such a number or name"), "{why}");
 }
 
@@ -101,7 +101,7 @@ async fn the_next_run_copies_late_rows_and_names_each_dataset_that_it_cannot_cop
         insert(&http, dataset, &even).await;
     }
     service.stop();
-    let first = home.done(&["datasets", "copy", &from, &to]);
+    let first = home.run_ok(&["datasets", "copy", &from, &to]);
     service.start_again();
     for dataset in [1, 2] {
         insert(&service.http(), dataset, &[minute_row(17), minute_row(20)]).await;
@@ -118,12 +118,12 @@ async fn the_next_run_copies_late_rows_and_names_each_dataset_that_it_cannot_cop
     }
     assert_eq!(said.out.lines().collect::<Vec<_>>(), [first.lines().last().unwrap()]);
 
-    let second = home.done(&["datasets", "copy", &from, &to]);
+    let second = home.run_ok(&["datasets", "copy", &from, &to]);
     let lines: Vec<_> = second.lines().collect();
     assert!(lines[0].starts_with("1  one  1501 rows  "), "{second}");
     assert!(lines[1].starts_with("2  two  1501 rows  "), "{second}");
     assert_eq!(lines[2], first.lines().last().unwrap(), "nothing is new in it");
-    assert_eq!(home.done(&["datasets", "copy", &to, &from]), second, "both are equal");
+    assert_eq!(home.run_ok(&["datasets", "copy", &to, &from]), second, "both are equal");
     put_in_place(&mut service, &to);
     assert_eq!(served(&service).await, before);
 }
@@ -139,9 +139,9 @@ async fn a_copy_of_a_copy_is_served_with_the_same_bytes_from_a_database() {
         let until = began.elapsed() + Duration::from_millis(wait);
         kill_a_copy(&from, &there, || began.elapsed() > until).await;
     }
-    let copied = home.done(&["datasets", "copy", &from, &there]);
+    let copied = home.run_ok(&["datasets", "copy", &from, &there]);
     kill_a_copy(&there, &back, || Path::new(&back).is_file()).await;
-    assert_eq!(home.done(&["datasets", "copy", &there, &back]), copied);
+    assert_eq!(home.run_ok(&["datasets", "copy", &there, &back]), copied);
     put_in_place(&mut service, &back);
     assert_eq!(served(&service).await, before);
 }

@@ -16,7 +16,7 @@ async fn a_range_is_written_in_the_form_that_the_name_tells() {
     insert(&http, dataset, &rows).await;
     let flat = service.rows("out").await;
 
-    let csv = home.done(&["datasets", "export", "out"]);
+    let csv = home.run_ok(&["datasets", "export", "out"]);
     assert_eq!(csv.lines().count(), 301);
     assert!(csv.starts_with("timestamp,open,high,low,close,volume\n"), "{csv}");
     for (name, is_lines) in [("out.json", false), ("out.ndjson", true)] {
@@ -33,9 +33,9 @@ async fn a_range_is_written_in_the_form_that_the_name_tells() {
     }
     let (start, end) = (timestamp(10), timestamp(20));
     let range = ["datasets", "export", "out", "--start", &start, "--end", &end];
-    let text = home.done(&[&range[..], &["--format", "ndjson"]].concat());
+    let text = home.run_ok(&[&range[..], &["--format", "ndjson"]].concat());
     assert_eq!(text.lines().count(), 11, "both ends are included");
-    let buckets = home.done(&["datasets", "export", "out", "--resolution", "1h"]);
+    let buckets = home.run_ok(&["datasets", "export", "out", "--resolution", "1h"]);
     assert!(buckets.starts_with("timestamp,open,high,low,close,volume,count\n"), "{buckets}");
     assert_eq!(buckets.lines().count(), 6);
 }
@@ -61,10 +61,10 @@ async fn a_file_is_there_when_it_is_whole_and_not_before() {
     let service = Service::start();
     let home = service.home();
     home.write("old.csv", b"as it was");
-    let why = home.fails(&["datasets", "export", "none", "-o", "old.csv"]);
+    let why = home.run_err(&["datasets", "export", "none", "-o", "old.csv"]);
     assert!(why.contains("find dataset none"), "{why}");
     create(&service.http(), "some").await;
-    let why = home.fails(&[
+    let why = home.run_err(&[
         "datasets",
         "export",
         "some",
@@ -82,7 +82,7 @@ async fn a_file_is_there_when_it_is_whole_and_not_before() {
     let left: Vec<_> =
         fs::read_dir(home.path("")).unwrap().map(|it| it.unwrap().file_name()).collect();
     assert_eq!(left, ["old.csv"], "nothing unfinished is left");
-    home.done(&["datasets", "export", "some", "-o", "old.csv"]);
+    home.run_ok(&["datasets", "export", "some", "-o", "old.csv"]);
     assert_eq!(fs::read(home.path("old.csv")).unwrap(), b"timestamp,open,high,low,close,volume\n");
 }
 
@@ -95,8 +95,8 @@ async fn what_is_exported_is_imported_as_it_was() {
     rows[7] = json!({"timestamp": timestamp(7), "values": {"close": 0.1}});
     insert(&http, dataset, &rows).await;
     for name in ["two.csv", "two.ndjson"] {
-        home.done(&["datasets", "export", "one", "-o", name]);
-        home.done(&["datasets", "import", name]);
+        home.run_ok(&["datasets", "export", "one", "-o", name]);
+        home.run_ok(&["datasets", "import", name]);
         assert_eq!(service.rows("two").await, service.rows("one").await, "{name}");
     }
 }
@@ -114,7 +114,7 @@ async fn texts_that_look_like_no_value_are_exported_and_imported_unchanged() {
         .collect();
     rows.push(json!({"timestamp": timestamp(20), "values": {"note": null}}));
     insert(&http, created["id"].as_i64().unwrap(), &rows).await;
-    home.done(&["datasets", "export", "notes", "-o", "back.csv"]);
-    home.done(&["datasets", "import", "back.csv"]);
+    home.run_ok(&["datasets", "export", "notes", "-o", "back.csv"]);
+    home.run_ok(&["datasets", "import", "back.csv"]);
     assert_eq!(service.rows("back").await, service.rows("notes").await);
 }

@@ -6,7 +6,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
 use reqwest::StatusCode;
@@ -14,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::{create, insert, minute_row};
-use crate::support::{command::Home, datasets::Service, http::Http, started::Started};
+use crate::support::{command::Home, datasets::Service, http::Http, running::Running};
 
 /// Programs that insert at a time.
 const N_WRITERS: u32 = 4;
@@ -74,7 +73,7 @@ async fn an_older_backup_moved_over_the_file_is_whole_at_the_next_start() {
     let dataset = create(&service.http(), "kept").await;
     insert(&service.http(), dataset, &(0..500).map(minute_row).collect::<Vec<_>>()).await;
     let copy = format!("{}/copy", service.data_dir());
-    home.done(&["datasets", "backup", &copy]);
+    home.run_ok(&["datasets", "backup", &copy]);
     insert(&service.http(), dataset, &(500..5_000).map(minute_row).collect::<Vec<_>>()).await;
     let store = format!("{}/datasets.db", service.data_dir());
     check_refused_after(&service, dataset, || fs::rename(copy, store).unwrap()).await;
@@ -83,7 +82,7 @@ async fn an_older_backup_moved_over_the_file_is_whole_at_the_next_start() {
     assert_eq!(service.n_rows("kept").await, 500);
     insert(&service.http(), dataset, &[minute_row(600)]).await;
     let verified: Value =
-        serde_json::from_str(&home.done(&["datasets", "verify", "--json"])).unwrap();
+        serde_json::from_str(&home.run_ok(&["datasets", "verify", "--json"])).unwrap();
     assert_eq!((&verified["rows"], &verified["total_faults"]), (&json!(501), &json!(0)));
 }
 
@@ -96,10 +95,10 @@ async fn a_folder_is_served_once_at_a_time() {
     let nobody = ["--head", "http://127.0.0.1:1", "--datasets", "http://127.0.0.1:1/api"];
     let inference = [inference, nobody].concat();
     let data_dir = service.data_dir();
-    let first = Started::start(&[&inference[..], &["--data-dir", &data_dir]].concat());
-    first.logged("inference service listening", "address", Duration::from_mins(1));
+    let first = Running::start(&[&inference[..], &["--data-dir", &data_dir]].concat());
+    first.wait_log_field("inference service listening", "address");
     for arguments in [datasets, &inference] {
-        let why = home.fails(arguments);
+        let why = home.run_err(arguments);
         assert!(why.contains("which another process has in use"), "{why}");
     }
     first.kill();
@@ -119,7 +118,7 @@ async fn keys_made_beside_a_service_stay_known_to_it() {
     let inode = || std::os::unix::fs::MetadataExt::ino(&fs::metadata(&log).unwrap());
     let before = inode();
     for name in ["a", "b"] {
-        let key = home.done(&["keys", "create", name]).trim().to_owned();
+        let key = home.run_ok(&["keys", "create", name]).trim().to_owned();
         assert_eq!(inode(), before);
         let base = service.http().base().to_owned();
         let (status, body) = Http::new(&base, Some(&key)).get("/api/datasets/").await;

@@ -28,15 +28,15 @@ async fn rows_are_printed_once_each_through_a_restart_with_many_new_ones() {
     insert(&service.http(), dataset, &rows(0..120)).await;
 
     let running = home.start(&["datasets", "follow", "live", "--json", "--last", "5"]);
-    assert_eq!(moments(&running.lines(5)), wanted(115..120));
+    assert_eq!(moments(&running.wait_lines(5)), wanted(115..120));
     insert(&service.http(), dataset, &rows(120..123)).await;
-    assert_eq!(moments(&running.lines(8)), wanted(115..123));
+    assert_eq!(moments(&running.wait_lines(8)), wanted(115..123));
     // Longer than the replay, so that there is a gap to fill.
     service.restart();
     insert(&service.http(), dataset, &rows(123..400)).await;
-    assert_eq!(moments(&running.lines(285)), wanted(115..400));
+    assert_eq!(moments(&running.wait_lines(285)), wanted(115..400));
     insert(&service.http(), dataset, &rows(400..401)).await;
-    assert_eq!(moments(&running.lines(286)), wanted(115..401));
+    assert_eq!(moments(&running.wait_lines(286)), wanted(115..401));
     assert_eq!(running.interrupt(), Some(0));
 }
 
@@ -49,20 +49,20 @@ async fn it_begins_where_it_is_told_to_and_ends_when_it_is_enough() {
     insert(&service.http(), dataset, &rows).await;
     let since = timestamp(300);
     let arguments = ["datasets", "follow", "live", "--json", "--since", &since, "--limit", "650"];
-    let out = home.done(&arguments);
+    let out = home.run_ok(&arguments);
     let lines: Vec<_> = out.lines().map(str::to_owned).collect();
     assert_eq!(moments(&lines), wanted(300..950));
     let first: Value = serde_json::from_str(&lines[0]).unwrap();
     assert_eq!(first["close"].as_f64(), minute_row(300)["values"]["close"].as_f64());
     // Nobody reads on: that is no failure.
     let (line, code) =
-        home.first_line_only(&["datasets", "follow", "live", "--json", "--since", &since]);
+        home.run_for_first_line(&["datasets", "follow", "live", "--json", "--since", &since]);
     assert_eq!((moments(&[line]), code), (wanted([300]), Some(0)));
 }
 
 #[test]
 fn a_dataset_that_is_not_there_is_told() {
     let service = Service::start();
-    let why = service.home().fails(&["datasets", "follow", "none"]);
+    let why = service.home().run_err(&["datasets", "follow", "none"]);
     assert!(why.contains("find dataset none") && !why.contains(service.key()), "{why}");
 }

@@ -33,7 +33,7 @@ async fn a_csv_file_becomes_a_dataset() {
         assert_eq!(service.rows("btc").await, want);
     }
     let shown: Value =
-        serde_json::from_str(&home.done(&["datasets", "show", "btc", "--json"])).unwrap();
+        serde_json::from_str(&home.run_ok(&["datasets", "show", "btc", "--json"])).unwrap();
     assert_eq!(shown["metadata"], json!({"ticker": "btc"}));
     let columns: Vec<_> = shown["columns"].as_array().unwrap().iter().collect();
     let dtypes: Vec<_> = columns.iter().map(|column| column["dtype"].as_str().unwrap()).collect();
@@ -50,14 +50,14 @@ async fn merged_rows_change_the_columns_they_have_a_value_in() {
     home.write("a.csv", &text(["close,volume", "1.5,7"]));
     home.write("b.csv", &text(["close,volume", "2.5,"]));
     home.write("c.csv", &text(["volume", "9"]));
-    home.done(&["datasets", "import", "a.csv"]);
+    home.run_ok(&["datasets", "import", "a.csv"]);
     let merge = ["datasets", "import", "b.csv", "--dataset", "a", "--merge", "--batch", "20000"];
-    home.done(&merge);
+    home.run_ok(&merge);
     let row = |close: f64, volume: u8| json!({"timestamp": timestamp(0), "close": close, "volume": volume});
     assert_eq!(service.rows("a").await, [row(2.5, 7)]);
-    home.done(&["datasets", "import", "c.csv", "--dataset", "a", "--merge"]);
+    home.run_ok(&["datasets", "import", "c.csv", "--dataset", "a", "--merge"]);
     assert_eq!(service.rows("a").await, [row(2.5, 9)]);
-    home.done(&["datasets", "import", "c.csv", "--dataset", "a", "--again"]);
+    home.run_ok(&["datasets", "import", "c.csv", "--dataset", "a", "--again"]);
     let want = json!({"timestamp": timestamp(0), "volume": 9});
     assert_eq!(service.rows("a").await, [want], "without --merge the whole row is replaced");
 }
@@ -73,7 +73,7 @@ async fn dates_and_times_in_two_fields_or_another_order_are_timestamps() {
     assert_eq!(service.rows("stooq").await, [want(0), want(1)]);
 
     home.write("us.csv", b"02/28/2026 19:00,1\n02/28/2026 19:01,2\n");
-    let why = home.fails(&["datasets", "import", "us.csv"]);
+    let why = home.run_err(&["datasets", "import", "us.csv"]);
     assert!(why.contains("pass --time-format '%m/%d/%Y %H:%M'"), "{why}");
     let flags = ["--time-format", "%m/%d/%Y %H:%M", "--time-zone", "-05:00", "--map"];
     let arguments = [&["datasets", "import", "us.csv"][..], &flags, &["column_2=close"]].concat();
@@ -140,13 +140,13 @@ async fn capitalized_bars_become_the_columns_that_buckets_are_made_of() {
     let said = home.run(&["datasets", "import", "bars.csv"]);
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.err.contains("float    open, from Open: `1`"), "{}", said.err);
-    let bucket = home.done(&["datasets", "rows", "bars", "--resolution", "1d", "--json"]);
+    let bucket = home.run_ok(&["datasets", "rows", "bars", "--resolution", "1d", "--json"]);
     let bucket: Value = serde_json::from_str(&bucket).unwrap();
     let figures = ["open", "high", "low", "close", "volume"].map(|name| bucket[name].as_f64());
     assert_eq!(figures, [1.0, 3.0, 0.5, 2.0, 7.0].map(Some), "{bucket}");
     // Two that are called alike are left as they are.
     home.write("both.csv", format!("Date,Open,open\n{},1,2\n", timestamp(0)).as_bytes());
-    home.done(&["datasets", "import", "both.csv"]);
+    home.run_ok(&["datasets", "import", "both.csv"]);
     let want = json!({"timestamp": timestamp(0), "Open": 1, "open": 2});
     assert_eq!(service.rows("both").await, [want]);
 }
@@ -223,7 +223,7 @@ async fn an_empty_file_of_a_folder_is_passed_over_with_a_word() {
         assert!(said.err.contains(&want), "{want}: {said:?}");
     }
     assert!(said.err.contains("imported 2 files: 2 rows"), "{said:?}");
-    assert!(home.fails(&["datasets", "import", "kit/b.csv"]).contains("find a row in it"));
+    assert!(home.run_err(&["datasets", "import", "kit/b.csv"]).contains("find a row in it"));
     let said = home.run(&["datasets", "import", "kit/b.csv", "kit/c.csv"]);
     assert!(said.code == 1 && said.err.contains("find a row in any of 2 files"), "{said:?}");
 }
@@ -246,11 +246,11 @@ async fn one_bad_moment_is_told_with_its_line() {
 async fn a_file_called_like_a_number_is_a_dataset_of_that_name() {
     let service = Service::start();
     let home = service.home();
-    home.done(&["datasets", "create", "first"]);
+    home.run_ok(&["datasets", "create", "first"]);
     home.write("1.csv", format!("time,close\n{},1\n", timestamp(0)).as_bytes());
     assert_eq!(home.run(&["datasets", "import", "1.csv"]).code, 0);
     assert_eq!((service.n_rows("first").await, service.n_rows("1").await), (0, 1));
-    let refused = home.fails(&["datasets", "export", "1", "-o", "1.csv.gz"]);
+    let refused = home.run_err(&["datasets", "export", "1", "-o", "1.csv.gz"]);
     assert!(refused.contains("not compressed"), "{refused}");
 }
 
@@ -264,7 +264,7 @@ async fn what_an_earlier_import_left_is_nothing_to_a_new_dataset() {
         ["datasets", "import", "one.csv", "two.csv", "--dataset", "both", "--type", "close=float"];
     let said = home.run(&arguments);
     assert_eq!((said.code, service.n_rows("both").await), (1, 1), "{said:?}");
-    home.done(&["datasets", "delete", "both", "--yes"]);
+    home.run_ok(&["datasets", "delete", "both", "--yes"]);
     let said = home.run(&[&arguments[..], &["--skip-bad"]].concat());
     assert_eq!((said.code, service.n_rows("both").await), (0, 1), "{said:?}");
 }
@@ -335,7 +335,7 @@ async fn report_has_the_time_column_its_span_and_rows_that_are_replaced() {
         }
     };
     check(import(&["a.csv", "--dry-run"]), [3, 3, 0, 0], [0, 2]);
-    assert_eq!(home.done(&["datasets", "list"]), "", "nothing is left of a dry run");
+    assert_eq!(home.run_ok(&["datasets", "list"]), "", "nothing is left of a dry run");
     check(import(&["a.csv"]), [3, 3, 0, 0], [0, 2]);
     check(import(&["b.csv", "--dry-run"]), [3, 2, 1, 1], [2, 3]);
     assert_eq!(service.n_rows("a").await, 3);
@@ -421,7 +421,7 @@ async fn table_of_many_columns_is_imported() {
     let values: Vec<_> = (0..1_024).map(|idx| idx.to_string()).collect();
     let row = format!("{},{}\n", timestamp(0), values.join(","));
     home.write("wide.csv", format!("timestamp,{}\n{row}", names.join(",")).as_bytes());
-    home.done(&["datasets", "import", "wide.csv"]);
+    home.run_ok(&["datasets", "import", "wide.csv"]);
     let rows = service.rows("wide").await;
     assert_eq!((rows[0]["c0"].as_f64(), rows[0]["c1023"].as_f64()), (Some(0.0), Some(1023.0)));
     let text =
@@ -440,7 +440,7 @@ async fn ndjson_comes_from_a_file_and_from_standard_input() {
         format!("{{\"timestamp\":\"{}\",\"values\":{{\"close\":{minute}}}}}\n", timestamp(minute))
     };
     home.write("n.ndjson", (line(1) + &line(2)).as_bytes());
-    home.done(&["datasets", "import", "n.ndjson"]);
+    home.run_ok(&["datasets", "import", "n.ndjson"]);
     let arguments = [
         "datasets",
         "import",
@@ -478,7 +478,7 @@ async fn folders_of_parquet_become_a_dataset_for_each_symbol() {
     });
     assert_eq!(btc[6], want);
     let shown: Value =
-        serde_json::from_str(&home.done(&["datasets", "show", "kit_btcusd", "--json"])).unwrap();
+        serde_json::from_str(&home.run_ok(&["datasets", "show", "kit_btcusd", "--json"])).unwrap();
     assert_eq!(shown["metadata"], json!({"symbol": "btcusd"}));
 }
 
@@ -502,14 +502,14 @@ fn what_cannot_be_imported_is_told() {
         (&["nowhere.csv"], "nowhere.csv"),
         (&["-", "--format", "csv", "--dataset", "x"], "--time"),
     ] {
-        let why = home.fails(&[&["datasets", "import"], arguments].concat());
+        let why = home.run_err(&[&["datasets", "import"], arguments].concat());
         assert!(why.contains(want), "{arguments:?}: {why}");
     }
     let said = home.run(&["datasets", "import", "b.csv", "--dry-run"]);
     assert!(said.code == 0 && said.err.contains("a new dataset b"), "{said:?}");
-    assert_eq!(home.done(&["datasets", "list"]), "");
+    assert_eq!(home.run_ok(&["datasets", "list"]), "");
     wait::until("nothing is left of a dry run", std::time::Duration::ZERO, || {
-        let listed = home.done(&["datasets", "list", "--json"]);
+        let listed = home.run_ok(&["datasets", "list", "--json"]);
         if listed.is_empty() { Ok(()) } else { Err(listed) }
     });
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{create, insert, minute_row, timestamp};
-use crate::support::{command::Home, datasets::Service, strict};
+use crate::support::{command::Home, datasets::Service, server};
 
 /// How long a copy may take to catch up where other tests and a compiler share two processors.
 const CAUGHT_UP_WITHIN: Duration = Duration::from_mins(1);
@@ -78,7 +78,7 @@ async fn datasets_are_copied_with_what_belongs_to_them() {
         let copy = format!("my_{name}");
         assert_eq!(pair.target.rows(&copy).await, pair.source.rows(name).await, "{name}");
     }
-    let shown = pair.home.done(&["datasets", "show", "my_typed", "--json"]);
+    let shown = pair.home.run_ok(&["datasets", "show", "my_typed", "--json"]);
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["description"], "All there is");
     assert_eq!(shown["metadata"], json!({"ticker": "btc"}));
@@ -95,7 +95,7 @@ async fn datasets_are_copied_with_what_belongs_to_them() {
     let said = pair.home.run(&Pair::arguments(&url, &["bars", "--prefix", "my_", "--once"]));
     assert!(said.code == 0 && said.err.contains("bars is copied: 1 row came"), "{said:?}");
     assert_eq!(pair.target.rows("my_bars").await, pair.source.rows("bars").await);
-    let listed: Value = serde_json::from_str(&pair.home.done(&again)).unwrap();
+    let listed: Value = serde_json::from_str(&pair.home.run_ok(&again)).unwrap();
     assert_eq!(listed["metadata"], json!({"frequency": "1min"}));
 }
 
@@ -140,7 +140,7 @@ async fn rows_dated_in_the_future_are_copied_and_shown() {
     let said = pair.home.run(&Pair::arguments(&pair.source.address(), &["bars", "--once"]));
     assert!(said.code == 0 && said.err.contains("bars is copied: 23 rows came"), "{said:?}");
     assert_eq!(pair.target.rows("bars").await, pair.source.rows("bars").await);
-    let shown = pair.home.done(&["datasets", "show", "bars"]);
+    let shown = pair.home.run_ok(&["datasets", "show", "bars"]);
     assert!(shown.contains("newest row   2102-01-01T00:00:00Z"), "{shown}");
 }
 
@@ -165,7 +165,7 @@ async fn a_copy_that_lacks_rows_is_completed_before_it_is_reported_as_copied() {
     let kept = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, kept.replace("\"is_whole\":true", "\"is_whole\":false")).unwrap();
     let span = format!("start={}&end={}", timestamp(600), timestamp(6_000));
-    let id = pair.home.done(&["datasets", "show", "texts", "--json"]);
+    let id = pair.home.run_ok(&["datasets", "show", "texts", "--json"]);
     let id: Value = serde_json::from_str(&id).unwrap();
     let path = format!("/api/rows/?dataset={}&{span}", id["id"]);
     let (status, body) = pair.target.http().delete(&path).await;
@@ -222,8 +222,8 @@ async fn a_target_that_was_made_anew_gets_every_row_again() {
     insert(&http, bars, &rows).await;
     let url = pair.source.address();
     let arguments = Pair::arguments(&url, &["bars", "--once"]);
-    pair.home.done(&arguments);
-    pair.target.forget_datasets();
+    pair.home.run_ok(&arguments);
+    pair.target.delete_datasets();
     assert_eq!(pair.target.n_rows("bars").await, 0);
     let said = pair.home.run(&arguments);
     assert!(said.code == 0 && said.err.contains("40 rows came"), "{said:?}");
@@ -234,7 +234,7 @@ async fn a_target_that_was_made_anew_gets_every_row_again() {
 fn a_service_is_not_copied_onto_itself() {
     let service = Service::start();
     let home = service.home().with("TRIPTYCH_SOURCE_API_KEY", service.key());
-    let why = home.fails(&["datasets", "mirror", &service.address(), "--once"]);
+    let why = home.run_err(&["datasets", "mirror", &service.address(), "--once"]);
     assert!(why.contains("--prefix"), "{why}");
 }
 
@@ -294,10 +294,11 @@ async fn a_service_as_strict_as_it_may_be_is_copied_all_the_same() {
     // A row each half hour of some weeks.
     let rows: Vec<_> = (0..1_200).map(|row| minute_row(row * 30)).collect();
     insert(&http, dataset, &rows).await;
-    let url = format!("{}/api", strict::before(pair.source.address().trim_end_matches("/api")));
+    let url =
+        format!("{}/api", server::forward_strictly(pair.source.address().trim_end_matches("/api")));
     let running = pair.home.start(&Pair::arguments(&url, &["bars"]));
     pair.caught_up("bars", "bars").await;
-    running.tells("bars is copied: 1200 rows came");
+    running.wait_stderr("bars is copied: 1200 rows came");
     insert(&http, dataset, &[minute_row(36_001), minute_row(36_002)]).await;
     pair.caught_up("bars", "bars").await;
     running.kill();
@@ -314,10 +315,10 @@ async fn a_service_as_strict_as_it_may_be_is_copied_all_the_same() {
 #[test]
 fn the_own_key_is_not_told_to_the_source() {
     let (source, target) = (Service::start(), Service::start());
-    let why = target.home().fails(&["datasets", "mirror", &source.address(), "--once"]);
+    let why = target.home().run_err(&["datasets", "mirror", &source.address(), "--once"]);
     assert!(why.contains("TRIPTYCH_SOURCE_API_KEY"), "{why}");
     let home = target.home().with("TRIPTYCH_SOURCE_API_KEY", target.key());
-    let why = home.fails(&["datasets", "mirror", &source.address(), "--once"]);
+    let why = home.run_err(&["datasets", "mirror", &source.address(), "--once"]);
     assert!(why.contains("401") && !why.contains(target.key()), "{why}");
     let home = target.home().with("TRIPTYCH_SOURCE_API_KEY", source.key());
     let said = home.run(&["datasets", "mirror", &source.address(), "--once"]);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{COLUMNS, create};
-use crate::support::{command::Home, http::Http, started::Started};
+use crate::support::{command::Home, http::Http, running::Running};
 
 /// How long anything may take where other tests and a compiler share two processors.
 const WITHIN: Duration = Duration::from_mins(1);
@@ -33,11 +33,11 @@ fn rows(dataset: i64, request_idx: u32) -> Value {
 async fn a_service_without_space_is_unhealthy_until_what_it_refused_fits() {
     let folder = TempDir::new().unwrap();
     let data_dir = folder.path().display().to_string();
-    let key = Home::new().done(&["keys", "create", "it", "--data-dir", &data_dir]);
+    let key = Home::new().run_ok(&["keys", "create", "it", "--data-dir", &data_dir]);
     let arguments = ["datasets", "serve", "--listen", "127.0.0.1:0", "--data-dir", &data_dir];
     // Some megabytes for each file. A write beyond that fails in place of ending the process.
-    let service = Started::after("trap '' XFSZ; ulimit -S -f 6000", &arguments);
-    let address = service.logged("dataset service listening", "address", WITHIN);
+    let service = Running::start_after("trap '' XFSZ; ulimit -S -f 6000", &arguments);
+    let address = service.wait_log_field("dataset service listening", "address");
     let http = Http::new(&format!("http://{address}"), Some(key.trim()));
     let dataset = create(&http, "btc").await;
     let mut n_stored = 0;

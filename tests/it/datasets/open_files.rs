@@ -10,7 +10,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::support::{command::Home, http::Http, started::Started};
+use crate::support::{command::Home, http::Http, running::Running};
 
 /// How long anything may take where other tests and a compiler share two processors.
 const WITHIN: Duration = Duration::from_mins(1);
@@ -40,11 +40,11 @@ async fn readers_beyond_the_limit_of_open_files_leave_room_for_requests() {
     let data_dir = folder.path().display().to_string();
     let home = Home::new();
     let keys: Vec<String> = (0..ACCOUNTS)
-        .map(|n| home.done(&["keys", "create", &format!("reader-{n}"), "--data-dir", &data_dir]))
+        .map(|n| home.run_ok(&["keys", "create", &format!("reader-{n}"), "--data-dir", &data_dir]))
         .collect();
     let arguments = ["datasets", "serve", "--listen", "127.0.0.1:0", "--data-dir", &data_dir];
-    let service = Started::with_open_files(OPEN_FILES, &arguments);
-    let address = service.logged("dataset service listening", "address", WITHIN);
+    let service = Running::start_after(&format!("ulimit -n {OPEN_FILES}"), &arguments);
+    let address = service.wait_log_field("dataset service listening", "address");
     let http = Http::new(&format!("http://{address}"), Some(keys[0].trim()));
     let columns = json!([{"name": "close", "dtype": "float"}]);
     let body = json!({"name": "btc", "columns": columns, "tags": ["public"]});

@@ -14,11 +14,11 @@ async fn a_dataset_is_replayed_into_another_with_its_moments_or_new_ones() {
     insert(&http, dataset, &rows).await;
 
     let replay = ["datasets", "replay", "past", "--speed", "max", "--to"];
-    home.done(&[&replay[..], &["kept", "--times", "keep"]].concat());
+    home.run_ok(&[&replay[..], &["kept", "--times", "keep"]].concat());
     assert_eq!(service.rows("kept").await, service.rows("past").await);
 
     let (start, end) = (timestamp(60), timestamp(89));
-    home.done(&[&replay[..], &["moved", "--start", &start, "--end", &end]].concat());
+    home.run_ok(&[&replay[..], &["moved", "--start", &start, "--end", &end]].concat());
     let moved = service.rows("moved").await;
     let seconds = |row: &Value| {
         let moment: model::timestamp::Timestamp =
@@ -40,10 +40,10 @@ fn a_file_is_replayed_to_standard_output_at_its_pace() {
     let rows = (0..10).map(|hour| format!("{},{hour}", timestamp(60 * hour)));
     let rows = rows.collect::<Vec<_>>().join("\n");
     let path = home.write("h.csv", format!("time,close\n{rows}").as_bytes());
-    let out = home.done(&["datasets", "replay", &path, "--speed", "180000x", "--times", "keep"]);
+    let out = home.run_ok(&["datasets", "replay", &path, "--speed", "180000x", "--times", "keep"]);
     let want = (0..10)
         .map(|hour| format!("{{\"close\":{hour},\"timestamp\":\"{}\"}}", timestamp(60 * hour)));
     assert_eq!(out.lines().collect::<Vec<_>>(), want.collect::<Vec<_>>());
-    let why = home.fails(&["datasets", "replay", "no-such"]);
+    let why = home.run_err(&["datasets", "replay", "no-such"]);
     assert!(why.contains("find dataset no-such"), "{why}");
 }

@@ -15,21 +15,21 @@ async fn a_copy_made_while_the_service_writes_is_put_back() {
     let rows: Vec<_> = (0..2_000).map(minute_row).collect();
     insert(&service.http(), dataset, &rows).await;
     let verified: Value =
-        serde_json::from_str(&home.done(&["datasets", "verify", "--json"])).unwrap();
+        serde_json::from_str(&home.run_ok(&["datasets", "verify", "--json"])).unwrap();
     let [rows, faults] = ["rows", "total_faults"].map(|name| verified[name].as_u64().unwrap());
     assert_eq!((rows, faults), (2_000, 0), "{verified}");
     assert!(verified["buckets"].as_u64().unwrap() > 400, "{verified}");
 
     let copy = home.path("copy.db");
-    home.done(&["datasets", "backup", &copy]);
-    let why = home.fails(&["datasets", "backup", &copy]);
+    home.run_ok(&["datasets", "backup", &copy]);
+    let why = home.run_err(&["datasets", "backup", &copy]);
     assert!(why.contains("where there is a file already"), "{why}");
     let before = service.rows("kept").await;
     insert(&service.http(), dataset, &[minute_row(2_001)]).await;
 
-    let why = home.fails(&["datasets", "restore", &copy]);
+    let why = home.run_err(&["datasets", "restore", &copy]);
     assert!(why.contains("say so with --yes"), "{why}");
-    let why = home.fails(&["datasets", "restore", &copy, "--yes"]);
+    let why = home.run_err(&["datasets", "restore", &copy, "--yes"]);
     assert!(why.contains("which a service has open"), "{why}");
     assert_eq!(service.n_rows("kept").await, 2_001);
     service.stop();
@@ -48,13 +48,13 @@ async fn a_tag_of_before_a_restore_is_not_good_after_it() {
     let rows: Vec<_> = (0..2_000).map(minute_row).collect();
     insert(&service.http(), dataset, &rows).await;
     let copy = home.path("copy.db");
-    home.done(&["datasets", "backup", &copy]);
+    home.run_ok(&["datasets", "backup", &copy]);
     let (start, end) = (timestamp(0), timestamp(1_999));
     let path = format!("/api/rows/bulk_download/?dataset={dataset}&start={start}&end={end}");
     // There is none while the store is being tidied.
     let tagged = async |http: Http, known: Option<&str>| {
         let look = || async {
-            let (status, tag, body) = http.tagged(&path, known).await;
+            let (status, tag, body) = http.get_if_none_match(&path, known).await;
             tag.map(|tag| (status, tag, body.clone())).ok_or((status, body))
         };
         task::wait::until(Duration::from_secs(20), look).await.unwrap()
@@ -64,7 +64,7 @@ async fn a_tag_of_before_a_restore_is_not_good_after_it() {
     assert_eq!(tagged(service.http(), Some(&first)).await.0, 304);
 
     service.stop();
-    home.done(&["datasets", "restore", &copy, "--yes"]);
+    home.run_ok(&["datasets", "restore", &copy, "--yes"]);
     service.start_again();
     let (status, second, again) = tagged(service.http(), Some(&first)).await;
     assert_eq!((status, again), (200, body), "the same rows, told anew");
@@ -84,9 +84,9 @@ async fn what_a_service_keeps_is_its_owners_alone() {
         assert_eq!(mode(&format!("{}/{name}", service.data_dir())), 0o600, "{name}");
     }
     let copy = home.path("copy.db");
-    home.done(&["datasets", "backup", &copy]);
+    home.run_ok(&["datasets", "backup", &copy]);
     let folder = home.path("new");
-    home.done(&["datasets", "restore", &copy, "--data-dir", &folder]);
+    home.run_ok(&["datasets", "restore", &copy, "--data-dir", &folder]);
     assert_eq!([mode(&copy), mode(&format!("{folder}/datasets.db"))], [0o600; 2]);
     assert_eq!(mode(&folder), 0o700);
 }
@@ -95,7 +95,7 @@ async fn what_a_service_keeps_is_its_owners_alone() {
 fn what_is_no_store_is_told() {
     let home = Service::start().home();
     let junk = home.write("junk.db", &[7; 8192]);
-    let why = home.fails(&["datasets", "verify", "--file", &home.path("none.db")]);
+    let why = home.run_err(&["datasets", "verify", "--file", &home.path("none.db")]);
     assert!(why.contains("find a dataset store"), "{why}");
     let said = home.run(&["datasets", "verify", "--file", &junk]);
     assert_eq!(said.code, 1, "{said:?}");

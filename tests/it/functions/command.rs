@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{
     cluster::Node,
     command::{Home, demo},
-    passed_on,
+    server,
     up::Up,
 };
 
@@ -20,8 +20,8 @@ fn check_added(name: &str, files: &[(&str, &[u8])], want: &str) {
     for (path, content) in files {
         home.write(path, content);
     }
-    assert_eq!(home.done(&["function", "add", name]), format!("{want}\n"));
-    let listed = home.done(&["function", "list"]);
+    assert_eq!(home.run_ok(&["function", "add", name]), format!("{want}\n"));
+    let listed = home.run_ok(&["function", "list"]);
     assert!(listed.starts_with(want) && listed.lines().count() == 1, "{listed}");
 }
 
@@ -60,17 +60,18 @@ fn what_is_kept_here_is_listed_shown_and_removed() {
     assert!(added.err.contains("added hi to the function store"), "{added:?}");
     assert!(added.err.contains("functions"), "{added:?}");
 
-    let listed: Value = serde_json::from_str(&home.done(&["function", "list", "--json"])).unwrap();
+    let listed: Value =
+        serde_json::from_str(&home.run_ok(&["function", "list", "--json"])).unwrap();
     let function = json!({"name": "hi", "function_id": id, "method": "greeting.wasm", "bytes": 12});
     assert_eq!(listed, json!({"functions": [function]}));
-    let shown = home.done(&["function", "show", &id]);
+    let shown = home.run_ok(&["function", "show", &id]);
     for want in ["name    hi\n", "data/names.txt\n", "greeting.wasm  runs\n"] {
         assert!(shown.contains(want), "`{want}` is in {shown}");
     }
 
-    home.done(&["function", "remove", &id]);
+    home.run_ok(&["function", "remove", &id]);
     for command in ["show", "remove", "run"] {
-        let why = home.fails(&["function", command, &id]);
+        let why = home.run_err(&["function", command, &id]);
         assert!(why.contains(&format!("find function {id} in the function store")), "{why}");
     }
     let none = home.run(&["function", "list"]);
@@ -86,10 +87,10 @@ fn commands_at_one_time_wait_for_each_other() {
         .collect();
     std::thread::scope(|threads| {
         for path in &paths {
-            threads.spawn(|| home.done(&["function", "add", path]));
+            threads.spawn(|| home.run_ok(&["function", "add", path]));
         }
     });
-    assert_eq!(home.done(&["function", "list"]).lines().count(), paths.len());
+    assert_eq!(home.run_ok(&["function", "list"]).lines().count(), paths.len());
 }
 
 #[test]
@@ -103,10 +104,10 @@ fn what_is_no_function_is_refused() {
         ("nowhere.wasm", "nowhere.wasm"),
     ];
     for (path, want) in cases {
-        let why = home.fails(&["function", "add", path]);
+        let why = home.run_err(&["function", "add", path]);
         assert!(why.contains(want), "{path}: {why}");
     }
-    assert_eq!(home.done(&["function", "list"]), "");
+    assert_eq!(home.run_ok(&["function", "list"]), "");
 }
 
 #[tokio::test]
@@ -118,12 +119,12 @@ async fn a_function_is_added_to_a_cluster_run_on_it_and_removed() {
     module.extend([0, 5, 1, b'x', b'c', b'l', b'i']);
     let path = home.write("own.wasm", &module);
     let id = FunctionId::from_module(&module).to_string();
-    assert_eq!(home.done(&["function", "add", &path]), format!("{id}\n"));
-    let listed = home.done(&["function", "list"]);
+    assert_eq!(home.run_ok(&["function", "add", &path]), format!("{id}\n"));
+    let listed = home.run_ok(&["function", "list"]);
     assert!(listed.lines().any(|line| line.starts_with(&id) && line.ends_with("own")), "{listed}");
 
     let all =
-        home.done(&["function", "run", &id, "--nodes", "3", "--env", "COLOR=blue", "--", "a"]);
+        home.run_ok(&["function", "run", &id, "--nodes", "3", "--env", "COLOR=blue", "--", "a"]);
     for want in [
         "code 200, request ",
         "result 1 of 1: 3 of 3 nodes (100.0 %), exit code 0\n",
@@ -145,7 +146,7 @@ async fn a_function_is_added_to_a_cluster_run_on_it_and_removed() {
 
     let removed = home.run(&["function", "remove", &id]);
     assert!(removed.err.contains(&format!("the cluster of {}", up.text("head"))), "{removed:?}");
-    let why = home.fails(&["function", "show", &id]);
+    let why = home.run_err(&["function", "show", &id]);
     assert!(why.contains(&format!("find function {id} in the cluster of")), "{why}");
 }
 
@@ -157,7 +158,7 @@ async fn a_module_that_no_node_has_runs_on_the_cluster_by_its_path() {
     module.extend([0, 6, 1, b'x', b'p', b'a', b't', b'h']);
     let path = home.write("by path.wasm", &module);
     let arguments = ["function", "run", &path, "--head", up.text("head"), "--nodes", "2", "--raw"];
-    assert_eq!(home.done(&arguments), "Hello from WebAssembly\n");
+    assert_eq!(home.run_ok(&arguments), "Hello from WebAssembly\n");
 }
 
 #[tokio::test]
@@ -167,7 +168,7 @@ async fn a_run_that_fails_says_why_and_exits_with_1() {
     let (hello, _) = up.function("hello");
     let too_many =
         ["function", "run", hello, "--subgroup", "gpu", "--nodes", "3", "--timeout", "1"];
-    let why = home.fails(&too_many);
+    let why = home.run_err(&too_many);
     assert!(why.contains("code 408, "), "{why}");
     let json = home.run(&[&too_many[..], &["--json"]].concat());
     assert_eq!(json.code, 1, "{json:?}");
@@ -175,9 +176,9 @@ async fn a_run_that_fails_says_why_and_exits_with_1() {
     assert_eq!(reply["code"], "408");
 
     let unknown = FunctionId::from_module(b"nobody has this").to_string();
-    let why = home.fails(&["function", "run", &unknown]);
+    let why = home.run_err(&["function", "run", &unknown]);
     assert!(why.contains("--method"), "{why}");
-    let why = home.fails(&["function", "run", "no-such-file.wasm"]);
+    let why = home.run_err(&["function", "run", "no-such-file.wasm"]);
     assert!(why.contains("neither a content id (CID) nor a path"), "{why}");
 }
 
@@ -186,13 +187,14 @@ async fn an_execution_is_started_and_its_result_fetched_later() {
     let up = Up::shared();
     let home = Home::new().with("TRIPTYCH_HEAD", up.text("head"));
     let (hello, _) = up.function("hello");
-    let id = home.done(&["function", "run", hello, "--nodes", "all", "--timeout", "5", "--async"]);
+    let id =
+        home.run_ok(&["function", "run", hello, "--nodes", "all", "--timeout", "5", "--async"]);
     let id = id.trim();
-    let result = home.done(&["function", "result", id, "--wait"]);
+    let result = home.run_ok(&["function", "result", id, "--wait"]);
     assert!(result.starts_with(&format!("code 200, request {id}, 3 nodes\n")), "{result}");
-    let canceled = home.done(&["function", "cancel", id]);
+    let canceled = home.run_ok(&["function", "cancel", id]);
     assert_eq!(canceled, format!("execution {id} is done\n"));
-    let why = home.fails(&["function", "result", "00000000-0000-4000-8000-000000000000"]);
+    let why = home.run_err(&["function", "result", "00000000-0000-4000-8000-000000000000"]);
     assert!(why.contains("the head remembers none of this id"), "{why}");
 }
 
@@ -200,28 +202,28 @@ async fn an_execution_is_started_and_its_result_fetched_later() {
 fn the_token_of_a_head_comes_from_the_environment() {
     let token = "correct-horse-battery";
     let head = Node::head(&["--rest-token", token]);
-    let elsewhere = passed_on::to(&head.rest_api());
+    let elsewhere = server::forward_from_elsewhere(&head.rest_api());
     let stranger = Home::new().with("TRIPTYCH_HEAD", &elsewhere);
     let module = stranger.write("m.wasm", MODULE);
     for arguments in [&["function", "add", &module][..], &["function", "list"]] {
-        let why = stranger.fails(arguments);
+        let why = stranger.run_err(arguments);
         assert!(why.contains("401") && why.contains("set TRIPTYCH_REST_TOKEN"), "{why}");
     }
     let wrong =
         Home::new().with("TRIPTYCH_HEAD", &elsewhere).with("TRIPTYCH_REST_TOKEN", "guess-1");
-    let why = wrong.fails(&["function", "add", &module]);
+    let why = wrong.run_err(&["function", "add", &module]);
     assert!(!why.contains("guess-1"), "{why}");
 
     let owner = Home::new().with("TRIPTYCH_HEAD", &elsewhere).with("TRIPTYCH_REST_TOKEN", token);
-    let id = owner.done(&["function", "add", &module]);
-    assert!(owner.done(&["function", "list"]).starts_with(id.trim()));
-    owner.done(&["function", "remove", id.trim()]);
+    let id = owner.run_ok(&["function", "add", &module]);
+    assert!(owner.run_ok(&["function", "list"]).starts_with(id.trim()));
+    owner.run_ok(&["function", "remove", id.trim()]);
     let near = Home::new().with("TRIPTYCH_HEAD", &head.rest_api());
-    let why = near.fails(&["function", "list"]);
+    let why = near.run_err(&["function", "list"]);
     assert!(why.contains("set TRIPTYCH_REST_TOKEN"), "programs of this machine bear it too: {why}");
-    near.with("TRIPTYCH_REST_TOKEN", token).done(&["nodes"]);
+    near.with("TRIPTYCH_REST_TOKEN", token).run_ok(&["nodes"]);
     let trusting = Node::head(&["--rest-token", token, "--trust-loopback"]);
-    Home::new().with("TRIPTYCH_HEAD", &trusting.rest_api()).done(&["nodes"]);
+    Home::new().with("TRIPTYCH_HEAD", &trusting.rest_api()).run_ok(&["nodes"]);
     let none = owner.run(&["function", "list"]);
     assert!(none.out.is_empty() && !none.err.contains(token), "{none:?}");
 }

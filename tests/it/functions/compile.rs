@@ -48,7 +48,7 @@ impl Pair {
 
     /// Adds a function, and returns the request that executes it.
     fn add(&self, path: &str, method: &str) -> Value {
-        let id = self.home.done(&["function", "add", path]);
+        let id = self.home.run_ok(&["function", "add", path]);
         let id = id.split_whitespace().find(|word| word.starts_with("baf")).unwrap();
         json!({"function_id": id, "method": method, "config": {"number_of_nodes": 1}})
     }
@@ -203,7 +203,7 @@ async fn installed_function_is_compiled_before_its_first_run() {
     let (_, answer) = pair.head.post("/api/v1/functions/install", &installed).await;
     assert_eq!(answer["code"], "200", "{answer}");
     pair.wait_ready(&hello["function_id"]).await;
-    let listed = pair.home.done(&["nodes"]);
+    let listed = pair.home.run_ok(&["nodes"]);
     assert!(listed.contains("READY"), "{listed}");
     let answer = pair.execute(&hello).await;
     assert_eq!(answer["code"], "200", "{answer}");

@@ -86,9 +86,9 @@ async fn own_program_passes_variables_to_the_function_and_reads_none() {
         assert_eq!(reply["results"][0]["peers"][0], worker.id(), "{reply}");
         assert!(!Path::new(&planted).exists(), "{name}");
     }
-    // Started by hand, it reads none of the environment either.
+    // Running by hand, it reads none of the environment either.
     let home = home.with("XDG_CACHE_HOME", &planted).with("HOME", &planted);
-    home.done(&["runtime", &demo("hello.wasm")]);
+    home.run_ok(&["runtime", &demo("hello.wasm")]);
     assert!(!Path::new(&planted).exists());
 }
 

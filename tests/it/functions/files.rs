@@ -87,10 +87,10 @@ fn a_folder_function_reads_its_own_files_without_a_head_too() {
     home.write("words/words.wasm", &module(READS_ITS_FILES));
     home.write("words/data/words.txt", b": some words\n");
     let wants = |run: &str| {
-        assert_eq!(home.done(&["function", "run", run, "--raw"]), "/function: some words\n");
+        assert_eq!(home.run_ok(&["function", "run", run, "--raw"]), "/function: some words\n");
     };
     wants("words");
-    let id = home.done(&["function", "add", "words"]);
+    let id = home.run_ok(&["function", "add", "words"]);
     wants(id.split_whitespace().next().unwrap());
     let runs = std::path::Path::new(&cache).join("triptych/runs");
     assert!(runs.read_dir().unwrap().next().is_none(), "nothing is left of the runs");

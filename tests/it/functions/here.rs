@@ -37,22 +37,22 @@ fn a_module_runs_by_its_path() {
     assert!(said.code == 0 && said.out.starts_with(want), "{said:?}");
     assert!(said.out.contains("rows") && said.out.ends_with("standard error: none\n"), "{said:?}");
 
-    let reply = home.done(&["function", "run", &hello, "--json"]);
+    let reply = home.run_ok(&["function", "run", &hello, "--json"]);
     let reply: Value = serde_json::from_str(&reply).unwrap();
     assert_eq!(reply["results"][0]["result"]["stdout"], "Hello from WebAssembly\n");
-    assert_eq!(home.done(&["function", "run", &hello, "--raw"]), "Hello from WebAssembly\n");
+    assert_eq!(home.run_ok(&["function", "run", &hello, "--raw"]), "Hello from WebAssembly\n");
 }
 
 #[test]
 fn a_function_that_is_kept_runs_by_its_id() {
     let home = Home::new();
-    let id = home.done(&["function", "add", &demo("hello.wasm")]);
+    let id = home.run_ok(&["function", "add", &demo("hello.wasm")]);
     let run = ["function", "run", id.trim(), "--raw"];
-    assert_eq!(home.done(&run), "Hello from WebAssembly\n");
-    assert_eq!(home.done(&["function", "run", "hello", "--raw"]), "Hello from WebAssembly\n");
-    let why = home.fails(&["function", "run", "hullo"]);
+    assert_eq!(home.run_ok(&run), "Hello from WebAssembly\n");
+    assert_eq!(home.run_ok(&["function", "run", "hello", "--raw"]), "Hello from WebAssembly\n");
+    let why = home.run_err(&["function", "run", "hullo"]);
     assert!(why.contains("no function in the function store"), "{why}");
-    let why = home.fails(&[&run[..], &["--method", "other.wasm"]].concat());
+    let why = home.run_err(&[&run[..], &["--method", "other.wasm"]].concat());
     assert!(why.contains("find other.wasm among what runs in function"), "{why}");
     // A folder has a file to run that its name tells, or the caller.
     home.write("both/both.wasm", &module("i32.const 0 call $exit"));
@@ -72,7 +72,7 @@ fn how_a_function_ended_is_told_and_shows_in_the_exit_code() {
     assert!(said.out.contains("time limit of 1s reached"), "{said:?}");
     // Work for other nodes needs a head.
     for more in [&["--nodes", "2"][..], &["--subgroup", "gpu"], &["--async"]] {
-        let why = home.fails(&[&["function", "run", &endless], more].concat());
+        let why = home.run_err(&[&["function", "run", &endless], more].concat());
         assert!(why.contains("--head"), "{why}");
     }
     let why = home.run(&["function", "run", &endless, "--nodes", "0"]);
@@ -84,7 +84,7 @@ fn compiled_code_is_kept_in_the_users_cache() {
     let home = Home::new();
     let cache = home.path("cache");
     let home = home.with("XDG_CACHE_HOME", &cache);
-    home.done(&["function", "run", &demo("hello.wasm")]);
+    home.run_ok(&["function", "run", &demo("hello.wasm")]);
     let compiled = Path::new(&cache).join("triptych/compiled");
     assert!(compiled.read_dir().unwrap().next().is_some(), "{}", compiled.display());
     // Of the run itself nothing is left.
@@ -129,5 +129,5 @@ fn a_program_called_bls_runtime_is_one() {
     let link = PathBuf::from(home.path("bls-runtime"));
     std::os::unix::fs::symlink(TRIPTYCH, &link).unwrap();
     let path = ends_with(&home, 7);
-    assert_eq!(home.calling(link).run(&[&path]).code, 7);
+    assert_eq!(home.with_program(link).run(&[&path]).code, 7);
 }

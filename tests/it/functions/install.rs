@@ -1,54 +1,54 @@
 //! `POST /api/v1/functions/install` through its command: by content id, and by a manifest's address.
 
-use crate::support::{cluster::Node, command::Home, shelf, up::Up};
+use crate::support::{cluster::Node, command::Home, server, up::Up};
 
 #[tokio::test]
 async fn a_function_is_installed_by_the_nodes_of_a_group() {
     let up = Up::shared();
     let home = Home::new().with("TRIPTYCH_HEAD", up.text("head"));
     let (hello, _) = up.function("hello");
-    let installed = home.done(&["function", "install", hello, "--subgroup", "gpu"]);
+    let installed = home.run_ok(&["function", "install", hello, "--subgroup", "gpu"]);
     assert_eq!(installed, format!("{hello}\n"));
-    let why = home.fails(&["function", "install", "not-a-cid"]);
+    let why = home.run_err(&["function", "install", "not-a-cid"]);
     assert!(why.contains("not-a-cid"), "{why}");
-    let why = Home::new().fails(&["function", "install", hello]);
+    let why = Home::new().run_err(&["function", "install", hello]);
     assert!(why.contains("--head"), "{why}");
 }
 
 #[tokio::test]
 async fn a_function_is_installed_from_its_manifest_and_called_by_the_address_of_that() {
-    let manifest = format!("{}/manifest.json", shelf::of("install"));
+    let manifest = format!("{}/manifest.json", server::serve_files("install"));
     let head = Node::head(&["--allow-private-hosts"]);
     let _worker = Node::worker(&head, &["--allow-private-hosts"]);
     head.has_workers(1).await;
     let home = Home::new().with("TRIPTYCH_HEAD", &head.rest_api());
-    let id = home.done(&["function", "install", &manifest]);
+    let id = home.run_ok(&["function", "install", &manifest]);
     let id = id.trim();
     assert!(id.len() == 64 && id.chars().all(|digit| digit.is_ascii_hexdigit()), "{id}");
-    let output = home.done(&["function", "run", id, "--method", "hello.wasm", "--raw"]);
+    let output = home.run_ok(&["function", "run", id, "--method", "hello.wasm", "--raw"]);
     assert_eq!(output, "Hello from WebAssembly\n");
 }
 
 #[tokio::test]
 async fn nodes_read_no_address_of_their_own_network_unless_told_to() {
-    let manifest = format!("{}/manifest.json", shelf::of("install"));
+    let manifest = format!("{}/manifest.json", server::serve_files("install"));
     let head = Node::head(&[]);
     let _worker = Node::worker(&head, &[]);
     head.has_workers(1).await;
     let home = Home::new().with("TRIPTYCH_HEAD", &head.rest_api());
-    let why = home.fails(&["function", "install", &manifest]);
+    let why = home.run_err(&["function", "install", &manifest]);
     assert!(why.contains(&format!("install {manifest}: code ")), "{why}");
 }
 
 #[tokio::test]
 async fn nodes_that_require_a_cid_install_nothing_under_another_id() {
-    let manifest = format!("{}/manifest.json", shelf::of("install"));
+    let manifest = format!("{}/manifest.json", server::serve_files("install"));
     let flags = ["--allow-private-hosts", "--require-cid"];
     let head = Node::head(&flags);
     let _worker = Node::worker(&head, &flags);
     head.has_workers(1).await;
     let home = Home::new().with("TRIPTYCH_HEAD", &head.rest_api());
-    let why = home.fails(&["function", "install", &manifest]);
+    let why = home.run_err(&["function", "install", &manifest]);
     assert!(why.contains("which is no CID: this node runs with --require-cid"), "{why}");
     assert_eq!(home.run(&["function", "list"]).out, "", "nothing was kept");
 }

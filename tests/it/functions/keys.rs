@@ -5,7 +5,7 @@ use crate::support::{cluster::Node, command::Home};
 #[test]
 fn a_key_is_written_once_and_a_node_takes_it() {
     let home = Home::new();
-    let id = home.done(&["keys", "node", "-o", "worker"]);
+    let id = home.run_ok(&["keys", "node", "-o", "worker"]);
     let id = id.trim();
     assert!(id.starts_with("12D3KooW") && id.len() == 52, "{id}");
     let read = |name: &str| std::fs::read(home.path(&format!("worker/{name}"))).unwrap();
@@ -25,7 +25,7 @@ fn a_key_is_written_once_and_a_node_takes_it() {
         assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
     }
 
-    let why = home.fails(&["keys", "node", "-o", "worker"]);
+    let why = home.run_err(&["keys", "node", "-o", "worker"]);
     assert!(why.contains(id), "{why}");
     assert_eq!((read("priv.bin"), read("pub.bin")), (private, public));
 
@@ -39,7 +39,7 @@ fn a_key_is_written_once_and_a_node_takes_it() {
 fn what_is_no_key_is_not_overwritten() {
     let home = Home::new();
     home.write("worker/priv.bin", b"precious");
-    let why = home.fails(&["keys", "node", "-o", "worker"]);
+    let why = home.run_err(&["keys", "node", "-o", "worker"]);
     assert!(why.contains("priv.bin"), "{why}");
     assert_eq!(std::fs::read(home.path("worker/priv.bin")).unwrap(), b"precious");
 }

@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use task::wait;
 
-use crate::support::{command::Home, http::Http, started::Started};
+use crate::support::{command::Home, http::Http, running::Running};
 
 /// How long a service may take to listen, and an epoch of six seconds to open or to close.
 const WITHIN: Duration = Duration::from_mins(1);
@@ -56,29 +56,29 @@ async fn an_account_with_66_keys_shuts_nobody_out_and_moves_no_value() {
     let data_dir = home.path("data");
     let home = home.with("TRIPTYCH_DATA_DIR", &data_dir);
     let key = |words: &[&str]| -> String {
-        let made = home.done(&[&["keys", "create", "--json"], words].concat());
+        let made = home.run_ok(&[&["keys", "create", "--json"], words].concat());
         let made: Value = serde_json::from_str(&made).unwrap();
         made["api_key"].as_str().unwrap().to_owned()
     };
     let operator = key(&["operator"]);
     let words = ["datasets", "serve", "--demo", "--listen", "127.0.0.1:0", "--data-dir", &data_dir];
-    let datasets = Started::start(&words);
-    let address = datasets.logged("dataset service listening", "address", WITHIN);
+    let datasets = Running::start(&words);
+    let address = datasets.wait_log_field("dataset service listening", "address");
     let portal = Http::new(&format!("http://{address}"), Some(&operator));
     portal.post("/api/tags/acquire/", &json!({"tag_name": "public"})).await;
     let words = ["inference", "serve", "--listen", "127.0.0.1:0", "--data-dir", &data_dir];
     let series = format!("http://{address}/api");
     let more = ["--block-time-ms", "500", "--head", "http://127.0.0.1:1", "--datasets", &series];
     let environment = [("TRIPTYCH_API_KEY", operator.as_str())];
-    let inference = Started::with_environment(&[&words[..], &more].concat(), &environment);
-    let address = inference.logged("inference service listening", "address", WITHIN);
+    let inference = Running::start_with(&[&words[..], &more].concat(), &environment);
+    let address = inference.wait_log_field("inference service listening", "address");
     let base = format!("http://{address}");
 
     // Nobody signs up by default beside a service that signs.
     let stranger = json!({"name": "stranger", "password": "correct horse"});
     let sign_up = "/api/accounts/sign_up";
     assert_eq!(portal.post(sign_up, &stranger).await.0, StatusCode::FORBIDDEN);
-    home.done(&["keys", "sign-up", "open"]);
+    home.run_ok(&["keys", "sign-up", "open"]);
     assert_eq!(portal.post(sign_up, &stranger).await.0, StatusCode::CREATED);
     let strangers = (0..66).map(|idx| key(&[&format!("key {idx}"), "--account", "stranger"]));
     let strangers: Vec<_> = strangers.map(|key| Http::new(&base, Some(&key))).collect();

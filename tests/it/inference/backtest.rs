@@ -9,7 +9,7 @@ use crate::support::{command::Home, datasets::Service};
 
 /// A dataset of a value that grows by one a minute, and a topic that predicts it two minutes ahead.
 async fn growing(service: &Service, home: &Home) {
-    let id = home.done(&["datasets", "create", "growing", "--column", "value"]);
+    let id = home.run_ok(&["datasets", "create", "growing", "--column", "value"]);
     let id: u64 = id.trim().parse().unwrap();
     let row = |minute: u32| {
         let at = format!("2026-07-01T{:02}:{:02}:00Z", minute / 60, minute % 60);
@@ -37,7 +37,7 @@ const ARGUMENTS: [&str; 8] = [
 ];
 
 fn backtest(home: &Home, more: &[&str]) -> Value {
-    serde_json::from_str(&home.done(&[&ARGUMENTS[..], more].concat())).unwrap()
+    serde_json::from_str(&home.run_ok(&[&ARGUMENTS[..], more].concat())).unwrap()
 }
 
 #[tokio::test]
@@ -62,20 +62,20 @@ async fn a_model_that_knows_better_than_the_baselines_comes_out_first() {
 
     let arguments =
         ["inference", "backtest", "topic.json", "--from", "2026-07-01T01:58:30Z", "--to"];
-    let short = home.done(&[&arguments[..], &["2026-07-01T01:59:30Z"]].concat());
+    let short = home.run_ok(&[&arguments[..], &["2026-07-01T01:59:30Z"]].concat());
     assert!(short.contains("no epoch's truth is in the range"), "{short}");
     let times = |from: &'static str, to: &'static str| {
         ["inference", "backtest", "topic.json", "--model", sees, "--from", from, "--to", to]
     };
     for (from, to) in [("2026-08-01", "2026-08-02"), ("2025-01-01", "2025-01-02")] {
-        let missing = home.fails(&times(from, to));
+        let missing = home.run_err(&times(from, to));
         let range = "it has rows from 2026-07-01T00:00:00Z to 2026-07-01T01:59:00Z";
         assert!(missing.contains(range), "{missing}");
         assert_eq!(missing.lines().count(), 1, "one error, once: {missing}");
     }
-    let backwards = home.fails(&[&arguments[..], &["2026-07-01T01:00:00Z"]].concat());
+    let backwards = home.run_err(&[&arguments[..], &["2026-07-01T01:00:00Z"]].concat());
     assert!(backwards.contains("it is not before --to"), "{backwards}");
-    let unnamed = home.fails(&[&ARGUMENTS[..], &["--model", "cat"]].concat());
+    let unnamed = home.run_err(&[&ARGUMENTS[..], &["--model", "cat"]].concat());
     assert!(unnamed.contains("it is a name = a command"), "{unnamed}");
 }
 
@@ -88,7 +88,7 @@ fn demo_networks_beat_naive_uninformed_and_persistence_within_ten_minutes() {
     let (n_seeds, n_epochs) = DEMO_SIZE;
     let (seeds, epochs) = (n_seeds.to_string(), n_epochs.to_string());
     let demo = ["inference", "backtest", "demo", "--seeds", &seeds, "--epochs", &epochs, "--json"];
-    let told = Home::new().done(&demo);
+    let told = Home::new().run_ok(&demo);
     let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let order: Vec<_> = lines.iter().map(|line| (&line["seed"], &line["topic"])).collect();
     let want: Vec<Value> =

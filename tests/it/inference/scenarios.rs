@@ -9,8 +9,8 @@ use task::wait;
 use crate::support::{
     command::Home,
     http::Http,
+    running::Running,
     scenarios::{Known, check, read_file},
-    started::Started,
     up::Up,
 };
 
@@ -34,14 +34,14 @@ async fn every_call_is_answered_to_the_byte_from_a_database() {
     let home = Home::new();
     let data_dir = home.path("data");
     let home = home.with("TRIPTYCH_DATA_DIR", &data_dir).with("TRIPTYCH_STORE", &store);
-    let key = home.done(&["keys", "create", "scenarios"]).trim().to_owned();
+    let key = home.run_ok(&["keys", "create", "scenarios"]).trim().to_owned();
     let arguments = [
         &["inference", "serve", "--demo", "--unlimited-loopback", "--listen", "127.0.0.1:0"][..],
         &["--data-dir", &data_dir, "--head", up.text("head"), "--datasets", up.text("datasets")],
     ];
     let environment = [("TRIPTYCH_STORE", &*store), ("TRIPTYCH_API_KEY", up.text("api_key"))];
-    let service = Started::with_environment(&arguments.concat(), &environment);
-    let address = service.logged("inference service listening", "address", STEP_WITHIN);
+    let service = Running::start_with(&arguments.concat(), &environment);
+    let address = service.wait_log_field("inference service listening", "address");
     check_on(Http::new(&format!("http://{address}"), Some(&key)), &key).await;
 }
 

@@ -21,10 +21,10 @@ async fn what_is_submitted_by_command_is_in_the_bundle() {
     let settings = json!({"metadata": "by hand", "dataset": "machine_cpu",
         "column": "load_percent", "horizon_seconds": 60, "ground_truth_lag": 60});
     home.write("topic.json", settings.to_string().as_bytes());
-    let created = home.done(&["inference", "topics", "create", "topic.json"]);
+    let created = home.run_ok(&["inference", "topics", "create", "topic.json"]);
     let created: Value = serde_json::from_str(&created).unwrap();
     let id = created["id"].as_str().unwrap().to_owned();
-    assert!(home.done(&["inference", "topics", "list"]).contains("by hand"));
+    assert!(home.run_ok(&["inference", "topics", "list"]).contains("by hand"));
 
     let submit = || async {
         let said = home.run(&["inference", "submit", &id, "42.500", "--model", "mine"]);
@@ -32,7 +32,7 @@ async fn what_is_submitted_by_command_is_in_the_bundle() {
         if said.code == 0 { Ok(()) } else { Err(said) }
     };
     wait::until(EPOCH_WITHIN, submit).await.unwrap();
-    let again = home.fails(&["inference", "submit", &id, "43", "--model", "mine"]);
+    let again = home.run_err(&["inference", "submit", &id, "43", "--model", "mine"]);
     assert!(again.contains("submitted another payload for nonce"), "{again}");
 
     let http = up.inference();
@@ -51,14 +51,14 @@ async fn what_is_submitted_by_command_is_in_the_bundle() {
         home.run_with(&["inference", "topics", "update", &id, "-"], renamed.to_string().as_bytes());
     let updated: Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!((&updated["id"], &updated["metadata"]), (&json!(id), &json!("renamed")), "{said:?}");
-    let paused = home.done(&["inference", "topics", "pause", &id]);
+    let paused = home.run_ok(&["inference", "topics", "pause", &id]);
     let paused: Value = serde_json::from_str(&paused).unwrap();
     assert_eq!(paused["id"].as_str(), Some(id.as_str()));
-    let listed = home.done(&["inference", "topics", "list"]);
+    let listed = home.run_ok(&["inference", "topics", "list"]);
     let line = listed.lines().find(|line| line.ends_with("renamed")).unwrap();
     assert!(line.contains("paused"), "{line}");
-    let resumed = home.done(&["inference", "topics", "resume", &id]);
+    let resumed = home.run_ok(&["inference", "topics", "resume", &id]);
     assert!(resumed.contains("renamed"), "{resumed}");
-    let others = home.fails(&["inference", "topics", "pause", "1"]);
+    let others = home.run_err(&["inference", "topics", "pause", "1"]);
     assert!(others.contains("topic 1 came with the program"), "{others}");
 }

@@ -13,7 +13,7 @@ fn members(value: &Value) -> Vec<&str> {
 fn recorded_epochs_come_out_with_the_members_their_expectation_has() {
     let path = format!("{ROOT}/tests/data/inference/generated.json");
     let recorded: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-    let told = Home::new().done(&["inference", "synthesize", &path]);
+    let told = Home::new().run_ok(&["inference", "synthesize", &path]);
     let told: Value = serde_json::from_str(&told).unwrap();
     let (got, want) = (told["cases"].as_array().unwrap(), recorded["cases"].as_array().unwrap());
     assert_eq!(got.len(), want.len());
@@ -49,7 +49,7 @@ fn one_case_is_read_from_standard_input_and_explained() {
 fn an_unfit_case_is_named() {
     let home = Home::new();
     home.write("bad.json", br#"{"cases":[{"name":"bad","inferences":{"a":["much"]}}]}"#);
-    let why = home.fails(&["inference", "synthesize", "bad.json"]);
+    let why = home.run_err(&["inference", "synthesize", "bad.json"]);
     assert!(why.contains("compute case 1 `bad`: read an inference `much` as a decimal"), "{why}");
-    assert!(home.fails(&["inference", "synthesize", "none.json"]).contains("read none.json"));
+    assert!(home.run_err(&["inference", "synthesize", "none.json"]).contains("read none.json"));
 }

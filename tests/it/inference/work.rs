@@ -23,7 +23,7 @@ fn topic(up: &Up) -> (Home, String) {
     let settings = json!({"metadata": "programs", "dataset": "machine_cpu",
         "column": "load_percent", "horizon_seconds": 60, "ground_truth_lag": 60});
     home.write("topic.json", settings.to_string().as_bytes());
-    let created = home.done(&["inference", "topics", "create", "topic.json"]);
+    let created = home.run_ok(&["inference", "topics", "create", "topic.json"]);
     let created: Value = serde_json::from_str(&created).unwrap();
     let id = created["id"].as_str().unwrap().to_owned();
     (home, id)
@@ -42,7 +42,7 @@ fn lines(out: &str) -> Vec<Value> {
 async fn a_program_infers_epoch_after_epoch_and_is_in_the_bundle() {
     let up = Up::shared();
     let (home, id) = topic(&up);
-    let out = home.done(&[work(&id, "newest", NEWEST), vec!["--limit", "2"]].concat());
+    let out = home.run_ok(&[work(&id, "newest", NEWEST), vec!["--limit", "2"]].concat());
     let [first, second] = &lines(&out)[..] else { panic!("{out}") };
     assert_ne!(first["nonce"], second["nonce"], "{out}");
     let (worker, nonce) = (&first["worker"], &first["nonce"]);
@@ -114,7 +114,7 @@ fn a_silent_program_is_killed_with_what_it_started_and_a_loud_one_too() {
     let sleeps = format!("echo $$ >> {started}; sleep 600 & echo $! >> {started}; wait");
     let slow = [work(&id, "slow", &sleeps), vec!["--time-limit", "1"]].concat();
     let running = home.start(&slow);
-    running.tells("the program did not answer within 1.0 s");
+    running.wait_stderr("the program did not answer within 1.0 s");
     assert_eq!(running.interrupt(), Some(0));
     let started = std::fs::read_to_string(&started).unwrap();
     let started: Vec<u32> = started.lines().map(|pid| pid.parse().unwrap()).collect();
@@ -122,21 +122,22 @@ fn a_silent_program_is_killed_with_what_it_started_and_a_loud_one_too() {
     process::wait_gone(started, process::GONE_WITHIN);
 
     let running = home.start(&work(&id, "loud", "yes | tr -d '\\n'"));
-    running.tells("printed 1048576 bytes and more");
+    running.wait_stderr("printed 1048576 bytes and more");
 }
 
 #[test]
 fn what_cannot_work_is_refused_in_plain_words() {
     let up = Up::shared();
     let (home, id) = topic(&up);
-    let unknown = home.fails(&work("4711", "any", NEWEST));
+    let unknown = home.run_err(&work("4711", "any", NEWEST));
     assert!(unknown.contains("find topic 4711: there are 1, 2, "), "{unknown}");
     let running = home.start(&work(&id, "absent", "/no/such/model"));
-    running.tells("the command cannot be run (exit code 127)");
+    running.wait_stderr("the command cannot be run (exit code 127)");
     let running = home.start(&work(&id, "wordy", "echo hello"));
-    running
-        .tells("the program printed `hello`, expected {\"value\":42.5}, or {} for no submission");
+    running.wait_stderr(
+        "the program printed `hello`, expected {\"value\":42.5}, or {} for no submission",
+    );
     let keyless = home.with("TRIPTYCH_API_KEY", "UP-000000000000000000000000");
-    let refused = keyless.fails(&work(&id, "keyless", NEWEST));
+    let refused = keyless.run_err(&work(&id, "keyless", NEWEST));
     assert!(refused.contains("read the topics"), "{refused}");
 }

@@ -23,30 +23,30 @@ async fn a_worker_is_approved_cordoned_and_uncordoned() {
     let worker = Node::worker(&head, &["--attribute", "zone=a"]);
     let id = worker.id();
     let pending = wait::until(WITHIN, || async {
-        let listed = json(&home.done(&["nodes", "list", "--selector", "zone=a", "--json"]));
+        let listed = json(&home.run_ok(&["nodes", "list", "--selector", "zone=a", "--json"]));
         if listed["nodes"][0]["approval"] == "pending" { Ok(()) } else { Err(listed) }
     });
     pending.await.unwrap();
     let run = ["function", "run", &demo("hello.wasm"), "--timeout", "1", "--raw"];
-    let refused = home.fails(&run);
+    let refused = home.run_err(&run);
     assert!(refused.contains("1 more is waiting for approval (see triptych nodes)"), "{refused}");
-    let approved = home.done(&["nodes", "approve", &id]);
+    let approved = home.run_ok(&["nodes", "approve", &id]);
     assert!(approved.contains("zone=a") && !approved.contains("pending"), "{approved}");
     let hello = ["function", "run", &demo("hello.wasm"), "--selector", "zone=a"];
-    assert!(home.done(&hello).contains("1 of 1 node "));
+    assert!(home.run_ok(&hello).contains("1 of 1 node "));
 
-    let cordoned = home.done(&["nodes", "cordon", "--selector", "zone in (a,b)"]);
+    let cordoned = home.run_ok(&["nodes", "cordon", "--selector", "zone in (a,b)"]);
     assert!(cordoned.lines().nth(1).unwrap().contains("cordoned"), "{cordoned}");
-    let refused = home.fails(&run);
+    let refused = home.run_err(&run);
     assert!(refused.contains("1 more is cordoned (see triptych nodes)"), "{refused}");
-    let listed = home.done(&["nodes"]);
+    let listed = home.run_ok(&["nodes"]);
     assert!(listed.lines().any(|line| line.starts_with(&id) && line.contains("cordoned")));
-    home.done(&["nodes", "uncordon", &id]);
-    home.done(&run);
+    home.run_ok(&["nodes", "uncordon", &id]);
+    home.run_ok(&run);
 
-    let none = home.fails(&["nodes", "cordon", "--selector", "zone=b"]);
+    let none = home.run_err(&["nodes", "cordon", "--selector", "zone=b"]);
     assert!(none.contains("find a worker that `zone=b` selects"), "{none}");
-    let unknown = home.fails(&["nodes", "cordon", &head.id()]);
+    let unknown = home.run_err(&["nodes", "cordon", &head.id()]);
     assert!(unknown.contains("this is the head itself"), "{unknown}");
     let cut = home.run(&["nodes", "approve", "12D3KooWshort"]);
     assert!(cut.code == 2 && cut.err.contains("it is not whole"), "{cut:?}");
@@ -59,19 +59,19 @@ async fn draining_says_what_still_runs_and_waits_for_it() {
     head.has_workers(1).await;
     let home = Home::new().with("TRIPTYCH_HEAD", &head.rest_api());
     let id = worker.id();
-    let idle = json(&home.done(&["nodes", "drain", &id, "--json"]));
+    let idle = json(&home.run_ok(&["nodes", "drain", &id, "--json"]));
     assert_eq!(idle["nodes"][0]["orders"], Value::Array(Vec::new()), "{idle}");
-    home.done(&["nodes", "uncordon", &id]);
+    home.run_ok(&["nodes", "uncordon", &id]);
     let module = home.write("endless.wasm", &wat::parse_str(ENDLESS).unwrap());
-    let request = home.done(&["function", "run", &module, "--async"]);
-    worker.logged("execution begins");
+    let request = home.run_ok(&["function", "run", &module, "--async"]);
+    worker.wait_log("execution begins");
     let busy = home.run(&["nodes", "drain", &id, "--timeout", "0"]);
     assert_eq!(busy.code, 1, "{busy:?}");
     assert!(busy.out.contains("draining"), "{busy:?}");
     let want = format!("{id} still runs 1 of requests {}", request.trim());
     assert!(busy.err.contains(&want), "{busy:?}");
-    home.done(&["function", "cancel", request.trim()]);
-    let drained = home.done(&["nodes", "drain", &id]);
+    home.run_ok(&["function", "cancel", request.trim()]);
+    let drained = home.run_ok(&["nodes", "drain", &id]);
     assert!(drained.contains("cordoned"), "{drained}");
 }
 
@@ -83,9 +83,10 @@ async fn drain_cancels_after_its_deadline_and_says_that_it_was_undone() {
     let home = Home::new().with("TRIPTYCH_HEAD", &head.rest_api());
     let id = worker.id();
     let module = home.write("endless.wasm", &wat::parse_str(ENDLESS).unwrap());
-    let node = || json(&home.done(&["nodes", "--json", "--selector", "!none"]))["nodes"][0].clone();
+    let node =
+        || json(&home.run_ok(&["nodes", "--json", "--selector", "!none"]))["nodes"][0].clone();
     let runs = async || {
-        let request = home.done(&["function", "run", &module, "--async"]);
+        let request = home.run_ok(&["function", "run", &module, "--async"]);
         wait::until(WITHIN, || async {
             let node = node();
             if node["running"] == 1 { Ok(()) } else { Err(node) }
@@ -98,7 +99,7 @@ async fn drain_cancels_after_its_deadline_and_says_that_it_was_undone() {
     let drained = home.run(&["nodes", "drain", &id, "--deadline", "0"]);
     assert_eq!(drained.code, 0, "{drained:?}");
     assert!(drained.err.contains(&format!("canceled execution {request}")), "{drained:?}");
-    home.done(&["nodes", "uncordon", &id]);
+    home.run_ok(&["nodes", "uncordon", &id]);
 
     let request = runs().await;
     let mut draining = home.start(&["nodes", "drain", &id, "--timeout", "600"]);
@@ -108,7 +109,7 @@ async fn drain_cancels_after_its_deadline_and_says_that_it_was_undone() {
     })
     .await
     .unwrap();
-    home.done(&["nodes", "uncordon", &id]);
-    assert_eq!(draining.ended(), Some(4));
-    home.done(&["function", "cancel", &request]);
+    home.run_ok(&["nodes", "uncordon", &id]);
+    assert_eq!(draining.wait_exit(), Some(4));
+    home.run_ok(&["function", "cancel", &request]);
 }

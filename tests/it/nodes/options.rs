@@ -24,8 +24,8 @@ fn a_node_takes_its_options_from_a_file_and_the_environment() {
     let home = Home::new();
     let file = home.write("node.yaml", FILE.as_bytes());
     let environment = [("B7S_Topics", "eu"), ("B7S_Worker_RuntimePath", "")];
-    let head = Node::with_environment(&["--config", &file], &environment);
-    let line = |message: &str, name: &str| -> Value { head.logged(message)[name].clone() };
+    let head = Node::start_with(&["--config", &file], &environment);
+    let line = |message: &str, name: &str| -> Value { head.wait_log(message)[name].clone() };
     assert_eq!(line("node starting", "role"), "head");
     assert_eq!(line("starting node main loop", "concurrency"), 3);
     let topics = json!(["gpu", "blockless/b7s/general"]);
@@ -35,12 +35,12 @@ fn a_node_takes_its_options_from_a_file_and_the_environment() {
     assert!(n_addresses == 2 && addresses.to_string().contains("/ws/p2p/"), "{addresses}");
 
     // The command line is heard before the file.
-    let worker = Node::with_environment(&["--topic", "us"], &environment);
+    let worker = Node::start_with(&["--topic", "us"], &environment);
     let topics = json!(["us", "blockless/b7s/general"]);
-    assert_eq!(worker.logged("topics node will subscribe to")["topics"], topics);
-    let worker = Node::with_environment(&[], &environment);
+    assert_eq!(worker.wait_log("topics node will subscribe to")["topics"], topics);
+    let worker = Node::start_with(&[], &environment);
     let topics = json!(["eu", "blockless/b7s/general"]);
-    assert_eq!(worker.logged("topics node will subscribe to")["topics"], topics);
+    assert_eq!(worker.wait_log("topics node will subscribe to")["topics"], topics);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn what_cannot_be_used_is_refused_with_a_reason() {
         (&["--runtime-path", "/nowhere"], "/nowhere/bls-runtime"),
     ];
     for (options, want) in cases {
-        let why = home.fails(&[&["node", "--address", "127.0.0.1"], options].concat());
+        let why = home.run_err(&[&["node", "--address", "127.0.0.1"], options].concat());
         assert!(why.contains(want), "`{want}` is in {why}");
     }
 }

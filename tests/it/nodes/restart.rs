@@ -23,7 +23,7 @@ exec sleep 600
 #[tokio::test]
 async fn workers_work_again_after_their_head_was_killed_and_came_back() {
     let home = Home::new();
-    home.done(&["keys", "node", "-o", "key"]);
+    home.run_ok(&["keys", "node", "-o", "key"]);
     let key = home.path("key/priv.bin");
     let head = Node::head(&["--private-key", &key]);
     let (id, address) = (head.id(), head.address());
@@ -37,7 +37,7 @@ async fn workers_work_again_after_their_head_was_killed_and_came_back() {
     // The workers dial it by themselves.
     head.has_workers(workers.len()).await;
     let rest_api = head.rest_api();
-    let added = home.done(&["function", "add", &demo("hello.wasm"), "--head", &rest_api]);
+    let added = home.run_ok(&["function", "add", &demo("hello.wasm"), "--head", &rest_api]);
     let body = json!({
         "function_id": added.trim(), "method": "hello.wasm", "config": { "number_of_nodes": 2 },
     });
@@ -64,7 +64,7 @@ async fn a_head_killed_in_mid_request_costs_its_client_an_error_and_frees_its_sl
     let mut function = String::new();
     for (head, rest_api) in heads.iter().zip(&rest_apis) {
         head.has_workers(1).await;
-        function = home.done(&["function", "add", &demo("hello.wasm"), "--head", rest_api]);
+        function = home.run_ok(&["function", "add", &demo("hello.wasm"), "--head", rest_api]);
     }
     let named = |name: &str| {
         json!({

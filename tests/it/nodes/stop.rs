@@ -34,12 +34,12 @@ async fn a_node_that_is_asked_twice_waits_for_nothing() {
     head.has_workers(1).await;
     let rest_api = head.rest_api();
     let module = home.write("endless.wasm", &wat::parse_str(ENDLESS).unwrap());
-    home.done(&["function", "run", &module, "--async", "--head", &rest_api]);
-    worker.logged("execution begins");
+    home.run_ok(&["function", "run", &module, "--async", "--head", &rest_api]);
+    worker.wait_log("execution begins");
     worker.signal(Signal::Terminate);
-    worker.logged("waiting for the functions that run");
+    worker.wait_log("waiting for the functions that run");
     worker.signal(Signal::Terminate);
-    assert!(!worker.ends_well());
+    assert!(!worker.stop());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -50,16 +50,16 @@ async fn what_runs_ends_before_its_nodes_do() {
     head.has_workers(1).await;
     let rest_api = head.rest_api();
     let module = home.write("busy.wasm", &wat::parse_str(BUSY).unwrap());
-    let added = home.done(&["function", "add", &module, "--head", &rest_api]);
+    let added = home.run_ok(&["function", "add", &module, "--head", &rest_api]);
     let http = Http::new(&rest_api, None);
     let body = json!({ "function_id": added.trim(), "method": "busy.wasm" });
     let mut executing = JoinSet::new();
     executing.spawn(async move { http.post("/api/v1/functions/execute", &body).await });
-    worker.logged("execution begins");
+    worker.wait_log("execution begins");
     worker.signal(Signal::Terminate);
     head.signal(Signal::Terminate);
     let (_, reply) = executing.join_next().await.unwrap().unwrap();
     assert_eq!(reply["code"], "200", "{reply}");
     assert_eq!(reply["results"][0]["result"]["stdout"], "done\n", "{reply}");
-    assert!(worker.ends_well() && head.ends_well());
+    assert!(worker.stop() && head.stop());
 }

@@ -44,7 +44,7 @@ fn commands_use_a_head_over_tls_and_tell_what_they_lack() {
 
 /// The command in the help of `node` that makes a certificate.
 fn recipe() -> String {
-    let help = Home::new().done(&["node", "--help"]);
+    let help = Home::new().run_ok(&["node", "--help"]);
     let lines = help.lines().skip_while(|line| !line.starts_with("  openssl req -x509"));
     let n_lines = lines.clone().take_while(|line| line.ends_with('\\')).count() + 1;
     lines.take(n_lines).collect::<Vec<_>>().join("\n")

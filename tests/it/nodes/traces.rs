@@ -88,7 +88,7 @@ async fn the_spans_of_a_request_on_a_head_and_its_worker_are_one_trace() {
     let mut worker = Node::worker(&head, &b7s);
     head.has_workers(1).await;
     let rest_api = head.rest_api();
-    let function = home.done(&["function", "add", &demo("hello.wasm"), "--head", &rest_api]);
+    let function = home.run_ok(&["function", "add", &demo("hello.wasm"), "--head", &rest_api]);
 
     let traceparent = format!("00-{}-{}-01", "ab".repeat(TRACE.len()), "cd".repeat(CALLER.len()));
     let answer = Http::new(&rest_api, None)
@@ -101,7 +101,7 @@ async fn the_spans_of_a_request_on_a_head_and_its_worker_are_one_trace() {
     assert_eq!(answer.status(), StatusCode::OK);
     for node in [&mut worker, &mut head] {
         node.signal(Signal::Terminate);
-        assert!(node.ends_well());
+        assert!(node.stop());
     }
 
     let tree = collector.tree();
@@ -123,7 +123,7 @@ async fn a_collector_that_is_gone_is_named_once_and_delays_nothing() {
     let mut head = Node::head(&["--otlp", &format!("http://{gone}")]);
     Http::new(&head.rest_api(), None).get_ok("/api/v1/health").await;
     head.signal(Signal::Terminate);
-    let line = head.logged("spans do not reach the collector: they are dropped");
+    let line = head.wait_log("spans do not reach the collector: they are dropped");
     assert_eq!(line["collector"], format!("http://{gone}/v1/traces"));
-    assert!(head.ends_well());
+    assert!(head.stop());
 }

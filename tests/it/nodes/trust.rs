@@ -29,8 +29,8 @@ async fn a_stranger_gets_no_work_of_a_local_stack_and_gives_none() {
         node["addresses"][0].as_str().unwrap().to_owned()
     };
     let (head, worker) = (address("head"), address("worker"));
-    let stranger = Node::with_environment(&["--boot-nodes", &head], &[]);
-    stranger.logged("peer connected");
+    let stranger = Node::start_with(&["--boot-nodes", &head], &[]);
+    stranger.wait_log("peer connected");
     let hello = up.function("hello");
     let mut ids: Vec<Value> =
         up.list("nodes").iter().skip(1).map(|node| node["peer_id"].clone()).collect();
@@ -44,10 +44,10 @@ async fn a_stranger_gets_no_work_of_a_local_stack_and_gives_none() {
     stranger.kill();
     // A head of its own at a worker of the stack has nobody to work for it.
     let other = Node::head(&["--boot-nodes", &worker]);
-    other.logged("peer connected");
+    other.wait_log("peer connected");
     let home = Home::new();
     let rest_api = other.rest_api();
-    let added = home.done(&["function", "add", &demo("hello.wasm"), "--head", &rest_api]);
+    let added = home.run_ok(&["function", "add", &demo("hello.wasm"), "--head", &rest_api]);
     let reply = execute(&Http::new(&rest_api, None), (added.trim(), "hello.wasm"), 1).await;
     assert_eq!(reply["code"], "408", "{reply}");
 }
@@ -59,9 +59,9 @@ async fn a_file_of_heads_is_followed_as_it_changes() {
     let head = Node::head(&[]);
     let worker = Node::worker(&head, &["--obey", &format!("@{heads}")]);
     // To a head that it ignores it offers no slots.
-    worker.logged("peer connected");
+    worker.wait_log("peer connected");
     let rest_api = head.rest_api();
-    let added = home.done(&["function", "add", &demo("hello.wasm"), "--head", &rest_api]);
+    let added = home.run_ok(&["function", "add", &demo("hello.wasm"), "--head", &rest_api]);
     let http = Http::new(&rest_api, None);
     let hello = (added.trim(), "hello.wasm");
     assert_eq!(execute(&http, hello, 1).await["code"], "408");
@@ -76,14 +76,14 @@ async fn a_file_of_heads_is_followed_as_it_changes() {
 #[test]
 fn a_node_that_others_reach_says_what_anybody_can_do_to_it() {
     let public = ["--dialback-address", "203.0.113.7", "--dialback-port", "9527"];
-    let worker = Node::with_environment(&public, &[]);
-    let line = worker.logged(
+    let worker = Node::start_with(&public, &[]);
+    let line = worker.wait_log(
         "every peer that reaches this worker can run functions on it: name the heads to obey with \
          --obey PEER_ID, or listen on --address 127.0.0.1 alone",
     );
     assert_eq!(line["level"], "warn");
     let head = Node::head(&public);
-    head.logged(
+    head.wait_log(
         "every peer that reaches this head can join as a worker and answer with results of its own \
          making: name the workers to take with --accept PEER_ID, or approve them with \
          --require-approval, and have results signed with --signed-results",

@@ -19,33 +19,33 @@ async fn nodes_and_events_are_printed_for_people_and_for_scripts() {
     let url = head.rest_api();
     let home = Home::new().with("TRIPTYCH_HEAD", &url);
 
-    let listed = home.done(&["nodes"]);
+    let listed = home.run_ok(&["nodes"]);
     let lines: Vec<&str> = listed.lines().collect();
     assert!(lines.len() == 3 && lines[0].starts_with("PEER"), "{listed}");
     let of_worker = lines.iter().find(|line| line.starts_with(&worker.id())).unwrap();
     assert!(of_worker.contains("worker") && of_worker.contains("gpu"), "{listed}");
-    let json: serde_json::Value = serde_json::from_str(&home.done(&["nodes", "--json"])).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&home.run_ok(&["nodes", "--json"])).unwrap();
     assert_eq!(json["nodes"].as_array().unwrap().len(), 2);
 
-    let id = home.done(&["function", "add", &demo("hello.wasm")]);
-    let request = home.done(&["function", "run", id.trim(), "--async"]);
-    home.done(&["function", "result", request.trim(), "--wait"]);
+    let id = home.run_ok(&["function", "add", &demo("hello.wasm")]);
+    let request = home.run_ok(&["function", "run", id.trim(), "--async"]);
+    home.run_ok(&["function", "result", request.trim(), "--wait"]);
     // One that has ended is not waited for.
-    assert_eq!(home.done(&["function", "events", request.trim(), "--json"]), "");
-    let unknown = home.fails(&["function", "events", "no-such-request"]);
+    assert_eq!(home.run_ok(&["function", "events", request.trim(), "--json"]), "");
+    let unknown = home.run_err(&["function", "events", "no-such-request"]);
     assert!(unknown.contains("remembers none of this id"), "{unknown}");
 
     let following = home.start_in_background(&["function", "events", "--json"]);
     // What happens before it follows is not told: it is run until something is.
     let lines = (0..RUNS_MAX).find_map(|_| {
-        home.done(&["function", "run", id.trim()]);
-        following.so_far(N_EVENTS)
+        home.run_ok(&["function", "run", id.trim()]);
+        following.try_lines(N_EVENTS)
     });
     let lines = lines.expect("events of one of the runs");
     assert!(lines.iter().all(|line| line.contains("\"event\"")), "{lines:?}");
     assert_eq!(following.interrupt(), Some(0), "it goes on until it is interrupted");
 
     let every = home.start_in_background(&["nodes", "--every", "1", "--json"]);
-    assert_eq!(every.lines(2).len(), 2, "it lists the nodes again");
+    assert_eq!(every.wait_lines(2).len(), 2, "it lists the nodes again");
     assert_eq!(every.interrupt(), Some(0));
 }

@@ -43,7 +43,7 @@ async fn two_heads_are_shown_together_and_one_may_go() {
 
     // The row says that the second head alone decided; the key makes it the decision of both.
     let home = Home::new().with("TRIPTYCH_HEAD", &heads[1]);
-    home.done(&["nodes", "cordon", &worker.id()]);
+    home.run_ok(&["nodes", "cordon", &worker.id()]);
     wait_row(&session, &worker.id(), &["cordoned 1/2"]);
     session.press("/");
     for letter in end(&worker.id()).chars() {

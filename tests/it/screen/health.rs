@@ -85,7 +85,7 @@ fn check_other_format(name: &str) {
     let place = Place::default();
     let folder = place.home.path().join("data/triptych/stack");
     let written = Home::new();
-    written.done(&["keys", "create", "it", "--data-dir", &folder.display().to_string()]);
+    written.run_ok(&["keys", "create", "it", "--data-dir", &folder.display().to_string()]);
     let path = folder.join(name);
     fs::rename(folder.join("accounts.db"), &path).unwrap();
     // The file itself has no tables yet: its log has.

@@ -12,14 +12,14 @@ use crate::support::{
     datasets::Service,
     http::Http,
     pty::{Place, Session, text},
-    started::Started,
+    running::Running,
 };
 
 /// How long the service may take to listen, and an epoch to close, on a busy machine.
 const WITHIN: Duration = Duration::from_mins(1);
 
 /// Starts the inference service beside `datasets`, with a block each fifth of a second.
-fn serve(datasets: &Service, listen: &str, more: &[&str]) -> (Started, String) {
+fn serve(datasets: &Service, listen: &str, more: &[&str]) -> (Running, String) {
     let (folder, address) = (datasets.data_dir(), datasets.address());
     let arguments = [
         &["inference", "serve", "--data-dir", &folder, "--listen", listen][..],
@@ -27,19 +27,19 @@ fn serve(datasets: &Service, listen: &str, more: &[&str]) -> (Started, String) {
         more,
     ];
     let environment = [("TRIPTYCH_API_KEY", datasets.key())];
-    let started = Started::with_environment(&arguments.concat(), &environment);
-    let address = started.logged("inference service listening", "address", WITHIN);
+    let started = Running::start_with(&arguments.concat(), &environment);
+    let address = started.wait_log_field("inference service listening", "address");
     (started, address)
 }
 
 /// Has a topic of the service come to the value 42.5.
 async fn infer(datasets: &Service, base: &str) {
     let home = datasets.home().with("TRIPTYCH_INFERENCE", base);
-    home.done(&["datasets", "create", "load", "--column", "value"]);
+    home.run_ok(&["datasets", "create", "load", "--column", "value"]);
     let settings = json!({"metadata": "by hand", "dataset": "load", "column": "value",
         "horizon_seconds": 60, "ground_truth_lag": 60});
     home.write("topic.json", settings.to_string().as_bytes());
-    let created = home.done(&["inference", "topics", "create", "topic.json"]);
+    let created = home.run_ok(&["inference", "topics", "create", "topic.json"]);
     let created: Value = serde_json::from_str(&created).unwrap();
     let id = created["id"].as_str().unwrap().to_owned();
     let submit = || async {

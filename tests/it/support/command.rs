@@ -1,38 +1,38 @@
-//! A command of the program that runs to its end, in a home of its own.
+//! Commands of the program that run to their end, in a home directory of their own.
 
 use std::{
-    io::Write as _,
+    io::{BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
-    process::{Child, Command as Process, Output, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use tempfile::TempDir;
 
 use crate::support::{
     CACHE, ROOT, TRIPTYCH,
-    running::{Running, first_line_only},
+    running::{Running, WITHIN, wait_child},
 };
 
-/// A home in which commands run. Nothing of the tester's own environment reaches them.
+/// A home directory in which commands run. The tester's own environment does not reach them.
 pub(crate) struct Home {
     folder: TempDir,
     variables: Vec<(String, String)>,
     program: PathBuf,
 }
 
-/// What a command said.
+/// Output and exit code of a command.
 #[derive(Debug)]
-pub(crate) struct Said {
-    /// Its exit code.
+pub(crate) struct Output {
+    /// Exit code, -1 after a signal.
     pub(crate) code: i32,
-    /// Its standard output.
+    /// Standard output.
     pub(crate) out: String,
-    /// Its standard error.
+    /// Standard error.
     pub(crate) err: String,
 }
 
 impl Home {
-    /// An empty home.
+    /// Creates an empty home directory.
     pub(crate) fn new() -> Self {
         Self {
             folder: TempDir::new().unwrap(),
@@ -41,23 +41,23 @@ impl Home {
         }
     }
 
-    /// The same with a variable in the environment.
+    /// Adds an environment variable.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// The same with the program called by another name.
-    pub(crate) fn calling(self, program: PathBuf) -> Self {
+    /// Replaces the program that the commands start.
+    pub(crate) fn with_program(self, program: PathBuf) -> Self {
         Self { program, ..self }
     }
 
-    /// A path in it, as text.
+    /// Returns the path of `name` in this directory.
     pub(crate) fn path(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// Writes a file, and the folders above it, and returns its path.
+    /// Writes a file and the directories above it, and returns its path.
     pub(crate) fn write(&self, name: &str, content: &[u8]) -> String {
         let path = self.folder.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -65,7 +65,7 @@ impl Home {
         path.display().to_string()
     }
 
-    /// Writes a program, as [`Self::write`] does.
+    /// Writes an executable file, as [`Self::write`] does.
     pub(crate) fn write_program(&self, name: &str, content: &str) -> String {
         let path = self.write(name, content.as_bytes());
         #[cfg(unix)]
@@ -77,72 +77,65 @@ impl Home {
     }
 
     /// Runs a command.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Said {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.run_with(arguments, b"")
     }
 
-    /// Runs a command that is to do well, and returns its standard output.
+    /// Runs a command that must succeed, and returns its standard output.
     #[track_caller]
-    pub(crate) fn done(&self, arguments: &[&str]) -> String {
-        let said = self.run(arguments);
-        assert_eq!(said.code, 0, "{arguments:?}: {said:?}");
-        said.out
+    pub(crate) fn run_ok(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.code, 0, "{arguments:?}: {output:?}");
+        output.out
     }
 
-    /// Runs a command that is to fail, and returns its standard error.
+    /// Runs a command that must fail with exit code 1, and returns its standard error.
     #[track_caller]
-    pub(crate) fn fails(&self, arguments: &[&str]) -> String {
-        let said = self.run(arguments);
-        assert_eq!(said.code, 1, "{arguments:?}: {said:?}");
-        assert!(said.err.starts_with("triptych: cannot "), "{arguments:?}: {said:?}");
-        said.err
+    pub(crate) fn run_err(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.code, 1, "{arguments:?}: {output:?}");
+        assert!(!output.err.is_empty(), "{arguments:?}: {output:?}");
+        output.err
     }
 
-    /// Starts a command that goes on by itself.
+    /// Runs a command with `input` as its standard input.
+    pub(crate) fn run_with(&self, arguments: &[&str], input: &[u8]) -> Output {
+        let mut child = self.spawn(&self.program, arguments);
+        // A command need not read its input.
+        drop(child.stdin.take().unwrap().write_all(input));
+        wait_output(child)
+    }
+
+    /// Runs a command whose standard output is closed at its start.
+    pub(crate) fn run_without_stdout(&self, arguments: &[&str]) -> Output {
+        let mut child = self.spawn(&self.program, arguments);
+        drop(child.stdout.take());
+        wait_output(child)
+    }
+
+    /// Runs a command whose standard output is closed after its first line. Returns the line and the
+    /// exit code.
+    pub(crate) fn run_for_first_line(&self, arguments: &[&str]) -> (String, Option<i32>) {
+        let mut child = self.spawn(&self.program, arguments);
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        (line, wait_child(&mut child, WITHIN).code())
+    }
+
+    /// Starts a command that keeps running.
     pub(crate) fn start(&self, arguments: &[&str]) -> Running {
-        Running::of(self.spawn(arguments))
+        Running::from_command(self.spawn(&self.program, arguments))
     }
 
-    /// The same as a script starts one with `&`: it is not interrupted unless it asks to be.
+    /// Starts a command as a script does with `&`: SIGINT is ignored unless the program handles it.
     pub(crate) fn start_in_background(&self, arguments: &[&str]) -> Running {
         let program = self.program.to_str().unwrap();
         let script = ["-c", "trap '' INT; exec \"$0\" \"$@\"", program];
-        Running::of(self.spawn_program("sh".as_ref(), &[&script, arguments].concat()))
+        Running::from_command(self.spawn("sh".as_ref(), &[&script, arguments].concat()))
     }
 
-    /// Runs a command of whose output only the first line is read; returns that, and the exit code.
-    pub(crate) fn first_line_only(&self, arguments: &[&str]) -> (String, Option<i32>) {
-        first_line_only(self.spawn(arguments))
-    }
-
-    /// Runs a command whose standard output nobody reads; returns its standard error, and the exit
-    /// code.
-    pub(crate) fn unread(&self, arguments: &[&str]) -> (String, Option<i32>) {
-        let mut child = self.spawn(arguments);
-        drop(child.stdout.take());
-        let Output { status, stderr, .. } = child.wait_with_output().unwrap();
-        (String::from_utf8(stderr).unwrap(), status.code())
-    }
-
-    /// Runs a command that is given `input`.
-    pub(crate) fn run_with(&self, arguments: &[&str], input: &[u8]) -> Said {
-        let mut child = self.spawn(arguments);
-        // A command need not read what it is given.
-        drop(child.stdin.take().unwrap().write_all(input));
-        let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
-        Said {
-            code: status.code().unwrap_or(-1),
-            out: String::from_utf8(stdout).unwrap(),
-            err: String::from_utf8(stderr).unwrap(),
-        }
-    }
-
-    fn spawn(&self, arguments: &[&str]) -> Child {
-        self.spawn_program(&self.program, arguments)
-    }
-
-    fn spawn_program(&self, program: &Path, arguments: &[&str]) -> Child {
-        Process::new(program)
+    fn spawn(&self, program: &Path, arguments: &[&str]) -> Child {
+        Command::new(program)
             .args(arguments)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -158,8 +151,16 @@ impl Home {
     }
 }
 
-/// A demo function that the program ships.
+fn wait_output(child: Child) -> Output {
+    let output = child.wait_with_output().unwrap();
+    Output {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Returns the path of a demo function that the program ships.
 pub(crate) fn demo(name: &str) -> String {
-    let path = Path::new(ROOT).join("assets/functions").join(name);
-    path.display().to_string()
+    Path::new(ROOT).join("assets/functions").join(name).display().to_string()
 }

@@ -1,16 +1,15 @@
-//! Asking the services over HTTP, without any of our own client: what is tested is what anyone
-//! would see.
+//! An HTTP client that does not depend on ours, so that tests see what any client would see.
 
 use std::time::Duration;
 
-use reqwest::{Client, Method, StatusCode};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde_json::Value;
 
-/// The longest an answer may take. An execution is answered when its work is done, and the first one
+/// Longest time for a response. An execution responds when its work is done, and the first one
 /// compiles the module.
-const ANSWER_WITHIN: Duration = Duration::from_mins(1);
+const RESPONDS_WITHIN: Duration = Duration::from_mins(1);
 
-/// Someone who asks a service.
+/// A client of one service.
 #[derive(Clone)]
 pub(crate) struct Http {
     client: Client,
@@ -19,135 +18,126 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    /// Asks the service at `base`, with `key` where there is one.
+    /// Creates a client of the service at `base`, which sends `key` if there is one.
     pub(crate) fn new(base: &str, key: Option<&str>) -> Self {
-        // An error says that it was chosen before.
+        // Fails if another test has installed it.
         drop(rustls::crypto::ring::default_provider().install_default());
-        // No proxy: what is asked stands on this machine.
         let client = Client::builder().no_proxy().build().unwrap();
         Self { client, base: base.to_owned(), key: key.map(str::to_owned) }
     }
 
-    /// Where the service is.
+    /// Address of the service.
     pub(crate) fn base(&self) -> &str {
         &self.base
     }
 
-    /// The same without a key.
+    /// Returns a client that sends no key.
     pub(crate) fn without_key(&self) -> Self {
         Self { key: None, ..self.clone() }
     }
 
-    /// Returns status and body of the answer to `GET`.
-    pub(crate) async fn get(&self, path: &str) -> (StatusCode, String) {
-        self.ask(Method::GET, path, None).await
-    }
-
-    /// Returns status and body of the answer to `GET`, which must be JSON.
-    pub(crate) async fn get_json(&self, path: &str) -> (StatusCode, Value) {
-        json(path, self.get(path).await)
-    }
-
-    /// Returns the body of the answer to `GET`, which must be 200 and JSON.
-    pub(crate) async fn get_ok(&self, path: &str) -> Value {
-        let (status, body) = self.get_json(path).await;
-        assert_eq!(status, StatusCode::OK, "{path}: {body}");
-        body
-    }
-
-    /// Returns the body of the answer to `GET`, or why there is none.
-    pub(crate) async fn try_get(&self, path: &str) -> Result<Value, String> {
-        let sent = self.request(Method::GET, path).send().await;
-        let response = sent.map_err(|error| error.to_string())?;
-        response.json().await.map_err(|error| error.to_string())
-    }
-
-    /// Returns the answer to a request with a body of JSON, whatever it is.
-    pub(crate) async fn send(&self, method: &str, path: &str, body: &str) -> reqwest::Response {
-        let request = self.request(method.parse().unwrap(), path);
-        let request = request.header("content-type", "application/json").body(body.to_owned());
-        request.send().await.unwrap()
-    }
-
-    /// Returns status and body of the answer to `POST`, which must be JSON.
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {
-        json(path, self.ask(Method::POST, path, Some(body)).await)
-    }
-
-    /// Returns status and body of the answer to `PATCH`, which must be JSON.
-    pub(crate) async fn patch(&self, path: &str, body: &Value) -> (StatusCode, Value) {
-        json(path, self.ask(Method::PATCH, path, Some(body)).await)
-    }
-
-    /// Returns status and body of the answer to `DELETE`, which must be JSON.
-    pub(crate) async fn delete(&self, path: &str) -> (StatusCode, Value) {
-        json(path, self.ask(Method::DELETE, path, None).await)
-    }
-
-    /// Returns the status of the answer to `POST`, or why there is none.
-    pub(crate) async fn try_post(
-        &self,
-        path: &str,
-        body: &Value,
-    ) -> Result<StatusCode, reqwest::Error> {
-        let response = self.request(Method::POST, path).json(body).send().await?;
-        Ok(response.status())
-    }
-
-    /// Returns status and body of the answer to `POST` with an idempotency key, or why there is none.
-    pub(crate) async fn post_named(
-        &self,
-        path: &str,
-        body: &Value,
-        name: &str,
-    ) -> Result<(u16, Value), reqwest::Error> {
-        let request = self.request(Method::POST, path).header("idempotency-key", name).json(body);
-        let response = request.send().await?;
-        Ok((response.status().as_u16(), response.json().await?))
-    }
-
-    /// Returns status, tag and body of the answer to a `GET` of who has the answer of tag `known`.
-    pub(crate) async fn tagged(
-        &self,
-        path: &str,
-        known: Option<&str>,
-    ) -> (u16, Option<String>, String) {
-        let mut request = self.request(Method::GET, path).timeout(ANSWER_WITHIN);
-        if let Some(known) = known {
-            request = request.header("If-None-Match", known);
-        }
-        let response = request.send().await.unwrap();
-        let tag = response.headers().get("etag").map(|tag| tag.to_str().unwrap().to_owned());
-        (response.status().as_u16(), tag, response.text().await.unwrap())
-    }
-
-    /// Opens an answer that goes on.
-    pub(crate) async fn open(&self, path: &str) -> reqwest::Response {
-        self.request(Method::GET, path).send().await.unwrap()
-    }
-
-    async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> (StatusCode, String) {
-        let mut request = self.request(method, path).timeout(ANSWER_WITHIN);
-        if let Some(body) = body {
-            request = request.json(body);
-        }
-        let response = request.send().await.unwrap();
-        (response.status(), response.text().await.unwrap())
-    }
-
-    pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+    /// Returns a request with the key.
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.client.request(method, format!("{}{path}", self.base));
         match &self.key {
             Some(key) => request.header("X-API-Key", key),
             None => request,
         }
     }
+
+    /// Sends `GET`, and returns status and body.
+    pub(crate) async fn get(&self, path: &str) -> (StatusCode, String) {
+        read(self.request(Method::GET, path)).await
+    }
+
+    /// Sends `GET`, and returns status and JSON.
+    pub(crate) async fn get_json(&self, path: &str) -> (StatusCode, Value) {
+        read_json(path, self.request(Method::GET, path)).await
+    }
+
+    /// Sends `GET`, and returns the JSON of a response whose status must be 200.
+    pub(crate) async fn get_ok(&self, path: &str) -> Value {
+        let (status, body) = self.get_json(path).await;
+        assert_eq!(status, StatusCode::OK, "{path}: {body}");
+        body
+    }
+
+    /// Sends `GET`, and returns the JSON of any response.
+    pub(crate) async fn try_get(&self, path: &str) -> Result<Value, String> {
+        let response = self.request(Method::GET, path).send().await;
+        let response = response.map_err(|error| error.to_string())?;
+        response.json().await.map_err(|error| error.to_string())
+    }
+
+    /// Sends `GET`, and returns the response without reading its body.
+    pub(crate) async fn open(&self, path: &str) -> Response {
+        self.request(Method::GET, path).send().await.unwrap()
+    }
+
+    /// Sends `GET` with `If-None-Match`, and returns status, entity tag and body.
+    pub(crate) async fn get_if_none_match(
+        &self,
+        path: &str,
+        tag: Option<&str>,
+    ) -> (u16, Option<String>, String) {
+        let mut request = self.request(Method::GET, path).timeout(RESPONDS_WITHIN);
+        if let Some(tag) = tag {
+            request = request.header("If-None-Match", tag);
+        }
+        let response = request.send().await.unwrap();
+        let tag = response.headers().get("etag").map(|tag| tag.to_str().unwrap().to_owned());
+        (response.status().as_u16(), tag, response.text().await.unwrap())
+    }
+
+    /// Sends `text` as a JSON body, and returns the response.
+    pub(crate) async fn send(&self, method: &str, path: &str, text: &str) -> Response {
+        let request = self.request(method.parse().unwrap(), path);
+        let request = request.header("content-type", "application/json").body(text.to_owned());
+        request.send().await.unwrap()
+    }
+
+    /// Sends `POST`, and returns status and JSON.
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {
+        read_json(path, self.request(Method::POST, path).json(body)).await
+    }
+
+    /// Sends `PATCH`, and returns status and JSON.
+    pub(crate) async fn patch(&self, path: &str, body: &Value) -> (StatusCode, Value) {
+        read_json(path, self.request(Method::PATCH, path).json(body)).await
+    }
+
+    /// Sends `DELETE`, and returns status and JSON.
+    pub(crate) async fn delete(&self, path: &str) -> (StatusCode, Value) {
+        read_json(path, self.request(Method::DELETE, path)).await
+    }
+
+    /// Sends `POST`, and returns the status of the response, if there is one.
+    pub(crate) async fn try_post(&self, path: &str, body: &Value) -> reqwest::Result<StatusCode> {
+        Ok(self.request(Method::POST, path).json(body).send().await?.status())
+    }
+
+    /// Sends `POST` with an idempotency key, and returns status and JSON, if there is a response.
+    pub(crate) async fn post_idempotent(
+        &self,
+        path: &str,
+        body: &Value,
+        key: &str,
+    ) -> reqwest::Result<(u16, Value)> {
+        let request = self.request(Method::POST, path).header("idempotency-key", key).json(body);
+        let response = request.send().await?;
+        Ok((response.status().as_u16(), response.json().await?))
+    }
 }
 
-#[track_caller]
-fn json(path: &str, (status, text): (StatusCode, String)) -> (StatusCode, Value) {
+async fn read(request: RequestBuilder) -> (StatusCode, String) {
+    let response = request.timeout(RESPONDS_WITHIN).send().await.unwrap();
+    (response.status(), response.text().await.unwrap())
+}
+
+async fn read_json(path: &str, request: RequestBuilder) -> (StatusCode, Value) {
+    let (status, text) = read(request).await;
     match serde_json::from_str(&text) {
         Ok(body) => (status, body),
-        Err(error) => panic!("{path} is answered with JSON ({error}); {status}: {text}"),
+        Err(error) => panic!("{path}: response is no JSON ({error}); {status}: {text}"),
     }
 }

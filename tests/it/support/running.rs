@@ -1,131 +1,251 @@
-//! A command that goes on by itself: read line by line, interrupted, killed.
+//! A process of the program that runs in the background: its output line by line, its signals, its
+//! exit.
 
 use std::{
     io::{BufRead as _, BufReader, Read},
-    process::{Child, ChildStdout},
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::Arc,
     thread,
     time::Duration,
 };
 
 use parking_lot::{Condvar, Mutex};
+use serde_json::Value;
 
 use crate::support::{
+    CACHE, TRIPTYCH,
     process::{self, Signal},
     wait,
 };
 
-/// How long anything may take where other tests and a compiler share two processors.
-const WITHIN: Duration = Duration::from_mins(1);
+/// Longest wait for a line or for the exit of a command. Tests share the processors with one another
+/// and with a compiler.
+pub(crate) const WITHIN: Duration = Duration::from_mins(1);
 
-/// A command that runs. Dropped, it is killed.
+/// Longest wait for a service to exit, which includes stopping its own processes.
+const STOPS_WITHIN: Duration = Duration::from_secs(10);
+
+/// A running process of the program. When dropped, a command is killed and a service is stopped.
 pub(crate) struct Running {
     child: Child,
-    out: Arc<Lines>,
-    err: Arc<Lines>,
+    /// Standard input of a service, which exits when it is closed. `None` for a command.
+    stdin: Option<ChildStdin>,
+    output: Arc<Output>,
 }
 
-/// Lines that came so far.
+#[derive(Default)]
+struct Output {
+    lines: Mutex<Lines>,
+    changed: Condvar,
+}
+
+/// Lines written so far, and the number of closed outputs.
 #[derive(Default)]
 struct Lines {
-    lines: Mutex<(Vec<String>, bool)>,
-    more: Condvar,
-}
-
-impl Lines {
-    fn read(output: impl Read + Send + 'static) -> Arc<Self> {
-        let lines = Arc::new(Self::default());
-        let read = Arc::clone(&lines);
-        thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                read.lines.lock().0.push(line);
-                read.more.notify_all();
-            }
-            read.lines.lock().1 = true;
-            read.more.notify_all();
-        });
-        lines
-    }
-
-    fn wait(&self, is_enough: impl Fn(&[String]) -> bool) -> Option<Vec<String>> {
-        let mut lines = self.lines.lock();
-        self.more.wait_while_for(&mut lines, |lines| !is_enough(&lines.0) && !lines.1, WITHIN);
-        is_enough(&lines.0).then(|| lines.0.clone())
-    }
-
-    fn so_far(&self) -> Vec<String> {
-        self.lines.lock().0.clone()
-    }
+    stdout: Vec<String>,
+    stderr: Vec<String>,
+    n_closed: usize,
 }
 
 impl Running {
-    pub(super) fn of(mut child: Child) -> Self {
-        let out = Lines::read(child.stdout.take().unwrap());
-        let err = Lines::read(child.stderr.take().unwrap());
-        Self { child, out, err }
+    /// Starts a service with `arguments`.
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_with(arguments, &[])
     }
 
-    /// Waits for `n_lines` of standard output, and returns all there are.
+    /// Starts a service with `arguments` and additional environment variables.
+    pub(crate) fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        Self::spawn_service(Command::new(TRIPTYCH), arguments, environment)
+    }
+
+    /// Starts a service with `arguments` from a shell that first runs `setup`, such as `ulimit -n 64`.
+    pub(crate) fn start_after(setup: &str, arguments: &[&str]) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{setup}; exec \"$0\" \"$@\""), TRIPTYCH]);
+        Self::spawn_service(shell, arguments, &[])
+    }
+
+    /// Starts a service that does not ignore SIGHUP, even if the tests themselves run under `nohup`.
+    pub(crate) fn start_with_hangup(arguments: &[&str]) -> Self {
+        let mut env = Command::new("env");
+        if cfg!(target_os = "linux") {
+            env.arg("--default-signal=HUP");
+        }
+        env.arg(TRIPTYCH);
+        Self::spawn_service(env, arguments, &[])
+    }
+
+    fn spawn_service(
+        mut program: Command,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
+        program
+            .args(arguments)
+            .arg("--stop-with-stdin")
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("XDG_CACHE_HOME", CACHE)
+            .envs(environment.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = program.spawn().unwrap();
+        let stdin = child.stdin.take();
+        let mut running = Self::from_command(child);
+        running.stdin = stdin;
+        running
+    }
+
+    /// Reads the output of a command whose outputs are pipes.
+    pub(super) fn from_command(mut child: Child) -> Self {
+        let output = Arc::new(Output::default());
+        output.read(child.stdout.take().unwrap(), |lines| &mut lines.stdout);
+        output.read(child.stderr.take().unwrap(), |lines| &mut lines.stderr);
+        Self { child, stdin: None, output }
+    }
+
+    /// Process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns the lines of standard output so far.
+    pub(crate) fn stdout(&self) -> Vec<String> {
+        self.output.lines.lock().stdout.clone()
+    }
+
+    /// Returns the lines of standard output so far, if there are at least `n_lines`.
+    pub(crate) fn try_lines(&self, n_lines: usize) -> Option<Vec<String>> {
+        Some(self.stdout()).filter(|lines| lines.len() >= n_lines)
+    }
+
+    /// Waits for `n_lines` lines of standard output, and returns all of them.
     #[track_caller]
-    pub(crate) fn lines(&self, n_lines: usize) -> Vec<String> {
-        self.out.wait(|lines| lines.len() >= n_lines).unwrap_or_else(|| {
-            let (out, err) = (self.out.so_far(), self.err.so_far());
-            panic!("{n_lines} lines: not within {WITHIN:?}; there are {}: {err:?}", out.len())
+    pub(crate) fn wait_lines(&self, n_lines: usize) -> Vec<String> {
+        self.output.wait(&format!("{n_lines} lines"), |lines| {
+            Some(&lines.stdout).filter(|lines| lines.len() >= n_lines).cloned()
         })
-    }
-
-    /// The standard output so far, if that is `n_lines` or more.
-    pub(crate) fn so_far(&self, n_lines: usize) -> Option<Vec<String>> {
-        Some(self.out.so_far()).filter(|lines| lines.len() >= n_lines)
     }
 
     /// Waits for a line of standard error that contains `text`.
     #[track_caller]
-    pub(crate) fn tells(&self, text: &str) {
-        let is_told = |lines: &[String]| lines.iter().any(|line| line.contains(text));
-        let told = self.err.wait(is_told);
-        assert!(told.is_some(), "`{text}`: not within {WITHIN:?}: {:?}", self.err.so_far());
+    pub(crate) fn wait_stderr(&self, text: &str) {
+        self.output
+            .wait(text, |lines| lines.stderr.iter().any(|line| line.contains(text)).then_some(()));
     }
 
-    /// Kills it.
+    /// Waits for a log line with `message` on either output, and returns it.
+    #[track_caller]
+    pub(crate) fn wait_log(&self, message: &str) -> Value {
+        self.output.wait(message, |lines| lines.log(message).next())
+    }
+
+    /// Waits for a log line with `message` and a string `field`, and returns the string.
+    #[track_caller]
+    pub(crate) fn wait_log_field(&self, message: &str, field: &str) -> String {
+        self.output.wait(&format!("`{field}` of {message}"), |lines| {
+            lines.log(message).find_map(|line| line.get(field)?.as_str().map(str::to_owned))
+        })
+    }
+
+    /// Sends SIGHUP until a log line has `message`, since the process may not handle signals yet.
+    #[track_caller]
+    pub(crate) fn hang_up_until(&self, message: &str) {
+        wait::until(message, WITHIN, || {
+            process::signal(self.pid(), Signal::HangUp);
+            self.output.lines.lock().log(message).next().map(drop).ok_or("no such line")
+        });
+    }
+
+    /// Kills the process, and waits for its exit.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Interrupts it as a terminal does, and returns its exit code.
+    /// Interrupts a command as a terminal does, and returns its exit code.
     #[track_caller]
     pub(crate) fn interrupt(mut self) -> Option<i32> {
-        process::signal(self.child.id(), Signal::Interrupt);
-        self.ended()
+        process::signal(self.pid(), Signal::Interrupt);
+        self.wait_exit()
     }
 
-    /// Waits for its end, and returns its exit code.
+    /// Waits for the exit of a command, and returns its exit code.
     #[track_caller]
-    pub(crate) fn ended(&mut self) -> Option<i32> {
-        let status = wait::until("the command ends", WITHIN, || {
-            self.child.try_wait().map_err(|error| error.to_string())?.ok_or("it runs".to_owned())
-        });
-        status.code()
+    pub(crate) fn wait_exit(&mut self) -> Option<i32> {
+        wait_child(&mut self.child, WITHIN).code()
+    }
+
+    /// Stops a service. Returns true if it exits with success.
+    #[track_caller]
+    pub(crate) fn stop(&mut self) -> bool {
+        self.stdin.take();
+        wait_child(&mut self.child, STOPS_WITHIN).success()
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // One that has ended is none to complain about.
-        drop(self.child.kill());
-        drop(self.child.wait());
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        if self.stdin.is_some() && !thread::panicking() {
+            self.stop();
+        } else {
+            // After a panic, a second one would hide the first. Processes that a service started exit
+            // when their pipes close.
+            drop(self.child.kill());
+            drop(self.child.wait());
+        }
     }
 }
 
-/// Reads the first line of a command's output, and lets go of the rest.
-pub(crate) fn first_line_only(mut child: Child) -> (String, Option<i32>) {
-    let mut out: BufReader<ChildStdout> = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    out.read_line(&mut line).unwrap();
-    drop(out);
-    let status = wait::until("the command ends", WITHIN, || {
-        child.try_wait().map_err(|error| error.to_string())?.ok_or("it runs".to_owned())
-    });
-    (line, status.code())
+impl Lines {
+    /// Returns the log lines with `message`.
+    fn log(&self, message: &str) -> impl Iterator<Item = Value> {
+        let lines = self.stdout.iter().chain(&self.stderr);
+        let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.filter(move |line| line["message"] == message)
+    }
+}
+
+impl Output {
+    /// Reads `pipe` in a thread, and adds its lines to those that `select` returns.
+    fn read(
+        self: &Arc<Self>,
+        pipe: impl Read + Send + 'static,
+        select: impl Fn(&mut Lines) -> &mut Vec<String> + Send + 'static,
+    ) {
+        let output = Arc::clone(self);
+        thread::spawn(move || {
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                select(&mut output.lines.lock()).push(line);
+                output.changed.notify_all();
+            }
+            output.lines.lock().n_closed += 1;
+            output.changed.notify_all();
+        });
+    }
+
+    /// Waits until `find` returns a value. Panics with the output if it does not in time, or if the
+    /// process closes both outputs before.
+    #[track_caller]
+    fn wait<T>(&self, wanted: &str, find: impl Fn(&Lines) -> Option<T>) -> T {
+        let mut lines = self.lines.lock();
+        let is_pending = |lines: &mut Lines| find(lines).is_none() && lines.n_closed < 2;
+        self.changed.wait_while_for(&mut lines, is_pending, WITHIN);
+        find(&lines).unwrap_or_else(|| {
+            let (stdout, stderr) = (lines.stdout.join("\n"), lines.stderr.join("\n"));
+            panic!("no `{wanted}` within {WITHIN:?}; output:\n{stdout}\n{stderr}")
+        })
+    }
+}
+
+/// Waits for the exit of `child`, and panics if it does not exit in time.
+#[track_caller]
+pub(super) fn wait_child(child: &mut Child, within: Duration) -> ExitStatus {
+    wait::until("exit of the process", within, || {
+        child.try_wait().map_err(|error| error.to_string())?.ok_or("still running".to_owned())
+    })
 }

@@ -1,35 +1,28 @@
-//! The local stack, as `triptych up --json` runs it for scripts.
+//! The local stack, started by `triptych up --json` as scripts do.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{http::Http, process, started::Started};
+use crate::support::{http::Http, process, running::Running};
 
-/// How long the stack may take to answer: some seconds, and a lot more where other tests and a
-/// compiler share two processors.
-const READY_WITHIN: Duration = Duration::from_mins(1);
-
-/// A stack that runs, with its state in a folder of its own. Dropped, it ends, and all its processes
-/// must be gone.
+/// A running stack with its own data directory. When dropped, it stops, and none of its processes may
+/// remain.
 pub(crate) struct Up {
-    /// The line it printed.
+    /// The line that `up` printed.
     pub(crate) line: Value,
-    service: Option<Started>,
-    // Goes last: the processes write to it.
+    process: Option<Running>,
+    // Dropped last, since the processes write to it.
     _folder: TempDir,
 }
 
-/// The stack that tests share while any of them has it.
+/// The stack that tests share as long as one of them holds it.
 static SHARED: Mutex<Weak<Up>> = Mutex::new(Weak::new());
 
 impl Up {
-    /// Returns the stack that other tests of this process use just now, or starts one.
+    /// Returns the stack that other tests of this process use, or starts one.
     pub(crate) fn shared() -> Arc<Self> {
         let mut shared = SHARED.lock();
         if let Some(up) = shared.upgrade() {
@@ -40,45 +33,44 @@ impl Up {
         up
     }
 
-    /// Starts a stack, and waits until it answers.
+    /// Starts a stack, and waits until all its services respond.
     pub(crate) fn start() -> Self {
         let folder = TempDir::new().unwrap();
         let data_dir = folder.path().display().to_string();
-        let service = Started::start(&["up", "--json", "--data-dir", &data_dir]);
-        let line = service.first_line(READY_WITHIN);
-        let line = serde_json::from_str(&line).unwrap();
-        Self { line, service: Some(service), _folder: folder }
+        let process = Running::start(&["up", "--json", "--data-dir", &data_dir]);
+        let line = serde_json::from_str(&process.wait_lines(1)[0]).unwrap();
+        Self { line, process: Some(process), _folder: folder }
     }
 
-    /// Asks the head.
+    /// Client of the head.
     pub(crate) fn head(&self) -> Http {
         Http::new(self.text("head"), None)
     }
 
-    /// Asks the dataset service; its paths start with `/api`, with which its address ends.
+    /// Client of the dataset service. Paths begin with `/api`.
     pub(crate) fn datasets(&self) -> Http {
         let root = self.text("datasets").strip_suffix("/api").unwrap();
         Http::new(root, Some(self.text("api_key")))
     }
 
-    /// Asks the inference service.
+    /// Client of the inference service.
     pub(crate) fn inference(&self) -> Http {
         Http::new(self.text("inference"), Some(self.text("api_key")))
     }
 
-    /// A member of the line that is a text.
+    /// Returns a string of the line.
     #[track_caller]
     pub(crate) fn text(&self, name: &str) -> &str {
-        self.line.get(name).and_then(Value::as_str).unwrap()
+        self.line[name].as_str().unwrap()
     }
 
-    /// A member of the line that is a list.
+    /// Returns an array of the line.
     #[track_caller]
     pub(crate) fn list(&self, name: &str) -> &[Value] {
-        self.line.get(name).and_then(Value::as_array).unwrap()
+        self.line[name].as_array().unwrap()
     }
 
-    /// Content id and method of the function called `name`.
+    /// Returns content id and method of the function `name`.
     #[track_caller]
     pub(crate) fn function(&self, name: &str) -> (&str, &str) {
         let function = self.list("functions").iter().find(|function| function["name"] == name);
@@ -86,7 +78,7 @@ impl Up {
         (function["function_id"].as_str().unwrap(), function["method"].as_str().unwrap())
     }
 
-    /// The peer ids of the workers in `subgroup`, or of all of them.
+    /// Returns the sorted peer ids of the workers in `subgroup`, or of all workers.
     pub(crate) fn workers(&self, subgroup: Option<&str>) -> Vec<&str> {
         let nodes = self.list("nodes").iter().filter(|node| {
             node["role"] == "worker"
@@ -100,15 +92,15 @@ impl Up {
 
 impl Drop for Up {
     fn drop(&mut self) {
-        let Some(mut service) = self.service.take() else { return };
+        let Some(mut process) = self.process.take() else { return };
         if std::thread::panicking() {
             return;
         }
-        let mut pids = process::descendants(service.pid());
-        pids.insert(service.pid());
+        let mut pids = process::descendants(process.pid());
+        pids.insert(process.pid());
         assert!(pids.len() >= 7, "itself, four nodes and two services run: {pids:?}");
-        assert!(service.stop(), "the stack ends well");
+        assert!(process.stop(), "the stack exits with success");
         process::wait_gone(pids, process::GONE_WITHIN);
-        assert_eq!(service.out().len(), 1, "one line on standard output");
+        assert_eq!(process.stdout().len(), 1, "one line on standard output");
     }
 }

@@ -1,34 +1,34 @@
-//! Waiting for a condition without a runtime, with an end.
+//! Waiting for a condition outside of an async runtime, with a deadline.
 
 use std::{fmt::Debug, time::Duration};
 
 use tokio::time::Instant;
 
-/// How long one look waits for the next: short beside what is waited for, which takes a process or
-/// a service some tens of milliseconds.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Time between two checks. A process or a service takes some tens of milliseconds for anything that
+/// tests wait for.
+const CHECK_EVERY: Duration = Duration::from_millis(10);
 
-/// Looks again and again until `look` returns `Ok`. Panics with what it saw last after `within`.
+/// Checks until `check` returns `Ok`. Panics with the last error after `within`.
 #[track_caller]
-pub(crate) fn until<T, S: Debug>(
-    what: &str,
+pub(crate) fn until<T, E: Debug>(
+    wanted: &str,
     within: Duration,
-    look: impl FnMut() -> Result<T, S>,
+    check: impl FnMut() -> Result<T, E>,
 ) -> T {
-    match try_until(within, look) {
-        Ok(found) => found,
-        Err(seen) => panic!("{what}: not within {within:?}; last seen: {seen:?}"),
+    match try_until(within, check) {
+        Ok(value) => value,
+        Err(error) => panic!("{wanted}: not within {within:?}; last check: {error:?}"),
     }
 }
 
-/// Looks again and again until `look` returns `Ok`, and returns what it saw last after `within`.
-pub(crate) fn try_until<T, S>(
+/// Checks until `check` returns `Ok`, or returns its last error after `within`.
+pub(crate) fn try_until<T, E>(
     within: Duration,
-    mut look: impl FnMut() -> Result<T, S>,
-) -> Result<T, S> {
+    mut check: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
     let deadline = Instant::now() + within;
     loop {
-        match look() {
+        match check() {
             Err(_) if Instant::now() < deadline => pause(),
             result => return result,
         }
@@ -37,5 +37,5 @@ pub(crate) fn try_until<T, S>(
 
 #[expect(clippy::disallowed_methods, reason = "no runtime is blocked: this waits outside of one")]
 fn pause() {
-    std::thread::sleep(LOOK_EVERY);
+    std::thread::sleep(CHECK_EVERY);
 }
