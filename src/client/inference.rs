@@ -2,6 +2,8 @@
 
 pub mod bundles;
 
+use std::ops::RangeInclusive;
+
 use model::topic::{Address, BlockHeight, TopicId};
 use reqwest::Method;
 use wire::{
@@ -9,8 +11,8 @@ use wire::{
         Bundle, LatestBundle, TopicBody, TopicHistory, TopicList, TopicResponse,
         cases::Decimal,
         network::{
-            Accepted, LatestBody, Leaderboard, NetworkInferencesPage, RelearnBody, RelearnedBody,
-            SignerBody, SubmissionBody, TopicActive, TopicHealth, TopicSettings,
+            Accepted, EpochActorBody, LatestBody, Leaderboard, NetworkInferencesPage, RelearnBody,
+            RelearnedBody, SignerBody, SubmissionBody, TopicActive, TopicHealth, TopicSettings,
         },
     },
     paths,
@@ -92,6 +94,25 @@ impl Inference {
     /// As for [`Self::topics`].
     pub async fn history(&self, topic: TopicId, limit: usize) -> Result<TopicHistory, ClientError> {
         let call = self.get(paths::TOPIC_HISTORY, topic).query(&[("limit", limit)]);
+        call.json("a topic's past epochs").await
+    }
+
+    /// Returns the actors of a topic's newest `limit` past epochs with a nonce in `nonces`, oldest epoch
+    /// first: with their values, weights, losses and the truth. `actor` is the address or the name of
+    /// the only one to return. Cancel-safe.
+    ///
+    /// # Errors
+    /// As for [`Self::topics`].
+    pub async fn epoch_actors(
+        &self,
+        topic: TopicId,
+        nonces: RangeInclusive<BlockHeight>,
+        actor: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<EpochActorBody>, ClientError> {
+        let call = self.get(paths::TOPIC_EPOCHS, topic);
+        let call = call.query(&[("from", *nonces.start()), ("to", *nonces.end())]);
+        let call = call.query(&[("limit", limit)]).query(&[("actor", actor)]);
         call.json("a topic's past epochs").await
     }
 

@@ -7,6 +7,7 @@
 //! blocking thread.
 
 mod engines;
+mod epoch_actors;
 mod epochs;
 mod error;
 mod pairs;
@@ -38,6 +39,7 @@ use self::{
     versions::Turn,
 };
 pub use self::{
+    epoch_actors::EpochActor,
     epochs::{EndOptions, StoredLearned},
     relearn::{PastLesson, Relearnable, Relearned},
     retention::EpochTotals,

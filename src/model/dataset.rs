@@ -72,6 +72,11 @@ fn no_dtype(text: &str) -> ParseError {
     ParseError::new(text, "a column type, which is float, integer, string or boolean")
 }
 
+impl DatasetId {
+    /// The first dataset of a service.
+    pub const FIRST: Self = Self(1);
+}
+
 positive_number!(DatasetId(i64), "a dataset number");
 
 impl Column {

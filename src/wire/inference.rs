@@ -55,6 +55,8 @@ pub mod paths {
     pub const CONSUMER_PRICE: &str = "/v2/allora/consumer/price/{chain_id}/{asset}/{timeframe}";
     /// Topics, page by page; `?continuation_token=`.
     pub const CONSUMER_TOPICS: &str = "/v2/allora/{network}/topics";
+    /// A topic's past epochs actor by actor, as a file; `?from=&to=&actor=&limit=&output=`.
+    pub const TOPIC_EPOCHS: &str = "/api/v1/topics/{topic_id}/epochs/";
     /// A topic's newest past epochs, oldest first; `?limit=` of them.
     pub const TOPIC_HISTORY: &str = "/api/v1/topics/{topic_id}/history";
     /// A topic's actors by their mean loss, and the losses of its values; `?epochs=` to average.

@@ -22,7 +22,13 @@ async fn service() -> (Fake, Inference) {
         (StatusCode::OK, Json(body))
     };
     let history = || async { Json(json!({ "topic_id": 14, "epochs": [] })) };
+    let epochs = |uri: axum::http::Uri| async move {
+        assert_eq!(uri.query(), Some("from=1&to=9&limit=5&actor=mine"));
+        Json(json!([{ "timestamp": "2027-01-15T08:00:00Z", "nonce": 4, "worker": "allo1abc",
+            "role": "inferer", "name": "mine", "label": "y", "value": 0.25 }]))
+    };
     let router = Router::new()
+        .route(paths::TOPIC_EPOCHS, get(epochs))
         .route(paths::LATEST_NETWORK_INFERENCES, get(latest))
         .route(paths::TOPIC_HISTORY, get(history));
     let fake = Fake::serve(router).await;
@@ -44,4 +50,12 @@ async fn the_past_of_a_topic_is_read() {
     let (_fake, inference) = service().await;
     let history = inference.history(TopicId::new(14).unwrap(), 10).await.unwrap();
     assert_eq!(history.topic_id, 14);
+}
+
+#[tokio::test]
+async fn epochs_are_read_actor_by_actor() {
+    let (_fake, inference) = service().await;
+    let topic = TopicId::new(14).unwrap();
+    let rows = inference.epoch_actors(topic, 1..=9, Some("mine"), 5).await.unwrap();
+    assert_eq!((rows[0].nonce, rows[0].value, rows[0].loss), (4, Some(0.25), None));
 }

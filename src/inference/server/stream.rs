@@ -6,7 +6,10 @@
 
 use std::{collections::VecDeque, iter::once, sync::Arc, time::Duration};
 
-use accounts::gate::{Admitted, StreamPermit};
+use accounts::{
+    Verified,
+    gate::{Admitted, StreamPermit},
+};
 use axum::{
     Extension,
     body::{Body, Bytes},
@@ -42,6 +45,9 @@ const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 /// before are in the history.
 const MISSED_MAX: u32 = 100;
 
+/// Permits of a long response: one of all, and one of its account.
+pub(super) type Permits = (OwnedSemaphorePermit, StreamPermit);
+
 /// A reader, and what it has seen.
 struct Reader {
     service: App,
@@ -50,7 +56,7 @@ struct Reader {
     /// Bundles that it missed before it came back, oldest first.
     missed: VecDeque<BlockHeight>,
     seen: Option<BlockHeight>,
-    _permit: (OwnedSemaphorePermit, StreamPermit),
+    _permits: Permits,
     _open: RaisedGauge,
 }
 
@@ -71,13 +77,7 @@ pub(super) async fn get(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let (topic, service) = (asked.topic()?.id, asked.service);
-    let permit = Arc::clone(&service.streams).try_acquire_owned();
-    let permit =
-        permit.map_err(|_| ApiError::unavailable("too many follow topics; try again later"))?;
-    let own = service.stream_limit.take(&key);
-    let own = own.ok_or_else(|| {
-        ApiError::unavailable("too many streams of this account are open; try again later")
-    })?;
+    let permits = admit_stream(&service, &key)?;
     let mut news = service.inference.news();
     news.mark_changed();
     let open = service.inference.shared.metrics.raise(metrics::STREAMS);
@@ -86,7 +86,7 @@ pub(super) async fn get(
         Some(since) => service.inference.nonces(topic, since, MISSED_MAX).await?.into(),
         None => VecDeque::new(),
     };
-    let reader = Reader { service, topic, news, missed, seen, _permit: (permit, own), _open: open };
+    let reader = Reader { service, topic, news, missed, seen, _permits: permits, _open: open };
     let events = unfold(reader, |mut reader| async move {
         let event = reader.next().await?;
         Some((stream::iter(event), reader))
@@ -94,6 +94,21 @@ pub(super) async fn get(
     let headers =
         [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
     Ok((headers, Body::from_stream(events.flatten())).into_response())
+}
+
+/// Admits a long response to the holder of `key`.
+///
+/// # Errors
+/// [`ApiError`] if too many are open.
+pub(super) fn admit_stream(service: &App, key: &Verified) -> Result<Permits, ApiError> {
+    let permit = Arc::clone(&service.streams).try_acquire_owned();
+    let permit =
+        permit.map_err(|_| ApiError::unavailable("too many follow topics; try again later"))?;
+    let own = service.stream_limit.take(key);
+    let own = own.ok_or_else(|| {
+        ApiError::unavailable("too many streams of this account are open; try again later")
+    })?;
+    Ok((permit, own))
 }
 
 /// Returns the nonce of the last event that a reader received before; `None` if it does not say, or

@@ -1,6 +1,7 @@
 //! Every path, through the router.
 
 mod active;
+mod epoch_actors;
 mod large;
 mod metrics;
 mod outside;

@@ -348,6 +348,43 @@ pub struct EpochBody {
     pub forecaster_scores: BTreeMap<String, String>,
 }
 
+/// An actor in one past epoch, under one label: an element of the response to
+/// `GET /api/v1/topics/{topic_id}/epochs/`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct EpochActorBody {
+    /// Time at which the epoch opened, in RFC 3339.
+    pub timestamp: String,
+    /// Block at which the epoch opened.
+    pub nonce: u64,
+    /// Address of the actor.
+    pub worker: String,
+    /// `inferer` or `forecaster`.
+    pub role: String,
+    /// Name of the actor; absent if it has none.
+    pub name: Option<String>,
+    /// Label of the values, `y` on a topic with a single output.
+    pub label: String,
+    /// Value that the actor inferred or implied.
+    pub value: Option<f64>,
+    /// Share of the actor in the combined value, 0 to 1; absent while there are no weights.
+    pub weight: Option<f64>,
+    /// Loss of the actor as the network learns from it; absent until the truth is known, as all that
+    /// follow from it.
+    pub loss: Option<f64>,
+    /// How much more the network would have lost without the actor.
+    pub score: Option<f64>,
+    /// Value that came true.
+    pub truth: Option<f64>,
+    /// Inferers and forecasters, weighted by their regrets.
+    pub combined_value: Option<f64>,
+    /// The inferers alone, weighted by their naive regrets.
+    pub naive_value: Option<f64>,
+    /// Loss of the combined value.
+    pub combined_loss: Option<f64>,
+    /// Loss of the naive value.
+    pub naive_loss: Option<f64>,
+}
+
 /// The answer to `GET /api/v1/topics/{topic_id}/leaderboard`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Leaderboard {

@@ -1,0 +1,230 @@
+//! `GET /api/v1/topics/{topic_id}/epochs/`: past epochs actor by actor, as a file that is written while
+//! it is sent.
+
+use std::{collections::VecDeque, io, ops::RangeInclusive};
+
+use accounts::gate::Admitted;
+use axum::{
+    Extension,
+    body::{Body, Bytes},
+    http::header,
+    response::{IntoResponse as _, Response},
+};
+use formats::write::{Output, document::Document};
+use futures::stream::try_unfold;
+use model::{
+    block::{Block, Rows},
+    dataset::{Column, DatasetId, Dtype},
+    resolution::Resolution,
+    row::Value,
+    timestamp::Timestamp,
+    topic::{BlockHeight, TopicId},
+};
+use strum::VariantNames as _;
+use wire::{inference::network::EpochActorBody, paths};
+
+use super::{
+    error::ApiError,
+    openapi::parameters::TopicPart,
+    request::Asked,
+    stream::{Permits, admit_stream},
+};
+use crate::{Inference, store::EpochActor};
+
+/// Number of epochs of a response if the request does not say.
+const LIMIT_DEFAULT: u32 = 1_000;
+
+/// Maximum number of epochs of a response.
+const LIMIT_MAX: u32 = 10_000;
+
+/// Stored bytes of the epochs that are read together: memory of a response is a few times as much.
+const BATCH_BYTES_MAX: u64 = 4 << 20;
+
+/// A column of the file: its name and type, and its value of an actor.
+type Field = (&'static str, Dtype, fn(&EpochActor) -> Option<Value>);
+
+/// The columns after `timestamp`, which is the time at which the epoch opened.
+const FIELDS: [Field; 14] = [
+    ("nonce", Dtype::Integer, |row| i64::try_from(row.nonce).ok().map(Value::Integer)),
+    ("worker", Dtype::String, |row| Some(Value::String(row.worker.clone()))),
+    ("role", Dtype::String, |row| Some(Value::String(row.role.name().to_owned()))),
+    ("name", Dtype::String, |row| row.name.clone().map(Value::String)),
+    ("label", Dtype::String, |row| Some(Value::String(row.label.clone()))),
+    ("value", Dtype::Float, |row| finite(Some(row.value))),
+    ("weight", Dtype::Float, |row| finite(row.weight)),
+    ("loss", Dtype::Float, |row| finite(row.loss)),
+    ("score", Dtype::Float, |row| finite(row.score)),
+    ("truth", Dtype::Float, |row| finite(row.truth)),
+    ("combined_value", Dtype::Float, |row| finite(row.combined_value)),
+    ("naive_value", Dtype::Float, |row| finite(row.naive_value)),
+    ("combined_loss", Dtype::Float, |row| finite(row.combined_loss)),
+    ("naive_loss", Dtype::Float, |row| finite(row.naive_loss)),
+];
+
+/// A file that is being sent.
+struct Export {
+    inference: Inference,
+    topic: TopicId,
+    /// Address or name of the only actor to export; `None` exports all.
+    actor: Option<String>,
+    document: Document,
+    /// Epochs that are still to be read, in batches.
+    batches: VecDeque<RangeInclusive<BlockHeight>>,
+    state: State,
+    _permits: Permits,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    Begin,
+    Rows,
+    End,
+}
+
+/// Exports a topic's newest past epochs, oldest first: a row for each epoch, actor and label.
+///
+/// `timestamp` is the time at which the epoch opened. Losses are of the kind that the topic learns from.
+/// `truth`, losses and scores are absent until the truth is known. A response has 10 000 epochs at most:
+/// those before them are the ones up to the nonce before the first, as `to`.
+#[utoipa::path(get, path = paths::TOPIC_EPOCHS, operation_id = "epochs", tag = "network",
+    params(TopicPart,
+        ("from" = Option<u64>, Query, minimum = 0, format = "uint64",
+            description = "First nonce, inclusive; 0 by default."),
+        ("to" = Option<u64>, Query, minimum = 0, format = "uint64",
+            description = "Last nonce, inclusive; the newest by default."),
+        ("actor" = Option<String>, Query,
+            description = "Address or name of the only actor to export; all by default."),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 10_000,
+            description = "Maximum number of epochs, of which the newest are exported; 1000 by default."),
+        ("output" = Option<String>, Query,
+            description = "`json` (the default), `ndjson`, `csv`, `parquet` or `arrow`.")),
+    responses((status = 200, description = "Rows, oldest epoch first", content(
+        (Vec<EpochActorBody> = "application/json"), (String = "text/csv"),
+        (String = "application/x-ndjson"), (Vec<u8> = "application/vnd.apache.parquet"),
+        (Vec<u8> = "application/vnd.apache.arrow.stream")))))]
+pub(super) async fn get(
+    Extension(Admitted(key)): Extension<Admitted>,
+    asked: Asked,
+) -> Result<Response, ApiError> {
+    let topic = asked.topic_id()?;
+    let limit = asked.limit("limit", LIMIT_DEFAULT, LIMIT_MAX)?;
+    let nonces = asked.read_or("from", 0)?..=asked.read_or("to", BlockHeight::MAX)?;
+    let output = read_output(&asked)?;
+    let actor = asked.find("actor")?;
+    let permits = admit_stream(&asked.service, &key)?;
+    let inference = asked.service.inference.clone();
+    let sizes = inference.read(topic, move |store| store.epoch_sizes(topic, nonces, limit)).await?;
+    let export = Export {
+        inference,
+        topic,
+        actor,
+        document: Document::new(output, DatasetId::FIRST, &columns(), Resolution::Raw),
+        batches: batches(&sizes),
+        state: State::Begin,
+        _permits: permits,
+    };
+    let body = Body::from_stream(try_unfold(export, Export::next));
+    let name = format!("attachment; filename=\"topic-{topic}-epochs.{}\"", output.extension());
+    let headers = [
+        (header::CONTENT_TYPE, output.content_type().to_owned()),
+        (header::CONTENT_DISPOSITION, name),
+    ];
+    Ok((headers, body).into_response())
+}
+
+fn read_output(asked: &Asked) -> Result<Output, ApiError> {
+    let Some(text) = asked.find("output")? else { return Ok(Output::Json) };
+    let names = Output::VARIANTS.join(", ");
+    text.parse().map_err(|_| ApiError::mismatch("output", format_args!("it is one of {names}")))
+}
+
+fn columns() -> Vec<Column> {
+    let column = |(name, dtype, _): &Field| Column {
+        id: 0,
+        dataset_id: DatasetId::FIRST,
+        name: (*name).to_owned(),
+        dtype: *dtype,
+        created_at: Timestamp::default(),
+    };
+    FIELDS.iter().map(column).collect()
+}
+
+/// Divides epochs with these sizes into ranges that are read together.
+fn batches(sizes: &[(BlockHeight, u64)]) -> VecDeque<RangeInclusive<BlockHeight>> {
+    let mut batches: VecDeque<RangeInclusive<BlockHeight>> = VecDeque::new();
+    let mut n_bytes = 0;
+    for &(nonce, size) in sizes {
+        n_bytes += size;
+        match batches.back_mut() {
+            Some(last) if n_bytes <= BATCH_BYTES_MAX => *last = *last.start()..=nonce,
+            _ => {
+                batches.push_back(nonce..=nonce);
+                n_bytes = size;
+            }
+        }
+    }
+    batches
+}
+
+fn finite(number: Option<f64>) -> Option<Value> {
+    number.filter(|number| number.is_finite()).map(Value::Float)
+}
+
+impl Export {
+    /// Returns the next piece of the file; `None` after the last.
+    async fn next(mut self) -> io::Result<Option<(Bytes, Self)>> {
+        let mut piece = Vec::new();
+        match self.state {
+            State::End => return Ok(None),
+            State::Begin => {
+                self.document.begin(&mut piece);
+                self.state = State::Rows;
+            }
+            State::Rows => {
+                // A batch without a row of the actor, or one that waits in a group, writes nothing.
+                while piece.is_empty()
+                    && let Some(nonces) = self.batches.pop_front()
+                {
+                    (self, piece) = self.write(nonces).await?;
+                }
+                if piece.is_empty() {
+                    self.document.end(&mut piece);
+                    self.state = State::End;
+                }
+            }
+        }
+        Ok(Some((piece.into(), self)))
+    }
+
+    /// Reads and writes the epochs in `nonces` on a blocking thread.
+    async fn write(self, nonces: RangeInclusive<BlockHeight>) -> io::Result<(Self, Vec<u8>)> {
+        let (inference, topic) = (self.inference.clone(), self.topic);
+        let written = inference.read(topic, move |store| {
+            let mut export = self;
+            let actors = store.epoch_actors(topic, &nonces)?;
+            let mut piece = Vec::new();
+            export.document.rows(&mut piece, &Rows::Raw(export.block(&actors)));
+            Ok((export, piece))
+        });
+        written.await.map_err(io::Error::other)
+    }
+
+    /// Returns the rows of the actors to export, column by column.
+    fn block(&self, actors: &[EpochActor]) -> Block {
+        let dtypes = FIELDS.map(|(_, dtype, _)| dtype);
+        let mut block = Block::new(&dtypes);
+        let is_wanted = |row: &&EpochActor| {
+            let wanted = self.actor.as_deref();
+            wanted.is_none_or(|wanted| row.worker == wanted || row.name.as_deref() == Some(wanted))
+        };
+        for row in actors.iter().filter(is_wanted) {
+            block.times.push(row.opened_at);
+            for ((.., value), series) in FIELDS.iter().zip(&mut block.columns) {
+                if value(row).and_then(|value| series.push(value)).is_none() {
+                    series.push_missing(1);
+                }
+            }
+        }
+        block
+    }
+}
