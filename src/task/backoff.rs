@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-/// Waits that double from a first to a longest one, each shortened at random by up to a half, so
-/// that many who lost the same peer do not return at once.
+/// Pauses that double up to a maximum.
+///
+/// Each is shortened at random by up to half, so that clients that lost the same server do not all
+/// reconnect at the same time.
 #[derive(Debug, Clone)]
 pub struct Backoff {
     first: Duration,
@@ -18,7 +20,7 @@ impl Backoff {
         Self { first, longest, n_tries: 0 }
     }
 
-    /// Returns the next wait: between half of and the whole of the doubled one.
+    /// Returns the next pause.
     pub fn next_wait(&mut self) -> Duration {
         let whole = self.ceiling();
         self.n_tries = self.n_tries.saturating_add(1);
@@ -30,7 +32,7 @@ impl Backoff {
         self.n_tries = 0;
     }
 
-    /// Tries since the last success.
+    /// Number of pauses since the last [`Self::reset`].
     #[must_use]
     pub const fn n_tries(&self) -> u32 {
         self.n_tries
@@ -47,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_the_longest_and_start_over_after_a_success() {
+    fn waits_double_up_to_maximum_and_restart_after_reset() {
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(8));
         for whole in [1, 2, 4, 8, 8, 8] {
             let wait = backoff.next_wait();
@@ -58,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_tries_do_not_overflow() {
+    fn wait_does_not_overflow_after_thousand_tries() {
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
         for _ in 0..1000 {
             assert!(backoff.next_wait() <= Duration::from_mins(1));

@@ -1,21 +1,20 @@
-//! The bounded cache: evicts what was used least recently once there are too many values, or they
-//! take too many bytes.
+//! An LRU cache with a maximum number of values and a maximum number of bytes.
 
 use std::hash::Hash;
 
 use lru::LruCache;
 use parking_lot::Mutex;
 
-/// How much a cache holds.
+/// Limits of a [`Cache`].
 #[derive(Debug, Clone, Copy)]
 pub struct Capacity {
-    /// The most values.
+    /// Maximum number of values.
     pub n_values_max: usize,
-    /// The most bytes of all values together.
+    /// Maximum size of all values together.
     pub bytes_max: usize,
 }
 
-/// A bounded map, which counts the bytes of its values.
+/// A bounded map that evicts the least recently used values. Callers state the size of each value.
 #[derive(Debug)]
 pub struct Cache<K: Eq + Hash, V> {
     capacity: Capacity,
@@ -24,20 +23,20 @@ pub struct Cache<K: Eq + Hash, V> {
 
 #[derive(Debug)]
 struct State<K: Eq + Hash, V> {
-    /// Each value with its bytes.
+    /// Values with their size in bytes.
     entries: LruCache<K, (V, usize)>,
     n_bytes: usize,
 }
 
 impl<K: Eq + Hash, V: Clone> Cache<K, V> {
-    /// An empty cache.
+    /// Creates an empty cache.
     #[must_use]
     pub fn new(capacity: Capacity) -> Self {
         let state = State { entries: LruCache::unbounded(), n_bytes: 0 };
         Self { capacity, state: Mutex::new(state) }
     }
 
-    /// The number of cached values.
+    /// Returns the number of cached values.
     pub fn n_values(&self) -> usize {
         self.state.lock().entries.len()
     }
@@ -47,7 +46,7 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
         self.state.lock().entries.get(key).map(|(value, _)| value.clone())
     }
 
-    /// Caches a value of `n_bytes`. One larger than the cache is evicted at once.
+    /// Caches a value of `n_bytes`. A value larger than the whole cache is dropped.
     pub fn put(&self, key: K, value: V, n_bytes: usize) {
         let mut state = self.state.lock();
         state.n_bytes += n_bytes;
@@ -62,7 +61,7 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
         }
     }
 
-    /// Forgets a value, if it is kept.
+    /// Removes the value of `key`, if it is cached.
     pub fn remove(&self, key: &K) {
         let mut state = self.state.lock();
         if let Some((_, n_bytes)) = state.entries.pop(key) {

@@ -2,18 +2,19 @@
 
 use std::error::Error;
 
-/// An error and all its causes, as one text: `what failed: why: why that`. A cause that the text ends
-/// with already, as errors of libraries often do, is not repeated.
+/// Formats an error and its sources as `error: cause: cause of the cause`.
+///
+/// Many libraries include the source in their own text. Such a source is not repeated.
 #[must_use]
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let why = error.to_string();
-        if !text.ends_with(&why) {
-            text = format!("{text}: {why}");
+    let mut source = error.source();
+    while let Some(error) = source {
+        let cause = error.to_string();
+        if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
         }
-        cause = error.source();
+        source = error.source();
     }
     text
 }
@@ -23,18 +24,18 @@ mod tests {
     use super::*;
 
     #[derive(Debug, thiserror::Error)]
-    #[error("open the store")]
+    #[error("store is unavailable")]
     struct Outer(#[source] std::io::Error);
 
     #[test]
-    fn an_error_is_formatted_with_its_sources() {
-        let error = Outer(std::io::Error::other("the disk is full"));
-        assert_eq!(chain(&error), "open the store: the disk is full");
+    fn chain_contains_all_sources() {
+        let error = Outer(std::io::Error::other("disk is full"));
+        assert_eq!(chain(&error), "store is unavailable: disk is full");
     }
 
     #[test]
-    fn a_cause_that_its_error_repeats_is_not_repeated_again() {
-        let error = Outer(std::io::Error::other("open the store"));
-        assert_eq!(chain(&error), "open the store");
+    fn chain_omits_source_with_same_text() {
+        let error = Outer(std::io::Error::other("store is unavailable"));
+        assert_eq!(chain(&error), "store is unavailable");
     }
 }

@@ -1,4 +1,4 @@
-//! The date, and elapsed time. Tests own both.
+//! Date and elapsed time, which tests can control.
 
 use std::{
     sync::{
@@ -11,12 +11,13 @@ use std::{
 use model::timestamp::Timestamp;
 use tokio::time::Instant;
 
-/// Tells the date, which may be corrected at any time, and measures time that passes with a
-/// [`Stopwatch`], which no correction changes.
+/// Source of the current date, and of a [`Stopwatch`] for elapsed time.
+///
+/// The date can be corrected at any time. A correction does not affect stopwatches.
 #[derive(Debug, Clone)]
 pub struct Clock(Source);
 
-/// Measures how much time passed since it was started, whatever became of the date.
+/// Measures elapsed time independently of the date.
 #[derive(Debug, Clone)]
 pub struct Stopwatch(Start);
 
@@ -32,34 +33,35 @@ enum Start {
     Manual { time: Arc<ManualTime>, started_micros: i64 },
 }
 
-/// The time of a manual clock, in microseconds.
+/// The state of a manual clock, in microseconds.
 #[derive(Debug)]
 struct ManualTime {
     date: AtomicI64,
-    passed: AtomicI64,
+    elapsed: AtomicI64,
 }
 
 impl Clock {
-    /// The machine's clock.
+    /// Returns the system's clock.
     #[must_use]
     pub const fn system() -> Self {
         Self(Source::System)
     }
 
-    /// A clock that stands at `date` until it is moved with [`Self::advance`]. Clones share it.
+    /// Returns a clock for tests that only changes by [`Self::advance`] and [`Self::set`]. Clones share
+    /// their state.
     #[must_use]
     pub fn manual(date: Timestamp) -> Self {
         let date = AtomicI64::new(date.micros());
-        Self(Source::Manual(Arc::new(ManualTime { date, passed: AtomicI64::new(0) })))
+        Self(Source::Manual(Arc::new(ManualTime { date, elapsed: AtomicI64::new(0) })))
     }
 
-    /// Whether it stands until it is moved.
+    /// Returns true for a manual clock.
     #[must_use]
     pub const fn is_manual(&self) -> bool {
         matches!(self.0, Source::Manual(_))
     }
 
-    /// The date now.
+    /// Returns the current date.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
@@ -77,22 +79,23 @@ impl Clock {
         Stopwatch(match &self.0 {
             Source::System => Start::System(Instant::now()),
             Source::Manual(time) => {
-                let started_micros = time.passed.load(Ordering::SeqCst);
+                let started_micros = time.elapsed.load(Ordering::SeqCst);
                 Start::Manual { time: Arc::clone(time), started_micros }
             }
         })
     }
 
-    /// Lets time pass on a manual clock. The machine's clock is not ours to move: nothing happens.
+    /// Lets time pass on a manual clock. Does nothing on the system's clock.
     pub fn advance(&self, by: Duration) {
         if let Source::Manual(time) = &self.0 {
             let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
-            time.passed.fetch_add(by, Ordering::SeqCst);
+            time.elapsed.fetch_add(by, Ordering::SeqCst);
             time.date.fetch_add(by, Ordering::SeqCst);
         }
     }
 
-    /// Corrects the date of a manual clock, while no time passes. Nothing happens to the machine's.
+    /// Corrects the date of a manual clock without letting time pass. Does nothing on the system's
+    /// clock.
     pub fn set(&self, date: Timestamp) {
         if let Source::Manual(time) = &self.0 {
             time.date.store(date.micros(), Ordering::SeqCst);
@@ -101,14 +104,14 @@ impl Clock {
 }
 
 impl Stopwatch {
-    /// The time that passed since the start.
+    /// Returns the time since the start.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         match &self.0 {
             Start::System(started) => started.elapsed(),
             Start::Manual { time, started_micros } => {
-                let passed = time.passed.load(Ordering::SeqCst).saturating_sub(*started_micros);
-                Duration::from_micros(u64::try_from(passed).unwrap_or_default())
+                let elapsed = time.elapsed.load(Ordering::SeqCst).saturating_sub(*started_micros);
+                Duration::from_micros(u64::try_from(elapsed).unwrap_or_default())
             }
         }
     }
@@ -119,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manual_clock_moves_for_all_its_clones() {
+    fn clones_share_manual_clock() {
         let clock = Clock::manual(Timestamp::from_seconds(100));
         let other = clock.clone();
         clock.advance(Duration::from_secs(5));
@@ -127,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_correction_of_the_date_is_no_time_that_passed() {
+    fn correcting_date_does_not_change_elapsed_time() {
         let clock = Clock::manual(Timestamp::from_seconds(100));
         let stopwatch = clock.stopwatch();
         clock.advance(Duration::from_secs(5));

@@ -1,8 +1,8 @@
-//! Durable, atomic file writes: a file has its name only once all of it is on the disk.
+//! Durable, atomic file writes: a file gets its name only when all of it is on disk.
 //!
-//! Every file that must survive a crash is written here: under a temporary name beside its own,
-//! which no other writer can have, with its mode from the start, synced, renamed, and the folder
-//! synced. SQLite's files are not: they have a log.
+//! Every file that must survive a crash is written here, except SQLite's, which have their own log.
+//! The content goes to a unique temporary file in the same directory, which has its final mode from
+//! the start, is synced and renamed. Then the directory is synced.
 
 use std::{
     fs::{self, File},
@@ -14,38 +14,38 @@ use std::{
 
 use tempfile::{Builder, NamedTempFile};
 
-/// How the temporary names begin. A process that is killed while it writes leaves such a file. After
-/// this come the id of the writer and random letters.
+/// Prefix of the names of temporary files, followed by the id of the writer and random letters. A
+/// process that is killed while it writes leaves such a file.
 pub const UNFINISHED_PREFIX: &str = ".triptych-unfinished-";
 
-/// An unfinished file that nobody wrote to for this long belongs to a killed process: a day is longer
-/// than any download stalls.
+/// Age after its last write at which an unfinished file is considered abandoned. No download stalls
+/// for a day.
 const STALE_AFTER: Duration = Duration::from_hours(24);
 
-/// Who may read a new file.
+/// Mode of a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileMode {
-    /// Its owner alone: mode 0600.
+    /// 0600.
     Private,
-    /// Everyone that the process's umask allows: mode 0666 without its bits.
+    /// 0666 without the bits of the process's umask.
     Public,
 }
 
-/// Writes `content` to the file at `path`, and replaces one that is there. Blocks on the disk.
+/// Writes `content` to the file at `path`, replacing an existing file. Blocks on the disk.
 ///
-/// After a crash at any time the file has either its old content or `content`, whole. The folder
-/// must exist. Concurrent writers do not mix: the last one wins.
+/// After a crash the file has either its old or its new content. The directory must exist. If several
+/// writers race, the last one wins.
 ///
 /// # Errors
-/// If the file cannot be written; then one that is there stays unchanged.
+/// If the file cannot be written. An existing file is then unchanged.
 pub fn write_atomic(path: &Path, content: &[u8], mode: FileMode) -> io::Result<()> {
     write_draft(path, content, mode)?.commit()
 }
 
-/// As [`write_atomic`], but never replaces a file: of concurrent writers one succeeds.
+/// Like [`write_atomic`], but never replaces a file. Of several racing writers one succeeds.
 ///
 /// # Errors
-/// [`io::ErrorKind::AlreadyExists`] if there is a file; else as [`write_atomic`].
+/// [`io::ErrorKind::AlreadyExists`] if the file exists, otherwise same as [`write_atomic`].
 pub fn write_new(path: &Path, content: &[u8], mode: FileMode) -> io::Result<()> {
     write_draft(path, content, mode)?.commit_new()
 }
@@ -56,8 +56,7 @@ fn write_draft(path: &Path, content: &[u8], mode: FileMode) -> io::Result<Atomic
     Ok(file)
 }
 
-/// A file that is written piece by piece, and gets its name by [`Self::commit`]. Dropped before, it
-/// is removed.
+/// A temporary file that gets its name by [`Self::commit`]. It is removed if dropped before.
 #[derive(Debug)]
 pub struct AtomicFile {
     draft: NamedTempFile,
@@ -65,10 +64,10 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Creates an empty file that is to be called `path`, in the same folder.
+    /// Creates an empty temporary file in the directory of `path`.
     ///
     /// # Errors
-    /// If `path` names a folder or nothing, or the folder cannot be written to.
+    /// If `path` is a directory or has no file name, or if its directory is not writable.
     pub fn create(path: &Path, mode: FileMode) -> io::Result<Self> {
         path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
         if fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
@@ -86,32 +85,31 @@ impl AtomicFile {
         Ok(Self { draft: builder.tempfile_in(folder_of(path))?, path: path.to_owned() })
     }
 
-    /// The open file.
+    /// Returns the open file.
     pub fn file(&mut self) -> &mut File {
         self.draft.as_file_mut()
     }
 
-    /// The path of the file until it has its name, for what writes to it by path.
+    /// Returns the temporary path.
     #[must_use]
     pub fn draft_path(&self) -> &Path {
         self.draft.path()
     }
 
-    /// Gives the file its name once all of it is on the disk, and replaces one that has it. Blocks
-    /// on the disk.
+    /// Syncs the file and renames it to its final name, replacing an existing file. Blocks on the disk.
     ///
     /// # Errors
-    /// If it cannot be synced or renamed; then nothing is left of it.
+    /// If the file cannot be synced or renamed. It is then removed.
     pub fn commit(self) -> io::Result<()> {
         self.draft.as_file().sync_all()?;
         self.draft.persist(&self.path).map_err(|error| error.error)?;
         sync_folder(folder_of(&self.path))
     }
 
-    /// As [`Self::commit`], but never replaces a file.
+    /// Like [`Self::commit`], but never replaces a file.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] if there is a file; else as [`Self::commit`].
+    /// [`io::ErrorKind::AlreadyExists`] if the file exists, otherwise same as [`Self::commit`].
     pub fn commit_new(self) -> io::Result<()> {
         self.draft.as_file().sync_all()?;
         self.draft.persist_noclobber(&self.path).map_err(|error| error.error)?;
@@ -119,32 +117,31 @@ impl AtomicFile {
     }
 }
 
-/// Reads the file at `path`, which may be endless. Blocks on the disk.
+/// Reads a file of at most `bytes_max` bytes. Blocks on the disk. Devices without an end are safe.
 ///
 /// # Errors
-/// [`io::ErrorKind::FileTooLarge`] if it has more than `bytes_max` bytes; else if it cannot be read.
+/// [`io::ErrorKind::FileTooLarge`] if the file is larger, or any error of reading it.
 pub fn read_at_most(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > bytes_max { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
 }
 
-/// Returns the permissions of a file or directory as `chmod` has them, such as `0o755`; `None` if it
-/// cannot be looked at.
+/// Returns the permission bits of a file or directory, such as `0o755`; `None` if they cannot be read.
 #[must_use]
 pub fn permissions(path: &Path) -> Option<u32> {
     Some(fs::metadata(path).ok()?.permissions().mode() & 0o777)
 }
 
-/// Whether a file could not be written because of the disk, a quota or a limit of the file's size.
+/// Returns true if a write failed because of a full disk, a quota or a limit on the size of files.
 #[must_use]
 pub fn is_no_space(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// Removes the unfinished files in the folder of `path` whose writer has ended, or that nobody wrote
-/// to for a day, as far as that is possible: what killed processes left must not fill the disk.
+/// Removes unfinished files in the directory of `path` whose writer has exited or that were last
+/// written a day ago, so that killed processes do not fill the disk. Ignores errors.
 pub fn remove_stale(path: &Path) {
     let Ok(entries) = fs::read_dir(folder_of(path)) else { return };
     for entry in entries.flatten() {
@@ -153,22 +150,22 @@ pub fn remove_stale(path: &Path) {
             continue;
         };
         let modified = entry.metadata().and_then(|metadata| metadata.modified());
-        let is_stale = || modified.is_ok_and(|at| at.elapsed().is_ok_and(|it| it > STALE_AFTER));
-        if has_ended(rest) || is_stale() {
+        let is_stale = || modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > STALE_AFTER));
+        if has_exited(rest) || is_stale() {
             drop(fs::remove_file(entry.path()));
         }
     }
 }
 
-/// Which process writes a file: where its number counts, and the number. A folder may be shared by
-/// machines and by containers, whose processes have the same numbers.
+/// Returns an id of the process that writes a file. It contains a scope, since machines and containers
+/// that share a directory have processes with the same pid.
 fn writer_id(scope: u64, process: u32) -> String {
     format!("{scope:016x}-{process}")
 }
 
-/// Whether the name of an unfinished file, without its prefix, is of a process that is known to
-/// have ended: one that counted where this one does.
-fn has_ended(name: &str) -> bool {
+/// Returns true if the writer in the name of an unfinished file (without its prefix) is known to have
+/// exited. This is only known of processes in the scope of this one.
+fn has_exited(name: &str) -> bool {
     let mut parts = name.split('-');
     let scope = parts.next().and_then(|text| u64::from_str_radix(text, 16).ok());
     let process = parts.next().and_then(|text| text.parse().ok());
@@ -176,7 +173,7 @@ fn has_ended(name: &str) -> bool {
     scope != 0 && scope == process_scope() && !is_running(process)
 }
 
-/// A number of this start of the machine and this container; 0 where none is known.
+/// Returns a number for this boot of the machine and this container; 0 if unknown.
 #[cfg(target_os = "linux")]
 fn process_scope() -> u64 {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -195,7 +192,7 @@ fn process_scope() -> u64 {
 
 fn is_running(process: i32) -> bool {
     let found = rustix::process::Pid::from_raw(process).map(rustix::process::test_kill_process);
-    // Any other error is of one that is there and belongs to somebody else.
+    // Any other error means that the process exists and belongs to another user.
     found != Some(Err(rustix::io::Errno::SRCH))
 }
 
@@ -206,11 +203,11 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Waits until the names in `folder` are on the disk, where the system can.
+/// Waits until the names in `folder` are on disk.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     use io::ErrorKind::{InvalidInput, Unsupported};
     match File::open(folder)?.sync_all() {
-        // Some network and user-space filesystems cannot sync a folder.
+        // Some network and user-space file systems cannot sync a directory.
         Err(error) if matches!(error.kind(), InvalidInput | Unsupported) => Ok(()),
         synced => synced,
     }
@@ -237,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_whole_and_no_draft_is_left() {
+    fn write_replaces_file_and_leaves_no_draft() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("state");
         write_atomic(&path, b"a longer first", FileMode::Private).unwrap();
@@ -247,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_file_is_its_owners_alone_even_before_it_has_its_name() {
+    fn private_file_is_private_from_the_start() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("key");
         fs::write(&path, "old").unwrap();
@@ -262,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_dropped_or_cannot_be_named_leaves_the_old_one() {
+    fn dropped_or_failed_write_leaves_old_file() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("state");
         fs::write(&path, "old").unwrap();
@@ -279,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_files_of_processes_that_are_long_dead_are_removed() {
+    fn unfinished_files_of_dead_processes_are_removed() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("copy");
         let running = AtomicFile::create(&path, FileMode::Private).unwrap();
@@ -293,7 +290,7 @@ mod tests {
         drop(ended.wait_with_output());
         let name = format!("{UNFINISHED_PREFIX}{}-x", writer_id(process_scope(), process));
         fs::write(base.path().join(name), b"").unwrap();
-        // Of another machine, which alone knows whether it still runs.
+        // A process of another machine may still be running.
         let other = format!("{UNFINISHED_PREFIX}{}-x", writer_id(1, process));
         fs::write(base.path().join(&other), b"").unwrap();
         remove_stale(&path);
@@ -305,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_writers_at_once_one_makes_a_new_file_and_the_last_replaces_it() {
+    fn racing_writers_do_not_mix_contents() {
         const N_WRITERS: u8 = 16;
         let base = tempfile::tempdir().unwrap();
         let (new, shared) = (base.path().join("new"), base.path().join("shared"));
@@ -337,7 +334,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn no_space_has_many_codes() {
+    fn no_space_includes_quota_and_file_size_limit() {
         let is_full = |code| is_no_space(&io::Error::from_raw_os_error(code));
         // ENOSPC, EDQUOT, EFBIG; EIO.
         assert!(is_full(28) && is_full(122) && is_full(27) && !is_full(5));

@@ -5,16 +5,16 @@ use std::{future::Future, pin::Pin, sync::Arc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{Instrument as _, debug_span};
 
-/// In a box, so that the runtime's part of a task is compiled once and not for each task of the program.
+/// Boxed so that tokio's generic code for spawning is compiled once and not for every task.
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A set of tasks that stop on one signal and are waited for.
+/// A set of tasks that are stopped by one signal and awaited together.
 ///
-/// Every task of the program belongs to a group. Clones share the one set.
+/// Every task of the program belongs to a group. Clones refer to the same set.
 #[derive(Debug, Clone, Default)]
 pub struct Group(Arc<Shared>);
 
-/// Behind one count: cloning a token takes a lock that all its clones share.
+/// In one [`Arc`], since cloning a `CancellationToken` takes a lock that all its clones share.
 #[derive(Debug, Default)]
 struct Shared {
     tasks: TaskTracker,
@@ -29,9 +29,9 @@ impl Group {
         self.spawn_boxed(name, Box::pin(work));
     }
 
-    /// Runs `work` to its end, even while the group stops: [`Self::shutdown`] waits for it.
+    /// Runs `work` to its end, even while the group stops. [`Self::shutdown`] waits for it.
     ///
-    /// `work` is expected to watch [`Self::stopped`] and to finish soon after.
+    /// `work` should wait for [`Self::stopped`] and finish soon after.
     pub fn spawn_to_end(
         &self,
         name: &'static str,
@@ -52,9 +52,9 @@ impl Group {
         self.0.tasks.spawn(work.instrument(debug_span!("task", name)));
     }
 
-    /// Returns a group that stops when this one does, and can be stopped alone.
+    /// Returns a group that stops with this one and can also be stopped separately.
     ///
-    /// Its tasks are waited for by its own [`Self::shutdown`], not by its parent's.
+    /// [`Self::shutdown`] of the parent does not wait for tasks of the child.
     #[must_use]
     pub fn child(&self) -> Self {
         let stop = self.0.stop.child_token();
@@ -71,12 +71,12 @@ impl Group {
         self.0.stop.cancelled().await;
     }
 
-    /// Whether the group was asked to stop.
+    /// Returns true if the group was asked to stop.
     pub fn is_stopped(&self) -> bool {
         self.0.stop.is_cancelled()
     }
 
-    /// Stops every task and waits until the last one is gone.
+    /// Stops every task and waits until the last one has ended.
     pub async fn shutdown(&self) {
         self.0.stop.cancel();
         self.0.tasks.close();

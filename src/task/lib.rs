@@ -1,13 +1,23 @@
-//! Time and tasks: what starts together stops together, and waits are counted, not guessed.
+//! Building blocks for tasks, time and files that every service uses.
 //!
-//! [`Group`](group::Group) owns tasks, [`Backoff`](backoff::Backoff) spaces retries,
-//! [`Clock`](clock::Clock) gives the date, [`SteadyDate`](steady_date::SteadyDate) ignores brief leaps
-//! of it, [`wait`] waits for a condition with a deadline, [`cache`] is the bounded cache, [`causes`]
-//! formats an error with its sources, [`file`](mod@file) writes files atomically, [`private`] creates
-//! files and folders that only their owner can read, [`lock`] locks them against other processes,
-//! [`process`] reports usage of processes, [`tally`] counts by holder, [`traces`] takes a
-//! trace from one node or service to the next. Deliberately absent: channels and actors, which belong to
-//! the rooms that need them.
+//! - [`group`]: tasks that are stopped and awaited together. [`backoff`]: pauses between retries.
+//!   [`wait`]: waiting for a condition with a deadline.
+//! - [`clock`]: date and elapsed time, which tests can control. [`steady_date`]: a date that ignores
+//!   brief jumps of the clock.
+//! - [`file`](mod@file): atomic, durable writes. [`private`]: files and directories for their owner
+//!   only. [`lock`]: locks between processes.
+//! - [`cache`]: a bounded LRU cache. [`tally`]: counts per holder with limits.
+//! - [`causes`]: an error with its sources as one text. [`process`]: figures about processes.
+//!   [`traces`]: propagation of traces between nodes and services.
+//!
+//! ```
+//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
+//! let group = task::group::Group::default();
+//! let stopped = group.clone();
+//! group.spawn_to_end("flush", async move { stopped.stopped().await });
+//! group.shutdown().await; // asks the task to stop and waits for it
+//! # });
+//! ```
 
 pub mod backoff;
 pub mod cache;

@@ -1,6 +1,6 @@
-//! Advisory locks: one process at a time uses a folder or a store.
+//! Advisory locks, so that only one process at a time uses a directory or a store.
 //!
-//! The system releases a lock when the process ends, however it ends.
+//! The system releases a lock when its process exits for any reason.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -11,33 +11,26 @@ use std::{
     time::Duration,
 };
 
-/// How often [`wait_for`] tries: for two seconds in all. A service that is just ending still holds
-/// its lock.
-const TRIES: u32 = 200;
-
-/// The pause between two tries.
-const PAUSE: Duration = Duration::from_millis(10);
-
-/// A file that this process has locked, until this is dropped.
+/// A file that this process has locked until this is dropped.
 #[derive(Debug)]
 pub struct Lock(File);
 
 impl Drop for Lock {
-    /// Unlocks the file and does not leave it to closing it: a child process has a copy of it between
-    /// its fork and its exec, which would keep the lock.
+    /// Unlocks the file explicitly. Closing it would not be enough while a child process has a copy of
+    /// the descriptor between fork and exec.
     fn drop(&mut self) {
-        // It is closed next, which unlocks it, too.
+        // If this fails, closing the file is the next attempt.
         drop(self.0.unlock());
     }
 }
 
-/// Locks the file at `path`, which is created if it is missing. None if it is locked already.
+/// Locks the file at `path`, creating it if necessary. Returns `None` if it is already locked.
 ///
 /// # Errors
 /// If the file cannot be created or locked.
 pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     let mut options = OpenOptions::new();
-    // Another user who can open it can lock it.
+    // Private, since every user who can open the file can lock it.
     options.create(true).truncate(false).write(true).mode(0o600);
     let file = options.open(path)?;
     match file.try_lock() {
@@ -47,14 +40,15 @@ pub fn try_lock(path: &Path) -> io::Result<Option<Lock>> {
     }
 }
 
-/// As [`try_lock`], but waits up to two seconds for another process that is about to end. Blocks.
+/// Like [`try_lock`], but blocks for up to two seconds, since a service that is stopping still holds
+/// its lock.
 ///
 /// # Errors
-/// As [`try_lock`].
+/// Same as [`try_lock`].
 pub fn wait_for(path: &Path) -> io::Result<Option<Lock>> {
-    for _ in 1..TRIES {
+    for _ in 1..200 {
         match try_lock(path)? {
-            None => thread::park_timeout(PAUSE),
+            None => thread::park_timeout(Duration::from_millis(10)),
             locked => return Ok(locked),
         }
     }
@@ -66,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_locked_once_at_a_time() {
+    fn file_is_locked_once_at_a_time() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("lock");
         let held = try_lock(&path).unwrap();
@@ -81,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_lock_is_free_while_a_copy_of_its_file_is_open() {
+    fn dropped_lock_is_free_while_copy_of_descriptor_is_open() {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("lock");
         let held = try_lock(&path).unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Creates folders and files that only their owner can read.
+//! Files and directories that only their owner can read.
 
 use std::{
     fs, io,
@@ -6,11 +6,11 @@ use std::{
     path::Path,
 };
 
-/// Makes the folder at `path` and those above it, as far as they are missing, for their owner alone.
-/// One that is there keeps its mode: it may be meant for others, too.
+/// Creates the directory at `path` and its missing parents with mode 0700. Existing directories keep
+/// their mode.
 ///
 /// # Errors
-/// If it cannot be made.
+/// If a directory cannot be created.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -18,28 +18,28 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Makes the file at `path` if it is missing, and keeps all but its owner out, also of one that is
-/// there. SQLite gives the files beside a database the database's mode.
+/// Creates the file at `path` if it is missing, and sets the mode of a new or existing file to 0600.
+/// SQLite gives the log files of a database the mode of the database.
 ///
-/// A file that is there is not opened: to close it would release the locks that SQLite has on it in
-/// this process, and another one would take the database for unused, and remove its log.
+/// An existing file is not opened. Closing it would release the locks that SQLite has on it in this
+/// process, so that another process could consider the database unused and remove its log.
 ///
 /// # Errors
-/// If it cannot be made, or its mode not be changed.
+/// If the file cannot be created or its mode cannot be changed.
 pub fn create_file(path: &Path) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     match options.create_new(true).append(true).mode(0o600).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        // A reader of a disk that cannot be written to goes on.
+        // A read-only disk can still be read.
         Err(error) if path.exists() && is_unwritable(&error) => {}
-        made => return made.map(drop),
+        created => return created.map(drop),
     }
     let mut permissions = fs::metadata(path)?.permissions();
     if permissions.mode() & 0o077 != 0 {
         permissions.set_mode(0o600);
         match fs::set_permissions(path, permissions) {
             Err(error) if is_unwritable(&error) => {}
-            set => return set,
+            result => return result,
         }
     }
     Ok(())
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_its_owners_alone() {
+    fn new_files_and_directories_are_private() {
         let base = tempfile::tempdir().unwrap();
         let inner = base.path().join("a/b");
         create_folder(&inner).unwrap();
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_keeps_its_content_a_folder_its_mode_and_a_file_is_closed() {
+    fn existing_directory_keeps_its_mode_and_existing_file_becomes_private() {
         let base = tempfile::tempdir().unwrap();
         fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
         create_folder(base.path()).unwrap();

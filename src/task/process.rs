@@ -1,39 +1,38 @@
-//! What the system says about processes. Linux says it in the files of `/proc`, which are read here
-//! and nowhere else; other systems say less.
+//! Figures about processes, from `/proc` on Linux. Other systems report less.
 
 use std::{env, fs, io, path::PathBuf, time::Duration};
 
-/// The time that the threads of a process spent.
+/// Scheduling times of all threads of a process together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ThreadTimes {
-    /// On a processor.
+    /// Time on a processor.
     pub ran: Duration,
-    /// Ready to run, while others had the processors.
+    /// Time ready to run while no processor was free.
     pub waited: Duration,
 }
 
-/// The file of the program that runs. On Linux it is the same program also where its file was
-/// replaced since.
+/// Returns a path that starts this program again. On Linux it leads to the running program even if
+/// the file was replaced by an upgrade.
 ///
 /// # Errors
-/// If the system does not tell.
+/// If the system does not provide the path.
 pub fn own_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok(PathBuf::from("/proc/self/exe")) } else { env::current_exe() }
 }
 
-/// Whether this process was started with SIGHUP ignored, as by `nohup`, or ignores it since.
+/// Returns true if this process ignores SIGHUP, for example because it was started by `nohup`.
 #[must_use]
 pub fn ignores_hangup() -> bool {
     ignored_signals().is_some_and(|mask| mask & 1 == 1)
 }
 
-/// Returns true if this process has a controlling terminal. One that was closed is none.
+/// Returns true if this process has a controlling terminal that is still open.
 #[must_use]
 pub fn has_terminal() -> bool {
     fs::File::open("/dev/tty").is_ok()
 }
 
-/// The signals that this process ignores, a bit each, that of signal 1 first.
+/// Returns the signals that this process ignores: bit 0 is signal 1.
 #[cfg(target_os = "linux")]
 fn ignored_signals() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
@@ -41,7 +40,7 @@ fn ignored_signals() -> Option<u64> {
     u64::from_str_radix(mask.trim(), 16).ok()
 }
 
-/// As above, in the words of `ps`.
+/// Returns the signals that this process ignores, as reported by `ps`.
 #[cfg(not(target_os = "linux"))]
 fn ignored_signals() -> Option<u64> {
     let pid = std::process::id().to_string();
@@ -50,13 +49,13 @@ fn ignored_signals() -> Option<u64> {
     u64::from_str_radix(listed.trim(), 16).ok()
 }
 
-/// The times of all threads of process `pid`; none if it is gone, or the system does not tell.
+/// Returns the scheduling times of process `pid`; `None` if it has exited.
 #[cfg(target_os = "linux")]
 #[must_use]
 pub fn thread_times(pid: u32) -> Option<ThreadTimes> {
     let mut sum = ThreadTimes::default();
     for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
-        // A thread that ended meanwhile has no figures.
+        // The thread may have ended in the meantime.
         let Ok(line) = fs::read_to_string(thread.ok()?.path().join("schedstat")) else { continue };
         let mut numbers = line.split_ascii_whitespace().map(str::parse);
         sum.ran += Duration::from_nanos(numbers.next()?.ok()?);
@@ -65,7 +64,7 @@ pub fn thread_times(pid: u32) -> Option<ThreadTimes> {
     Some(sum)
 }
 
-/// The system does not tell.
+/// Returns `None`: the system does not report scheduling times.
 #[cfg(not(target_os = "linux"))]
 #[must_use]
 pub const fn thread_times(_pid: u32) -> Option<ThreadTimes> {
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_is_known_and_one_that_is_gone_is_not() {
+    fn thread_times_exist_for_running_processes_only() {
         assert!(thread_times(std::process::id()).is_some_and(|times| times.ran > Duration::ZERO));
         assert_eq!(thread_times(u32::MAX), None);
         assert!(own_program().unwrap().exists());

@@ -1,7 +1,7 @@
-//! The date for what cannot be undone, such as deleting what is old.
+//! A date for actions that cannot be undone, such as deleting old rows.
 //!
-//! A machine's clock may leap ahead and be set right again. This date follows the clock back at
-//! once, but ahead only after the clock has kept its lead for a time.
+//! A system clock can jump ahead and be corrected later. This date follows a jump back immediately,
+//! and a jump ahead only after the clock has kept its lead for some time.
 
 use std::time::Duration;
 
@@ -9,39 +9,40 @@ use model::timestamp::Timestamp;
 
 use crate::clock::{Clock, Stopwatch};
 
-/// The largest lead of the clock that counts as ordinary time: more than the difference between two
-/// ways to measure seconds, and of no importance to what is deleted after hours or days.
+/// Maximum lead of the clock that is not a jump. It exceeds the drift between the clock and elapsed
+/// time, and does not matter for data that is deleted after hours or days.
 const LEAD_MAX: Duration = Duration::from_secs(10);
 
-/// The date of a clock without its leaps ahead.
+/// The date of a clock without its jumps ahead.
 #[derive(Debug)]
 pub struct SteadyDate {
     clock: Clock,
-    /// Started at the last call of [`Self::read`].
+    /// Restarted by each call of [`Self::read`].
     since_read: Stopwatch,
     date: Timestamp,
     hold: Duration,
-    leap: Option<Leap>,
+    jump: Option<Jump>,
 }
 
-/// A lead of the clock that has not held for long enough.
+/// A lead of the clock that is not followed yet.
 #[derive(Debug)]
-struct Leap {
+struct Jump {
     since: Stopwatch,
     /// The smallest lead since then.
     lead: Duration,
 }
 
 impl SteadyDate {
-    /// Starts at `start`, or at the clock's date if that is earlier. The date follows a leap of the
-    /// clock once it has held for `hold`.
+    /// Starts at `start`, or at the clock's date if that is earlier. The date follows a jump ahead once
+    /// the clock has kept its lead for `hold`.
     #[must_use]
     pub fn new(clock: Clock, start: Timestamp, hold: Duration) -> Self {
         let date = start.min(clock.now());
-        Self { since_read: clock.stopwatch(), clock, date, hold, leap: None }
+        Self { since_read: clock.stopwatch(), clock, date, hold, jump: None }
     }
 
-    /// The date now. Leaps are noticed here: call this more often than once in `hold`.
+    /// Returns the current date. Must be called more often than once per `hold`, since jumps are
+    /// detected here.
     pub fn read(&mut self) -> Timestamp {
         let now = self.clock.now();
         let expected = self.date + self.since_read.elapsed();
@@ -49,26 +50,26 @@ impl SteadyDate {
         // Zero if the clock is behind.
         let lead = now.since(expected);
         if lead <= LEAD_MAX {
-            self.leap = None;
+            self.jump = None;
             self.date = now;
             return now;
         }
         let clock = &self.clock;
-        let leap = self.leap.get_or_insert_with(|| Leap { since: clock.stopwatch(), lead });
-        leap.lead = leap.lead.min(lead);
+        let jump = self.jump.get_or_insert_with(|| Jump { since: clock.stopwatch(), lead });
+        jump.lead = jump.lead.min(lead);
         self.date = expected;
-        if leap.since.elapsed() >= self.hold {
-            // A further leap since then has to hold for as long.
-            self.date = expected + leap.lead;
-            self.leap = None;
+        if jump.since.elapsed() >= self.hold {
+            // The hold starts again for a second jump since then.
+            self.date = expected + jump.lead;
+            self.jump = None;
         }
         self.date
     }
 
-    /// How far the clock was ahead at the last call of [`Self::read`]; `None` if the dates agreed.
+    /// Returns the lead of the clock at the last call of [`Self::read`]; `None` if the dates agreed.
     #[must_use]
     pub fn lead(&self) -> Option<Duration> {
-        self.leap.as_ref().map(|leap| leap.lead)
+        self.jump.as_ref().map(|jump| jump.lead)
     }
 }
 
@@ -95,18 +96,18 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_only_runs_is_followed() {
+    fn date_follows_clock_without_jumps() {
         let (clock, mut date) = steady();
         assert_eq!(pass(&clock, &mut date, 300), clock.now());
         clock.set(clock.now() + Duration::from_secs(2));
         assert_eq!(date.read(), clock.now());
         clock.advance(LEAP);
-        assert_eq!(date.read(), clock.now(), "time passed without a look");
+        assert_eq!(date.read(), clock.now(), "time passed without a call");
         assert_eq!(date.lead(), None);
     }
 
     #[test]
-    fn a_leap_that_does_not_hold_is_not_followed() {
+    fn date_ignores_brief_jump() {
         let (clock, mut date) = steady();
         pass(&clock, &mut date, 5);
         clock.set(clock.now() + LEAP);
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leap_that_holds_is_followed_and_a_step_back_at_once() {
+    fn date_follows_lasting_jump_after_hold_and_step_back_immediately() {
         let (clock, mut date) = steady();
         clock.set(clock.now() + LEAP);
         assert_eq!(pass(&clock, &mut date, 61), clock.now());
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leap_within_a_leap_holds_for_as_long() {
+    fn second_jump_restarts_hold() {
         let (clock, mut date) = steady();
         clock.set(clock.now() + Duration::from_hours(8));
         pass(&clock, &mut date, 50);
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn it_starts_no_later_than_the_clock() {
+    fn date_starts_no_later_than_clock() {
         let clock = Clock::manual(START);
         let mut date = SteadyDate::new(clock.clone(), START + LEAP, HOLD);
         assert_eq!(date.read(), START);

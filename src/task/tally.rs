@@ -1,10 +1,10 @@
-//! How many of something each holder has: counted until it is dropped, and bounded by the caller.
+//! Counts how many of something each holder has, within limits that the caller defines.
 
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
 use parking_lot::Mutex;
 
-/// Counts by holder. Cheap to clone; all clones share them. A holder of none takes no memory.
+/// Counts per holder. Clones share them. Holders with a count of zero use no memory.
 #[derive(Debug)]
 pub struct Tally<K>(Arc<Mutex<Counts<K>>>);
 
@@ -14,7 +14,7 @@ struct Counts<K> {
     total: usize,
 }
 
-/// Things that count for their holder until this is dropped.
+/// A count of a holder, which is released when this is dropped.
 #[derive(Debug)]
 pub struct Counted<K: Eq + Hash> {
     holder: K,
@@ -35,27 +35,28 @@ impl<K> Default for Tally<K> {
 }
 
 impl<K: Clone + Eq + Hash> Tally<K> {
-    /// Counts one more for `holder`, if `has_room` says so of how many it has and how many others have.
+    /// Counts one more for `holder`. `is_allowed` receives the counts of the holder and of all others.
+    /// Returns `None` if it returns false.
     pub fn add(
         &self,
         holder: &K,
-        has_room: impl FnOnce(usize, usize) -> bool,
+        is_allowed: impl FnOnce(usize, usize) -> bool,
     ) -> Option<Counted<K>> {
-        let mut counted = self.none(holder.clone());
-        counted.grow_to(1, has_room).then_some(counted)
+        let mut counted = self.zero(holder.clone());
+        counted.grow_to(1, is_allowed).then_some(counted)
     }
 
-    /// Nothing yet of `holder`.
-    pub fn none(&self, holder: K) -> Counted<K> {
+    /// Returns a count of zero for `holder`.
+    pub fn zero(&self, holder: K) -> Counted<K> {
         Counted { holder, n: 0, tally: self.clone() }
     }
 
-    /// How many `holder` has.
+    /// Returns the count of `holder`.
     pub fn count(&self, holder: &K) -> usize {
         self.0.lock().by_holder.get(holder).copied().unwrap_or_default()
     }
 
-    /// How many all have.
+    /// Returns the sum of all counts.
     #[must_use]
     pub fn total(&self) -> usize {
         self.0.lock().total
@@ -63,13 +64,13 @@ impl<K: Clone + Eq + Hash> Tally<K> {
 }
 
 impl<K: Clone + Eq + Hash> Counted<K> {
-    /// Counts `n`, if they are more than before and `has_room` says so of how many the holder has and how
-    /// many others have. Returns whether at least `n` count.
-    pub fn grow_to(&mut self, n: usize, has_room: impl FnOnce(usize, usize) -> bool) -> bool {
+    /// Raises this count to `n` if it is lower. `is_allowed` receives the counts of the holder and of
+    /// all others. Returns true if the count is at least `n` afterwards.
+    pub fn grow_to(&mut self, n: usize, is_allowed: impl FnOnce(usize, usize) -> bool) -> bool {
         let Some(n_more @ 1..) = n.checked_sub(self.n) else { return true };
         let mut counts = self.tally.0.lock();
         let n_own = counts.by_holder.get(&self.holder).copied().unwrap_or_default();
-        if !has_room(n_own, counts.total - n_own) {
+        if !is_allowed(n_own, counts.total - n_own) {
             return false;
         }
         counts.by_holder.insert(self.holder.clone(), n_own + n_more);
@@ -80,19 +81,19 @@ impl<K: Clone + Eq + Hash> Counted<K> {
 }
 
 impl<K: Eq + Hash> Counted<K> {
-    /// Whose they are.
+    /// Returns the holder.
     #[must_use]
     pub const fn holder(&self) -> &K {
         &self.holder
     }
 
-    /// How many they are.
+    /// Returns the count.
     #[must_use]
     pub const fn n(&self) -> usize {
         self.n
     }
 
-    /// Counts no more than `n` from now on.
+    /// Lowers this count to `n` if it is higher.
     pub fn shrink_to(&mut self, n: usize) {
         let Some(n_less @ 1..) = self.n.checked_sub(n) else { return };
         self.n = n;
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_holder_is_counted_until_it_drops_what_it_has_and_takes_no_memory_then() {
+    fn dropped_counts_are_released() {
         let tally = Tally::default();
         let held: Vec<_> = (0..3).map(|_| tally.add(&"a", |_, _| true).unwrap()).collect();
         let other = tally.add(&"b", |n_own, n_others| (n_own, n_others) == (0, 3)).unwrap();
@@ -130,12 +131,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_grows_as_far_as_there_is_room_and_shrinks() {
+    fn count_grows_if_allowed_and_shrinks() {
         let tally = Tally::default();
-        let mut held = tally.none("a");
+        let mut held = tally.zero("a");
         let other = tally.add(&"a", |_, _| true).unwrap();
         assert!(held.grow_to(5, |n_own, n_others| (n_own, n_others) == (1, 0)));
-        assert!(held.grow_to(3, |_, _| false), "as many count already");
+        assert!(held.grow_to(3, |_, _| false), "the count is already higher");
         assert!(!held.grow_to(6, |_, _| false));
         assert_eq!((held.n(), tally.total()), (5, 6));
         held.shrink_to(2);

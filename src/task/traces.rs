@@ -1,7 +1,7 @@
-//! Traces: the spans of one request on all the nodes and services that had part in it.
+//! Propagation of traces: the spans of one request on all nodes and services that handle it.
 //!
-//! Spans of a trace have the target [`TARGET`]. Where the program was given no collector nobody wants
-//! them, and they cost next to nothing. Absent on purpose: the collector, which is the program's.
+//! Spans that belong to traces have the target [`TARGET`]. The program enables this target only if it
+//! was started with a collector. Otherwise these spans cost almost nothing.
 
 use opentelemetry::{
     global,
@@ -14,26 +14,26 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 /// The target of spans that belong to traces.
 pub const TARGET: &str = "traces";
 
-/// The header, and the name in a [`Carrier`], of a span and its trace, by W3C Trace Context.
+/// The W3C Trace Context header with the ids of a trace and a span.
 pub const TRACEPARENT: &str = "traceparent";
 
-/// The header, and the name in a [`Carrier`], of what tracing systems add to a trace.
+/// The W3C Trace Context header with vendor-specific additions.
 pub const TRACESTATE: &str = "tracestate";
 
-/// A span, as it travels with a request to where its children are.
+/// The W3C Trace Context of a span, sent with a request so that the receiver can add children.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Carrier {
-    /// The trace, the span, and whether it is recorded.
+    /// Ids of trace and span, and the sampling flag.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub traceparent: String,
-    /// What tracing systems add to it.
+    /// Vendor-specific additions.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tracestate: String,
 }
 
 impl Carrier {
-    /// The span that is entered now; `None` where it is of no trace.
+    /// Returns the context of the current span; `None` if it belongs to no trace.
     #[must_use]
     pub fn of_current_span() -> Option<Self> {
         let span = Span::current();
@@ -47,11 +47,12 @@ impl Carrier {
         (!carrier.traceparent.is_empty()).then_some(carrier)
     }
 
-    /// Makes `span`, which was not entered yet, a child of this one. What is malformed is ignored.
+    /// Makes `span`, which must not have been entered yet, a child of this context. A malformed context
+    /// is ignored.
     pub fn adopt(&self, span: &Span) {
         if !span.is_disabled() {
             let parent = global::get_text_map_propagator(|propagator| propagator.extract(self));
-            // It fails for a span that nobody records.
+            // Fails for a span that is not recorded.
             drop(span.set_parent(parent));
         }
     }

@@ -4,24 +4,24 @@ use std::{fmt, future::Future, time::Duration};
 
 use tokio::time::{Instant, sleep, timeout};
 
-/// The longest time between two looks at a condition.
-const LOOK_EVERY_MAX: Duration = Duration::from_millis(50);
+/// Maximum pause between two checks.
+const PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// What was waited for did not come in time.
+/// The condition did not become true in time.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("see it within {within:?}; last seen: {last_seen}")]
+#[error("timed out after {within:?}, last state: {last_seen}")]
 pub struct TimedOut {
-    /// How long it was waited for.
+    /// The time limit.
     pub within: Duration,
-    /// What the last look saw.
+    /// The last `Err` of the check, in `Debug` form.
     pub last_seen: String,
 }
 
-/// Looks again and again until `look` returns `Ok`, at most for `within`.
+/// Calls `check` until it returns `Ok`, for at most `within`.
 ///
 /// # Errors
-/// [`TimedOut`] with the last `Err` that `look` returned.
-pub async fn until<T, S, F>(within: Duration, mut look: impl FnMut() -> F) -> Result<T, TimedOut>
+/// [`TimedOut`] with the last `Err` that `check` returned.
+pub async fn until<T, S, F>(within: Duration, mut check: impl FnMut() -> F) -> Result<T, TimedOut>
 where
     F: Future<Output = Result<T, S>>,
     S: fmt::Debug,
@@ -31,7 +31,7 @@ where
     let mut last_seen = String::from("nothing");
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        match timeout(left, look()).await {
+        match timeout(left, check()).await {
             Ok(Ok(found)) => return Ok(found),
             Ok(Err(seen)) => last_seen = format!("{seen:?}"),
             Err(_) => return Err(TimedOut { within, last_seen }),
@@ -40,7 +40,7 @@ where
             return Err(TimedOut { within, last_seen });
         }
         sleep(pause).await;
-        pause = (pause * 2).min(LOOK_EVERY_MAX);
+        pause = (pause * 2).min(PAUSE_MAX);
     }
 }
 
@@ -49,18 +49,18 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn it_looks_until_it_sees() {
-        let mut n_looks = 0;
-        let look = || {
-            n_looks += 1;
-            let seen = if n_looks < 5 { Err(n_looks) } else { Ok(n_looks) };
-            async move { seen }
+    async fn until_repeats_check_until_ok() {
+        let mut n_checks = 0;
+        let check = || {
+            n_checks += 1;
+            let result = if n_checks < 5 { Err(n_checks) } else { Ok(n_checks) };
+            async move { result }
         };
-        assert_eq!(until(Duration::from_secs(5), look).await.unwrap(), 5);
+        assert_eq!(until(Duration::from_secs(5), check).await.unwrap(), 5);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_times_out_with_what_it_saw_last() {
+    async fn timeout_contains_last_error() {
         let error = until(Duration::from_secs(1), || async { Err::<(), _>("still dark") });
         assert!(error.await.unwrap_err().last_seen.contains("still dark"));
     }

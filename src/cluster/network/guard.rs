@@ -376,7 +376,7 @@ impl Budget {
 
     /// A share of `peer`, empty so far.
     pub(super) fn share(&self, peer: PeerId) -> Share {
-        Share { guard: Arc::clone(&self.guard), bytes: self.bytes.none(peer) }
+        Share { guard: Arc::clone(&self.guard), bytes: self.bytes.zero(peer) }
     }
 }
 

@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_drops_what_is_pending_and_waits_for_what_must_end() {
+async fn shutdown_drops_pending_tasks_and_waits_for_tasks_that_run_to_end() {
     let group = Group::default();
     let (dropped, was_dropped) = oneshot::channel::<()>();
     group.spawn("pending", async move {
@@ -25,7 +25,7 @@ async fn shutdown_drops_what_is_pending_and_waits_for_what_must_end() {
 }
 
 #[tokio::test]
-async fn a_child_stops_with_its_parent_and_alone() {
+async fn child_stops_with_parent_or_separately() {
     let parent = Group::default();
     let (first, second) = (parent.child(), parent.child());
     first.shutdown().await;
