@@ -1,27 +1,27 @@
-//! The files of a room import one another one way. A file and those in its folder are one thing:
-//! what they take from one another is not counted.
+//! The files of a crate import one another without cycles. Imports between a file and the files in its
+//! own directory do not count.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{check, sources};
 
-/// A file of a room, by its folders and its name; empty for the room's own file.
+/// Path of a file in its crate, without extension. Empty for `lib.rs`.
 type Module = Vec<String>;
 
-/// What each file of a room imports of the same room.
+/// Files of the same crate that each file imports.
 type Imports = BTreeMap<Module, BTreeSet<Module>>;
 
 #[test]
-fn files_import_one_another_one_way() {
-    let circles = rooms().into_iter().flat_map(|(room, files)| {
-        let imports = imports(&files);
-        circles(&imports).into_iter().map(move |circle| format!("{room}: {circle}"))
+fn files_of_a_crate_import_without_cycles() {
+    let cycles = crates().into_iter().flat_map(|(name, files)| {
+        let cycles = cycles(&imports(&files)).into_iter();
+        cycles.map(move |cycle| format!("{name}: {cycle}"))
     });
-    check("files of a room import one another one way", circles);
+    check("files of a crate import one another without cycles", cycles);
 }
 
 #[test]
-fn a_circle_is_seen_and_parent_and_child_are_none() {
+fn cycles_are_found_except_between_parent_and_child() {
     let file = |name: &str, text: &str| (module_of(name), text.to_owned());
     let files = BTreeMap::from([
         file("lib.rs", ""),
@@ -30,25 +30,25 @@ fn a_circle_is_seen_and_parent_and_child_are_none() {
         file("b/c.rs", "use super::C;\nfn f() { crate::e::y() }"),
         file("e.rs", "use super::a::{G, H};"),
     ]);
-    assert_eq!(circles(&imports(&files)), ["a -> e -> a"]);
+    assert_eq!(cycles(&imports(&files)), ["a -> e -> a"]);
 }
 
-/// The text of each file that is no test, by room. The rooms of the root package are one.
-fn rooms() -> BTreeMap<String, BTreeMap<Module, String>> {
-    let mut rooms: BTreeMap<String, BTreeMap<Module, String>> = BTreeMap::new();
+/// Returns the text of each file without tests, by crate. All of the root package is one crate.
+fn crates() -> BTreeMap<String, BTreeMap<Module, String>> {
+    let mut crates: BTreeMap<String, BTreeMap<Module, String>> = BTreeMap::new();
     for source in sources::rust() {
         let Some(path) = source.path.strip_prefix("src/") else { continue };
         if source.is_test || path.contains("/benches/") {
             continue;
         }
-        let (room, path) = match path.split_once('/') {
-            Some((room, path)) if room != "cli" && room != "bin" => (room, path),
+        let (name, path) = match path.split_once('/') {
+            Some((name, path)) if name != "cli" && name != "bin" => (name, path),
             _ => ("cli", path),
         };
         let text: Vec<&str> = source.production().lines().map(sources::without_comment).collect();
-        rooms.entry(room.to_owned()).or_default().insert(module_of(path), text.join("\n"));
+        crates.entry(name.to_owned()).or_default().insert(module_of(path), text.join("\n"));
     }
-    rooms
+    crates
 }
 
 fn module_of(path: &str) -> Module {
@@ -59,18 +59,18 @@ fn module_of(path: &str) -> Module {
 fn imports(files: &BTreeMap<Module, String>) -> Imports {
     let found = files.iter().map(|(module, text)| {
         let targets = paths(text).into_iter().filter_map(|path| resolve(module, &path, files));
-        let others = targets.filter(|target| !is_kin(target, module));
+        let others = targets.filter(|target| !are_related(target, module));
         (module.clone(), others.collect())
     });
     found.collect()
 }
 
-/// Whether one of two files lies in the folder of the other.
-fn is_kin(a: &[String], b: &[String]) -> bool {
+/// Returns true if one file is in the directory of the other.
+fn are_related(a: &[String], b: &[String]) -> bool {
     a.starts_with(b) || b.starts_with(a)
 }
 
-/// The file that a path in `module` leads to: the longest part of it that names one.
+/// Returns the file to which a path used in `module` leads: its longest prefix that names one.
 fn resolve(module: &[String], path: &[String], files: &BTreeMap<Module, String>) -> Option<Module> {
     let n_up = path.iter().take_while(|part| *part == "super").count();
     let (mut target, rest) = match path.first()?.as_str() {
@@ -89,19 +89,19 @@ fn resolve(module: &[String], path: &[String], files: &BTreeMap<Module, String>)
     named
 }
 
-/// The paths of a text: of its `use` items, and those that start at `crate` or `super`.
+/// Returns the paths in `use` items, and all others that start with `crate` or `super`.
 fn paths(text: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for item in text.split("use ").skip(1) {
         let item = item.split(';').next().unwrap_or_default();
-        spread(&mut Vec::new(), item, &mut found);
+        expand(&mut Vec::new(), item, &mut found);
     }
     for start in ["crate::", "super::"] {
         for (at, _) in text.match_indices(start) {
             let rest = text.get(at..).unwrap_or_default();
             let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
             let path = rest.split(|c: char| !is_path(c)).next().unwrap_or_default();
-            // The stem of a tree, which is spread above.
+            // The prefix of a tree, which is expanded above.
             if !path.ends_with("::") {
                 found.push(parts(path));
             }
@@ -115,8 +115,8 @@ fn parts(path: &str) -> Vec<String> {
     named.filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
-/// Writes a tree of imports, such as `a::{b, c::{d}}`, as single paths.
-fn spread(prefix: &mut Vec<String>, tree: &str, found: &mut Vec<Vec<String>>) {
+/// Expands a tree of imports, such as `a::{b, c::{d}}`, into paths.
+fn expand(prefix: &mut Vec<String>, tree: &str, found: &mut Vec<Vec<String>>) {
     let mut depth = 0_usize;
     let branches = tree.split(|c: char| {
         match c {
@@ -131,7 +131,7 @@ fn spread(prefix: &mut Vec<String>, tree: &str, found: &mut Vec<Vec<String>>) {
         if let Some((stem, rest)) = branch.split_once('{') {
             prefix.extend(parts(stem));
             let inner = rest.rsplit_once('}').map_or(rest, |(inner, _)| inner);
-            spread(prefix, inner, found);
+            expand(prefix, inner, found);
         } else {
             let own = parts(branch).into_iter().filter(|part| part != "self");
             found.push(prefix.iter().cloned().chain(own).collect());
@@ -140,39 +140,35 @@ fn spread(prefix: &mut Vec<String>, tree: &str, found: &mut Vec<Vec<String>>) {
     }
 }
 
-/// A shortest way from each file that leads back to it, once for the files on it.
-fn circles(imports: &Imports) -> Vec<String> {
+/// Returns a shortest cycle through each file that is not on another one.
+fn cycles(imports: &Imports) -> Vec<String> {
     let mut seen: BTreeSet<Module> = BTreeSet::new();
-    let mut circles = Vec::new();
+    let mut cycles = Vec::new();
     for start in imports.keys() {
         if seen.contains(start) {
             continue;
         }
-        let Some(way) = way_back(start, imports) else { continue };
-        let names: Vec<String> = way.iter().map(|module| module.join("/")).collect();
-        circles.push(names.join(" -> "));
-        seen.extend(way);
+        let Some(cycle) = shortest_cycle(start, imports) else { continue };
+        let names: Vec<String> = cycle.iter().map(|module| module.join("/")).collect();
+        cycles.push(names.join(" -> "));
+        seen.extend(cycle);
     }
-    circles
+    cycles
 }
 
-fn way_back(start: &Module, imports: &Imports) -> Option<Vec<Module>> {
-    let mut ways = vec![vec![start.clone()]];
+fn shortest_cycle(start: &Module, imports: &Imports) -> Option<Vec<Module>> {
+    let mut paths = VecDeque::from([vec![start.clone()]]);
     let mut reached = BTreeSet::new();
-    while !ways.is_empty() {
-        let mut further = Vec::new();
-        for way in ways {
-            for next in imports.get(way.last()?).into_iter().flatten() {
-                let longer: Vec<Module> = way.iter().chain([next]).cloned().collect();
-                if next == start {
-                    return Some(longer);
-                }
-                if reached.insert(next.clone()) {
-                    further.push(longer);
-                }
+    while let Some(path) = paths.pop_front() {
+        for next in imports.get(path.last()?).into_iter().flatten() {
+            let longer: Vec<Module> = path.iter().chain([next]).cloned().collect();
+            if next == start {
+                return Some(longer);
+            }
+            if reached.insert(next.clone()) {
+                paths.push_back(longer);
             }
         }
-        ways = further;
     }
     None
 }
