@@ -1,4 +1,4 @@
-//! Accounts, passwords and sessions as values: which names are valid, and which texts are secret.
+//! Accounts, passwords and sessions as validated values.
 
 use std::{collections::HashSet, str::FromStr, time::Duration};
 
@@ -7,125 +7,129 @@ use model::{text::is_unprintable, timestamp::Timestamp};
 use sha2::{Digest as _, Sha256};
 use wire::accounts::AccountBody;
 
-/// The shortest name of an account, in characters.
+/// Minimum length of an account name, in characters.
 const NAME_CHARS_MIN: usize = 3;
 
-/// The longest name of an account, in characters: long enough for nearly every e-mail address.
+/// Maximum length of an account name, in characters: enough for nearly every e-mail address.
 const NAME_CHARS_MAX: usize = 100;
 
-/// The shortest password, in characters, as the recommendations of NIST (SP 800-63B) have it.
+/// Minimum length of a password, in characters, as recommended by NIST (SP 800-63B).
 const PASSWORD_CHARS_MIN: usize = 8;
 
-/// The longest password, in characters. Every one takes the same time and memory.
+/// Maximum length of a password, in characters. Hashing takes the same time for all of them.
 const PASSWORD_CHARS_MAX: usize = 256;
 
-/// How long a session lasts.
+/// Lifetime of a session.
 pub const SESSION_LIFETIME: Duration = Duration::from_hours(14 * 24);
 
-/// What a browser may call itself, in characters; the rest is cut off.
+/// Maximum length of a stored user agent, in characters; the rest is cut off.
 const CLIENT_CHARS_MAX: usize = 120;
 
-/// An account's number. Never used again after the account is deleted.
+/// Id of an account. Ids of deleted accounts are not reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccountId(i64);
 
-/// An account's name: a user name or an e-mail address. Two that differ in the case of letters alone
-/// are the same.
+/// Name of an account: a user name or an e-mail address. Names that differ only in case are equal.
 #[derive(Debug, Clone)]
 pub struct AccountName(String);
 
-/// A text is no name of an account.
+/// Shortest token an operator can choose, in characters.
+pub(crate) const TOKEN_CHARS_MIN: usize = 16;
+
+/// Reason why a text is not valid input. Never contains the text, which might be a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "take the account's name: {NAME_CHARS_MIN} to {NAME_CHARS_MAX} letters, digits and . _ - + @, \
-     beginning with a letter or digit"
-)]
-pub struct AccountNameError;
+#[non_exhaustive]
+pub enum InputError {
+    /// Invalid account name.
+    #[error(
+        "account name must have {NAME_CHARS_MIN} to {NAME_CHARS_MAX} letters, digits and \
+         . _ - + @, and begin with a letter or digit"
+    )]
+    AccountName,
+    /// The password is too short or too long.
+    #[error("password must have {PASSWORD_CHARS_MIN} to {PASSWORD_CHARS_MAX} characters")]
+    PasswordLength,
+    /// The password is easy to guess.
+    #[error("password is among the first that guessers try; choose another one")]
+    CommonPassword,
+    /// Neither `open` nor `closed`.
+    #[error("sign-up must be open or closed")]
+    SignUp,
+    /// Not the hash of an API key.
+    #[error("key hash must have 64 hexadecimal digits")]
+    KeyHash,
+    /// The operator's token is too short.
+    #[error("operator token must have at least {TOKEN_CHARS_MIN} characters")]
+    OperatorToken,
+}
 
 /// A password. Its `Debug` shows nothing.
 #[derive(derive_more::Debug, Clone)]
 #[debug("Password(…)")]
 pub struct Password(String);
 
-/// A text is no password, or none for a new account. It does not say which text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PasswordError {
-    /// It is too short or too long.
-    #[error("password must have {PASSWORD_CHARS_MIN} to {PASSWORD_CHARS_MAX} characters")]
-    Length,
-    /// It is among those that guessers try first.
-    #[error("password is among the first that guessers try; choose another one")]
-    Common,
-}
-
-/// Passwords that guessers try first, in lower case, one in each line.
+/// Common passwords in lower case, one per line.
 const COMMON_PASSWORDS: &str = include_str!("../../assets/common-passwords.txt");
 
-/// Different characters that a password has at least: `abababab` is not one.
+/// Minimum number of different characters in a password, which rejects `abababab`.
 const DIFFERENT_CHARS_MIN: usize = 4;
 
-/// The record of an account.
+/// Stored data of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountRecord {
-    /// The account's number.
+    /// Id of the account.
     pub id: AccountId,
-    /// Its name, as it was given.
+    /// Name as entered at sign-up.
     pub name: String,
-    /// When it was made.
+    /// Time of sign-up.
     pub created_at: Timestamp,
 }
 
-/// What a browser shows to go on being logged in. Its `Debug` shows nothing.
+/// Secret in a browser's session cookie. Its `Debug` shows nothing.
 #[derive(derive_more::Debug, Clone)]
 #[debug("SessionToken(…)")]
 pub struct SessionToken(String);
 
-/// A session's number.
+/// Id of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionId(i64);
 
-/// The record of a session.
+/// Stored data of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRecord {
-    /// The session's number.
+    /// Id of the session.
     pub id: SessionId,
-    /// When it was begun.
+    /// Time of the log-in.
     pub created_at: Timestamp,
-    /// When it ends by itself.
+    /// Expiry time.
     pub expires_at: Timestamp,
-    /// What the browser calls itself.
+    /// User agent of the browser.
     pub client: String,
 }
 
-/// Whether anyone may sign up.
+/// Setting for sign-up without an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::EnumString, strum::Display)]
-#[strum(serialize_all = "lowercase", parse_err_ty = SignUpError, parse_err_fn = no_sign_up)]
+#[strum(serialize_all = "lowercase", parse_err_ty = InputError, parse_err_fn = sign_up_error)]
 pub enum SignUp {
     /// Anyone may sign up.
     #[default]
     Open,
-    /// Operators alone make accounts.
+    /// Only operators create accounts.
     Closed,
 }
 
-/// A text is neither `open` nor `closed`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("read whether anyone may sign up: open or closed")]
-pub struct SignUpError;
-
-const fn no_sign_up(_: &str) -> SignUpError {
-    SignUpError
+const fn sign_up_error(_: &str) -> InputError {
+    InputError::SignUp
 }
 
 impl AccountId {
-    /// The account numbered `number`, which came from [`Self::get`].
+    /// Returns the account id with this `number`, which came from [`Self::get`].
     #[must_use]
     pub const fn new(number: i64) -> Self {
         Self(number)
     }
 
-    /// The number, for storing and showing.
+    /// Returns the number of the id.
     #[must_use]
     pub const fn get(self) -> i64 {
         self.0
@@ -133,13 +137,13 @@ impl AccountId {
 }
 
 impl SessionId {
-    /// The session numbered `number`, which came from [`Self::get`].
+    /// Returns the session id with this `number`, which came from [`Self::get`].
     #[must_use]
     pub const fn new(number: i64) -> Self {
         Self(number)
     }
 
-    /// The number, for storing and showing.
+    /// Returns the number of the id.
     #[must_use]
     pub const fn get(self) -> i64 {
         self.0
@@ -147,97 +151,95 @@ impl SessionId {
 }
 
 impl AccountName {
-    /// The name as it was given.
+    /// Returns the name as entered at sign-up.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What two names have in common that are the same.
+    /// Returns the form by which names are compared.
     pub(crate) fn to_lowercase(&self) -> String {
         self.0.to_ascii_lowercase()
     }
 }
 
 impl FromStr for AccountName {
-    type Err = AccountNameError;
+    type Err = InputError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
-        let is_fit = |letter: char| letter.is_ascii_alphanumeric() || "._-+@".contains(letter);
+        let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || "._-+@".contains(letter);
         let is_long_enough = (NAME_CHARS_MIN..=NAME_CHARS_MAX).contains(&text.len());
-        let begins = text.starts_with(|letter: char| letter.is_ascii_alphanumeric());
-        if is_long_enough && begins && text.chars().all(is_fit) {
+        let starts_well = text.starts_with(|letter: char| letter.is_ascii_alphanumeric());
+        if is_long_enough && starts_well && text.chars().all(is_allowed) {
             Ok(Self(text.to_owned()))
         } else {
-            Err(AccountNameError)
+            Err(InputError::AccountName)
         }
     }
 }
 
-impl Password {
-    /// The password itself.
-    pub(crate) fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
 impl FromStr for Password {
-    type Err = PasswordError;
+    type Err = InputError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let n_chars = text.chars().count();
         if (PASSWORD_CHARS_MIN..=PASSWORD_CHARS_MAX).contains(&n_chars) {
             Ok(Self(text.to_owned()))
         } else {
-            Err(PasswordError::Length)
+            Err(InputError::PasswordLength)
         }
     }
 }
 
 impl Password {
-    /// Checks a new password for the account called `name`.
+    /// Returns the password as text.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Validates a new password for the account called `name`.
     ///
     /// # Errors
-    /// [`PasswordError`]
-    pub fn choose(name: &AccountName, text: &str) -> Result<Self, PasswordError> {
+    /// [`InputError`] if the password is too short, too long, or easy to guess.
+    pub fn choose(name: &AccountName, text: &str) -> Result<Self, InputError> {
         let password: Self = text.parse()?;
         let lower = text.trim().to_lowercase();
-        let different: HashSet<char> = lower.chars().collect();
+        let distinct: HashSet<char> = lower.chars().collect();
         let is_common = COMMON_PASSWORDS.lines().any(|common| common == lower)
-            || different.len() < DIFFERENT_CHARS_MIN
+            || distinct.len() < DIFFERENT_CHARS_MIN
             || lower == name.to_lowercase();
-        if is_common { Err(PasswordError::Common) } else { Ok(password) }
+        if is_common { Err(InputError::CommonPassword) } else { Ok(password) }
     }
 }
 
 impl SessionToken {
-    /// A token that nobody guesses.
+    /// Generates a random token.
     pub(crate) fn random() -> Self {
         Self(HEXLOWER.encode(&rand::random::<[u8; 32]>()))
     }
 
-    /// The token that a browser shows.
+    /// Returns the token in a browser's cookie.
     #[must_use]
     pub fn from_cookie(text: &str) -> Self {
-        // One that was never given out hashes to nothing that is known.
+        // A forged token has no stored hash.
         Self(text.to_owned())
     }
 
-    /// The token itself, for the browser.
+    /// Returns the token as text, for the cookie.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Its SHA-256, which is what the file has of it.
+    /// Returns the SHA-256 hash, which is all that is stored of a token.
     pub(crate) fn hash(&self) -> [u8; 32] {
         Sha256::digest(self.0.as_bytes()).into()
     }
 }
 
 impl AccountRecord {
-    /// The account as its owner gets to see it.
+    /// Returns the account as shown to its owner.
     #[must_use]
     pub fn body(&self) -> AccountBody {
         let created_at = self.created_at.to_string();
@@ -245,7 +247,7 @@ impl AccountRecord {
     }
 }
 
-/// What a browser calls itself, without what is no text, and not too long.
+/// Returns a user agent without unprintable characters, cut to the maximum length.
 pub(crate) fn clean_user_agent(text: &str) -> String {
     text.chars().filter(|letter| !is_unprintable(*letter)).take(CLIENT_CHARS_MAX).collect()
 }
@@ -255,30 +257,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_a_user_name_or_an_address() {
-        for fit in ["ada", "Ada.Lovelace+keys@example.org", "0x_-", &"a".repeat(100)] {
-            assert!(fit.parse::<AccountName>().is_ok(), "{fit}");
+    fn account_name_accepts_user_names_and_addresses() {
+        for valid in ["ada", "Ada.Lovelace+keys@example.org", "0x_-", &"a".repeat(100)] {
+            assert!(valid.parse::<AccountName>().is_ok(), "{valid}");
         }
-        for unfit in ["", "ab", "a b", "@ada", "<b>ada", "adá", "a\nda", &"a".repeat(101)] {
-            assert!(unfit.parse::<AccountName>().is_err(), "{unfit}");
+        for invalid in ["", "ab", "a b", "@ada", "<b>ada", "adá", "a\nda", &"a".repeat(101)] {
+            assert!(invalid.parse::<AccountName>().is_err(), "{invalid}");
         }
     }
 
     #[test]
-    fn secrets_are_not_shown() {
+    fn debug_output_hides_secrets() {
         let password: Password = "correct horse".parse().unwrap();
         assert_eq!(format!("{password:?}"), "Password(…)");
         assert_eq!(format!("{:?}", SessionToken::random()), "SessionToken(…)");
         let name: AccountName = "ada.lovelace".parse().unwrap();
         let choose = |text: &str| Password::choose(&name, text).map(drop);
         for text in ["password", "Password123", " 12345678 ", "abababab", "Ada.Lovelace"] {
-            assert_eq!(choose(text), Err(PasswordError::Common), "{text}");
+            assert_eq!(choose(text), Err(InputError::CommonPassword), "{text}");
         }
         assert_eq!(
             (choose("short"), choose("correct horse")),
-            (Err(PasswordError::Length), Ok(()))
+            (Err(InputError::PasswordLength), Ok(()))
         );
-        assert!("password".parse::<Password>().is_ok(), "an older account may have it");
+        assert!("password".parse::<Password>().is_ok(), "existing accounts can keep it");
         assert!("short".parse::<Password>().is_err());
         assert!("é".repeat(256).parse::<Password>().is_ok());
         assert!("é".repeat(257).parse::<Password>().is_err());

@@ -1,4 +1,4 @@
-//! A cache of valid keys, emptied when another process changes what is stored of them.
+//! Cache of valid keys, cleared when another process changes the stored keys.
 
 use std::{collections::HashSet, num::NonZeroUsize, time::Duration};
 
@@ -8,32 +8,33 @@ use tokio::time::Instant;
 
 use crate::key::{KeyHash, Verified};
 
-/// Keys cached at a time; a key takes some 150 bytes.
+/// Maximum number of cached keys, at about 150 bytes each.
 const CAPACITY: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 
-/// How long an answer from memory may differ from the store. Short enough that revoking feels
-/// immediate, long enough that a busy service asks its store ten times a second.
+/// Age at which cached keys are checked against the store again. Revoking a key feels immediate,
+/// and a busy service queries its store at most ten times per second.
 const FRESH_FOR: Duration = Duration::from_millis(100);
 
-/// Good keys by their hash, and when they were last known to be what is stored.
+/// Valid keys by their hash.
 #[derive(Debug)]
 pub(crate) struct Cache {
     keys: LruCache<KeyHash, Verified>,
+    /// State of the store when it was last queried.
     checked: Option<Snapshot>,
-    /// When this process last changed keys. What was read before that is not remembered.
+    /// Time at which this process last changed keys. Results of earlier queries are not cached.
     cleared: Option<Instant>,
-    /// When the store last did not answer.
+    /// Time at which the store last failed to respond.
     failed: Option<Instant>,
-    /// Keys that were used since [`Self::take_used`] was last called.
+    /// Keys used since the last [`Self::take_used`].
     used: HashSet<KeyId>,
 }
 
-/// The state of the store that an answer shows.
+/// State of the store as seen by a query.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Snapshot {
-    /// Another number after any change of keys.
+    /// Number that differs after any change of keys.
     pub(crate) version: i64,
-    /// When the store was asked: it is no older than that.
+    /// Time at which the query started.
     pub(crate) started: Instant,
 }
 
@@ -50,8 +51,8 @@ impl Default for Cache {
 }
 
 impl Cache {
-    /// The key for a request that arrived at `arrived`, if the store was asked less than
-    /// [`FRESH_FOR`] before, or after.
+    /// Returns the key for a request that arrived at `arrived`, if the store was queried less than
+    /// [`FRESH_FOR`] before.
     pub(crate) fn get_fresh(&mut self, hash: &KeyHash, arrived: Instant) -> Option<Verified> {
         let started = self.checked?.started;
         if arrived.saturating_duration_since(started) >= FRESH_FOR {
@@ -62,13 +63,13 @@ impl Cache {
         Some(key)
     }
 
-    /// Whether the key was good recently.
+    /// Returns true if the key was valid recently.
     pub(crate) fn contains(&self, hash: &KeyHash) -> bool {
         self.keys.contains(hash)
     }
 
-    /// Adds a key as `snapshot` shows it. Where that has another version than the last one, all others
-    /// are forgotten; what may be older than the last one is not added.
+    /// Adds a key as of `snapshot`. If the version changed, all other keys are removed. Outdated
+    /// results are ignored.
     pub(crate) fn insert(&mut self, hash: KeyHash, key: Verified, snapshot: Snapshot) {
         self.used.insert(key.id);
         let Snapshot { version, mut started } = snapshot;
@@ -88,28 +89,27 @@ impl Cache {
         self.keys.put(hash, key);
     }
 
-    /// Forgets a key that is not good any more.
     pub(crate) fn remove(&mut self, hash: &KeyHash) {
         self.keys.pop(hash);
     }
 
-    /// Forgets all keys, since this process changed some by `now`.
+    /// Removes all keys, since this process changed some by `now`.
     pub(crate) fn clear(&mut self, now: Instant) {
         self.keys.clear();
         self.cleared = Some(now);
     }
 
-    /// Notes that the store did not answer by `now`.
+    /// Records that the store had failed to respond by `now`.
     pub(crate) fn note_failure(&mut self, now: Instant) {
         self.failed = Some(now);
     }
 
-    /// Whether the store failed to answer at `arrived` or later.
+    /// Returns true if the store failed to respond at `arrived` or later.
     pub(crate) fn has_failed_since(&self, arrived: Instant) -> bool {
         self.failed.is_some_and(|failed| failed >= arrived)
     }
 
-    /// The keys that were used since this was last called.
+    /// Returns the keys used since the last call.
     pub(crate) fn take_used(&mut self) -> HashSet<KeyId> {
         std::mem::take(&mut self.used)
     }

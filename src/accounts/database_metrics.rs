@@ -1,23 +1,23 @@
-//! Metrics of the databases that a service uses, beside its own: those of accounts are among them.
+//! Metrics of the databases that a service uses.
 
 use db::postgres::connections::Figures;
 use web::metrics::Metrics;
 
 web::metrics! {
-    /// Connections to databases, by what they are for: open (`open`), and idle of these (`idle`).
+    /// Connections to databases by purpose: all (`open`), and the unused part (`idle`).
     CONNECTIONS = gauge("database_connections", &["for", "state"]);
-    /// Requests that wait for a connection to a database.
+    /// Requests waiting for a database connection.
     WAITING = gauge("database_waiting", &["for"]);
-    /// Requests that waited for one in vain.
+    /// Requests that timed out waiting for a database connection.
     TIMED_OUT = counter("database_waits_failed_total", &["for"]);
-    /// 1 while a database does not answer, or lets the service do nothing.
+    /// 1 while a database is unavailable.
     LOST = gauge("database_lost", &["for"]);
 }
 
-/// What accounts are called among these metrics.
+/// Purpose label of the accounts database.
 pub const ACCOUNTS: &str = "accounts";
 
-/// Sets the metrics of the database that is used for `purpose`.
+/// Sets the metrics of the database used for `purpose`.
 pub fn set(metrics: &Metrics, purpose: &str, figures: Figures) {
     let Figures { n_open, n_idle, n_waiting, n_timed_out, is_lost, .. } = figures;
     let narrow = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);

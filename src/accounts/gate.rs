@@ -1,10 +1,11 @@
-//! The gate in front of a service: admits requests with a valid key, within its limits.
+//! Admits requests with a valid API key, within its limits.
 //!
-//! The keys of an account share a rate limit and, where the operator sets them, limits of requests
-//! and bytes a day; a key without an account, or with limits of its own, has them alone. Callers
-//! without a valid key are limited by their network, before their key is looked up. What is counted
-//! is kept in memory, per service: a restart resets it. Replicas of a service count on their own, so
-//! that a balancer which sends each API key to one of them makes limits exact.
+//! The keys of an account share a rate limit and, if configured, daily limits of requests and
+//! bytes. A key without an account, or with its own limits, is counted separately. Requests without
+//! a valid key are limited per network, before the key is looked up.
+//!
+//! Usage is kept in memory per service, so a restart resets it and replicas count separately.
+//! Limits are exact if a load balancer sends each API key to one replica.
 
 mod limits;
 
@@ -50,83 +51,83 @@ use crate::{
     remote::Keys,
 };
 
-/// What a network may send without a good key: enough for a program that is being set up, too little
-/// to guess keys or to keep the accounts file busy.
+/// Rate of requests without a valid key per network: enough to set up a program, too little to
+/// guess keys or to overload the accounts store.
 const STRANGERS: Rate = Rate { every: Duration::from_millis(200), burst: 100 };
 
-/// Keys looked up at a time. More wait, and need no lookup where another request with the same key was
-/// answered meanwhile. Fewer than [`STRANGERS`] may have at once, so that a program that
-/// sends all its requests at once with a good key is not taken for a stranger.
+/// Maximum number of concurrent key lookups. Waiting requests need no lookup if the same key was
+/// found meanwhile. It is below the burst of [`STRANGERS`], so that a program that sends many first
+/// requests with a valid key is not limited as a stranger.
 const LOOKUPS_MAX: usize = 64;
 
-/// `Retry-After`, in seconds, where a key could not be checked.
+/// Value of `Retry-After`, in seconds, if a key could not be checked.
 const UNKNOWN_RETRY_SECONDS: u64 = 5;
 
-/// Header: the maximum of the limit that the caller is closest to.
+/// Header with the value of the limit that is closest to being reached.
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 
-/// Header: what is left of that limit.
+/// Header with the remainder of that limit.
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
 
-/// Header: seconds until that limit is full again.
+/// Header with the seconds until that limit is fully available again.
 const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
-/// The settings of a gate.
+/// Options of a gate.
 #[derive(Debug, Clone)]
 pub struct GateOptions {
-    /// The limits of an account, and of a key that belongs to none.
+    /// Limits of an account, and of a key without an account.
     pub limits: Limits,
-    /// Whether the limits apply to callers on this machine.
+    /// Treatment of clients on this machine.
     pub loopback: Loopback,
-    /// Which proxies are trusted to give a caller's address.
+    /// Source of client addresses: the connection or a trusted proxy.
     pub addresses: AddressSource,
-    /// The names under which the service is reached.
+    /// Host names of the service.
     pub hosts: HostNames,
 }
 
-/// Whether limits apply to callers on this machine.
+/// Treatment of clients on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loopback {
-    /// They apply to them, too.
+    /// Limits apply.
     Limited,
-    /// They do not apply.
+    /// Limits do not apply.
     Unlimited,
 }
 
-/// How a service words refusals, and where callers may send their key.
+/// Responses of a service to rejected requests, and the places of keys in queries.
 #[derive(Debug, Clone, Copy)]
 pub struct GateMessages {
-    /// Words a refusal. The gate adds headers.
+    /// Converts a refusal to a response. The gate adds headers.
     pub refuse: fn(Refusal) -> Response,
-    /// Where the key may be in the query: paths, each with its parameter.
+    /// Paths on which the key can be sent in the query, each with its parameter.
     pub key_in_query: &'static [(&'static str, &'static str)],
 }
 
-/// The part of all endless responses that one account may have open: no three shut others out.
+/// Divisor of the maximum number of streams, which gives the share of one account.
 const STREAMS_PART: usize = 4;
 
-/// Limit of the endless responses of each account, or of a key that is counted alone. Cheap to clone:
-/// all clones count together.
+/// Limit on the concurrent streams of each account, or of each separately counted key. Cheap to
+/// clone; all clones count together.
 #[derive(Debug, Clone)]
 pub struct StreamLimit {
     n_max: usize,
     open: Tally<Consumer>,
 }
 
-/// An endless response that counts until this is dropped.
+/// Permit for a stream, returned on drop.
 #[derive(Debug)]
 pub struct StreamPermit {
     _counted: Counted<Consumer>,
 }
 
 impl StreamLimit {
-    /// Lets each account have a quarter of `n_all`.
+    /// Allows each account a quarter of `n_all` streams.
     #[must_use]
     pub fn new(n_all: usize) -> Self {
         Self { n_max: (n_all / STREAMS_PART).max(1), open: Tally::default() }
     }
 
-    /// Counts one response more for `key`; `None` if that has all it may have.
+    /// Returns a permit for one more stream of `key`; `None` if the limit is reached.
     #[must_use]
     pub fn take(&self, key: &Verified) -> Option<StreamPermit> {
         let counted = self.open.add(&Consumer::from_key(key), |n_own, _| n_own < self.n_max)?;
@@ -134,10 +135,10 @@ impl StreamLimit {
     }
 }
 
-/// Why a request is refused.
+/// Reason for rejecting a request.
 #[derive(Debug)]
 pub enum Refusal {
-    /// No key was sent, or something else in its place.
+    /// The key is missing or malformed.
     NoKey(NoKey),
     /// The key is unknown or revoked.
     KeyUnknown,
@@ -147,11 +148,11 @@ pub enum Refusal {
     Failed(AccountsError),
 }
 
-/// The key of an admitted request, among the request's extensions.
+/// Request extension with the key of an admitted request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admitted(pub Verified);
 
-/// The gate of one service. Cheap to clone; all clones count together.
+/// Gate of one service. Cheap to clone; all clones count together.
 #[derive(Debug, Clone)]
 pub struct Gate {
     shared: Arc<Shared>,
@@ -167,12 +168,12 @@ struct Shared {
     lookups: Semaphore,
 }
 
-/// Who is counted together: more keys give an account no more requests.
+/// Unit by which requests are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Consumer {
-    /// An account, with its keys that have no limits of their own.
+    /// An account, with all its keys without own limits.
     Account(AccountId),
-    /// A key that belongs to no account, or has limits of its own.
+    /// A key without an account, or with own limits.
     Key(KeyId),
 }
 
@@ -186,7 +187,7 @@ impl Consumer {
 }
 
 impl GateOptions {
-    /// Admits every valid key without limits: for tests and benches.
+    /// Returns options that admit every valid key without limits, for tests and benches.
     #[must_use]
     pub fn unlimited() -> Self {
         Self {
@@ -199,7 +200,7 @@ impl GateOptions {
 }
 
 impl Gate {
-    /// A gate that checks keys against `keys`.
+    /// Creates a gate that checks requests against `keys`.
     #[must_use]
     pub fn new(keys: impl Into<Keys>, options: GateOptions, clock: Clock) -> Self {
         let shared = Shared {
@@ -213,27 +214,26 @@ impl Gate {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Its settings. What the service allows without a key, it allows under one of its names.
+    /// Returns the options.
     #[must_use]
     pub fn options(&self) -> &GateOptions {
         &self.shared.options
     }
 
-    /// The keys that it admits, whatever they have used.
+    /// Returns the keys against which requests are checked.
     #[must_use]
     pub fn keys(&self) -> &Keys {
         &self.shared.keys
     }
 
-    /// Puts the gate around every path of `router`, and around those it does not have.
-    ///
-    /// An admitted request carries an [`Admitted`].
+    /// Wraps all paths of `router`, including unknown ones. Admitted requests carry an [`Admitted`]
+    /// extension.
     pub fn wrap(&self, router: Router, messages: GateMessages) -> Router {
         let gate = self.clone();
         wrap(router, move |request, next| pass(gate.clone(), messages, request, next))
     }
 
-    /// The key of a request, if it is valid. Limits apply to callers with a `network`.
+    /// Returns the key of a request if it is valid. Limits apply only with a `network`.
     async fn identify(
         &self,
         key: Result<ApiKey, NoKey>,
@@ -252,7 +252,7 @@ impl Gate {
                 return Err(Refusal::NoKey(no_key));
             }
         };
-        // A key that was admitted before is not refused because of others on the same network.
+        // A recently admitted key is not rejected because of other clients on its network.
         let is_known = || self.shared.keys.is_remembered(&hash);
         if !is_known() {
             if let Some(wait) = network.and_then(|network| strangers.wait(&network)) {
@@ -261,7 +261,8 @@ impl Gate {
             // The semaphore is never closed.
             let _turn = self.shared.lookups.acquire().await.ok();
             if !is_known() {
-                // Charged before the lookup: else many at once would all be looked up.
+                // Charged before the lookup, so that the number of concurrent lookups stays
+                // bounded.
                 charge(network)?;
                 let found = self.shared.keys.check(hash).await;
                 if let (Ok(Some(_)) | Err(_), Some(network)) = (&found, network) {
@@ -276,7 +277,7 @@ impl Gate {
         }
     }
 
-    /// Counts a request with `key`, whose body has `n_bytes`, if the limits allow it.
+    /// Counts a request with `key` and a body of `n_bytes`, if the limits allow it.
     fn count(&self, key: &Verified, n_bytes: u64) -> Result<Allowance, Refusal> {
         let limits = self.shared.options.limits.overridden(key.limits);
         let (now, date) = (Instant::now(), self.shared.clock.now());
@@ -299,7 +300,7 @@ async fn pass(gate: Gate, messages: GateMessages, mut request: Request, next: Ne
     if is_unlimited {
         return next.run(request).await;
     }
-    // A body of known length counts at once, any other as it is read.
+    // A body of known length is counted now, others while they are read.
     let n_bytes = request.body().size_hint().exact();
     let allowance = match gate.count(&key, n_bytes.unwrap_or(0)) {
         Ok(allowance) => allowance,
@@ -322,7 +323,7 @@ async fn pass(gate: Gate, messages: GateMessages, mut request: Request, next: Ne
 }
 
 impl GateMessages {
-    /// The key of a request.
+    /// Returns the key of a request.
     fn key(&self, request: &Request) -> Result<ApiKey, NoKey> {
         let path = request.uri().path();
         if let Some((_, parameter)) = self.key_in_query.iter().find(|(of, _)| *of == path)
@@ -356,7 +357,7 @@ impl GateMessages {
     }
 }
 
-/// A body whose bytes are counted as they go.
+/// Wraps `body` to add its bytes to `n_bytes` as they pass.
 fn counting(body: Body, n_bytes: Arc<AtomicU64>) -> Body {
     count_bytes(body, move |n| {
         n_bytes.fetch_add(n, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Keys as the file stores them: numbers, hashes, prefixes and names, never secrets.
+//! API keys as stored: ids, hashes, prefixes and names, never secrets.
 
 use std::str::FromStr;
 
@@ -10,63 +10,58 @@ use model::{
 use sha2::{Digest as _, Sha256};
 use wire::accounts::{KeyBody, KeyLimits, VerifiedBody};
 
-use crate::account::AccountId;
+use crate::account::{AccountId, InputError};
 
-/// How much of a key is kept to be recognized by: the prefix that all have, and four digits. Eighty
-/// unknown bits remain.
+/// Characters of a key that are stored for recognition: the common prefix and four digits. Eighty
+/// secret bits remain.
 const SHOWN_CHARS: usize = 7;
 
-/// A key, without its secret.
+/// Stored data of a key, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRecord {
-    /// The key's number.
+    /// Id of the key.
     pub id: KeyId,
-    /// Whose it is; none for one that an operator made.
+    /// Owner; `None` for an operator's key.
     pub account: Option<AccountId>,
-    /// What its owner calls it.
+    /// Name chosen by the owner.
     pub name: String,
-    /// How it begins; none for one made before beginnings were kept.
+    /// First characters; `None` for keys created before prefixes were stored.
     pub prefix: Option<String>,
-    /// When it was created.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// When it was last used, give or take half a minute.
+    /// Time of the last use, to within half a minute.
     pub used_at: Option<Timestamp>,
-    /// When it was revoked, if it was.
+    /// Time of revocation, if any.
     pub revoked_at: Option<Timestamp>,
-    /// Its own limits.
+    /// Own limits.
     pub limits: KeyLimits,
 }
 
-/// What a service needs to know of a good key.
+/// Data of a valid key that a service needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verified {
-    /// The key's number.
+    /// Id of the key.
     pub id: KeyId,
-    /// Whose it is; none for one that an operator made.
+    /// Owner; `None` for an operator's key.
     pub account: Option<AccountId>,
-    /// Its own limits.
+    /// Own limits.
     pub limits: KeyLimits,
 }
 
-/// Which keys an operation is about.
+/// Keys on which an operation acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Every key: an operator's view.
+    /// All keys, for operators.
     All,
     /// The keys of one account.
     Of(AccountId),
 }
 
-/// The SHA-256 hash of a key. A key has 96 random bits, so that a slow hash would add nothing.
+/// SHA-256 hash of a key. A key has 96 random bits, so a slow hash would add nothing.
 #[derive(derive_more::Debug, derive_more::Display, Clone, Copy, PartialEq, Eq, Hash)]
 #[debug("KeyHash(…)")]
 #[display("{}", HEXLOWER.encode(_0))]
 pub struct KeyHash([u8; 32]);
-
-/// A text is no hash of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("read the hash of a key, which is 64 hexadecimal digits")]
-pub struct KeyHashError;
 
 impl Scope {
     pub(crate) fn account(self) -> Option<i64> {
@@ -78,7 +73,7 @@ impl Scope {
 }
 
 impl KeyHash {
-    /// The hash of `key`.
+    /// Returns the hash of `key`.
     #[must_use]
     pub fn from_key(key: &ApiKey) -> Self {
         Self(Sha256::digest(key.reveal().as_bytes()).into())
@@ -90,21 +85,21 @@ impl KeyHash {
 }
 
 impl FromStr for KeyHash {
-    type Err = KeyHashError;
+    type Err = InputError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).map_err(|_| KeyHashError)?;
-        bytes.try_into().map(Self).map_err(|_| KeyHashError)
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).map_err(|_| InputError::KeyHash)?;
+        bytes.try_into().map(Self).map_err(|_| InputError::KeyHash)
     }
 }
 
-/// How `key` begins.
+/// Returns the first characters of `key`, by which its owner recognizes it.
 pub(crate) fn key_prefix(key: &ApiKey) -> String {
     key.reveal().chars().take(SHOWN_CHARS).collect()
 }
 
 impl KeyRecord {
-    /// The key as its owner gets to see it.
+    /// Returns the key as shown to its owner.
     #[must_use]
     pub fn body(&self) -> KeyBody {
         let state = if self.revoked_at.is_some() { "revoked" } else { "valid" };
@@ -115,8 +110,8 @@ impl KeyRecord {
             prefix: self.prefix.clone(),
             state: state.to_owned(),
             created_at: self.created_at.to_string(),
-            last_used_at: self.used_at.map(|moment| moment.to_string()),
-            revoked_at: self.revoked_at.map(|moment| moment.to_string()),
+            last_used_at: self.used_at.map(|at| at.to_string()),
+            revoked_at: self.revoked_at.map(|at| at.to_string()),
             limits: self.limits,
         }
     }
@@ -147,12 +142,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hash_is_read_as_it_is_written_and_nothing_else_is() {
+    fn key_hash_round_trips_and_rejects_other_texts() {
         let hash = KeyHash::from_key(&ApiKey::from_random([7; 12]));
         let text = hash.to_string();
         assert_eq!(text.parse(), Ok(hash));
         assert_eq!(text.to_uppercase().parse(), Ok(hash));
-        for unfit in [
+        for invalid in [
             "",
             "00",
             "zz",
@@ -160,7 +155,7 @@ mod tests {
             &format!("{text}0"),
             &text.replace('0', "é"),
         ] {
-            assert_eq!(unfit.parse::<KeyHash>(), Err(KeyHashError), "{unfit}");
+            assert_eq!(invalid.parse::<KeyHash>(), Err(InputError::KeyHash), "{invalid}");
         }
         assert_eq!(format!("{hash:?}"), "KeyHash(…)");
     }

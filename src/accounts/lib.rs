@@ -1,11 +1,12 @@
-//! Accounts: people, their sessions, and the API keys that open the dataset and the inference service.
+//! Accounts, their sessions, and the API keys for the dataset and inference services.
 //!
-//! One SQLite file holds every account and key, secrets as hashes alone; each service of a machine
-//! opens the same file through an [`Accounts`] of its own, and sees what the others create and
-//! revoke. Services of several machines share a PostgreSQL database in its place, or ask one another
-//! over HTTP: [`Keys`] is either. The [`gate`] lets in
-//! requests with a good key, as often as they may; [`server`] is the API and the page where people
-//! sign up and make keys. Absent on purpose: what a key may do, which each service decides.
+//! One SQLite file holds all accounts and keys, with secrets only as hashes. Each service of a
+//! machine opens this file with its own [`Accounts`] and sees changes by the others. Services on
+//! several machines share a PostgreSQL database instead, or query one another over HTTP through
+//! [`Keys`].
+//!
+//! The [`gate`] admits requests with a valid key within its limits. [`server`] has the API and the
+//! portal for signing up and managing keys. Services decide on their own what a key permits.
 
 mod account;
 mod cache;
@@ -31,10 +32,10 @@ use tokio::task::spawn_blocking;
 
 pub use crate::{
     account::{
-        AccountId, AccountName, AccountNameError, AccountRecord, Password, PasswordError,
-        SESSION_LIFETIME, SessionId, SessionRecord, SessionToken, SignUp, SignUpError,
+        AccountId, AccountName, AccountRecord, InputError, Password, SESSION_LIFETIME, SessionId,
+        SessionRecord, SessionToken, SignUp,
     },
-    key::{KeyHash, KeyHashError, KeyRecord, Scope, Verified},
+    key::{KeyHash, KeyRecord, Scope, Verified},
     remote::{KeyLookup, Keys, RemoteKeys},
     store::{
         keys::{KEYS_MAX, LISTED_MAX, NAME_CHARS_MAX},
@@ -48,54 +49,52 @@ use crate::{
     store::{Store, postgres::Access, sessions},
 };
 
-/// How long a leap of the clock holds before sessions are deleted by its date.
+/// Time for which a jump of the clock must last before sessions expire by the new time.
 const SWEEP_HOLD: Duration = Duration::from_hours(1);
 
-/// Why an operation on accounts failed.
+/// Error of an operation on accounts.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccountsError {
-    /// A key's name is empty, too long, or holds control characters.
+    /// A key's name is empty, too long, or contains control characters.
     #[error(
-        "take a key's name: 1 to {NAME_CHARS_MAX} characters, none of them control or invisible ones"
+        "key name must have 1 to {NAME_CHARS_MAX} characters, none of them control or invisible"
     )]
     Name,
-    /// The account has as many keys as it may.
-    #[error("make another key: an account has at most {KEYS_MAX}; revoke one first")]
+    /// The account has the maximum number of keys.
+    #[error("account has the maximum of {KEYS_MAX} keys; revoke one first")]
     TooManyKeys,
-    /// There is an account of that name.
-    #[error("use that name: it is taken")]
+    /// An account with this name exists.
+    #[error("account name is taken")]
     NameTaken,
-    /// Operators alone make accounts.
-    #[error("sign up: this service takes no sign-ups")]
+    /// Only operators create accounts.
+    #[error("sign-up is closed")]
     SignUpClosed,
-    /// Name and password do not go together.
-    #[error("log in: name or password is wrong")]
+    /// Unknown name or wrong password.
+    #[error("wrong name or password")]
     WrongPassword,
-    /// So many passwords are being checked that this one would wait too long.
-    #[error("check a password: too many are being checked")]
+    /// Too many password checks are waiting.
+    #[error("too many passwords are being checked")]
     Busy,
-    /// A hash could not be made or read.
-    #[error("hash a password")]
+    /// A password hash could not be computed or parsed.
+    #[error("password hashing failed")]
     Hash(#[source] argon2::password_hash::Error),
-    /// The machine or the database that has the accounts and keys does not answer.
-    #[error("reach the accounts and keys, which another machine or a database has")]
+    /// The service or database with the accounts does not respond.
+    #[error("accounts are unreachable")]
     Unreachable(#[source] Box<dyn Error + Send + Sync>),
     /// The accounts were opened read-only.
-    #[error("this service is read-only: accounts and keys are changed at another one")]
+    #[error("this service is read-only; accounts and keys are changed at another one")]
     ReadOnly,
-    /// The disk is full. Reads go on.
-    #[error("write accounts and keys, whose disk is full; retry once there is space")]
+    /// The disk is full. Reads still work.
+    #[error("disk is full, so accounts cannot be changed; retry once there is space")]
     Full,
-    /// The file was removed or replaced while it was open. Nothing more is written or read.
-    #[error(
-        "use the accounts file, which was removed or replaced while it was in use; restart the service"
-    )]
+    /// The file was removed or replaced while it was open. Reads and writes are refused.
+    #[error("accounts file was removed or replaced while in use; restart the service")]
     Replaced,
     /// The file could not be opened or set up.
     #[error(transparent)]
     Open(OpenError),
-    /// Another version of the program made the tables of the database.
+    /// The tables were created by another version of the program.
     #[error("accounts in the database have format {found}, expected {known}; {}", advice(*found, *known))]
     Format {
         /// The format of the tables.
@@ -103,14 +102,14 @@ pub enum AccountsError {
         /// This program's format.
         known: i64,
     },
-    /// It is not at its path right after it was opened.
-    #[error("find the accounts file")]
+    /// The file was not found immediately after it was opened.
+    #[error("accounts file disappeared")]
     Find(#[source] io::Error),
     /// The store failed.
-    #[error("read or write accounts and keys")]
+    #[error("accounts store failed")]
     Statement(#[source] Box<dyn Error + Send + Sync>),
     /// The program is stopping.
-    #[error("finish before the program stopped")]
+    #[error("the program is stopping")]
     Stopped,
 }
 
@@ -126,7 +125,7 @@ impl AccountsError {
     }
 }
 
-/// Handle to the accounts. Cheap to clone; all clones share their connections and one cache.
+/// Handle to the accounts. Cheap to clone; all clones share their connections and cache.
 #[derive(derive_more::Debug, Clone)]
 #[debug("Accounts")]
 pub struct Accounts {
@@ -136,39 +135,38 @@ pub struct Accounts {
 struct Shared {
     store: Store,
     cache: Mutex<Cache>,
-    /// The turn of the request that asks the store whether what is remembered holds.
+    /// Held by the request that checks the cached keys against the store.
     checks: tokio::sync::Mutex<()>,
     passwords: Passwords,
     clock: Clock,
-    /// The date by which expired sessions are deleted.
+    /// Clock by which sessions expire.
     sweep_date: Mutex<SteadyDate>,
 }
 
 impl Accounts {
-    /// Opens the accounts file at `path`, and creates it and its folder if they are missing.
-    ///
-    /// Other processes may have the file open, and may be opening it now.
+    /// Opens the accounts file at `path`, and creates it and its directory if they are missing.
+    /// Other processes can use or open the file at the same time.
     ///
     /// # Errors
-    /// [`AccountsError::Open`] if the file cannot be opened, another process keeps it to itself, or
-    /// another version of the program wrote it.
+    /// [`AccountsError::Open`] if the file cannot be opened, is locked by another process, or was
+    /// written by another version of the program.
     pub async fn open(path: impl AsRef<Path>, clock: Clock) -> Result<Self, AccountsError> {
         let path = path.as_ref().to_owned();
         let open = async || Self::new(Store::open_file(&path).await?, clock.clone()).await;
         retry_while_busy(open, AccountsError::is_busy).await
     }
 
-    /// Connects to the accounts in the database at `url`, and creates their tables if they are missing.
-    /// Services of several machines may do so at once.
+    /// Connects to the accounts in the database at `url`, and creates their tables if they are
+    /// missing. Several services can do so at the same time.
     ///
     /// # Errors
-    /// [`AccountsError::Unreachable`] if the database does not answer, [`AccountsError::Format`] if
-    /// another version of the program made the tables.
+    /// [`AccountsError::Unreachable`] if the database does not respond, [`AccountsError::Format`]
+    /// if its tables are of another version.
     pub async fn connect(url: &DatabaseUrl, clock: Clock) -> Result<Self, AccountsError> {
         Self::new(Store::open_database(url, Access::ReadWrite).await?, clock).await
     }
 
-    /// Connects to the accounts in a database that takes no writes, such as a standby. Writes fail with
+    /// Connects to the accounts in a read-only database, such as a standby. Writes fail with
     /// [`AccountsError::ReadOnly`].
     ///
     /// # Errors
@@ -190,17 +188,16 @@ impl Accounts {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Whether the store takes writes: a file is in its place, and there is space, or the database
-    /// answers. Where a write to a file found no space, this tries another one of its size from time to
-    /// time.
+    /// Checks that the store accepts writes: a file is in its place and has space, or the database
+    /// responds. If a write failed for lack of space, retries one of its size from time to time.
     ///
     /// # Errors
-    /// Why it does not.
+    /// Reason why it does not.
     pub async fn check_file(&self) -> Result<(), AccountsError> {
         self.shared.store.check().await
     }
 
-    /// Numbers of the database that has them; `None` where a file has.
+    /// Returns figures of the database; `None` for a file.
     #[must_use]
     pub fn database(&self) -> Option<Figures> {
         self.shared.store.database()

@@ -1,4 +1,4 @@
-//! Hashes passwords: slow by design, on blocking threads, a bounded number at a time.
+//! Password hashing: slow by design, on blocking threads, with bounded concurrency.
 
 use std::{sync::Arc, thread::available_parallelism, time::Duration};
 
@@ -10,24 +10,24 @@ use tokio::{sync::Semaphore, time::timeout};
 
 use crate::{AccountsError, account::Password, blocking};
 
-/// Memory that a hash takes, in kibibytes: with [`ROUNDS`] and [`LANES`] the least that OWASP's
-/// recommendations name for argon2id. It takes some 20 ms.
+/// Memory of a hash, in KiB. With [`ROUNDS`] and [`LANES`] this is the minimum that OWASP
+/// recommends for argon2id, and takes about 20 ms.
 const MEMORY_KIB: u32 = 19 * 1024;
 
-/// How often a hash goes over its memory.
+/// Passes over the memory.
 const ROUNDS: u32 = 2;
 
-/// Threads of one hash.
+/// Threads per hash.
 const LANES: u32 = 1;
 
-/// The most hashes at a time, on however large a machine: 76 MiB.
+/// Maximum number of concurrent hashes on any machine: 76 MiB.
 const AT_ONCE_MAX: usize = 4;
 
-/// How long a hash may wait for its turn. Some hundred are done in that time; further ones are refused
-/// and may retry.
+/// Maximum time to wait for a permit. About a hundred hashes finish in that time; further requests
+/// are refused and can be retried.
 const TURN_WITHIN: Duration = Duration::from_secs(5);
 
-/// Hashes passwords. Cheap to clone; all clones take turns.
+/// Hashes passwords. Cheap to clone; all clones share the permits.
 #[derive(Debug, Clone)]
 pub(crate) struct Passwords {
     turns: Arc<Semaphore>,
@@ -39,7 +39,7 @@ impl Passwords {
         Self { turns: Arc::new(Semaphore::new(n_cores.clamp(1, AT_ONCE_MAX))) }
     }
 
-    /// The hash of `password` with its parameters and a new salt, in the usual text form.
+    /// Returns the PHC string of `password`, with its parameters and a new salt.
     pub(crate) async fn hash(&self, password: Password) -> Result<String, AccountsError> {
         self.run_in_turn(move || {
             let salt = SaltString::encode_b64(&rand::random::<[u8; 16]>())?;
@@ -48,8 +48,8 @@ impl Passwords {
         .await
     }
 
-    /// Whether `password` is the one that `hash` was made of. It takes as long where there is no
-    /// hash, so that nobody learns by the time which accounts exist.
+    /// Returns true if `hash` was computed from `password`. Takes as long without a hash, so that
+    /// response times do not reveal which accounts exist.
     pub(crate) async fn matches(
         &self,
         password: Password,
@@ -58,7 +58,7 @@ impl Passwords {
         let Some(hash) = hash else { return self.hash(password).await.map(|_| false) };
         self.run_in_turn(move || {
             let hash = PasswordHash::new(&hash)?;
-            // The comparison takes the same time wherever the two differ.
+            // The comparison takes constant time.
             match hasher()?.verify_password(password.reveal().as_bytes(), &hash) {
                 Ok(()) => Ok(true),
                 Err(password_hash::Error::Password) => Ok(false),
@@ -76,7 +76,7 @@ impl Passwords {
         // The semaphore is never closed.
         let turn = turn.await.map_err(|_| AccountsError::Busy)?.map_err(|_| AccountsError::Busy)?;
         blocking(move || {
-            // The turn lasts as long as the work, even where nobody waits for it any more.
+            // The permit lasts as long as the work, even if the caller is gone.
             let _turn = turn;
             work().map_err(AccountsError::Hash)
         })
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_password_matches_its_own_hash_alone() {
+    async fn password_matches_only_its_own_hash() {
         let passwords = Passwords::new();
         let word = |text: &str| text.parse::<Password>().unwrap();
         let hash = passwords.hash(word("correct horse")).await.unwrap();

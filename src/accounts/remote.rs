@@ -1,4 +1,4 @@
-//! The keys that open a service: those that it has itself, or of another machine.
+//! The keys a service accepts: its own, or those of another service.
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
@@ -18,36 +18,36 @@ use crate::{
     key::{KeyHash, Verified},
 };
 
-/// How long an answer of the other machine holds. A key that is revoked there opens this service
+/// Time for which responses of the other service are cached. A key revoked there is accepted here
 /// for as long.
 const HOLDS_FOR: Duration = Duration::from_secs(5);
 
-/// Questions under way at a time.
+/// Maximum number of concurrent requests to the other service.
 const QUESTIONS_MAX: usize = 32;
 
-/// How long a question may wait for its turn and its answer.
+/// Timeout of a request, including the wait for a permit.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Asks another machine what it knows of a key.
+/// Looks up keys at another service.
 #[async_trait]
 pub trait KeyLookup: fmt::Debug + Send + Sync {
-    /// What is known of the key hashed to `hash`; none if it opens nothing.
+    /// Returns the key with this hash; `None` if it is unknown or revoked.
     async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>>;
 
-    /// Asks whether there is a key of this number that opens something.
+    /// Returns true if the key with this id exists and is not revoked.
     async fn knows(&self, id: KeyId) -> Result<bool, Box<dyn Error + Send + Sync>>;
 }
 
-/// The keys that open a service. Cheap to clone.
+/// The keys a service accepts. Cheap to clone.
 #[derive(Debug, Clone)]
 pub enum Keys {
-    /// Those of the accounts that the service has: in a file of this machine, or in a database.
+    /// Keys of the service's own accounts, in a file or a database.
     Local(Accounts),
-    /// Those of another machine.
+    /// Keys of another service.
     Remote(RemoteKeys),
 }
 
-/// Keys of another machine, cached for a few seconds. Cheap to clone.
+/// Keys of another service, cached for a few seconds. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RemoteKeys {
     shared: Arc<Shared>,
@@ -73,7 +73,7 @@ impl From<Accounts> for Keys {
 }
 
 impl Keys {
-    /// Returns the number of `key` if it exists and is not revoked. Cancel-safe.
+    /// Returns the id of `key` if it exists and is not revoked. Cancel-safe.
     ///
     /// # Errors
     /// As [`Self::check`].
@@ -81,12 +81,11 @@ impl Keys {
         Ok(self.check(KeyHash::from_key(key)).await?.map(|key| key.id))
     }
 
-    /// Returns what is known of the key hashed to `hash`, if it exists and is not revoked.
-    /// Cancel-safe.
+    /// Returns the key with this hash if it exists and is not revoked. Cancel-safe.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails, [`AccountsError::Unreachable`] if the other
-    /// machine does not answer: then nobody knows, and the key is not to be taken for good.
+    /// service does not respond. In neither case is the key known to be invalid.
     pub async fn check(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
         match self {
             Self::Local(accounts) => accounts.check(hash).await,
@@ -94,7 +93,7 @@ impl Keys {
         }
     }
 
-    /// Whether there is a key `id` that is not revoked.
+    /// Returns true if the key `id` exists and is not revoked.
     ///
     /// # Errors
     /// As [`Self::check`].
@@ -105,7 +104,7 @@ impl Keys {
         }
     }
 
-    /// Whether the accounts take writes, if the service has them.
+    /// Checks that the service's own accounts accept writes, if it has any.
     ///
     /// # Errors
     /// As [`Accounts::check_file`].
@@ -116,7 +115,7 @@ impl Keys {
         }
     }
 
-    /// Sets the metrics of the accounts' database, if the service has one.
+    /// Sets the metrics of the accounts database, if there is one.
     pub fn set_metrics(&self, metrics: &Metrics) {
         if let Self::Local(accounts) = self
             && let Some(figures) = accounts.database()
@@ -125,7 +124,7 @@ impl Keys {
         }
     }
 
-    /// Whether the key was good a short while ago, as far as memory tells.
+    /// Returns true if the key was valid recently, according to the cache.
     pub(crate) fn is_remembered(&self, hash: &KeyHash) -> bool {
         match self {
             Self::Local(accounts) => accounts.is_remembered(hash),
@@ -135,7 +134,7 @@ impl Keys {
 }
 
 impl RemoteKeys {
-    /// The keys that `ask` knows of.
+    /// Creates the keys of the service queried through `ask`.
     pub fn new(ask: impl KeyLookup + 'static) -> Self {
         let shared = Shared {
             ask: Box::new(ask),
@@ -163,7 +162,7 @@ impl RemoteKeys {
     async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, AccountsError> {
         // The semaphore is never closed.
         let _turn = self.shared.turns.acquire().await.map_err(|_| AccountsError::Stopped)?;
-        // Another request may have asked the same while this one waited.
+        // Another request may have received the response meanwhile.
         if let Some(answer) = self.get_fresh(&hash) {
             return Ok(answer.key);
         }
@@ -184,10 +183,10 @@ impl RemoteKeys {
     }
 }
 
-/// What the other machine answers, if it does so soon.
+/// Waits for a response of the other service up to the timeout.
 async fn ask_with_timeout<T>(
     answer: impl Future<Output = Result<T, AccountsError>>,
 ) -> Result<T, AccountsError> {
-    let late = |_| AccountsError::Unreachable("it did not answer in time".into());
+    let late = |_| AccountsError::Unreachable("response timed out".into());
     timeout(ANSWER_WITHIN, answer).await.map_err(late)?
 }

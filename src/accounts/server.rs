@@ -1,13 +1,12 @@
-//! Accounts over HTTP, and the page for people.
+//! Accounts over HTTP, and the portal.
 //!
-//! A cookie carries the session. A request that another site's page makes is refused, and
-//! every change wants a body that only this page's script, or a program, can send.
+//! A cookie carries the session. Requests from pages of other sites are rejected, and changes need
+//! a body that only the portal's script or a program can send.
 
 mod attempts;
 mod error;
 mod keys;
 pub mod openapi;
-mod portal;
 mod sessions;
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
@@ -15,8 +14,13 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use axum::{
     Router,
     extract::{DefaultBodyLimit, FromRequestParts, Request},
-    http::{HeaderMap, HeaderValue, Method, header::CACHE_CONTROL, request::Parts},
+    http::{
+        HeaderMap, HeaderName, HeaderValue, Method,
+        header::{CACHE_CONTROL, CONTENT_TYPE},
+        request::Parts,
+    },
     response::{IntoResponse as _, Response},
+    routing::get,
 };
 use sha2::{Digest as _, Sha256};
 use task::group::Group;
@@ -31,55 +35,51 @@ use web::{
     query_names::check_query_names,
     serve::{BindError, bind, serve_by},
 };
+use wire::paths;
 
 use self::{attempts::Attempts, error::ApiError};
-use crate::{AccountRecord, Accounts, AccountsError, SessionId, SessionToken, SignUp};
+use crate::{
+    AccountRecord, Accounts, AccountsError, InputError, SessionId, SessionToken, SignUp,
+    account::TOKEN_CHARS_MIN,
+};
 
-/// The name of the cookie that says who is logged in.
+/// Name of the session cookie.
 pub const COOKIE: &str = "triptych_session";
 
-/// The longest body taken: names and passwords.
+/// Maximum size of a request body: names and passwords.
 const BODY_BYTES_MAX: usize = 16 * 1024;
 
-/// How long a handler may take: a password waits some seconds for its turn.
+/// Timeout of a request. A password check can wait some seconds for a permit.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
-/// The shortest token an operator may choose.
-const TOKEN_CHARS_MIN: usize = 16;
-
-/// How accounts are served.
+/// Options of the accounts API.
 #[derive(Debug, Clone)]
 pub struct PortalOptions {
-    /// Whether anyone may sign up; none for what the accounts file says.
+    /// Setting for sign-up; `None` for the one stored with the accounts.
     pub sign_up: Option<SignUp>,
-    /// Whose word on a caller's address is taken.
+    /// Source of client addresses: the connection or a trusted proxy.
     pub addresses: AddressSource,
-    /// What services of other machines have to show that ask about keys; without it none may.
+    /// Token with which other services verify keys; `None` to refuse them.
     pub token: Option<OperatorToken>,
-    /// The names under which the page is reached.
+    /// Host names of the portal.
     pub hosts: HostNames,
 }
 
-/// Where accounts are served alone.
+/// Options of a server that has only the accounts API.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Where to listen, such as `127.0.0.1:0` or `:8083`.
+    /// Address to listen on, such as `127.0.0.1:0` or `:8083`.
     pub listen: String,
-    /// Whose word on a caller's address is taken.
+    /// Source of client addresses: the connection or a trusted proxy.
     pub addresses: AddressSource,
 }
 
-/// What a service of another machine shows to ask about keys. Its `Debug` shows nothing.
+/// Hash of the token with which other services verify keys. Its `Debug` shows nothing.
 #[derive(derive_more::Debug, Clone)]
 #[debug("OperatorToken(…)")]
 pub struct OperatorToken([u8; 32]);
 
-/// A text is too short to be a token. It does not say which text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("take a token: at least {TOKEN_CHARS_MIN} characters")]
-pub struct OperatorTokenError;
-
-/// What every handler has.
+/// State of the handlers.
 #[derive(Debug, Clone)]
 struct App {
     accounts: Accounts,
@@ -87,33 +87,33 @@ struct App {
     attempts: Arc<Attempts>,
 }
 
-/// Who is logged in, and since which log-in.
+/// The logged-in account and its session.
 #[derive(Debug)]
 struct SignedIn {
     session: SessionId,
     account: AccountRecord,
 }
 
-/// Where a request comes from, as far as that is known.
+/// Network of the client, if known.
 #[derive(Debug, Clone, Copy)]
 struct CallerNetwork(Option<Network>);
 
-/// Why accounts are not served.
+/// Error of starting the server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The address is not to be had.
+    /// The server cannot listen on the address.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The address is not known.
-    #[error("learn the address of accounts")]
+    /// The address that the system assigned is unknown.
+    #[error("address of the accounts server is unknown")]
     Address(#[source] io::Error),
 }
 
-/// Serves `router` alone, in tasks of `group` until that stops, and returns where it listens.
+/// Serves `router` in tasks of `group`, and returns its address.
 ///
 /// # Errors
-/// [`StartError`]; then nothing is left running.
+/// [`StartError`], after which nothing is running.
 pub async fn start(
     options: ServerOptions,
     router: Router,
@@ -132,7 +132,7 @@ pub async fn start(
     Ok(address)
 }
 
-/// Every path of accounts, and the page: to be served beside others, or alone.
+/// Returns the router of the accounts API and the portal.
 pub fn router(accounts: Accounts, options: PortalOptions) -> Router {
     let hosts = options.hosts.clone();
     let app = App { accounts, options, attempts: Arc::default() };
@@ -146,19 +146,18 @@ pub fn router(accounts: Accounts, options: PortalOptions) -> Router {
         let app = app.clone();
         wrap(router, move |request, next| guard(app.clone(), request, next))
     };
-    let router =
-        hosts.wrap(guarded(api).merge(portal::router()), error::refusal).merge(guarded(verify));
+    let router = hosts.wrap(guarded(api).merge(portal()), error::refusal).merge(guarded(verify));
     router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
 }
 
-/// Serves `api`, and rejects query parameters that it does not describe.
+/// Builds the router of `api`, which rejects query parameters that it does not describe.
 fn check_names(api: OpenApiRouter<App>) -> Router<App> {
     let (router, description) = api.split_for_parts();
     let reject = |error| ApiError::Unreadable(error).into_response();
     check_query_names(router, &description, &[], reject)
 }
 
-/// The paths for people and their pages.
+/// Returns the paths for people and the portal.
 fn api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(sessions::sign_up))
@@ -175,12 +174,13 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(openapi::docs))
 }
 
-/// The path for services. It wants the operator's token, which no page of another site has.
+/// Returns the path for other services. It needs the operator's token, which no page of another
+/// site has.
 fn verify_api() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(keys::verify))
 }
 
-/// Refuses what another site's page sends, and has no answer kept anywhere.
+/// Rejects changes from pages of other sites, and disables caching of responses.
 async fn guard(app: App, mut request: Request, next: Next) -> Response {
     let is_change = !matches!(*request.method(), Method::GET | Method::HEAD);
     let address = app.options.addresses.caller(request.headers(), request.extensions());
@@ -202,7 +202,7 @@ impl App {
         }
     }
 
-    /// Who is logged in, as the request's cookie tells.
+    /// Returns the session of the request's cookie.
     async fn find_session(&self, headers: &HeaderMap) -> Result<Option<SignedIn>, ApiError> {
         let Some(token) = cookies::get(headers, COOKIE) else { return Ok(None) };
         let found = self.accounts.session(&SessionToken::from_cookie(token)).await?;
@@ -210,7 +210,8 @@ impl App {
     }
 }
 
-/// How the page came: in clear, unless its browser or a proxy says that it was over TLS.
+/// Returns the channel of the page: unencrypted, unless its browser or a proxy says that it was
+/// over TLS.
 fn channel_of(headers: &HeaderMap) -> Channel {
     match headers.get("x-forwarded-proto").map(HeaderValue::as_bytes) {
         Some(b"https") => Channel::Tls,
@@ -223,7 +224,7 @@ impl FromRequestParts<App> for SignedIn {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let signed_in = app.find_session(&parts.headers).await?.ok_or(ApiError::NOT_LOGGED_IN)?;
-        // Changes are limited for each account, so that none fills the file.
+        // Changes are limited per account, so that none fills the store.
         if parts.method != Method::GET {
             app.attempts.try_change(signed_in.account.id)?;
         }
@@ -240,24 +241,65 @@ impl FromRequestParts<App> for CallerNetwork {
 }
 
 impl OperatorToken {
-    /// Takes `text` for the token.
+    /// Creates a token from `text`.
     ///
     /// # Errors
-    /// [`OperatorTokenError`] if it is too short.
-    pub fn new(text: &str) -> Result<Self, OperatorTokenError> {
+    /// [`InputError::OperatorToken`] if it is too short.
+    pub fn new(text: &str) -> Result<Self, InputError> {
         let text = text.trim();
         if text.chars().count() < TOKEN_CHARS_MIN {
-            return Err(OperatorTokenError);
+            return Err(InputError::OperatorToken);
         }
         Ok(Self(Sha256::digest(text.as_bytes()).into()))
     }
 
-    /// Whether `text` is the token. What is compared are hashes, so that the time it takes tells
-    /// nothing of the token.
+    /// Returns true if `text` is the token. Hashes are compared, so that the time reveals nothing.
     fn is(&self, text: &str) -> bool {
         let shown: [u8; 32] = Sha256::digest(text.trim().as_bytes()).into();
         self.0 == shown
     }
+}
+
+/// Files of the portal: path, media type and content.
+const PORTAL_FILES: [(&str, &str, &str); 3] = [
+    (paths::PORTAL, "text/html; charset=utf-8", include_str!("../../assets/portal/index.html")),
+    (paths::PORTAL_STYLE, "text/css; charset=utf-8", include_str!("../../assets/portal/style.css")),
+    (
+        paths::PORTAL_SCRIPT,
+        "text/javascript; charset=utf-8",
+        include_str!("../../assets/portal/script.js"),
+    ),
+];
+
+/// Headers of the portal: no content of other sites, no frames, no sniffing, no referrer, and
+/// revalidation of each load, since a newer program has a newer page.
+const PORTAL_HEADERS: [(HeaderName, HeaderValue); 5] = [
+    (
+        HeaderName::from_static("content-security-policy"),
+        HeaderValue::from_static(
+            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+             img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+        ),
+    ),
+    (HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff")),
+    (HeaderName::from_static("x-frame-options"), HeaderValue::from_static("DENY")),
+    (HeaderName::from_static("referrer-policy"), HeaderValue::from_static("no-referrer")),
+    (HeaderName::from_static("cache-control"), HeaderValue::from_static("no-cache")),
+];
+
+/// Returns the router of `/portal`, the page where people sign up and manage their keys.
+fn portal() -> Router {
+    let add_file = |router: Router, (path, media_type, content): (&str, &'static str, _)| {
+        let file: &'static str = content;
+        router.route(path, get(async move || ([(CONTENT_TYPE, media_type)], file)))
+    };
+    wrap(PORTAL_FILES.into_iter().fold(Router::new(), add_file), set_portal_headers)
+}
+
+async fn set_portal_headers(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    response.headers_mut().extend(PORTAL_HEADERS);
+    response
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Where accounts are stored: in a file, or in a database that several machines share.
+//! Store of accounts: a file, or a database shared by several machines.
 //!
-//! Each statement is written once, for both.
+//! Each statement is written once for both engines.
 
 mod file;
 pub(crate) mod keys;
@@ -77,7 +77,7 @@ impl Store {
         }
     }
 
-    /// The rows of a statement that only reads.
+    /// Returns the rows of a read-only statement.
     pub(crate) async fn query<T: Send + 'static>(
         &self,
         sql: impl Into<Cow<'static, str>>,
@@ -99,7 +99,7 @@ impl Store {
         }
     }
 
-    /// The first row of a statement that only reads; `None` if there is none.
+    /// Returns the first row of a read-only statement; `None` without rows.
     pub(crate) async fn find<T: Send + 'static>(
         &self,
         sql: impl Into<Cow<'static, str>>,
@@ -109,7 +109,7 @@ impl Store {
         Ok(self.query(sql, values, read).await?.into_iter().next())
     }
 
-    /// Runs `work` while it alone writes, all of it or nothing.
+    /// Runs `work` as the only writer, in one transaction.
     async fn write<T: Send + 'static>(
         &self,
         work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>
@@ -129,7 +129,7 @@ impl Store {
         }
     }
 
-    /// Lets the file grow to so many pages, as a full disk would.
+    /// Limits the file to `n_pages`, as a full disk would.
     #[cfg(test)]
     pub(crate) fn limit_pages(&self, n_pages: u32) {
         if let Self::File(file) = self {
@@ -137,8 +137,8 @@ impl Store {
         }
     }
 
-    /// A number that is another one after any change to a key: of a file, after any commit by
-    /// another process.
+    /// Returns a query for a number that differs after any change to a key. For a file it differs
+    /// after any commit by another process.
     const fn keys_version(&self) -> &'static str {
         match self {
             Self::File(_) => "SELECT data_version FROM pragma_data_version",
@@ -148,7 +148,7 @@ impl Store {
 }
 
 impl Accounts {
-    /// Returns the tables of which a copy of accounts consists.
+    /// Returns the tables that a copy of accounts consists of.
     #[must_use]
     pub const fn copied_tables() -> CopiedTables {
         CopiedTables {
@@ -159,8 +159,8 @@ impl Accounts {
         }
     }
 
-    /// Runs `work`, which may change keys, as [`Store::write`] does: what is remembered of them is
-    /// forgotten, here and by other processes.
+    /// Runs `work`, which changes keys, as [`Store::write`] does, and clears the caches of keys
+    /// here and in other processes.
     async fn write_keys<T: Send + 'static>(
         &self,
         work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>

@@ -1,7 +1,6 @@
-//! Keys seen by the services that have the same accounts open: on both engines where it is a promise of
-//! both.
+//! Keys as seen by several services with the same accounts, on both engines where both promise it.
 
-/// Tests of a promise, which holds wherever accounts are stored.
+/// Runs each test on both engines.
 macro_rules! on_both {
     ($($test:ident),* $(,)?) => {
         mod in_a_file {
@@ -54,7 +53,7 @@ async fn open(folder: &TempDir) -> Accounts {
     Accounts::open(folder.path().join("new/accounts.sqlite"), clock()).await.unwrap()
 }
 
-/// Where accounts are stored.
+/// Store of a test's accounts.
 #[derive(Debug)]
 pub(crate) enum Place {
     Folder(TempDir),
@@ -86,20 +85,20 @@ impl Place {
 }
 
 impl Accounts {
-    /// The number of `key`, if it opens anything.
+    /// Returns the id of `key`, if it is valid.
     pub(crate) async fn verify(&self, key: &ApiKey) -> Result<Option<KeyId>, AccountsError> {
         Ok(self.check(KeyHash::from_key(key)).await?.map(|verified| verified.id))
     }
 }
 
-/// Lets what is remembered go stale.
+/// Lets cached keys become stale.
 async fn wait_out_the_cache() {
     tokio::time::pause();
     tokio::time::advance(Duration::from_millis(100)).await;
     tokio::time::resume();
 }
 
-async fn a_created_key_is_verified_and_an_invented_one_is_not(place: &Place) {
+async fn only_created_keys_are_verified(place: &Place) {
     let accounts = place.open().await;
     let (id, key) = accounts.create_key("a client").await.unwrap();
     for _ in 0..3 {
@@ -110,7 +109,7 @@ async fn a_created_key_is_verified_and_an_invented_one_is_not(place: &Place) {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn the_file_is_its_owners_alone_also_one_that_was_not() {
+async fn file_permissions_are_restricted_to_the_owner() {
     use std::{fs, os::unix::fs::PermissionsExt as _};
 
     let folder = tempdir().unwrap();
@@ -128,7 +127,7 @@ async fn the_file_is_its_owners_alone_also_one_that_was_not() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_replaced_takes_no_more_keys() {
+async fn replaced_file_refuses_new_keys() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
     accounts.create_key("a client").await.unwrap();
@@ -145,7 +144,7 @@ async fn a_file_that_is_replaced_takes_no_more_keys() {
 }
 
 #[tokio::test]
-async fn the_file_holds_no_secret() {
+async fn file_holds_no_secret() {
     let folder = tempdir().unwrap();
     let (_, key) = open(&folder).await.create_key("a client").await.unwrap();
     let digits = key.reveal().trim_start_matches("UP-").as_bytes().to_vec();
@@ -155,18 +154,18 @@ async fn the_file_holds_no_secret() {
     }
 }
 
-async fn every_process_sees_what_another_creates_and_revokes(place: &Place) {
+async fn created_and_revoked_keys_reach_other_processes(place: &Place) {
     let (here, there) = (place.open().await, place.open().await);
     let (id, key) = here.create_key("a client").await.unwrap();
     assert_eq!(there.verify(&key).await.unwrap(), Some(id));
     assert!(here.revoke_key(Scope::All, id).await.unwrap());
-    assert_eq!(here.verify(&key).await.unwrap(), None, "at once where it was revoked");
+    assert_eq!(here.verify(&key).await.unwrap(), None, "immediately in the revoking process");
     wait_out_the_cache().await;
     assert_eq!(there.verify(&key).await.unwrap(), None);
     assert!(!there.revoke_key(Scope::All, id).await.unwrap(), "it is revoked already");
 }
 
-async fn a_renewed_key_keeps_its_number_and_loses_its_secret(place: &Place) {
+async fn renewed_key_keeps_its_id_and_loses_its_secret(place: &Place) {
     let accounts = place.open().await;
     let (id, first) = accounts.renew_key("local").await.unwrap();
     let (other, _) = accounts.create_key("mine").await.unwrap();
@@ -177,7 +176,7 @@ async fn a_renewed_key_keeps_its_number_and_loses_its_secret(place: &Place) {
     assert_eq!(accounts.verify(&second).await.unwrap(), Some(id));
     assert!(accounts.revoke_key(Scope::All, id).await.unwrap());
     let (fresh, _) = accounts.renew_key("local").await.unwrap();
-    assert_ne!(fresh, id, "a revoked key is not brought back");
+    assert_ne!(fresh, id, "a revoked key is not restored");
     let list = accounts.list_keys(Scope::All).await.unwrap();
     let revoked = |record: &KeyRecord| (record.id, record.revoked_at.is_some());
     let want = [(fresh, false), (other, false), (id, true)];
@@ -185,7 +184,7 @@ async fn a_renewed_key_keeps_its_number_and_loses_its_secret(place: &Place) {
     assert_eq!(list.first().unwrap().created_at, clock().now());
 }
 
-async fn a_name_is_a_line_of_text(place: &Place) {
+async fn key_names_are_validated(place: &Place) {
     let accounts = place.open().await;
     for name in ["", "two\nlines", &"x".repeat(NAME_CHARS_MAX + 1)] {
         assert!(matches!(accounts.create_key(name).await, Err(AccountsError::Name)), "{name}");
@@ -193,7 +192,7 @@ async fn a_name_is_a_line_of_text(place: &Place) {
     accounts.create_key(&"é".repeat(NAME_CHARS_MAX)).await.unwrap();
 }
 
-async fn many_open_it_at_once(place: &Place) {
+async fn accounts_can_be_opened_concurrently(place: &Place) {
     let opened = futures::future::join_all((0..8).map(|_| place.open())).await;
     for accounts in &opened {
         accounts.create_key("a client").await.unwrap();
@@ -202,7 +201,7 @@ async fn many_open_it_at_once(place: &Place) {
 }
 
 #[tokio::test]
-async fn a_file_of_another_version_is_refused() {
+async fn file_of_another_version_is_rejected() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("accounts.sqlite");
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
@@ -214,7 +213,7 @@ async fn a_file_of_another_version_is_refused() {
     );
 }
 
-/// A stored file of version 2 with two keys, one of them revoked.
+/// Writes a stored file of version 2 with two keys, one of them revoked.
 fn write_version_2(path: &Path, key: &ApiKey) {
     let connection = Connection::open(path).unwrap();
     let tables = include_str!("../../tests/data/accounts/version-2.sql");
@@ -232,7 +231,7 @@ fn write_version_2(path: &Path, key: &ApiKey) {
 }
 
 #[tokio::test]
-async fn keys_of_a_stored_file_open_services() {
+async fn keys_of_a_stored_file_are_valid() {
     let place = Place::new_folder();
     let Place::Folder(folder) = &place else { return };
     let key = ApiKey::from_random([8; 12]);
@@ -240,7 +239,7 @@ async fn keys_of_a_stored_file_open_services() {
     check_stored_keys(&place, &key).await;
 }
 
-/// Checks that a place has the keys of [`write_version_2`], and changes them.
+/// Checks that a store has the keys of [`write_version_2`], and changes them.
 pub(crate) async fn check_stored_keys(place: &Place, key: &ApiKey) {
     for _ in 0..2 {
         let accounts = place.open().await;
@@ -260,14 +259,14 @@ pub(crate) async fn check_stored_keys(place: &Place, key: &ApiKey) {
     assert_eq!(accounts.verify(&renewed).await.unwrap(), Some(KeyId::new(1)));
 }
 
-async fn a_record_shows_a_keys_prefix_and_last_use(place: &Place) {
+async fn record_shows_prefix_and_last_use(place: &Place) {
     let accounts = place.open().await;
     let (id, key) = accounts.create_key("a client").await.unwrap();
     accounts.run_maintenance().await.unwrap();
     let record = accounts.key(Scope::All, id).await.unwrap().unwrap();
     assert_eq!((record.prefix.as_deref(), record.used_at), (key.reveal().get(..7), None));
     accounts.verify(&key).await.unwrap();
-    // Even if what was remembered is gone by then.
+    // Recorded use survives clearing the cache.
     let (other, _) = accounts.create_key("other").await.unwrap();
     accounts.revoke_key(Scope::All, other).await.unwrap();
     accounts.run_maintenance().await.unwrap();
@@ -276,7 +275,7 @@ async fn a_record_shows_a_keys_prefix_and_last_use(place: &Place) {
     assert_eq!(accounts.key(Scope::All, other).await.unwrap().unwrap().used_at, None);
 }
 
-async fn limits_reach_every_process(place: &Place) {
+async fn limits_reach_other_processes(place: &Place) {
     let (here, there) = (place.open().await, place.open().await);
     let (id, key) = here.create_key("a client").await.unwrap();
     let hash = KeyHash::from_key(&key);
@@ -290,12 +289,12 @@ async fn limits_reach_every_process(place: &Place) {
     wait_out_the_cache().await;
     assert_eq!(there.check(hash).await.unwrap().unwrap().limits, limits);
     let too_much = KeyLimits { requests_per_day: Some(u64::MAX), ..limits };
-    assert!(here.set_limits(id, too_much).await.is_err(), "the file's numbers end before");
+    assert!(here.set_limits(id, too_much).await.is_err(), "the store's integers are smaller");
     assert_eq!(here.check(hash).await.unwrap().unwrap().limits, limits);
 }
 
 #[tokio::test]
-async fn keys_are_checked_while_another_process_writes() {
+async fn key_checks_do_not_wait_for_writers() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("accounts.sqlite");
     let accounts = Accounts::open(&path, clock()).await.unwrap();
@@ -314,28 +313,28 @@ async fn keys_are_checked_while_another_process_writes() {
     waiting.await.unwrap();
 }
 
-/// What the file and those beside it hold.
-fn bytes_of(folder: &Path) -> Vec<Vec<u8>> {
+/// Returns the contents of the file and its log.
+fn read_files(folder: &Path) -> Vec<Vec<u8>> {
     let names = ["accounts.sqlite", "accounts.sqlite-wal"];
     names.iter().map(|name| std::fs::read(folder.join(name)).unwrap()).collect()
 }
 
 #[tokio::test]
-async fn opening_writes_nothing_where_there_is_nothing_to_do_and_waits_for_no_writer() {
+async fn reopening_writes_nothing_and_does_not_wait_for_writers() {
     let folder = tempdir().unwrap();
     let first = open(&folder).await;
     let (id, key) = first.create_key("a client").await.unwrap();
-    let before = bytes_of(&folder.path().join("new"));
+    let before = read_files(&folder.path().join("new"));
     let elsewhere = Connection::open(folder.path().join("new/accounts.sqlite")).unwrap();
     elsewhere.execute_batch("BEGIN IMMEDIATE").unwrap();
     let second = open(&folder).await;
     assert_eq!(second.verify(&key).await.unwrap(), Some(id));
     elsewhere.execute_batch("ROLLBACK").unwrap();
-    assert_eq!(bytes_of(&folder.path().join("new")), before);
+    assert_eq!(read_files(&folder.path().join("new")), before);
 }
 
 #[tokio::test(start_paused = true)]
-async fn opening_a_locked_file_gives_up() {
+async fn opening_a_locked_file_fails() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("accounts.sqlite");
     let elsewhere = Connection::open(&path).unwrap();
@@ -347,17 +346,17 @@ async fn opening_a_locked_file_gives_up() {
 }
 
 on_both! {
-    a_created_key_is_verified_and_an_invented_one_is_not,
-    every_process_sees_what_another_creates_and_revokes,
-    a_renewed_key_keeps_its_number_and_loses_its_secret,
-    a_name_is_a_line_of_text,
-    many_open_it_at_once,
-    a_record_shows_a_keys_prefix_and_last_use,
-    limits_reach_every_process,
+    only_created_keys_are_verified,
+    created_and_revoked_keys_reach_other_processes,
+    renewed_key_keeps_its_id_and_loses_its_secret,
+    key_names_are_validated,
+    accounts_can_be_opened_concurrently,
+    record_shows_prefix_and_last_use,
+    limits_reach_other_processes,
 }
 
 #[tokio::test]
-async fn a_copy_to_postgres_and_back_opens_and_counts_like_its_source() {
+async fn copies_in_both_directions_preserve_accounts() {
     use db::copy::{CopyError, CopyPlace, copy};
     let folder = tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);

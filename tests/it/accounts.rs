@@ -91,7 +91,7 @@ fn accounts_are_managed_by_commands_that_never_take_a_password_as_a_word() {
     let account: Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!(account["name"], "ada@example.org");
     let again = place.home.run_with(&add, b"correct horse\n");
-    assert!(again.code == 1 && again.err.contains("it is taken"), "{again:?}");
+    assert!(again.code == 1 && again.err.contains("account name is taken"), "{again:?}");
     let short = place.home.run_with(&["keys", "account", "add", "bob"], b"short\n");
     assert!(short.code == 1 && short.err.contains("8 to 256 characters"), "{short:?}");
     assert!(!short.err.contains("short"), "{short:?}");

@@ -1,4 +1,4 @@
-//! Rate limits and quotas of an account or key, and its usage: plain values, without a clock.
+//! Rate limits and daily quotas of an account or key, without a clock.
 
 use std::{
     sync::{
@@ -13,43 +13,43 @@ use tokio::time::Instant;
 use web::rate_limit::{Rate, retry_seconds, take};
 use wire::accounts::KeyLimits;
 
-/// Seconds in a day of UTC.
+/// Seconds per day.
 pub(super) const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// What an account or a key may do. 0 is no limit.
+/// Limits of an account or a key. 0 means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests in a second, over time.
+    /// Sustained requests per second.
     pub rate: u32,
-    /// Requests at once, before the rate holds; 0 for a second's worth.
+    /// Burst of requests; 0 means one second's worth.
     pub burst: u32,
-    /// Requests in a day of UTC.
+    /// Requests per UTC day.
     pub requests_per_day: u64,
-    /// Bytes in a day of UTC, of requests' and answers' bodies. An answer under way is not cut off.
+    /// Bytes of request and response bodies per UTC day. Responses in progress are not cut off.
     pub bytes_per_day: u64,
 }
 
-/// What an account or a key did recently.
+/// Recent usage of an account or a key.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
-    /// When its whole burst is free again.
+    /// Time at which the whole burst is available again.
     full_at: Option<Instant>,
-    /// The day that is counted, in days since 1970.
+    /// Day of the counters, in days since 1970.
     day: i64,
     n_requests: u64,
     n_bytes: Arc<AtomicU64>,
 }
 
-/// What is left after a request that was let in.
+/// Remaining limits after an admitted request.
 #[derive(Debug)]
 pub(super) struct Allowance {
-    /// The limit of which least is left, if there is any.
+    /// Limit with the smallest remainder, if any.
     pub(super) nearest: Option<NearestLimit>,
-    /// Where the answer's bytes are to be added, if they are limited.
+    /// Counter for the response's bytes, if they are limited.
     pub(super) bytes: Option<Arc<AtomicU64>>,
 }
 
-/// A limit on requests, and what is left of it.
+/// Limit on requests, and its remainder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NearestLimit {
     pub(super) limit: u64,
@@ -57,22 +57,22 @@ pub(super) struct NearestLimit {
     pub(super) full_in: Duration,
 }
 
-/// Why there may not be another request now. The text may be shown to the caller.
+/// Exceeded limit. The text is safe to show to the client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}; retry in {} s", retry_seconds(*.wait))]
 pub struct Exceeded {
-    /// How long until there may be another.
+    /// Time until the next request is allowed.
     pub(super) wait: Duration,
-    /// The limit on requests that was hit, for the `RateLimit` headers; none for other limits.
+    /// Limit for the `RateLimit` headers; `None` for limits that have no such headers.
     pub(super) limit: Option<u64>,
     reason: String,
 }
 
 impl Limits {
-    /// No limits at all.
+    /// Limits that allow everything.
     pub const NONE: Self = Self { rate: 0, burst: 0, requests_per_day: 0, bytes_per_day: 0 };
 
-    /// These limits, but where the key has its own.
+    /// Returns these limits with the key's own values where set.
     pub(super) fn overridden(self, key: KeyLimits) -> Self {
         Self {
             rate: key.rate.unwrap_or(self.rate),
@@ -88,7 +88,7 @@ impl Limits {
 }
 
 impl Usage {
-    /// Counts a request with a body of `n_bytes`, if there may be another one.
+    /// Counts a request with a body of `n_bytes`, if the limits allow it.
     pub(super) fn admit(
         &mut self,
         limits: Limits,
@@ -98,10 +98,10 @@ impl Usage {
     ) -> Result<Allowance, Exceeded> {
         let day = date.seconds().div_euclid(DAY_SECONDS);
         if day > self.day {
-            // Answers still under way are counted to the day they began in.
+            // Responses in progress count toward the day they began.
             *self = Self { full_at: self.full_at, day, ..Self::default() };
         }
-        // A date that goes back, as when a clock is corrected, gives no second quota.
+        // A clock that is set back grants no second quota.
         self.day = day;
         let left_of_day = DAY_SECONDS - date.seconds().rem_euclid(DAY_SECONDS);
         let wait = Duration::from_secs(left_of_day.unsigned_abs());
@@ -156,7 +156,7 @@ impl Exceeded {
         Self { wait, limit: None, reason }
     }
 
-    /// The caller's network sent too much without a good key.
+    /// The network sent too many requests without a valid key.
     pub(super) fn by_strangers(wait: Duration) -> Self {
         let reason = "too many requests without a valid API key".to_owned();
         Self { wait, limit: None, reason }

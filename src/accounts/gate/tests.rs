@@ -1,4 +1,4 @@
-//! The gate as callers meet it: requests in, statuses and headers out.
+//! Tests of the gate through requests, statuses and headers.
 
 use std::{error::Error, net::SocketAddr, sync::atomic::Ordering};
 
@@ -32,7 +32,7 @@ struct Fixture {
     _folder: TempDir,
 }
 
-/// What a caller sees of an answer.
+/// A response as seen by a client.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     status: u16,
@@ -40,7 +40,7 @@ struct Seen {
     headers: HeaderMap,
 }
 
-fn words() -> GateMessages {
+fn messages() -> GateMessages {
     fn refuse(refusal: Refusal) -> Response {
         match refusal {
             Refusal::NoKey(NoKey::Missing) => (StatusCode::UNAUTHORIZED, "missing").into_response(),
@@ -69,7 +69,7 @@ impl Fixture {
         Self::of(options, Keys::from).await
     }
 
-    /// The gate of the keys that `keys` makes of the accounts.
+    /// Creates a gate for the keys that `keys` makes of the accounts.
     async fn of(options: GateOptions, keys: impl FnOnce(Accounts) -> Keys) -> Self {
         let folder = tempdir().unwrap();
         let clock = Clock::manual(NOW.parse().unwrap());
@@ -81,7 +81,7 @@ impl Fixture {
             .route("/", get(whose))
             .route("/stream", get(whose))
             .route("/long", post(async |_body: Bytes| "x".repeat(600)));
-        let router = gate.wrap(router, words());
+        let router = gate.wrap(router, messages());
         let key = key.reveal().to_owned();
         Self { router, accounts, clock, key, id, _folder: folder }
     }
@@ -123,8 +123,8 @@ impl Fixture {
 }
 
 impl Seen {
-    /// Limit, remaining, reset, and when to come again.
-    fn told(&self) -> [Option<&str>; 4] {
+    /// Returns the values of limit, remaining, reset and retry headers.
+    fn limit_headers(&self) -> [Option<&str>; 4] {
         let names = [LIMIT, REMAINING, RESET, RETRY_AFTER];
         names.map(|name| self.headers.get(name).map(|value| value.to_str().unwrap()))
     }
@@ -133,7 +133,7 @@ impl Seen {
 const RATE: Limits = Limits { rate: 2, burst: 3, requests_per_day: 0, bytes_per_day: 0 };
 
 #[tokio::test]
-async fn a_good_key_is_let_in_and_known_inside() {
+async fn valid_key_is_admitted_and_passed_to_handlers() {
     let fixture = Fixture::new(Limits::NONE).await;
     for (path, key, want) in [
         ("/", fixture.key.as_str(), (200, fixture.id.to_string())),
@@ -144,7 +144,7 @@ async fn a_good_key_is_let_in_and_known_inside() {
     ] {
         let seen = fixture.send(FAR, "GET", path, key).await;
         assert_eq!((seen.status, seen.text.clone()), want, "{path} {key}");
-        assert_eq!(seen.told(), [None; 4]);
+        assert_eq!(seen.limit_headers(), [None; 4]);
     }
     assert_eq!(fixture.send(FAR, "GET", "/nowhere", &fixture.key).await.status, 404);
     let path = format!("/stream?api_key={}", fixture.key);
@@ -154,17 +154,17 @@ async fn a_good_key_is_let_in_and_known_inside() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_has_a_rate_limit_and_headers_show_the_rest() {
+async fn rate_limit_is_enforced_and_shown_in_headers() {
     let fixture = Fixture::new(RATE).await;
-    for told in [["3", "2", "1"], ["3", "1", "1"], ["3", "0", "2"]] {
+    for limit_headers in [["3", "2", "1"], ["3", "1", "1"], ["3", "0", "2"]] {
         let seen = fixture.get(FAR).await;
         assert_eq!(seen.status, 200);
-        let [limit, left, reset] = told.map(Some);
-        assert_eq!(seen.told(), [limit, left, reset, None]);
+        let [limit, left, reset] = limit_headers.map(Some);
+        assert_eq!(seen.limit_headers(), [limit, left, reset, None]);
     }
     let seen = fixture.get(FAR).await;
     assert_eq!(seen.status, 429);
-    assert_eq!(seen.told(), [Some("3"), Some("0"), Some("1"), Some("1")]);
+    assert_eq!(seen.limit_headers(), [Some("3"), Some("0"), Some("1"), Some("1")]);
     let text = "rate limit exceeded: at most 2 requests per second and 3 at once; retry in 1 s";
     assert_eq!(seen.text, text);
     let (_, other) = fixture.accounts.create_key("other").await.unwrap();
@@ -175,7 +175,7 @@ async fn a_key_has_a_rate_limit_and_headers_show_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_keys_of_an_account_count_together() {
+async fn keys_of_an_account_share_limits() {
     let limits = Limits { requests_per_day: 3, ..Limits::NONE };
     for limits in [RATE, limits] {
         let fixture = Fixture::new(limits).await;
@@ -195,7 +195,7 @@ async fn the_keys_of_an_account_count_together() {
         assert_eq!([get(0).await, get(1).await, get(2).await], [429; 3], "each key is refused");
         assert_eq!(get(3).await, 200, "another account's");
         assert_eq!(fixture.get(FAR).await.status, 200, "no account's");
-        // What the operator gave a key is that key's alone.
+        // Own limits of a key do not apply to the account's other keys.
         let own = KeyLimits { rate: Some(0), requests_per_day: Some(0), ..KeyLimits::default() };
         assert!(fixture.accounts.set_limits(keys[0].0, own).await.unwrap());
         assert_eq!([get(0).await, get(0).await, get(1).await], [200, 200, 429]);
@@ -203,28 +203,28 @@ async fn the_keys_of_an_account_count_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_keys_own_limits_hold_in_the_place_of_the_services() {
+async fn own_limits_of_a_key_replace_those_of_the_service() {
     let fixture = Fixture::new(RATE).await;
     let own = KeyLimits { rate: Some(1), burst: Some(1), ..KeyLimits::default() };
     assert!(fixture.accounts.set_limits(fixture.id, own).await.unwrap());
-    assert_eq!(fixture.get(FAR).await.told(), [Some("1"), Some("0"), Some("1"), None]);
+    assert_eq!(fixture.get(FAR).await.limit_headers(), [Some("1"), Some("0"), Some("1"), None]);
     assert_eq!(fixture.get(FAR).await.status, 429);
     let none = KeyLimits { rate: Some(0), ..KeyLimits::default() };
     assert!(fixture.accounts.set_limits(fixture.id, none).await.unwrap());
     for _ in 0..10 {
-        assert_eq!(fixture.get(FAR).await.told(), [None; 4]);
+        assert_eq!(fixture.get(FAR).await.limit_headers(), [None; 4]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn daily_requests_reset_at_midnight() {
     let fixture = Fixture::new(Limits { requests_per_day: 2, ..Limits::NONE }).await;
-    assert_eq!(fixture.get(FAR).await.told(), [Some("2"), Some("1"), Some("7200"), None]);
+    assert_eq!(fixture.get(FAR).await.limit_headers(), [Some("2"), Some("1"), Some("7200"), None]);
     assert_eq!(fixture.get(FAR).await.status, 200);
     fixture.clock.advance(Duration::from_hours(1));
     let seen = fixture.get(FAR).await;
     assert_eq!(
-        (seen.status, seen.told()),
+        (seen.status, seen.limit_headers()),
         (429, [Some("2"), Some("0"), Some("3600"), Some("3600")])
     );
     fixture.clock.advance(Duration::from_hours(1));
@@ -235,20 +235,20 @@ async fn daily_requests_reset_at_midnight() {
 async fn daily_bytes_count_request_and_response_bodies() {
     let fixture = Fixture::new(Limits { bytes_per_day: 1300, ..Limits::NONE }).await;
     let long = async || fixture.send(FAR, "POST", "/long", &fixture.key).await;
-    // 100 in and 600 out each, as far as the last one may begin.
+    // Each request has 100 bytes and each response 600.
     for _ in 0..2 {
         let seen = long().await;
         assert_eq!((seen.status, seen.text.len()), (200, 600));
         assert_eq!(seen.headers["content-length"], "600");
     }
     let seen = long().await;
-    assert_eq!((seen.status, seen.told()), (429, [None, None, None, Some("7200")]));
+    assert_eq!((seen.status, seen.limit_headers()), (429, [None, None, None, Some("7200")]));
     fixture.clock.advance(Duration::from_hours(2));
     assert_eq!(long().await.status, 200);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_of_unknown_length_counts_as_it_is_read() {
+async fn body_of_unknown_length_is_counted_while_read() {
     let fixture = Fixture::new(Limits { bytes_per_day: 1300, ..Limits::NONE }).await;
     let chunked = async || {
         let chunk = || Ok::<_, std::convert::Infallible>(Bytes::from("x".repeat(50)));
@@ -259,7 +259,7 @@ async fn a_body_of_unknown_length_counts_as_it_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn behind_a_proxy_this_machine_is_what_the_proxy_says() {
+async fn proxy_header_decides_if_a_client_is_local() {
     let options =
         GateOptions { limits: RATE, addresses: AddressSource::Proxy, ..GateOptions::unlimited() };
     for (forwarded, want) in
@@ -276,14 +276,14 @@ async fn behind_a_proxy_this_machine_is_what_the_proxy_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn this_machine_is_limited_unless_asked_otherwise() {
+async fn local_clients_are_limited_unless_exempt() {
     let options = GateOptions { limits: RATE, ..GateOptions::unlimited() };
     let free = Fixture::with(options).await;
     let limited = Fixture::new(RATE).await;
     for from in ["127.0.0.1:9", "[::1]:9", "[::ffff:127.0.0.1]:9"] {
         for _ in 0..5 {
             let seen = free.get(from).await;
-            assert_eq!((seen.status, seen.told()), (200, [None; 4]), "{from}");
+            assert_eq!((seen.status, seen.limit_headers()), (200, [None; 4]), "{from}");
         }
     }
     let statuses = async |fixture: &Fixture, from| {
@@ -302,7 +302,7 @@ async fn this_machine_is_limited_unless_asked_otherwise() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_without_a_good_key_are_limited_per_network() {
+async fn requests_without_a_valid_key_are_limited_per_network() {
     let fixture = Fixture::new(Limits::NONE).await;
     assert_eq!(fixture.get(FAR).await.status, 200);
     let bad = "UP-000000000000000000000000";
@@ -311,25 +311,29 @@ async fn requests_without_a_good_key_are_limited_per_network() {
     }
     for key in ["", bad, "nonsense"] {
         let seen = fixture.send(FAR, "GET", "/", key).await;
-        assert_eq!((seen.status, seen.told()), (429, [None, None, None, Some("1")]), "{key}");
+        assert_eq!(
+            (seen.status, seen.limit_headers()),
+            (429, [None, None, None, Some("1")]),
+            "{key}"
+        );
     }
-    assert_eq!(fixture.get(FAR).await.status, 200, "a key that was let in before goes on");
+    assert_eq!(fixture.get(FAR).await.status, 200, "a recently admitted key is not affected");
     assert_eq!(fixture.send("192.0.2.8:9", "GET", "/", "").await.status, 401);
     tokio::time::advance(STRANGERS.every).await;
     assert_eq!(fixture.send(FAR, "GET", "/", bad).await.status, 401);
 }
 
-/// Answers from a file after a moment, and counts.
+/// Looks keys up in a file after a delay, and counts lookups.
 #[derive(Debug, Clone)]
 struct Slow {
     accounts: Accounts,
-    n_asked: Arc<AtomicU64>,
+    n_lookups: Arc<AtomicU64>,
 }
 
 #[async_trait]
 impl KeyLookup for Slow {
     async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
-        self.n_asked.fetch_add(1, Ordering::SeqCst);
+        self.n_lookups.fetch_add(1, Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(1)).await;
         Ok(self.accounts.check(hash).await?)
     }
@@ -339,41 +343,42 @@ impl KeyLookup for Slow {
     }
 }
 
-/// The statuses of so many requests at once, each with the key that `key` gives it, in order; and
-/// how many keys were looked up.
-async fn at_once(
+/// Sends `n` concurrent requests, each with the key returned by `key`. Returns their sorted statuses and
+/// the number of lookups.
+async fn send_concurrently(
     n: usize,
     key: impl Fn(&Fixture, usize) -> String + Send + Sync,
 ) -> (Vec<u16>, u64) {
-    let n_asked = Arc::new(AtomicU64::new(0));
+    let n_lookups = Arc::new(AtomicU64::new(0));
     let options = GateOptions { loopback: Loopback::Limited, ..GateOptions::unlimited() };
-    let slow = |accounts| Slow { accounts, n_asked: Arc::clone(&n_asked) };
+    let slow = |accounts| Slow { accounts, n_lookups: Arc::clone(&n_lookups) };
     let fixture =
         Fixture::of(options, |accounts| Keys::Remote(RemoteKeys::new(slow(accounts)))).await;
     let send = async |idx| fixture.send(FAR, "GET", "/", &key(&fixture, idx)).await.status;
     let mut statuses = futures::future::join_all((0..n).map(send)).await;
     statuses.sort_unstable();
-    (statuses, n_asked.load(Ordering::SeqCst))
+    (statuses, n_lookups.load(Ordering::SeqCst))
 }
 
 #[tokio::test(start_paused = true)]
 async fn lookups_of_guessed_keys_are_bounded() {
     let burst = usize::try_from(STRANGERS.burst).unwrap();
-    let (statuses, n_asked) = at_once(3 * burst, |_, idx| format!("UP-{idx:024x}")).await;
-    // A few more may be as time passes meanwhile.
-    assert!(n_asked < u64::from(STRANGERS.burst) + 10, "{n_asked}");
+    let (statuses, n_lookups) =
+        send_concurrently(3 * burst, |_, idx| format!("UP-{idx:024x}")).await;
+    // The limiter regains a few attempts during the test.
+    assert!(n_lookups < u64::from(STRANGERS.burst) + 10, "{n_lookups}");
     assert!(statuses.iter().filter(|status| **status == 429).count() > burst, "{statuses:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_first_requests_with_a_good_key_are_let_in() {
+async fn concurrent_first_requests_with_a_valid_key_are_admitted() {
     let n = 5 * usize::try_from(STRANGERS.burst).unwrap();
-    let (statuses, _) = at_once(n, |fixture, _| fixture.key.clone()).await;
+    let (statuses, _) = send_concurrently(n, |fixture, _| fixture.key.clone()).await;
     assert_eq!(statuses, vec![200; n]);
 }
 
 #[tokio::test]
-async fn a_revoked_key_is_refused() {
+async fn revoked_key_is_rejected() {
     let fixture = Fixture::new(Limits::NONE).await;
     assert_eq!(fixture.get(FAR).await.status, 200);
     assert!(fixture.accounts.revoke_key(Scope::All, fixture.id).await.unwrap());
@@ -384,22 +389,22 @@ async fn a_revoked_key_is_refused() {
 fn days_begin_at_midnight_even_before_1970() {
     let limits = Limits { requests_per_day: 1, ..Limits::NONE };
     let (mut usage, now) = (Usage::default(), Instant::now());
-    for (moment, is_let_in) in [
+    for (date_text, is_admitted) in [
         ("1969-12-31T23:59:59Z", true),
         ("1969-12-31T23:59:59Z", false),
         ("1970-01-01T00:00:00Z", true),
         ("1970-01-01T23:59:59Z", false),
     ] {
-        let date: Timestamp = moment.parse().unwrap();
-        assert_eq!(usage.admit(limits, now, date, 0).is_ok(), is_let_in, "{moment}");
+        let date: Timestamp = date_text.parse().unwrap();
+        assert_eq!(usage.admit(limits, now, date, 0).is_ok(), is_admitted, "{date_text}");
     }
 }
 
 #[test]
-fn a_date_that_goes_back_gives_no_second_quota() {
+fn clock_set_back_grants_no_second_quota() {
     let limits = Limits { requests_per_day: 1, ..Limits::NONE };
     let (mut usage, now) = (Usage::default(), Instant::now());
-    for (moment, is_let_in) in [
+    for (date_text, is_admitted) in [
         ("2026-09-21T12:00:00Z", true),
         ("2026-09-20T12:00:00Z", false),
         ("2026-09-20T13:00:00Z", false),
@@ -408,7 +413,7 @@ fn a_date_that_goes_back_gives_no_second_quota() {
         ("2026-09-21T12:00:00Z", false),
         ("2026-09-22T12:00:00Z", true),
     ] {
-        let date: Timestamp = moment.parse().unwrap();
-        assert_eq!(usage.admit(limits, now, date, 0).is_ok(), is_let_in, "{moment}");
+        let date: Timestamp = date_text.parse().unwrap();
+        assert_eq!(usage.admit(limits, now, date, 0).is_ok(), is_admitted, "{date_text}");
     }
 }

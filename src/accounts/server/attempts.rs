@@ -1,4 +1,4 @@
-//! How often names, passwords and changes may be tried.
+//! Limits on attempts with names, passwords and changes.
 
 use std::{hash::Hash, time::Duration};
 
@@ -13,25 +13,26 @@ use web::{
 use super::error::ApiError;
 use crate::{AccountId, AccountName};
 
-/// Passwords tried for one account name from one network, whether or not there is such an account: a
-/// person who has forgotten theirs gets that far, a guesser gets some three thousand a day. Counted
-/// by name alone, anybody could lock an owner out.
+/// Attempts with one account name from one network, even if no such account exists. This suffices
+/// for someone who forgot the password, and leaves a guesser about three thousand attempts per day.
+/// Per name alone, anyone could lock out the owner.
 const OF_NAME: Rate = Rate { every: Duration::from_secs(30), burst: 10 };
 
-/// Passwords tried for one account name from all networks together that it was never logged in from:
-/// a guesser with many networks gets some four thousand a day. Its owner is let in where it was before.
+/// Attempts with one account name from all networks without an earlier log-in to it. This leaves a
+/// guesser with many networks about four thousand attempts per day, while the owner's networks are
+/// exempt.
 const OF_NAME_EVERYWHERE: Rate = Rate { every: Duration::from_secs(20), burst: 50 };
 
-/// Passwords tried from one network.
+/// Attempts with passwords from one network.
 const OF_NETWORK: Rate = Rate { every: Duration::from_secs(5), burst: 30 };
 
-/// Accounts made from one network.
+/// Sign-ups from one network.
 const SIGN_UPS: Rate = Rate { every: Duration::from_mins(1), burst: 10 };
 
-/// Changes that one account makes.
+/// Changes by one account.
 const CHANGES: Rate = Rate { every: Duration::from_secs(1), burst: 60 };
 
-/// The hash of an account's name, and the network where its password is tried.
+/// Hash of an account name, and the network of an attempt.
 type Target = ([u8; 32], Option<Network>);
 
 /// Recent attempts, in bounded memory.
@@ -39,7 +40,7 @@ type Target = ([u8; 32], Option<Network>);
 pub(super) struct Attempts {
     names: RateLimiter<Target>,
     names_everywhere: RateLimiter<[u8; 32]>,
-    /// Networks from which accounts were logged in to.
+    /// Networks with a successful log-in to an account.
     known: Mutex<LruCache<Target, ()>>,
     networks: RateLimiter<Network>,
     sign_ups: RateLimiter<Network>,
@@ -60,7 +61,7 @@ impl Default for Attempts {
 }
 
 impl Attempts {
-    /// Counts a password that is tried for the account called `name`.
+    /// Counts an attempt with a password for the account called `name`.
     pub(super) fn try_password(
         &self,
         name: &AccountName,
@@ -73,24 +74,24 @@ impl Attempts {
         count(&self.names_everywhere, (!is_known).then_some(name))
     }
 
-    /// Forgets the passwords tried for `name` from `network`: the right one was among them.
+    /// Resets the attempts for `name` from `network` after a successful one.
     pub(super) fn clear_password(&self, name: &AccountName, network: Option<Network>) {
         let target = (hash(name), network);
         self.names.reset(&target);
         self.known.lock().put(target, ());
     }
 
-    /// Counts an account that is made.
+    /// Counts a sign-up.
     pub(super) fn try_sign_up(&self, network: Option<Network>) -> Result<(), ApiError> {
         count(&self.sign_ups, network)
     }
 
-    /// Counts an operator's token that was not right.
+    /// Counts an invalid operator's token.
     pub(super) fn try_token(&self, network: Option<Network>) -> Result<(), ApiError> {
         count(&self.networks, network)
     }
 
-    /// Counts a change that an account makes.
+    /// Counts a change by an account.
     pub(super) fn try_change(&self, account: AccountId) -> Result<(), ApiError> {
         count(&self.changes, Some(account))
     }
@@ -102,7 +103,7 @@ fn count<C: Copy + Eq + Hash>(limiter: &RateLimiter<C>, caller: Option<C>) -> Re
     limiter.take(caller).map(drop).map_err(|wait| ApiError::TooOften { wait })
 }
 
-/// A name of any length in the same space.
+/// Returns a name of any length in constant space.
 fn hash(name: &AccountName) -> [u8; 32] {
     Sha256::digest(name.to_lowercase().as_bytes()).into()
 }

@@ -1,4 +1,4 @@
-//! Errors as callers of accounts see them: a status and `{"details":null,"error":"…"}`.
+//! Errors of the accounts API: a status and `{"details":null,"error":"…"}`.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use tracing::{error, warn};
 use web::{extract::BodyError, rate_limit::retry_seconds};
 use wire::error::DatasetsError;
 
-use crate::{AccountNameError, AccountsError, KeyHashError, PasswordError};
+use crate::{AccountsError, InputError};
 
-/// Seconds after which to come again where too many passwords are being checked.
+/// Value of `Retry-After`, in seconds, if too many passwords are being checked.
 const BUSY_RETRY_SECONDS: u64 = 2;
 
-/// Seconds after which to come again where the database does not answer: another leader takes longer.
+/// Value of `Retry-After`, in seconds, if the database does not respond. A failover takes longer.
 const AWAY_RETRY_SECONDS: u64 = 5;
 
 /// Rejection or failure of a request.
@@ -30,11 +30,7 @@ pub(super) enum ApiError {
     #[error(transparent)]
     Unreadable(#[from] BodyError),
     #[error(transparent)]
-    AccountName(#[from] AccountNameError),
-    #[error(transparent)]
-    Password(#[from] PasswordError),
-    #[error(transparent)]
-    KeyHash(#[from] KeyHashError),
+    Input(#[from] InputError),
     #[error(transparent)]
     Accounts(#[from] AccountsError),
 }
@@ -45,7 +41,7 @@ impl ApiError {
     /// The request lacks the operator's token.
     pub(super) const NO_TOKEN: Self =
         Self::Refused(StatusCode::UNAUTHORIZED, "this needs the operator's token");
-    /// A page of another site made the request.
+    /// A page of another site sent the request.
     pub(super) const FOREIGN: Self =
         Self::Refused(StatusCode::FORBIDDEN, "another site's page made this request");
     /// The current password of the account is wrong.
@@ -60,11 +56,11 @@ impl ApiError {
     pub(super) const NO_KEY: Self = Self::Refused(StatusCode::NOT_FOUND, "no such key");
     /// The account has no such session.
     pub(super) const NO_SESSION: Self = Self::Refused(StatusCode::NOT_FOUND, "no such session");
-    /// The request names both or neither of hash and number.
+    /// The request contains both or neither of a hash and an id.
     pub(super) const QUESTION: Self =
         Self::Refused(StatusCode::BAD_REQUEST, "name either key_hash or id");
 
-    /// An error of an operation that wants the current password of the account that is logged in.
+    /// Returns the error of an operation that needs the account's current password.
     pub(super) fn of_current_password(error: AccountsError) -> Self {
         match error {
             AccountsError::WrongPassword => Self::CURRENT_PASSWORD,
@@ -72,16 +68,14 @@ impl ApiError {
         }
     }
 
-    /// HTTP status; `None` for an internal failure, whose cause the caller must not see.
+    /// Returns the HTTP status; `None` for an internal failure, whose cause is not shown to
+    /// clients.
     fn public_status(&self) -> Option<StatusCode> {
         Some(match self {
             Self::Refused(status, _) => *status,
             Self::Accounts(AccountsError::WrongPassword) => StatusCode::UNAUTHORIZED,
             Self::Accounts(AccountsError::SignUpClosed) => StatusCode::FORBIDDEN,
-            Self::AccountName(_)
-            | Self::Password(_)
-            | Self::KeyHash(_)
-            | Self::Accounts(AccountsError::Name) => StatusCode::BAD_REQUEST,
+            Self::Input(_) | Self::Accounts(AccountsError::Name) => StatusCode::BAD_REQUEST,
             Self::TooOften { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::Unreadable(error) => error.status(),
             Self::Accounts(AccountsError::NameTaken | AccountsError::TooManyKeys) => {
@@ -112,7 +106,7 @@ impl ApiError {
     }
 }
 
-/// Words a refusal that was made around the handlers.
+/// Returns the response of a refusal.
 pub(super) fn refusal(status: StatusCode, reason: &str) -> Response {
     let error = reason.to_owned();
     (status, Json(DatasetsError { details: None, error })).into_response()

@@ -1,4 +1,4 @@
-//! The API keys of an account, and their verification for services of other machines.
+//! API keys of an account, and their verification for other services.
 
 use axum::{
     Json,
@@ -28,15 +28,15 @@ pub(super) async fn list(
     State(app): State<App>,
     who: SignedIn,
 ) -> Result<Json<KeysBody>, ApiError> {
-    // So that `last_used_at` is current. If that cannot be written, the stored time is shown.
+    // Brings `last_used_at` up to date. If that fails, the stored time is returned.
     if let Err(error) = app.accounts.run_maintenance().await {
-        warn!(cause = chain(&error), "the accounts file did not take when keys were last used");
+        warn!(cause = chain(&error), "failed to store when keys were last used");
     }
     let keys = app.accounts.list_keys(Scope::Of(who.account.id)).await?;
     Ok(Json(KeysBody { keys: keys.iter().map(KeyRecord::body).collect() }))
 }
 
-/// Creates a key, whose secret is shown this once.
+/// Creates a key, whose secret is returned only once.
 #[utoipa::path(post, path = paths::ACCOUNTS_KEYS, operation_id = "create_key", tag = "keys",
     request_body = KeyName, security(("session" = [])),
     responses((status = 201, description = "The key and its secret", body = KeyWithSecret)))]
@@ -51,9 +51,9 @@ pub(super) async fn create(
     Ok(Created(KeyWithSecret { key, api_key: Secret::from(&secret) }))
 }
 
-/// Gives a key another name.
+/// Renames a key.
 #[utoipa::path(patch, path = paths::ACCOUNTS_KEY, operation_id = "rename_key", tag = "keys",
-    params(("id" = i64, Path, minimum = 1, description = "Its number.")), request_body = KeyName,
+    params(("id" = i64, Path, minimum = 1, description = "Id of the key.")), request_body = KeyName,
     security(("session" = [])), responses((status = 200, description = "The key", body = KeyBody)))]
 pub(super) async fn rename(
     State(app): State<App>,
@@ -69,11 +69,11 @@ pub(super) async fn rename(
     find(&app, &who, id).await.map(Json)
 }
 
-/// Revokes a key for good.
+/// Revokes a key permanently.
 #[utoipa::path(delete, path = paths::ACCOUNTS_KEY, operation_id = "revoke_key", tag = "keys",
-    params(("id" = i64, Path, minimum = 1, description = "Its number.")),
+    params(("id" = i64, Path, minimum = 1, description = "Id of the key.")),
     security(("session" = [])),
-    responses((status = 200, description = "It is revoked", body = DoneBody)))]
+    responses((status = 200, description = "The key is revoked", body = DoneBody)))]
 pub(super) async fn revoke(
     State(app): State<App>,
     who: SignedIn,
@@ -86,9 +86,9 @@ pub(super) async fn revoke(
     }
 }
 
-/// Gives a key a new secret, shown this once. What the key owns stays its own.
+/// Replaces the secret of a key, and returns it only once. The key keeps its id and all it owns.
 #[utoipa::path(post, path = paths::ACCOUNTS_KEY_RENEW, operation_id = "renew_key", tag = "keys",
-    params(("id" = i64, Path, minimum = 1, description = "Its number.")),
+    params(("id" = i64, Path, minimum = 1, description = "Id of the key.")),
     security(("session" = [])),
     responses((status = 200, description = "The key and its secret", body = KeyWithSecret)))]
 pub(super) async fn renew(
@@ -102,7 +102,7 @@ pub(super) async fn renew(
     Ok(Json(KeyWithSecret { key: find(&app, &who, id).await?, api_key }))
 }
 
-/// What a key is good for. Wants the operator's token: `Authorization: Bearer …`.
+/// Returns the data of a key. Requires the operator's token: `Authorization: Bearer …`.
 #[utoipa::path(post, path = paths::ACCOUNTS_VERIFY, operation_id = "verify_key", tag = "services",
     request_body = VerifyRequest, security(("operator" = [])),
     responses((status = 200, description = "The key, or null", body = VerifyResponse)))]

@@ -1,6 +1,6 @@
-//! `GET /api/accounts/openapi.json`: describes the paths of accounts. Needs no session.
+//! `GET /api/accounts/openapi.json`: `OpenAPI` description of the accounts API. Needs no session.
 //!
-//! What is described is public: a service that has accounts beside it describes them, too.
+//! Services that include accounts describe these operations, too.
 
 use std::sync::LazyLock;
 
@@ -10,25 +10,24 @@ use utoipa::openapi::OpenApi;
 use web::openapi::{About, Description, describe};
 use wire::{error::DatasetsError, paths};
 
-/// What accounts are, at the head of their description.
-const ABOUT: &str = "People who make API keys of their own.\n\n\
-    Signing up or logging in sets the cookie `triptych_session`, which the other operations want. A \
-    request that a page of another site makes is refused with 403; too many attempts are with 429, \
-    and `Retry-After` tells when to come again. So it does with 503, where the database of the accounts \
-    does not answer.";
+/// Introduction of the description.
+const ABOUT: &str = "Accounts for people who create their own API keys.\n\n\
+    Signing up or logging in sets the cookie `triptych_session`, which the other operations require. \
+    Requests from pages of other sites are rejected with 403. Too many attempts are rejected with 429 \
+    and `Retry-After`, and so are requests with 503 while the database of the accounts is unavailable.";
 
 /// Groups of operations.
 pub const GROUPS: [(&str, &str); 3] = [
     ("accounts", "Signing up, logging in, passwords."),
-    ("keys", "The keys of the account that is logged in."),
-    ("services", "For services of other machines."),
+    ("keys", "Keys of the account that is logged in."),
+    ("services", "For services on other machines."),
 ];
 
-/// The description as it is served.
+/// The description as served.
 static DESCRIPTION: LazyLock<Description> =
     LazyLock::new(|| Description::new(&document(), paths::ACCOUNTS_OPENAPI));
 
-/// Every operation of accounts with its shapes, for the description of a service that serves them, too.
+/// Returns the operations of accounts, for the description of a service that includes them.
 #[must_use]
 pub fn operations() -> OpenApi {
     super::api().merge(super::verify_api()).into_openapi()
@@ -47,7 +46,7 @@ fn document() -> Value {
     describe::<DatasetsError, DatasetsError>(operations(), &about)
 }
 
-/// Describes the API, as this document.
+/// Returns this `OpenAPI` document.
 #[utoipa::path(get, path = paths::ACCOUNTS_OPENAPI, operation_id = "describe_accounts",
     tag = "services", security(()),
     responses((status = 200, description = "An OpenAPI document", body = Object)))]
@@ -55,7 +54,7 @@ pub(super) async fn get() -> Response {
     DESCRIPTION.document()
 }
 
-/// This description as a page, which needs no network.
+/// Returns this description as a page that loads nothing from other sites.
 #[utoipa::path(get, path = paths::ACCOUNTS_DOCS, operation_id = "show_accounts", tag = "services",
     security(()),
     responses((status = 200, description = "A page", body = String, content_type = "text/html")))]

@@ -1,4 +1,4 @@
-//! Signing up, logging in and out, the account itself, its password and its sessions.
+//! Signing up, logging in and out, passwords, and sessions.
 
 use axum::{
     Json,
@@ -21,10 +21,10 @@ use crate::{
     SessionRecord, SignUp,
 };
 
-/// Header of a response that sets or clears the session's cookie.
+/// Header that sets or clears the session cookie.
 type CookieHeader = Option<[(HeaderName, HeaderValue); 1]>;
 
-/// Makes an account, and logs it in.
+/// Creates an account, and logs it in.
 #[utoipa::path(post, path = paths::ACCOUNTS_SIGN_UP, operation_id = "sign_up", tag = "accounts",
     request_body = Credentials, security(()),
     responses((status = 201, description = "The account", body = AccountBody)))]
@@ -47,7 +47,7 @@ pub(super) async fn sign_up(
     Ok((cookie, Created(account)))
 }
 
-/// Begins a session.
+/// Logs in to an account.
 #[utoipa::path(post, path = paths::ACCOUNTS_LOG_IN, operation_id = "log_in", tag = "accounts",
     request_body = Credentials, security(()),
     responses((status = 200, description = "The account", body = AccountBody)))]
@@ -71,9 +71,9 @@ pub(super) async fn log_in(
     Ok((cookie, Json(account)))
 }
 
-/// Ends the session, if there is one.
+/// Logs out, if there is a session.
 #[utoipa::path(post, path = paths::ACCOUNTS_LOG_OUT, operation_id = "log_out", tag = "accounts",
-    security(()), responses((status = 200, description = "How many ended", body = DoneBody)))]
+    security(()), responses((status = 200, description = "Number of sessions ended", body = DoneBody)))]
 pub(super) async fn log_out(
     State(app): State<App>,
     headers: HeaderMap,
@@ -85,7 +85,7 @@ pub(super) async fn log_out(
     Ok((clear_cookie(&headers), Json(DoneBody { n_done: is_ended.into() })))
 }
 
-/// Who is logged in, and whether anyone may sign up.
+/// Returns the account that is logged in, and if anyone can sign up.
 #[utoipa::path(get, path = paths::ACCOUNTS_ME, operation_id = "me", tag = "accounts", security(()),
     responses((status = 200, description = "The account, or null", body = MeBody)))]
 pub(super) async fn me(
@@ -100,7 +100,7 @@ pub(super) async fn me(
 /// Deletes the account, and revokes its keys.
 #[utoipa::path(delete, path = paths::ACCOUNTS_ME, operation_id = "delete_me", tag = "accounts",
     request_body = Removal, security(("session" = [])),
-    responses((status = 200, description = "How many keys it revoked", body = DoneBody)))]
+    responses((status = 200, description = "Number of keys revoked", body = DoneBody)))]
 pub(super) async fn delete_me(
     State(app): State<App>,
     who: SignedIn,
@@ -116,10 +116,10 @@ pub(super) async fn delete_me(
     Ok((clear_cookie(&headers), Json(DoneBody { n_done })))
 }
 
-/// Changes the password, and ends every other session.
+/// Changes the password, and ends all other sessions.
 #[utoipa::path(post, path = paths::ACCOUNTS_PASSWORD, operation_id = "change_password",
     tag = "accounts", request_body = PasswordChange, security(("session" = [])),
-    responses((status = 200, description = "How many sessions it ended", body = DoneBody)))]
+    responses((status = 200, description = "Number of sessions ended", body = DoneBody)))]
 pub(super) async fn change_password(
     State(app): State<App>,
     who: SignedIn,
@@ -140,7 +140,7 @@ pub(super) async fn change_password(
 /// Lists the account's sessions.
 #[utoipa::path(get, path = paths::ACCOUNTS_SESSIONS, operation_id = "sessions", tag = "accounts",
     security(("session" = [])),
-    responses((status = 200, description = "The newest first", body = SessionsBody)))]
+    responses((status = 200, description = "Sessions, newest first", body = SessionsBody)))]
 pub(super) async fn list(
     State(app): State<App>,
     who: SignedIn,
@@ -156,10 +156,10 @@ pub(super) async fn list(
     Ok(Json(SessionsBody { sessions: sessions.into_iter().map(body).collect() }))
 }
 
-/// Ends every session but this one.
+/// Ends all sessions except this one.
 #[utoipa::path(delete, path = paths::ACCOUNTS_SESSIONS, operation_id = "end_other_sessions",
     tag = "accounts", security(("session" = [])),
-    responses((status = 200, description = "How many ended", body = DoneBody)))]
+    responses((status = 200, description = "Number of sessions ended", body = DoneBody)))]
 pub(super) async fn end_others(
     State(app): State<App>,
     who: SignedIn,
@@ -170,9 +170,9 @@ pub(super) async fn end_others(
 
 /// Ends one session.
 #[utoipa::path(delete, path = paths::ACCOUNTS_SESSION, operation_id = "end_session",
-    tag = "accounts", params(("id" = i64, Path, minimum = 1, description = "Its number.")),
+    tag = "accounts", params(("id" = i64, Path, minimum = 1, description = "Id of the session.")),
     security(("session" = [])),
-    responses((status = 200, description = "It is ended", body = DoneBody)))]
+    responses((status = 200, description = "The session has ended", body = DoneBody)))]
 pub(super) async fn end(
     State(app): State<App>,
     who: SignedIn,
@@ -186,7 +186,7 @@ pub(super) async fn end(
     }
 }
 
-/// Begins a session for the browser that sent `headers`.
+/// Starts a session for the browser that sent `headers`.
 async fn begin_session(
     app: &App,
     authenticated: AuthenticatedAccount,

@@ -1,4 +1,4 @@
-//! Accounts as a browser meets them: requests with cookies in, statuses, bodies and cookies out.
+//! Tests of the accounts API as used by a browser.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,7 @@ use super::*;
 use crate::KeyHash;
 
 const FAR: &str = "192.0.2.7:999";
-/// When it is.
+/// Date of the manual clock.
 const NOW: &str = "2026-09-21T14:13:20Z";
 const TOKEN: &str = "a token of the operator";
 
@@ -29,7 +29,7 @@ struct Service {
     _folder: TempDir,
 }
 
-/// A browser, or a program: where it is, and the cookie it has.
+/// Client with a source address and a cookie.
 #[derive(Debug, Clone)]
 struct Browser<'s> {
     service: &'s Service,
@@ -62,7 +62,7 @@ impl Service {
         Browser { service: self, from: FAR, cookie: None, headers: Vec::new() }
     }
 
-    /// A browser in which `name` has signed up.
+    /// Returns a browser in which `name` has signed up.
     async fn signed_up(&self, name: &str) -> Browser<'_> {
         let mut browser = self.browser();
         let (status, body) = browser.post("sign_up", &credentials(name, "correct horse")).await;
@@ -130,7 +130,7 @@ async fn unknown_query_parameters_are_rejected_by_name() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_a_507() {
+async fn full_disk_returns_507() {
     let service = Service::with(Some(SignUp::Open)).await;
     let mut browser = service.signed_up("late").await;
     service.accounts.shared.store.limit_pages(1);
@@ -151,7 +151,7 @@ async fn a_full_disk_is_a_507() {
 }
 
 #[tokio::test]
-async fn signing_up_logs_in_and_logging_out_ends_that() {
+async fn sign_up_logs_in_and_log_out_ends_the_session() {
     let service = Service::start().await;
     let mut browser = service.browser();
     assert_eq!(browser.get("me").await, (200, json!({"account": null, "sign_up": "open"})));
@@ -175,7 +175,7 @@ async fn signing_up_logs_in_and_logging_out_ends_that() {
 }
 
 #[tokio::test]
-async fn the_cookie_stays_on_tls_where_the_page_came_over_it() {
+async fn cookie_is_secure_on_tls() {
     let service = Service::start().await;
     for headers in [("origin", "https://localhost:1"), ("x-forwarded-proto", "https")] {
         let name = headers.0;
@@ -192,7 +192,7 @@ async fn logging_in_reveals_no_account_names() {
     let service = Service::start().await;
     service.signed_up("ada").await;
     let mut browser = service.browser();
-    let wrong = (401, refusal("log in: name or password is wrong"));
+    let wrong = (401, refusal("wrong name or password"));
     for (name, password) in
         [("ada", "correct house"), ("bob", "correct house"), ("ada", "x"), ("", "")]
     {
@@ -202,11 +202,11 @@ async fn logging_in_reveals_no_account_names() {
 }
 
 #[tokio::test]
-async fn unfit_names_passwords_and_bodies_are_refused() {
+async fn invalid_names_passwords_and_bodies_are_rejected() {
     let service = Service::start().await;
     let mut browser = service.signed_up("ada").await;
     let taken = browser.post("sign_up", &credentials("ADA", "correct horse")).await;
-    assert_eq!(taken, (409, refusal("use that name: it is taken")));
+    assert_eq!(taken, (409, refusal("account name is taken")));
     for (name, password) in
         [("a b", "correct horse"), ("bob", "short"), ("bob", ""), ("bob", "Password123")]
     {
@@ -226,16 +226,16 @@ async fn logging_in_works_while_sign_up_is_closed() {
     service.accounts.set_sign_up(SignUp::Closed).await.unwrap();
     let mut browser = service.browser();
     assert_eq!(browser.get("me").await.1["sign_up"], "closed");
-    let closed = (403, refusal("sign up: this service takes no sign-ups"));
+    let closed = (403, refusal("sign-up is closed"));
     let bob = credentials("bob", "correct horse");
     assert_eq!(browser.post("sign_up", &bob).await, closed);
     assert_eq!(browser.post("log_in", &credentials("ada", "correct horse")).await.0, 200);
-    let told = Service::with(Some(SignUp::Closed)).await;
-    assert_eq!(told.browser().post("sign_up", &bob).await, closed);
+    let closed_service = Service::with(Some(SignUp::Closed)).await;
+    assert_eq!(closed_service.browser().post("sign_up", &bob).await, closed);
 }
 
 #[tokio::test]
-async fn keys_are_made_shown_once_renamed_renewed_and_revoked() {
+async fn keys_are_created_renamed_renewed_and_revoked() {
     let service = Service::start().await;
     let mut browser = service.signed_up("ada").await;
     let (status, made) = browser.post("keys", &json!({"name": "my bot"})).await;
@@ -271,7 +271,7 @@ async fn keys_are_made_shown_once_renamed_renewed_and_revoked() {
 }
 
 #[tokio::test]
-async fn a_new_password_and_the_owner_end_sessions() {
+async fn password_change_and_owner_end_sessions() {
     let service = Service::start().await;
     let mut browser = service.signed_up("ada").await;
     let mut others = [service.browser(), service.browser(), service.browser()];
@@ -306,7 +306,7 @@ async fn a_new_password_and_the_owner_end_sessions() {
 }
 
 #[tokio::test]
-async fn an_account_is_deleted_by_its_password_and_takes_its_keys_along() {
+async fn deleting_an_account_needs_its_password_and_revokes_its_keys() {
     let service = Service::start().await;
     let mut browser = service.signed_up("ada").await;
     let (_, made) = browser.post("keys", &json!({"name": "my bot"})).await;
@@ -320,7 +320,7 @@ async fn an_account_is_deleted_by_its_password_and_takes_its_keys_along() {
 }
 
 #[tokio::test]
-async fn another_sites_page_changes_nothing() {
+async fn changes_from_other_sites_are_rejected() {
     let service = Service::start().await;
     let mut browser = service.signed_up("ada").await;
     let name = json!({"name": "stolen"});
@@ -357,7 +357,7 @@ async fn password_attempts_are_limited() {
     for _ in 0..7 {
         assert_eq!(log_in(FAR, "ada", "correct house").await.0, 401);
     }
-    assert_eq!(log_in(FAR, "ada", "correct horse").await.0, 200, "the right one begins anew");
+    assert_eq!(log_in(FAR, "ada", "correct horse").await.0, 200, "success resets the attempts");
     for name in ["ada", "nobody"] {
         for _ in 0..10 {
             assert_eq!(log_in(FAR, name, "correct house").await.0, 401);
@@ -371,7 +371,7 @@ async fn password_attempts_are_limited() {
             "only the guesser is locked out"
         );
     }
-    // By now this network has tried thirty times.
+    // This network has made thirty attempts by now.
     let limited = log_in(FAR, "someone", "correct horse").await;
     assert_eq!((limited.0, limited.1.is_some()), (429, true));
     tokio::time::advance(Duration::from_secs(30)).await;
@@ -379,7 +379,7 @@ async fn password_attempts_are_limited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn guesses_from_many_networks_are_slowed_down_and_the_owner_is_let_in() {
+async fn guesses_from_many_networks_are_limited_without_locking_out_the_owner() {
     let service = Service::start().await;
     let log_in = async |from: String, name: &str, password: &str| {
         let mut browser = Browser { from: from.leak(), ..service.browser() };
@@ -398,7 +398,7 @@ async fn guesses_from_many_networks_are_slowed_down_and_the_owner_is_let_in() {
     assert_eq!(statuses.iter().filter(|status| **status == 401).count(), 49, "{statuses:?}");
     assert_eq!(statuses.last(), Some(&429));
     assert_eq!(log_in("198.51.100.9:1".to_owned(), "bob", "correct house").await, 401);
-    assert_eq!(log_in(FAR.to_owned(), "ada", "correct horse").await, 200, "it was here before");
+    assert_eq!(log_in(FAR.to_owned(), "ada", "correct horse").await, 200, "its network is known");
     tokio::time::advance(Duration::from_secs(20)).await;
     assert_eq!((guess(100).await, guess(101).await), (401, 429));
 }
@@ -421,7 +421,7 @@ async fn sign_ups_are_limited_per_network() {
 }
 
 #[tokio::test]
-async fn a_remote_service_verifies_keys_with_the_operators_token() {
+async fn remote_service_verifies_keys_with_the_operators_token() {
     let service = Service::start().await;
     let (id, key) = service.accounts.create_key("far").await.unwrap();
     let question = json!({"key_hash": KeyHash::from_key(&key).to_string()});
@@ -445,11 +445,15 @@ async fn a_remote_service_verifies_keys_with_the_operators_token() {
     let tokenless = Service { router, ..Service::start().await };
     let mut asking = tokenless.browser();
     asking.headers = vec![("authorization", "Bearer ")];
-    assert_eq!(asking.post("verify", &question).await.0, 401, "no token is not an empty one");
+    assert_eq!(
+        asking.post("verify", &question).await.0,
+        401,
+        "a missing token differs from an empty one"
+    );
 }
 
 #[tokio::test]
-async fn a_page_whose_name_resolves_to_this_machine_is_refused() {
+async fn page_with_a_rebound_host_name_is_rejected() {
     let service = Service::start().await;
     let mut rebound = service.browser();
     rebound.from = "127.0.0.1:9";
@@ -461,14 +465,14 @@ async fn a_page_whose_name_resolves_to_this_machine_is_refused() {
         assert_eq!(rebound.send("GET", path, Body::empty()).await.status(), 403, "{path}");
     }
     assert!(service.accounts.account("bob".parse().unwrap()).await.unwrap().is_none());
-    // Another machine may know the service of keys by any name: it has the operator's token.
+    // Services with the operator's token can use any host name.
     rebound.headers =
         vec![("host", "keys.example"), ("authorization", "Bearer a token of the operator")];
     assert_eq!(rebound.post("verify", &json!({"id": 99})).await.0, 200);
 }
 
 #[tokio::test]
-async fn the_page_loads_nothing_from_other_sites() {
+async fn portal_loads_nothing_from_other_sites() {
     let service = Service::start().await;
     let mut browser = service.browser();
     for (path, kind) in [
@@ -491,7 +495,7 @@ async fn the_page_loads_nothing_from_other_sites() {
 }
 
 #[tokio::test]
-async fn what_is_described_is_a_page_for_people_too() {
+async fn api_description_is_served_as_a_page() {
     let service = Service::start().await;
     let response = service.browser().send("GET", "/api/accounts/docs/", Body::empty()).await;
     assert_eq!(response.status(), 200);
@@ -505,7 +509,7 @@ async fn what_is_described_is_a_page_for_people_too() {
 }
 
 #[test]
-fn what_is_secret_is_not_shown() {
+fn debug_output_hides_secrets() {
     let token = OperatorToken::new(TOKEN).unwrap();
     let options = options(None, Some(token.clone()));
     assert!(format!("{options:?}").contains("OperatorToken(…)"));
@@ -517,7 +521,7 @@ fn what_is_secret_is_not_shown() {
 }
 
 #[tokio::test]
-async fn what_is_described_is_served() {
+async fn every_described_operation_is_served() {
     let service = Service::start().await;
     let (status, document) = service.browser().get("openapi.json").await;
     assert_eq!(status, 200);

@@ -1,4 +1,4 @@
-//! The accounts file, a SQLite database that several processes open at once.
+//! The accounts file, a SQLite database that several processes can open.
 
 use std::path::Path;
 
@@ -14,12 +14,12 @@ use rusqlite::Connection;
 use super::{sql::Session, tables};
 use crate::AccountsError;
 
-/// The connections to the file.
+/// Connections to the file.
 #[derive(Debug)]
 pub(crate) struct FileStore {
-    /// It may wait for another process's write.
+    /// Writer, which waits for the writes of other processes.
     writes: Mutex<Connection>,
-    /// It waits for nobody: keys are checked while a write waits.
+    /// Reader, so that keys are checked while a write waits.
     reads: Mutex<Connection>,
     files: DatabaseFiles,
     space: SpaceWatch,
@@ -42,7 +42,7 @@ impl FileStore {
         Ok(Self { writes, reads, files, space: SpaceWatch::new(path) })
     }
 
-    /// Runs `work`, which only reads. Blocks.
+    /// Runs read-only `work`. Blocks.
     pub(super) fn read<T>(
         &self,
         work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>,
@@ -53,8 +53,7 @@ impl FileStore {
         block_on(work(Session::File(&mut self.reads.lock())))
     }
 
-    /// Runs `work` in a transaction that takes its turn among the writers at once, not at its first
-    /// write. Blocks.
+    /// Runs `work` in a transaction that locks out other writers from its start. Blocks.
     pub(super) fn write<T>(
         &self,
         n_bytes: u64,
@@ -69,11 +68,11 @@ impl FileStore {
             Ok(_) => self.space.accept(n_bytes),
             Err(_) => false,
         };
-        // What was written to a file that is not in its place is lost.
+        // Writes to a file that is no longer in its place are lost.
         if self.files.check() { done } else { Err(AccountsError::Replaced) }
     }
 
-    /// Whether the file takes writes. Blocks.
+    /// Checks that the file accepts writes. Blocks.
     pub(super) fn check(&self) -> Result<(), AccountsError> {
         if self.space.is_full() {
             let n_bytes = self.space.next_trial().ok_or(AccountsError::Full)?;
@@ -94,7 +93,7 @@ impl FileStore {
         })
     }
 
-    /// Lets the file grow to so many pages, as a full disk would.
+    /// Limits the file to `n_pages`, as a full disk would.
     #[cfg(test)]
     pub(crate) fn limit_pages(&self, n_pages: u32) {
         self.execute(space::CHANGE_BYTES, format!("PRAGMA max_page_count = {n_pages}")).unwrap();
@@ -114,7 +113,7 @@ fn transact<T>(
             connection.execute_batch("COMMIT")?;
             Ok(done)
         });
-    // When there is no space left, say, SQLite has undone the whole transaction by itself.
+    // SQLite has already rolled back if, for example, the disk is full.
     if !connection.is_autocommit() {
         connection.execute_batch("ROLLBACK")?;
     }

@@ -24,35 +24,36 @@ use crate::{
     key::{KeyHash, KeyRecord, Scope, Verified, key_prefix},
 };
 
-/// The longest name of a key, in characters: a label in a list, not a text.
+/// Maximum length of a key's name, in characters.
 pub const NAME_CHARS_MAX: usize = 100;
 
-/// The most keys that are listed.
+/// Maximum number of listed keys.
 pub const LISTED_MAX: u32 = 1000;
 
-/// The most good keys of one account: one for each of its programs, with room.
+/// Maximum number of valid keys per account.
 pub const KEYS_MAX: u32 = 100;
 
-/// Keys whose use is written down in one statement.
+/// Maximum number of keys per statement that stores their use.
 const USED_STEP: usize = 500;
 
-/// How often the store learns which keys were used, and lets go of sessions that have expired.
+/// Interval of storing key use and deleting expired sessions.
 const MAINTENANCE_EVERY: Duration = Duration::from_secs(30);
 
-/// How often the file is looked for where it was opened.
+/// Interval of checks that the file is still in its place.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 impl Accounts {
-    /// Creates a key called `name` that belongs to no account, and returns its number and the
-    /// secret, which nobody can read again. Names need not be unique. On return the key is durable.
+    /// Creates a key called `name` without an account, and returns its id and its secret, which is
+    /// not stored. Names need not be unique. The key is durable on return.
     ///
     /// # Errors
-    /// [`AccountsError::Name`] if `name` is unfit, [`AccountsError::Statement`] if the store fails.
+    /// [`AccountsError::Name`] if `name` is invalid, [`AccountsError::Statement`] if the store
+    /// fails.
     pub async fn create_key(&self, name: &str) -> Result<(KeyId, ApiKey), AccountsError> {
         self.create_account_key(None, name).await
     }
 
-    /// The same for a key of an account, if there is one.
+    /// Creates a key as [`Self::create_key`] does, for an account if given.
     ///
     /// # Errors
     /// As [`Self::create_key`], and [`AccountsError::TooManyKeys`] if the account has [`KEYS_MAX`].
@@ -67,7 +68,7 @@ impl Accounts {
         let created_at = self.shared.clock.now().micros();
         let created = self.shared.store.write(move |mut session| {
             async move {
-                // An operator's keys are not counted.
+                // Keys of operators are not limited.
                 let sql = "SELECT count(*) FROM keys WHERE account = ?1 AND revoked_at IS NULL";
                 let n_keys = session.find(sql, &values![account], |row| row.get::<i64>(0)).await?;
                 if n_keys >= Some(KEYS_MAX.into()) {
@@ -83,10 +84,10 @@ impl Accounts {
         Ok((created.await?.ok_or(AccountsError::TooManyKeys)?, key))
     }
 
-    /// Returns what is known of the key hashed to `hash`, if it exists and is not revoked.
+    /// Returns the key with this hash if it exists and is not revoked.
     ///
-    /// Answers from memory where it can. A key that another process revokes is refused at the
-    /// latest 100 ms after that. Cancel-safe.
+    /// Uses the cache if possible. A key revoked by another process is rejected within 100 ms.
+    /// Cancel-safe.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -96,7 +97,7 @@ impl Accounts {
         if known.is_some() {
             return Ok(known);
         }
-        // One query for all requests that wait: whether the cached keys still hold.
+        // Waiting requests share one query that confirms the cached keys.
         let _turn =
             if self.is_remembered(&hash) { Some(self.shared.checks.lock().await) } else { None };
         {
@@ -106,7 +107,9 @@ impl Accounts {
                 return Ok(known);
             }
             if cache.has_failed_since(arrived) {
-                return Err(AccountsError::Unreachable("it did not answer another request".into()));
+                return Err(AccountsError::Unreachable(
+                    "no response to a concurrent request".into(),
+                ));
             }
         }
         let started = Instant::now();
@@ -136,18 +139,18 @@ impl Accounts {
         }
     }
 
-    /// Whether the key was good a short while ago, as far as memory tells.
+    /// Returns true if the key was valid recently, according to the cache.
     pub(crate) fn is_remembered(&self, hash: &KeyHash) -> bool {
         self.shared.cache.lock().contains(hash)
     }
 
-    /// Returns the keys in `scope`, newest first; at most [`LISTED_MAX`], rather good ones than revoked
-    /// ones.
+    /// Returns the keys in `scope`, newest first, at most [`LISTED_MAX`]. Valid keys take
+    /// precedence.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
     pub async fn list_keys(&self, scope: Scope) -> Result<Vec<KeyRecord>, AccountsError> {
-        // Good ones come first, so that the limit leaves out revoked ones.
+        // Valid keys come first, so that the limit leaves out revoked ones.
         let filter = if scope == Scope::All { "?2 IS NULL" } else { "account = ?2" };
         let sql = format!(
             "SELECT {RECORD} FROM keys WHERE {filter}
@@ -159,7 +162,7 @@ impl Accounts {
         Ok(records)
     }
 
-    /// Returns one key of `scope`, good or revoked.
+    /// Returns a key of `scope`, valid or revoked.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -169,7 +172,7 @@ impl Accounts {
         self.shared.store.find(sql, values![id.get(), scope.account()], record).await
     }
 
-    /// Returns what is known of key `id`, if it exists and is not revoked.
+    /// Returns the key `id` if it exists and is not revoked.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -178,7 +181,8 @@ impl Accounts {
         Ok(record.map(Verified::from))
     }
 
-    /// Revokes the key `id` of `scope` for good; whether it existed and was not revoked before.
+    /// Revokes the key `id` of `scope` permanently. Returns true if it existed and was not revoked
+    /// before.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -187,10 +191,11 @@ impl Accounts {
         self.write_keys(|session| set(session, "revoked_at = ?3", values).boxed()).await
     }
 
-    /// Calls the key `id` of `scope` `name`; whether it exists and is not revoked.
+    /// Renames the key `id` of `scope`. Returns true if it exists and is not revoked.
     ///
     /// # Errors
-    /// [`AccountsError::Name`] if `name` is unfit, [`AccountsError::Statement`] if the store fails.
+    /// [`AccountsError::Name`] if `name` is invalid, [`AccountsError::Statement`] if the store
+    /// fails.
     pub async fn rename_key(
         &self,
         scope: Scope,
@@ -201,7 +206,7 @@ impl Accounts {
         self.shared.store.write(|session| set(session, "name = ?3", values).boxed()).await
     }
 
-    /// Gives the key `id` limits of its own; whether it exists and is not revoked.
+    /// Sets limits of the key `id`. Returns true if it exists and is not revoked.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -219,10 +224,9 @@ impl Accounts {
         self.write_keys(|session| set(session, sql, values).boxed()).await
     }
 
-    /// Gives the key `id` of `scope` a new secret, and returns that; none if there is no such key
-    /// that is not revoked. The key keeps its number and with that all it owns. The secret it had
-    /// opens nothing any more, at the latest 100 ms after.
-    ///
+    /// Replaces the secret of the key `id` of `scope`, and returns the new one; `None` if there is
+    /// no valid key `id`. The key keeps its id and all it owns. The old secret is rejected within
+    /// 100 ms.
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
     pub async fn renew(&self, scope: Scope, id: KeyId) -> Result<Option<ApiKey>, AccountsError> {
@@ -234,8 +238,8 @@ impl Accounts {
         Ok(renewed.await?.then_some(key))
     }
 
-    /// Returns a new secret for the newest key called `name` that belongs to no account, as
-    /// [`Self::renew`] does; a new key if there is none. On return the change is durable.
+    /// Replaces the secret of the newest key called `name` without an account, as [`Self::renew`]
+    /// does, or creates such a key. The change is durable on return.
     ///
     /// # Errors
     /// As [`Self::create_key`].
@@ -254,11 +258,10 @@ impl Accounts {
         }
     }
 
-    /// Writes down which keys were used since this was last done, and lets go of sessions that have
-    /// expired.
+    /// Stores which keys were used since the last call, and deletes expired sessions.
     ///
     /// # Errors
-    /// [`AccountsError::Statement`] if the store fails. What was not written down is lost.
+    /// [`AccountsError::Statement`] if the store fails. The recorded use is lost then.
     pub async fn run_maintenance(&self) -> Result<(), AccountsError> {
         let now = self.shared.clock.now().micros();
         let sweep_date = self.shared.sweep_date.lock().read();
@@ -280,8 +283,8 @@ impl Accounts {
         write.await
     }
 
-    /// Does [`Self::run_maintenance`] every half a minute, and once more when `group` stops; and
-    /// looks each second whether a file is still in its place.
+    /// Runs [`Self::run_maintenance`] every half minute and when `group` stops, and checks each
+    /// second that a file is still in its place.
     pub fn start_maintenance(&self, group: &Group) {
         let (accounts, stopping) = (self.clone(), group.clone());
         group.spawn_to_end("accounts maintenance", async move {
@@ -309,7 +312,8 @@ impl Accounts {
     }
 }
 
-/// Sets columns of the good key `?1` of account `?2`, or of any; whether there was one.
+/// Sets columns of the valid key `?1` of account `?2`, or of any account. Returns true if there was
+/// one.
 async fn set<const N: usize>(
     mut session: Session<'_>,
     columns: &str,
@@ -322,13 +326,13 @@ async fn set<const N: usize>(
     Ok(session.run(&sql, &values).await? > 0)
 }
 
-/// A limit as it is stored.
+/// Converts a limit for the store.
 fn stored(limit: Option<u64>) -> Result<Option<i64>, AccountsError> {
     let too_large = |error| AccountsError::Statement(Box::new(error));
     limit.map(i64::try_from).transpose().map_err(too_large)
 }
 
-/// A key's name, if it is one.
+/// Returns a valid name without surrounding spaces.
 fn check_name(name: &str) -> Result<String, AccountsError> {
     let name = name.trim();
     let n_chars = name.chars().count();
@@ -338,11 +342,11 @@ fn check_name(name: &str) -> Result<String, AccountsError> {
     Ok(name.to_owned())
 }
 
-/// The columns that [`record`] reads.
+/// Columns read by [`record`].
 const RECORD: &str = "id, account, name, prefix, created_at, used_at, revoked_at, rate, burst, \
     requests_per_day, bytes_per_day";
 
-/// How many they are.
+/// Number of [`RECORD`]'s columns.
 const RECORD_COLUMNS: usize = 11;
 
 fn record(row: &Row<'_>) -> Result<KeyRecord, AccountsError> {

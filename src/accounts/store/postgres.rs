@@ -1,7 +1,7 @@
-//! Accounts in a PostgreSQL database, which several services share.
+//! Accounts in a PostgreSQL database shared by several services.
 //!
-//! One of them writes at a time, as to a file: changes of accounts are few, and what one has read holds
-//! until it commits.
+//! One service writes at a time, as with a file: changes to accounts are rare, and data read by a
+//! write stays valid until its commit.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,29 +22,29 @@ use super::{
 };
 use crate::AccountsError;
 
-/// Connections to the database that the accounts of a service open at most.
+/// Maximum number of connections of a service to the accounts database.
 pub const CONNECTIONS_MAX: u32 = 8;
 
-/// The connections: checks of keys ask once in a while and one at a time, and writers wait for each other
-/// in any case.
+/// Connection limits. Key checks are rare and sequential, and writers wait for each other in any
+/// case.
 const CONNECTIONS: ConnectionsOptions =
     ConnectionsOptions { schema: tables::DATABASE.name, n_max: CONNECTIONS_MAX, n_writers: 6 };
 
-/// How long a key, or what else an account has, may be looked up: each request waits for that.
+/// Timeout of a lookup. Each request waits for the lookup of its key.
 const FOUND_WITHIN: Duration = Duration::from_secs(5);
 
-/// A write that changes nothing, and a look at every table.
+/// Write without effect, and access to every table.
 const CHECK: &str = "UPDATE keys_version SET version = version WHERE false;
      SELECT FROM accounts, keys, sessions, settings LIMIT 0";
 
-/// A look at every table, for a service that writes nothing.
+/// Access to every table, for a read-only service.
 const LOOK: &str = "SELECT FROM keys_version, accounts, keys, sessions, settings LIMIT 0";
 
-/// Takes the turn of a writer until the transaction ends: any number will do, and this one is the letters
+/// Locks out other writers until the end of the transaction. The number is arbitrary; it spells
 /// `acct`.
 const TAKE_TURN: &str = "SELECT pg_advisory_xact_lock(1633903476)";
 
-/// What a service may do to the database.
+/// Access of a service to the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     ReadWrite,
@@ -52,7 +52,7 @@ pub(crate) enum Access {
     ReadOnly,
 }
 
-/// The database, and what is under way in it: that goes on when its caller is gone.
+/// The database, and operations in progress, which continue if their caller is gone.
 #[derive(Debug)]
 pub(crate) struct DatabaseStore {
     connections: Connections,
@@ -61,7 +61,7 @@ pub(crate) struct DatabaseStore {
 }
 
 impl DatabaseStore {
-    /// Connects, and creates the tables if they are missing and `access` allows it.
+    /// Connects, and creates missing tables if `access` allows it.
     pub(crate) async fn open(url: &DatabaseUrl, access: Access) -> Result<Self, AccountsError> {
         let connections = Connections::new(url, CONNECTIONS, Handle::current());
         match access {
@@ -75,7 +75,7 @@ impl DatabaseStore {
         Ok(Self { connections, access, tasks: Group::default() })
     }
 
-    /// The rows of a statement that only reads.
+    /// Returns the rows of a read-only statement.
     pub(super) async fn query<T: Send + 'static>(
         &self,
         statement: Statement,
@@ -96,7 +96,7 @@ impl DatabaseStore {
         .await
     }
 
-    /// Runs `work` in a transaction, while it alone writes.
+    /// Runs `work` in a transaction as the only writer.
     pub(super) async fn write<T: Send + 'static>(
         &self,
         work: impl for<'c> FnOnce(Session<'c>) -> BoxFuture<'c, Result<T, AccountsError>>
@@ -124,7 +124,8 @@ impl DatabaseStore {
         self.connections.figures()
     }
 
-    /// Tests if the database takes writes, unless none are wanted, and has every table.
+    /// Checks that every table exists, and that the database accepts writes unless it is opened
+    /// read-only.
     pub(super) async fn check(&self) -> Result<(), AccountsError> {
         let (connections, access) = (self.connections.clone(), self.access);
         self.run_to_end(async move {

@@ -15,41 +15,41 @@ use crate::{
     },
 };
 
-/// The most accounts that are listed.
+/// Maximum number of listed accounts.
 const LISTED_MAX: i64 = 10_000;
 
-/// Sessions of one account. One more ends the oldest.
+/// Maximum number of sessions per account. A further log-in ends the oldest.
 const SESSIONS_MAX: i64 = 50;
 
-/// The setting that says whether anyone may sign up.
+/// Name of the setting for sign-up.
 const SIGN_UP: &str = "sign_up";
 
-/// An account whose password was shown, and which one that was: what begins with it is refused once
-/// there is another. Its `Debug` does not show it.
+/// An account whose password was verified, and the hash it was verified against. A session is
+/// refused if the password changed since. Its `Debug` does not show the hash.
 #[derive(derive_more::Debug, Clone)]
 pub struct AuthenticatedAccount {
-    /// Whose it is.
+    /// The account.
     pub account: AccountRecord,
-    /// The hash of the password, as it is stored.
+    /// Hash of the password as stored.
     #[debug(skip)]
     hash: String,
 }
 
-/// An account with a session that has just begun.
+/// An account with a new session.
 #[derive(Debug, Clone)]
 pub struct StartedSession {
-    /// Whose it is.
+    /// The account.
     pub account: AccountRecord,
-    /// What the browser is to show from now on.
+    /// Token for the browser's cookie.
     pub token: SessionToken,
 }
 
 impl Accounts {
-    /// Makes an account. On return it is durable. Whether anyone may is for the caller to ask.
+    /// Creates an account, durable on return. The caller checks if sign-up is open.
     ///
     /// # Errors
-    /// [`AccountsError::NameTaken`] if there is one of that name, [`AccountsError::Busy`] if too
-    /// many passwords are being hashed, [`AccountsError::Statement`] if the store fails.
+    /// [`AccountsError::NameTaken`] if the name exists, [`AccountsError::Busy`] if too many
+    /// passwords are being hashed, [`AccountsError::Statement`] if the store fails.
     pub async fn register(
         &self,
         name: AccountName,
@@ -69,9 +69,7 @@ impl Accounts {
         Ok(AuthenticatedAccount { account, hash })
     }
 
-    /// Returns the account of that name and password.
-    ///
-    /// It takes as long whether or not there is an account of that name.
+    /// Returns the account with this name and password. Takes as long if no such account exists.
     ///
     /// # Errors
     /// [`AccountsError::WrongPassword`] if there is none, [`AccountsError::Busy`] if too many
@@ -88,10 +86,10 @@ impl Accounts {
         Ok(AuthenticatedAccount { account, hash })
     }
 
-    /// Begins a session of the account for a browser that calls itself `user_agent`.
+    /// Starts a session of the account for a browser with this `user_agent`.
     ///
     /// # Errors
-    /// [`AccountsError::WrongPassword`] if the account is gone or has another password by now,
+    /// [`AccountsError::WrongPassword`] if the account was deleted or its password changed,
     /// [`AccountsError::Statement`] if the store fails.
     pub async fn begin_session(
         &self,
@@ -121,7 +119,7 @@ impl Accounts {
         Ok(StartedSession { account, token })
     }
 
-    /// Returns the session that `token` stands for, and its account; none if it ended or expired.
+    /// Returns the session of `token` and its account; `None` if it ended or expired.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -157,7 +155,7 @@ impl Accounts {
         self.shared.store.query(sql, values, read).await
     }
 
-    /// Ends one session of the account; whether there was one.
+    /// Ends a session of the account. Returns true if it existed.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -170,7 +168,7 @@ impl Accounts {
         Ok(self.run(sql, values![account.get(), id.get()]).await? > 0)
     }
 
-    /// Ends the account's sessions but `kept`; how many.
+    /// Ends the account's sessions except `kept`, and returns their number.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -182,12 +180,12 @@ impl Accounts {
         self.run(END_SESSIONS, values![account.get(), Some(kept.get())]).await
     }
 
-    /// Changes the account's password from `current` to `new`, and ends its sessions but `kept`;
-    /// returns how many.
+    /// Changes the account's password from `current` to `new`, and ends its sessions except `kept`.
+    /// Returns the number of ended sessions.
     ///
     /// # Errors
-    /// [`AccountsError::WrongPassword`] if `current` is not its password, or no longer when the
-    /// change is made; else as [`Self::authenticate`].
+    /// [`AccountsError::WrongPassword`] if `current` is wrong or was changed meanwhile, and those
+    /// of [`Self::authenticate`].
     pub async fn change_password(
         &self,
         account: AccountId,
@@ -201,8 +199,8 @@ impl Accounts {
         changed.ok_or(AccountsError::WrongPassword)
     }
 
-    /// Gives the account of that name another password, as operators may, and ends its sessions;
-    /// returns how many, none if there is no such account.
+    /// Sets the password of the account with this name on behalf of an operator, and ends its
+    /// sessions. Returns the number of ended sessions; `None` if there is no such account.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -216,10 +214,10 @@ impl Accounts {
         self.replace_password(account.id, None, hash, None).await
     }
 
-    /// Deletes the account, if `password` is its own, and returns how many keys that revoked.
+    /// Deletes the account if `password` is correct, and returns the number of revoked keys.
     ///
     /// # Errors
-    /// [`AccountsError::WrongPassword`] if it is not, else as [`Self::authenticate`].
+    /// [`AccountsError::WrongPassword`] if it is not, and those of [`Self::authenticate`].
     pub async fn delete_account(
         &self,
         account: AccountId,
@@ -231,8 +229,8 @@ impl Accounts {
         deleted.await?.ok_or(AccountsError::WrongPassword)
     }
 
-    /// Deletes the account of that name, as operators may, and returns how many keys that revoked;
-    /// none if there is no such account.
+    /// Deletes the account with this name on behalf of an operator, and returns the number of
+    /// revoked keys; `None` if there is no such account.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -246,7 +244,7 @@ impl Accounts {
         }
     }
 
-    /// Returns the account of that name.
+    /// Returns the account with this name.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -263,7 +261,7 @@ impl Accounts {
         self.shared.store.query(sql, values![LISTED_MAX], account).await
     }
 
-    /// Returns whether anyone may sign up.
+    /// Returns the setting for sign-up.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -271,11 +269,11 @@ impl Accounts {
         let sql = "SELECT value FROM settings WHERE name = ?1";
         let name = values![SIGN_UP.to_owned()];
         let value = self.shared.store.find(sql, name, |row| row.get::<String>(0)).await?;
-        // A word this program does not know is no leave to let anyone in.
+        // An unknown setting closes sign-up.
         Ok(value.map_or(SignUp::Open, |value| value.parse().unwrap_or(SignUp::Closed)))
     }
 
-    /// Says whether anyone may sign up, to every process that has these accounts open.
+    /// Stores the setting for sign-up, for every process with these accounts.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -285,7 +283,7 @@ impl Accounts {
         self.run(sql, values![SIGN_UP.to_owned(), sign_up.to_string()]).await.map(drop)
     }
 
-    /// Closes sign-up, unless an operator ever said whether anyone may; returns whether it did.
+    /// Closes sign-up unless an operator has set it before. Returns true if it closed it.
     ///
     /// # Errors
     /// [`AccountsError::Statement`] if the store fails.
@@ -295,8 +293,9 @@ impl Accounts {
         Ok(self.run(sql, values![SIGN_UP.to_owned(), SignUp::Closed.to_string()]).await? > 0)
     }
 
-    /// Changes an account's password and ends its sessions but `kept`; returns how many ended. `None` if
-    /// there is no such account, or its password is no longer the one hashed to `expected`.
+    /// Changes an account's password and ends its sessions except `kept`. Returns the number of
+    /// ended sessions; `None` if there is no such account, or the hash of its password is no longer
+    /// `expected`.
     async fn replace_password(
         &self,
         account: AccountId,
@@ -318,7 +317,7 @@ impl Accounts {
         write.await
     }
 
-    /// Returns the account of that name, and the hash of its password.
+    /// Returns the account with this name, and the hash of its password.
     async fn find_account(
         &self,
         name: AccountName,
@@ -326,7 +325,7 @@ impl Accounts {
         self.shared.store.find(FIND_ACCOUNT, values![name.to_lowercase()], account_with_hash).await
     }
 
-    /// Runs one statement that writes; how many rows it changed.
+    /// Runs one writing statement, and returns the number of changed rows.
     async fn run<const N: usize>(
         &self,
         sql: &'static str,
@@ -339,7 +338,7 @@ impl Accounts {
         write.await
     }
 
-    /// The hash of the account's password, if that is `password`.
+    /// Returns the hash of the account's password, if that is `password`.
     async fn confirm_password(
         &self,
         account: AccountId,
@@ -356,15 +355,15 @@ impl Accounts {
 /// Ends the sessions of an account except one, or all.
 const END_SESSIONS: &str = "DELETE FROM sessions WHERE account = ?1 AND id IS DISTINCT FROM ?2";
 
-/// Finds an account by its name in small letters, for [`account_with_hash`].
+/// Finds an account by its lower-case name, for [`account_with_hash`].
 const FIND_ACCOUNT: &str = "SELECT id, name, created_at, password FROM accounts WHERE folded = ?1";
 
-/// An account, and the hash of its password.
+/// Reads an account and the hash of its password.
 fn account_with_hash(row: &Row<'_>) -> Result<(AccountRecord, String), AccountsError> {
     Ok((account(row)?, row.get(3)?))
 }
 
-/// Ends the sessions of an account but `kept`; how many.
+/// Ends the sessions of an account except `kept`, and returns their number.
 async fn end_sessions(
     session: &mut Session<'_>,
     account: AccountId,
@@ -373,8 +372,9 @@ async fn end_sessions(
     session.run(END_SESSIONS, &values![account.get(), kept.map(SessionId::get)]).await
 }
 
-/// Deletes an account with its sessions, and revokes its keys; how many. None if there was none.
-/// The keys' numbers stay taken, and their names, which may be personal, go.
+/// Deletes an account with its sessions, and revokes its keys. Returns the number of revoked keys;
+/// `None` if the account does not exist. The keys' ids stay used, and their names, which might be
+/// personal, are deleted.
 async fn delete(
     mut session: Session<'_>,
     account: AccountId,
@@ -391,7 +391,7 @@ async fn delete(
     Ok(n_revoked.filter(|_| n_deleted > 0))
 }
 
-/// When the newest session began; `None` if there is no session.
+/// Returns the start of the newest session; `None` without sessions.
 pub(crate) async fn find_newest(store: &Store) -> Result<Option<Timestamp>, AccountsError> {
     let newest = store.find("SELECT max(created_at) FROM sessions", [], |row| {
         Ok(row.get::<Option<i64>>(0)?.map(Timestamp::from_micros))

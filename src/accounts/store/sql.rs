@@ -1,6 +1,4 @@
-//! Statements in the SQL that both engines understand, with their values and rows.
-//!
-//! See [`db::sql`].
+//! Statements in the SQL that both engines understand. See [`db::sql`].
 
 use db::{
     sql::{self, query},
@@ -11,35 +9,35 @@ use sqlx::PgConnection;
 
 use crate::AccountsError;
 
-/// Replaces the number that tells services on a database whether keys changed. None is the same as one
-/// before, as those of a lost leader may be of a count.
+/// Replaces the number by which services on a database notice changed keys. It is random, since a
+/// counter of a failed-over leader could repeat a number.
 pub(super) const RENEW_KEYS_VERSION: &str =
     "UPDATE keys_version SET version = hashtextextended(gen_random_uuid()::text, 0)";
 
-/// The value of a parameter; `None` is null.
+/// Value of a parameter; `None` is null.
 pub(crate) type Value = Box<dyn sql::Value + Send + Sync>;
 
-/// A connection to either engine: in the transaction of a write, or for one statement.
+/// Connection to either engine, in a write transaction or for one statement.
 #[derive(Debug)]
 pub(crate) enum Session<'c> {
     File(&'c mut Connection),
     Database(&'c mut PgConnection),
 }
 
-/// A row of a result.
+/// Row of a result.
 pub(crate) type Row<'r> = sql::Row<'r, AccountsError>;
 
-/// Reads a row.
+/// Function that reads a row.
 pub(crate) type ReadRow<T> = fn(&Row<'_>) -> Result<T, AccountsError>;
 
-/// Parameters in their order.
+/// Parameters in order.
 macro_rules! values {
     ($($value:expr),* $(,)?) => { [$(Box::new($value) as $crate::store::sql::Value),*] };
 }
 pub(crate) use values;
 
 impl Session<'_> {
-    /// Runs a statement without results; how many rows it changed.
+    /// Runs a statement without results, and returns the number of changed rows.
     pub(crate) async fn run(&mut self, sql: &str, values: &[Value]) -> Result<u64, AccountsError> {
         match self {
             Self::File(connection) => {
@@ -53,7 +51,7 @@ impl Session<'_> {
         }
     }
 
-    /// The rows of a statement.
+    /// Returns the rows of a statement.
     pub(crate) async fn all<T>(
         &mut self,
         sql: &str,
@@ -72,7 +70,7 @@ impl Session<'_> {
         }
     }
 
-    /// The first row of a statement; `None` if there is none.
+    /// Returns the first row of a statement; `None` without rows.
     pub(crate) async fn find<T>(
         &mut self,
         sql: &str,
@@ -82,7 +80,7 @@ impl Session<'_> {
         Ok(self.all(sql, values, read).await?.into_iter().next())
     }
 
-    /// Tells other services on a database that keys change with this transaction. A file tells by
+    /// Notifies other services on a database that this transaction changes keys. SQLite does so by
     /// itself.
     pub(super) async fn renew_keys_version(&mut self) -> Result<(), AccountsError> {
         match self {

@@ -1,22 +1,22 @@
-//! Every table of accounts, in a file and in a database, and the version of each.
+//! Tables of accounts in a file and in a database, and their versions.
 
 use db::{
     connection::{self, RETRIED_OPEN_WAIT},
     postgres::schema,
 };
 
-/// The file. Timestamps are microseconds since 1970.
+/// Schema of the file. Timestamps are microseconds since 1970.
 ///
-/// `keys`: one row for each API key ever made. `hash` is the SHA-256 of the key's text, `prefix` how
-/// that text begins; a key is good while `revoked_at` is null. `account` is null for a key that an
-/// operator made, or whose account is gone. Limits are null where the service's are to hold, 0 for
-/// none.
+/// `keys`: one row for each API key ever created. `hash` is the SHA-256 of the key's text and
+/// `prefix` its first characters. A key is valid while `revoked_at` is null. `account` is null for
+/// an operator's key, or after its account was deleted. A limit is null to use the service's, and 0
+/// for none.
 ///
-/// `accounts`: `folded` is the name in small letters; `password` is an argon2id hash in the PHC form.
+/// `accounts`: `folded` is the name in lower case and `password` an argon2id hash as a PHC string.
 ///
 /// `sessions`: `hash` is the SHA-256 of the token in a browser's cookie.
 ///
-/// `settings`: what operators switch: `sign_up` is `open` or `closed`.
+/// `settings`: settings by operators. `sign_up` is `open` or `closed`.
 pub(super) const FILE: connection::Schema = connection::Schema {
     name: "accounts file",
     version: 2,
@@ -60,8 +60,8 @@ CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHO
 ",
 };
 
-/// The database: the same tables, and `keys_version`, one row with a number that any change of keys
-/// replaces. Every table has a primary key, which logical replication needs.
+/// Schema of the database: the same tables, and `keys_version`, one row with a number that any
+/// change of keys replaces. Each table has a primary key, which logical replication needs.
 pub(super) const DATABASE: schema::Schema = schema::Schema {
     name: "accounts",
     version: 3,

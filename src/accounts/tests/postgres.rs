@@ -1,4 +1,4 @@
-//! Accounts in a database that goes away, or is another one.
+//! Accounts in a PostgreSQL database, including failures of the database.
 
 use std::{future::pending, path::Path};
 
@@ -21,15 +21,14 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::gate::{Gate, GateMessages, GateOptions, Refusal};
 
-/// Ends all connections to a database but this one.
+/// Terminates all other connections to a database.
 fn end_connections(url: &str) {
     let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()";
     run(url, sql);
 }
 
-/// What passes connections on to the server: the address to connect to, and whether it is silent, as a
-/// line to a server that hangs is.
+/// Proxy to the server, which can stop forwarding like a server that hangs.
 pub(crate) struct Line {
     pub(crate) near: String,
     pub(crate) is_silent: watch::Sender<bool>,
@@ -64,7 +63,7 @@ impl Line {
 }
 
 #[tokio::test]
-async fn idle_connections_that_are_lost_are_replaced_unnoticed() {
+async fn lost_idle_connections_are_replaced() {
     let Some(url) = new_database() else { return };
     let accounts = Place::Database(url.clone()).open().await;
     let (id, key) = accounts.create_key("a client").await.unwrap();
@@ -76,7 +75,7 @@ async fn idle_connections_that_are_lost_are_replaced_unnoticed() {
 }
 
 #[tokio::test]
-async fn tables_of_another_version_are_refused() {
+async fn tables_of_another_version_are_rejected() {
     let Some(url) = new_database() else { return };
     drop(Place::Database(url.clone()).open().await);
     run(&url, "UPDATE accounts.format SET version = 99");
@@ -85,7 +84,7 @@ async fn tables_of_another_version_are_refused() {
 }
 
 #[tokio::test]
-async fn publication_of_all_tables_stops_no_change() {
+async fn publication_of_all_tables_does_not_block_changes() {
     let Some(url) = new_database() else { return };
     let accounts = Place::Database(url.clone()).open().await;
     let (id, key) = accounts.create_key("a client").await.unwrap();
@@ -110,7 +109,7 @@ async fn database_of_another_encoding_is_rejected() {
 }
 
 #[tokio::test]
-async fn sequence_behind_its_rows_is_found() {
+async fn sequence_behind_its_rows_is_detected() {
     let Some(url) = new_database() else { return };
     let accounts = Place::Database(url.clone()).open().await;
     for name in ["one", "two"] {
@@ -146,9 +145,9 @@ async fn read_only_accounts_check_keys_and_refuse_changes() {
     assert!(matches!(refused, AccountsError::ReadOnly), "{refused:?}");
 }
 
-/// The failed log-in and the missing right differ from a server that is down, and so does TLS.
+/// Failed log-ins, missing permissions, TLS failures and an unreachable server differ.
 #[tokio::test]
-async fn diagnosis_tells_a_password_tls_and_a_right_apart() {
+async fn diagnosis_distinguishes_password_tls_and_permission() {
     let Some(url) = new_database() else { return };
     let role = "DO $$ BEGIN CREATE ROLE scram; EXCEPTION WHEN duplicate_object THEN END $$;
         DO $$ BEGIN CREATE ROLE guest LOGIN PASSWORD 'guest' IN ROLE scram;
@@ -169,10 +168,10 @@ async fn diagnosis_tells_a_password_tls_and_a_right_apart() {
     }
 }
 
-/// The stored tables are of format 3, the first that is upgraded. `TRIPTYCH_WRITE_STORED_FILE=1` writes
-/// those of a new one.
+/// The stored tables have format 3, the first that can be upgraded. `TRIPTYCH_WRITE_STORED_FILE=1`
+/// writes tables of the current format.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn keys_of_stored_tables_open_services() {
+async fn keys_of_stored_tables_are_valid() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/accounts/format_3.sql");
     if std::env::var_os("TRIPTYCH_WRITE_STORED_FILE").is_some_and(|value| value == "1") {
         let Some(url) = new_database() else { return };
@@ -195,7 +194,7 @@ async fn keys_of_stored_tables_open_services() {
 }
 
 #[tokio::test]
-async fn a_look_sees_tables_and_whether_they_may_be_created() {
+async fn look_reports_tables_and_permission_to_create_them() {
     let Some(url) = new_database() else { return };
     let schema = Accounts::copied_tables().database;
     let look = async |url: &str| {
@@ -222,7 +221,7 @@ async fn a_look_sees_tables_and_whether_they_may_be_created() {
 }
 
 #[tokio::test]
-async fn the_database_holds_no_secret() {
+async fn database_holds_no_secret() {
     let Some(url) = new_database() else { return };
     let accounts = Place::Database(url).open().await;
     let (_, key) = accounts.create_key("a client").await.unwrap();
@@ -241,7 +240,7 @@ async fn the_database_holds_no_secret() {
     }
 }
 
-/// The status of a request with `key`, and when to come again.
+/// Sends a request with `key`, and returns its status and `Retry-After`.
 async fn ask(router: &Router, key: &ApiKey) -> (u16, Option<String>) {
     let request = Request::builder().uri("/").header("x-api-key", key.reveal());
     let request = request.body(Body::empty()).unwrap();
@@ -260,7 +259,7 @@ fn refuse(refusal: Refusal) -> axum::response::Response {
     axum::response::Response::builder().status(status).body(body).unwrap()
 }
 
-/// The accounts of a service whose database is at `near`, its router, and a key that it accepts.
+/// Starts a service with the database at `near`. Returns its accounts, its router and a valid key.
 async fn start_service(near: &str) -> (Accounts, Router, ApiKey) {
     let accounts = Accounts::connect(&near.parse().unwrap(), clock()).await.unwrap();
     let gate = Gate::new(accounts.clone(), GateOptions::unlimited(), clock());
@@ -271,7 +270,7 @@ async fn start_service(near: &str) -> (Accounts, Router, ApiKey) {
     (accounts, router, key)
 }
 
-/// Asks with both keys while the database does not answer.
+/// Sends requests with both keys while the database does not respond.
 async fn check_refusals(router: &Router, [key, strange]: [&ApiKey; 2]) {
     wait_out_the_cache().await;
     // Waiting for a connection takes no time.
@@ -286,7 +285,7 @@ async fn check_refusals(router: &Router, [key, strange]: [&ApiKey; 2]) {
 }
 
 #[tokio::test]
-async fn while_the_database_is_away_no_key_is_refused_for_good() {
+async fn unreachable_database_does_not_invalidate_keys() {
     let Some(url) = new_database() else { return };
     let line = Line::start(&url).await;
     let (_, router, key) = start_service(&line.near).await;
@@ -297,7 +296,7 @@ async fn while_the_database_is_away_no_key_is_refused_for_good() {
 }
 
 #[tokio::test]
-async fn a_database_that_hung_is_used_again() {
+async fn database_is_used_again_after_it_hung() {
     let Some(url) = new_database() else { return };
     let line = Line::start(&url).await;
     let (accounts, router, key) = start_service(&line.near).await;

@@ -1,4 +1,4 @@
-//! Keys of another machine.
+//! Keys of another service.
 
 use std::sync::{
     Arc,
@@ -9,18 +9,18 @@ use async_trait::async_trait;
 
 use super::*;
 
-/// Answers from a file, over no wire, and counts; or fails.
+/// Looks keys up in a file, and counts lookups, or fails.
 #[derive(Debug, Clone)]
 struct Line {
     accounts: Accounts,
-    n_asked: Arc<AtomicU32>,
+    n_lookups: Arc<AtomicU32>,
     is_cut: Arc<AtomicBool>,
 }
 
 #[async_trait]
 impl KeyLookup for Line {
     async fn ask(&self, hash: KeyHash) -> Result<Option<Verified>, Box<dyn Error + Send + Sync>> {
-        self.n_asked.fetch_add(1, Ordering::SeqCst);
+        self.n_lookups.fetch_add(1, Ordering::SeqCst);
         if self.is_cut.load(Ordering::SeqCst) {
             return Err("the line is cut".into());
         }
@@ -33,18 +33,19 @@ impl KeyLookup for Line {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_remote_key_is_cached_briefly_and_refused_while_unreachable() {
+async fn remote_key_is_cached_briefly_and_rejected_while_unreachable() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
     let (id, key) = accounts.create_key("a client").await.unwrap();
-    let line = Line { accounts: accounts.clone(), n_asked: Arc::default(), is_cut: Arc::default() };
+    let line =
+        Line { accounts: accounts.clone(), n_lookups: Arc::default(), is_cut: Arc::default() };
     let keys = Keys::Remote(RemoteKeys::new(line.clone()));
     for _ in 0..3 {
         assert_eq!(keys.verify(&key).await.unwrap(), Some(id));
     }
-    assert_eq!(line.n_asked.load(Ordering::SeqCst), 1);
+    assert_eq!(line.n_lookups.load(Ordering::SeqCst), 1);
     line.is_cut.store(true, Ordering::SeqCst);
-    assert_eq!(keys.verify(&key).await.unwrap(), Some(id), "for as long as the answer holds");
+    assert_eq!(keys.verify(&key).await.unwrap(), Some(id), "while the response is cached");
     let unknown = keys.verify(&ApiKey::from_random([7; 12])).await;
     assert!(matches!(unknown, Err(AccountsError::Unreachable(_))), "{unknown:?}");
     tokio::time::advance(Duration::from_secs(5)).await;
@@ -70,7 +71,7 @@ impl KeyLookup for Silent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_key_service_times_out() {
+async fn silent_key_service_times_out() {
     let keys = Keys::Remote(RemoteKeys::new(Silent));
     let answer = keys.verify(&ApiKey::from_random([7; 12])).await;
     assert!(matches!(answer, Err(AccountsError::Unreachable(_))), "{answer:?}");

@@ -1,4 +1,4 @@
-//! Accounts, sessions, and the keys that belong to them.
+//! Accounts, sessions, and the keys of accounts.
 
 use super::*;
 
@@ -27,7 +27,7 @@ async fn log_in(
     (id, token)
 }
 
-async fn a_name_in_any_case_and_its_password_log_in(place: &Place) {
+async fn log_in_ignores_the_case_of_names(place: &Place) {
     let accounts = place.open().await;
     let account = ada(&accounts).await.account;
     assert_eq!(account.name, "Ada@example.org");
@@ -41,7 +41,7 @@ async fn a_name_in_any_case_and_its_password_log_in(place: &Place) {
     }
 }
 
-async fn a_session_lasts_until_it_is_ended_or_expires(place: &Place) {
+async fn session_lasts_until_it_ends_or_expires(place: &Place) {
     let clock = clock();
     let accounts = place.open_at(clock.clone()).await;
     let authenticated = ada(&accounts).await;
@@ -66,7 +66,7 @@ async fn a_session_lasts_until_it_is_ended_or_expires(place: &Place) {
     assert!(accounts.session(&SessionToken::from_cookie("nonsense")).await.unwrap().is_none());
 }
 
-async fn a_leap_of_the_clock_ends_no_session(place: &Place) {
+async fn jump_of_the_clock_ends_no_session(place: &Place) {
     let clock = clock();
     let leap = SESSION_LIFETIME + Duration::from_hours(48);
     let accounts = place.open_at(clock.clone()).await;
@@ -80,7 +80,7 @@ async fn a_leap_of_the_clock_ends_no_session(place: &Place) {
     assert!(accounts.session(&token).await.unwrap().is_some());
 }
 
-async fn the_oldest_session_makes_room(place: &Place) {
+async fn oldest_session_is_evicted(place: &Place) {
     let accounts = place.open().await;
     let authenticated = ada(&accounts).await;
     let (_, oldest) = log_in(&accounts, &authenticated).await;
@@ -92,7 +92,7 @@ async fn the_oldest_session_makes_room(place: &Place) {
     assert!(accounts.session(&next).await.unwrap().is_some());
 }
 
-async fn a_new_password_ends_every_other_session(place: &Place) {
+async fn password_change_ends_other_sessions(place: &Place) {
     let accounts = place.open().await;
     let authenticated = ada(&accounts).await;
     let account = &authenticated.account;
@@ -115,11 +115,11 @@ async fn a_new_password_ends_every_other_session(place: &Place) {
     assert!(accounts.set_password(name("nobody"), word(GOOD)).await.unwrap().is_none());
 }
 
-async fn a_pending_login_fails_after_the_password_changed(place: &Place) {
+async fn pending_log_in_fails_after_a_password_change(place: &Place) {
     let accounts = place.open().await;
     ada(&accounts).await;
     let shown = accounts.authenticate(name("ada@example.org"), word(GOOD)).await.unwrap();
-    // The same word again is another hash: whoever changes a password wants all others out.
+    // The same password has a new hash: changing it ends all other sessions.
     for new in ["a longer password", GOOD] {
         accounts.set_password(name("ada@example.org"), word(new)).await.unwrap().unwrap();
         let late = accounts.begin_session(shown.clone(), "late").await;
@@ -128,7 +128,7 @@ async fn a_pending_login_fails_after_the_password_changed(place: &Place) {
     assert_eq!(accounts.sessions(shown.account.id).await.unwrap(), []);
 }
 
-async fn an_account_has_its_own_keys_alone(place: &Place) {
+async fn account_has_access_to_only_its_own_keys(place: &Place) {
     let accounts = place.open().await;
     let account = ada(&accounts).await.account;
     let bob = accounts.register(name("bob"), word(GOOD)).await.unwrap().account;
@@ -164,7 +164,7 @@ async fn an_account_has_its_own_keys_alone(place: &Place) {
     assert!(!accounts.rename_key(scope, id, "gone").await.unwrap());
 }
 
-async fn an_account_has_a_limited_number_of_keys(place: &Place) {
+async fn number_of_keys_per_account_is_limited(place: &Place) {
     let accounts = place.open().await;
     let account = ada(&accounts).await.account;
     let mut last = None;
@@ -178,7 +178,7 @@ async fn an_account_has_a_limited_number_of_keys(place: &Place) {
     accounts.create_account_key(account.id, "more").await.unwrap();
 }
 
-async fn keys_that_are_made_at_once_are_no_more_than_an_account_may_have(place: &Place) {
+async fn concurrent_creation_respects_the_key_limit(place: &Place) {
     let (here, there) = (place.open().await, place.open().await);
     let account = ada(&here).await.account;
     let make = (0..KEYS_MAX + 20).map(|nth| {
@@ -193,7 +193,7 @@ async fn keys_that_are_made_at_once_are_no_more_than_an_account_may_have(place: 
     assert_eq!(u32::try_from(n_keys).unwrap(), KEYS_MAX);
 }
 
-async fn a_deleted_accounts_keys_open_nothing_anywhere(place: &Place) {
+async fn keys_of_a_deleted_account_are_rejected(place: &Place) {
     let (accounts, there) = (place.open().await, place.open().await);
     let authenticated = ada(&accounts).await;
     let account = &authenticated.account;
@@ -210,14 +210,14 @@ async fn a_deleted_accounts_keys_open_nothing_anywhere(place: &Place) {
     assert!(accounts.authenticate(name("ada@example.org"), word(GOOD)).await.is_err());
     let record = accounts.key(Scope::All, id).await.unwrap().unwrap();
     assert_eq!((record.account, record.name.as_str()), (None, "key 1"));
-    assert_ne!(ada(&accounts).await.account.id, account.id, "numbers are not used again");
+    assert_ne!(ada(&accounts).await.account.id, account.id, "ids are not reused");
     assert_eq!(accounts.remove_account(name("nobody")).await.unwrap(), None);
     assert_eq!(accounts.remove_account(name("Ada@example.org")).await.unwrap(), Some(0));
     assert_eq!(accounts.accounts().await.unwrap(), []);
 }
 
 #[tokio::test]
-async fn the_file_holds_no_password_and_no_token() {
+async fn file_holds_no_password_and_no_token() {
     let folder = tempdir().unwrap();
     let accounts = open(&folder).await;
     let authenticated = ada(&accounts).await;
@@ -232,7 +232,7 @@ async fn the_file_holds_no_password_and_no_token() {
     }
 }
 
-async fn sign_up_is_open_until_an_operator_closes_it_for_all(place: &Place) {
+async fn sign_up_is_open_until_an_operator_closes_it(place: &Place) {
     let (here, there) = (place.open().await, place.open().await);
     assert_eq!(here.sign_up().await.unwrap(), SignUp::Open);
     for sign_up in [SignUp::Closed, SignUp::Open] {
@@ -241,7 +241,7 @@ async fn sign_up_is_open_until_an_operator_closes_it_for_all(place: &Place) {
     }
 }
 
-async fn sign_up_is_closed_by_default_where_no_operator_said_anything(place: &Place) {
+async fn default_closing_of_sign_up_yields_to_operators(place: &Place) {
     let accounts = place.open().await;
     assert!(accounts.close_sign_up_by_default().await.unwrap());
     assert_eq!(accounts.sign_up().await.unwrap(), SignUp::Closed);
@@ -251,16 +251,16 @@ async fn sign_up_is_closed_by_default_where_no_operator_said_anything(place: &Pl
 }
 
 on_both! {
-    a_name_in_any_case_and_its_password_log_in,
-    a_session_lasts_until_it_is_ended_or_expires,
-    the_oldest_session_makes_room,
-    a_new_password_ends_every_other_session,
-    a_pending_login_fails_after_the_password_changed,
-    an_account_has_its_own_keys_alone,
-    an_account_has_a_limited_number_of_keys,
-    keys_that_are_made_at_once_are_no_more_than_an_account_may_have,
-    a_deleted_accounts_keys_open_nothing_anywhere,
-    sign_up_is_open_until_an_operator_closes_it_for_all,
-    sign_up_is_closed_by_default_where_no_operator_said_anything,
-    a_leap_of_the_clock_ends_no_session,
+    log_in_ignores_the_case_of_names,
+    session_lasts_until_it_ends_or_expires,
+    oldest_session_is_evicted,
+    password_change_ends_other_sessions,
+    pending_log_in_fails_after_a_password_change,
+    account_has_access_to_only_its_own_keys,
+    number_of_keys_per_account_is_limited,
+    concurrent_creation_respects_the_key_limit,
+    keys_of_a_deleted_account_are_rejected,
+    sign_up_is_open_until_an_operator_closes_it,
+    default_closing_of_sign_up_yields_to_operators,
+    jump_of_the_clock_ends_no_session,
 }

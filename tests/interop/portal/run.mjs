@@ -223,7 +223,7 @@ const cases = {
     await browser.fill('#log-in-name', NAME);
     await browser.fill('#log-in-password', PASSWORD);
     await browser.press('Enter');
-    await warns('Log in: name or password is wrong.');
+    await warns('Wrong name or password.');
     assert.ok(await inView('alert'));
     await focuses('log-in-password');
     await size(390, 420);
