@@ -1,14 +1,14 @@
-//! Addresses of services as they are printed and logged: without what may be a secret.
+//! Addresses of services for logs and output, without possible secrets.
 
 use std::borrow::Cow;
 
-/// Stands for what is left out.
+/// Placeholder for omitted parts.
 pub const REDACTED: &str = "…";
 
-/// Returns `text`, an address or a text in place of one, without user, password and query.
+/// Returns `text`, which should be an address, without user, password and query.
 ///
-/// `http://me:secret@host/a?token=b` is `http://…@host/a`. A text without `://` is unchanged unless it
-/// begins with a user and a password.
+/// `http://me:secret@host/a?token=b` becomes `http://…@host/a`. A text without `://` is unchanged
+/// unless it begins with a user and a password.
 #[must_use]
 pub fn redact_address(text: &str) -> Cow<'_, str> {
     let (scheme, rest) = match text.split_once("://") {
@@ -17,7 +17,7 @@ pub fn redact_address(text: &str) -> Cow<'_, str> {
     };
     let user = rest.rsplit_once('@');
     Cow::Owned(match user.filter(|(user, _)| !scheme.is_empty() || user.contains(':')) {
-        // The password has a `?` in it, or the query an `@`.
+        // The password contains a `?`, or the query an `@`.
         Some((user, _)) if user.contains(['?', '#']) => format!("{scheme}{REDACTED}"),
         Some((_, rest)) => format!("{scheme}{REDACTED}@{}", without_query(rest)),
         None if scheme.is_empty() => return Cow::Borrowed(text),
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_shown_without_user_password_and_query() {
+    fn user_password_and_query_are_redacted() {
         check("http://127.0.0.1:8080/api", "http://127.0.0.1:8080/api");
         check("http://me:secret@host/a?token=b", "http://…@host/a");
         check("http://secret@host", "http://…@host");
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_without_a_secret_is_unchanged() {
+    fn text_without_a_secret_is_unchanged() {
         for text in ["", "nowhere", "./me@work/rows.db", "what?", "http://"] {
             check(text, text);
         }

@@ -1,7 +1,7 @@
-//! Rows side by side: a block holds a run of rows of one dataset, column by column.
+//! Blocks: consecutive rows of a dataset, stored by column.
 //!
-//! What a store keeps, merges and hands out. Rows are in the order of their timestamps unless the
-//! name of an operation says otherwise. How a block becomes bytes is the store's matter.
+//! Rows are in the order of their timestamps unless stated otherwise. The store defines the
+//! encoding of blocks.
 
 use std::ops::Range;
 
@@ -11,43 +11,43 @@ use crate::{
     timestamp::Timestamp,
 };
 
-/// The values of one column, one place for each row; none where the row has no value.
+/// Values of one column, one entry per row; `None` if the row has no value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Series {
-    /// Of a column of floats.
+    /// Values of a float column.
     Float(Vec<Option<f64>>),
-    /// Of a column of integers.
+    /// Values of an integer column.
     Integer(Vec<Option<i64>>),
-    /// Of a column of strings.
+    /// Values of a string column.
     String(Vec<Option<Box<str>>>),
-    /// Of a column of booleans.
+    /// Values of a boolean column.
     Boolean(Vec<Option<bool>>),
 }
 
-/// A run of rows of one dataset. All lists have one place for each row.
+/// Consecutive rows of a dataset. All lists have one entry per row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
-    /// Each row's timestamp.
+    /// Timestamps of the rows.
     pub times: Vec<Timestamp>,
-    /// The rows' numbers, unique in a service.
+    /// Ids of the rows, unique in a service.
     pub ids: Vec<i64>,
-    /// When each row was stored.
+    /// Times at which the rows were stored.
     pub created: Vec<Timestamp>,
-    /// One series for each column of the dataset, in its order.
+    /// One series per column of the dataset, in order.
     pub columns: Vec<Series>,
 }
 
 /// Rows or buckets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rows {
-    /// Rows as they were ingested.
+    /// Rows as ingested.
     Raw(Block),
     /// Buckets of one resolution.
     Buckets(Vec<Bucket>),
 }
 
 impl Rows {
-    /// How many rows or buckets there are.
+    /// Returns the number of rows or buckets.
     pub const fn len(&self) -> usize {
         match self {
             Self::Raw(block) => block.len(),
@@ -55,12 +55,12 @@ impl Rows {
         }
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no rows or buckets.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The timestamp of a row or bucket.
+    /// Returns the timestamp of a row or bucket.
     pub fn timestamp(&self, row_idx: usize) -> Option<Timestamp> {
         match self {
             Self::Raw(block) => block.times.get(row_idx).copied(),
@@ -68,7 +68,7 @@ impl Rows {
         }
     }
 
-    /// The first `n`, or as many as there are, which are taken from here.
+    /// Removes and returns the first `n`, or all if there are fewer.
     #[must_use]
     pub fn take(&mut self, n: usize) -> Self {
         match self {
@@ -81,7 +81,7 @@ impl Rows {
 }
 
 impl From<&[Bucket]> for Block {
-    /// Columns of their prices, volume and count.
+    /// Converts prices, volumes and counts to columns.
     fn from(buckets: &[Bucket]) -> Self {
         let series = |number: fn(&Bucket) -> f64| {
             Series::Float(buckets.iter().map(|bucket| Some(number(bucket))).collect())
@@ -103,7 +103,7 @@ impl From<&[Bucket]> for Block {
     }
 }
 
-/// Does the same with the values of a series, whatever their type.
+/// Applies an operation to the values of a series of any type.
 macro_rules! each {
     ($series:expr, $values:ident => $call:expr) => {
         match $series {
@@ -116,7 +116,7 @@ macro_rules! each {
 }
 
 impl Series {
-    /// A series without rows, of a column of this type.
+    /// Creates an empty series for a column of type `dtype`.
     #[must_use]
     pub const fn new(dtype: Dtype) -> Self {
         match dtype {
@@ -127,7 +127,7 @@ impl Series {
         }
     }
 
-    /// The type of its column.
+    /// Returns the type of the column.
     pub const fn dtype(&self) -> Dtype {
         match self {
             Self::Float(_) => Dtype::Float,
@@ -137,7 +137,7 @@ impl Series {
         }
     }
 
-    /// The value of row `row_idx` as a number, where it is one.
+    /// Returns the value of a row as a number, if it is numeric.
     pub fn number(&self, row_idx: usize) -> Option<f64> {
         match self {
             Self::Float(values) => *values.get(row_idx)?,
@@ -146,7 +146,7 @@ impl Series {
         }
     }
 
-    /// The texts, if it is of a column of them.
+    /// Returns the texts of a string column.
     pub fn texts(&self) -> Option<&[Option<Box<str>>]> {
         match self {
             Self::String(texts) => Some(texts),
@@ -154,7 +154,8 @@ impl Series {
         }
     }
 
-    /// Adds `value`; none if it is of another type. A whole number is a float, too.
+    /// Appends `value`, converting integers in a float column. Returns `None` if it has the wrong
+    /// type.
     pub fn push(&mut self, value: Value) -> Option<()> {
         match (self, value) {
             (Self::Float(values), value @ (Value::Float(_) | Value::Integer(_))) => {
@@ -168,7 +169,7 @@ impl Series {
         Some(())
     }
 
-    /// Adds `n` rows without a value.
+    /// Appends `n` missing values.
     pub fn push_missing(&mut self, n: usize) {
         each!(self, values => values.extend(std::iter::repeat_n(None, n)));
     }
@@ -195,19 +196,19 @@ impl Series {
             (Self::Integer(to), Self::Integer(from)) => extend(to, from, rows),
             (Self::String(to), Self::String(from)) => extend(to, from, rows),
             (Self::Boolean(to), Self::Boolean(from)) => extend(to, from, rows),
-            // A dataset's column never changes its type, so that this cannot be.
+            // Unreachable, since the type of a dataset's column never changes.
             _ => self.push_missing(n),
         }
     }
 
-    /// Gives row `row_idx` the value of row `from_idx` of `from`, if it has none.
+    /// Sets a missing value of row `row_idx` to that of row `from_idx` in `from`.
     fn fill(&mut self, row_idx: usize, from: &Self, from_idx: usize) {
         match (self, from) {
             (Self::Float(to), Self::Float(from)) => fill(to, row_idx, from, from_idx),
             (Self::Integer(to), Self::Integer(from)) => fill(to, row_idx, from, from_idx),
             (Self::String(to), Self::String(from)) => fill(to, row_idx, from, from_idx),
             (Self::Boolean(to), Self::Boolean(from)) => fill(to, row_idx, from, from_idx),
-            // A dataset's column never changes its type, so that this cannot be.
+            // Unreachable, since the type of a dataset's column never changes.
             _ => {}
         }
     }
@@ -232,7 +233,7 @@ fn extend<T: Clone>(to: &mut Vec<T>, from: &[T], rows: Range<usize>) {
 }
 
 impl Block {
-    /// A block without rows, for a dataset with columns of these types.
+    /// Creates an empty block with columns of these types.
     #[must_use]
     pub fn new(dtypes: &[Dtype]) -> Self {
         Self {
@@ -243,23 +244,23 @@ impl Block {
         }
     }
 
-    /// A block without rows, for the dataset of this one.
+    /// Creates an empty block with the same columns.
     #[must_use]
     pub fn empty_like(&self) -> Self {
         Self::new(&self.columns.iter().map(Series::dtype).collect::<Vec<_>>())
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub const fn len(&self) -> usize {
         self.times.len()
     }
 
-    /// Whether it has no rows.
+    /// Returns true if the block has no rows.
     pub const fn is_empty(&self) -> bool {
         self.times.is_empty()
     }
 
-    /// Makes place for `n` more rows.
+    /// Reserves capacity for `n` more rows.
     fn reserve(&mut self, n: usize) {
         self.times.reserve(n);
         self.ids.reserve(n);
@@ -267,19 +268,19 @@ impl Block {
         self.columns.iter_mut().for_each(|series| series.reserve(n));
     }
 
-    /// Bytes of its rows before they are packed.
+    /// Returns the size of the rows in bytes, before packing.
     pub fn n_bytes(&self) -> usize {
         let row = (3 + self.columns.len()) * size_of::<i64>();
         self.len() * row + self.text_bytes()
     }
 
-    /// Bytes of all texts in it.
+    /// Returns the total size of the texts, in bytes.
     pub fn text_bytes(&self) -> usize {
         let texts = self.columns.iter().filter_map(Series::texts).flatten();
         texts.flatten().map(|text| text.len()).sum()
     }
 
-    /// Adds rows of `other`, a block of the same dataset.
+    /// Appends rows of `other`, a block of the same dataset.
     pub fn extend_from(&mut self, other: &Self, rows: Range<usize>) {
         extend(&mut self.times, &other.times, rows.clone());
         extend(&mut self.ids, &other.ids, rows.clone());
@@ -292,7 +293,7 @@ impl Block {
         }
     }
 
-    /// The rows of a range as a block of their own.
+    /// Returns a copy of the rows in a range.
     #[must_use]
     pub fn part(&self, rows: Range<usize>) -> Self {
         let mut part = self.empty_like();
@@ -300,7 +301,7 @@ impl Block {
         part
     }
 
-    /// Leaves the first `n` rows.
+    /// Removes all but the first `n` rows.
     pub fn truncate(&mut self, n: usize) {
         self.times.truncate(n);
         self.ids.truncate(n);
@@ -308,7 +309,7 @@ impl Block {
         self.columns.iter_mut().for_each(|series| series.truncate(n));
     }
 
-    /// The first `n` rows, or as many as there are, which are taken from here.
+    /// Removes and returns the first `n` rows, or all if there are fewer.
     #[must_use]
     pub fn take(&mut self, n: usize) -> Self {
         let n = n.min(self.len());
@@ -318,7 +319,7 @@ impl Block {
         taken
     }
 
-    /// Turns the order of the rows around.
+    /// Reverses the order of the rows.
     pub fn reverse(&mut self) {
         self.times.reverse();
         self.ids.reverse();
@@ -326,24 +327,25 @@ impl Block {
         self.columns.iter_mut().for_each(Series::reverse);
     }
 
-    /// The index of the first row at or after `timestamp`.
+    /// Returns the index of the first row at or after `timestamp`.
     pub fn first_not_before(&self, timestamp: Timestamp) -> usize {
         self.times.partition_point(|time| *time < timestamp)
     }
 
-    /// The index of the first row after `timestamp`.
+    /// Returns the index of the first row after `timestamp`.
     pub fn first_after(&self, timestamp: Timestamp) -> usize {
         self.times.partition_point(|time| *time <= timestamp)
     }
 
-    /// The rows of both in order; where both have a row at a timestamp, that of `over`.
+    /// Merges the rows of both blocks in order. At equal timestamps, the row of `over` is used.
     #[must_use]
     pub fn merge(&self, over: &Self) -> Self {
         let mut merged = self.empty_like();
         merged.reserve(self.len() + over.len());
         let (mut under_idx, mut over_idx) = (0, 0);
         while let Some(timestamp) = over.times.get(over_idx) {
-            // Runs are copied whole: a few late rows over a long block cost a few copies.
+            // Runs are copied as a whole, so that a few late rows in a long block cost a few
+            // copies.
             let under_end = self.first_not_before(*timestamp);
             merged.extend_from(self, under_idx..under_end.max(under_idx));
             under_idx = self.first_after(*timestamp).max(under_idx);
@@ -357,8 +359,8 @@ impl Block {
         merged
     }
 
-    /// Gives each row the values that it lacks and the row of `under` at its timestamp has. Both are
-    /// blocks of one dataset; columns that were added since this one was made are taken over.
+    /// Sets the missing values of each row to those of the row in `under` at the same timestamp.
+    /// Both are blocks of one dataset. Columns added since this block was created are added to it.
     pub fn fill(&mut self, under: &Self) {
         for series in under.columns.iter().skip(self.columns.len()) {
             let mut missing = Series::new(series.dtype());
@@ -376,14 +378,14 @@ impl Block {
         }
     }
 
-    /// Gives row `row_idx` the values that it lacks and row `from_idx` of `from` has.
+    /// Sets the missing values of row `row_idx` to those of row `from_idx` in `from`.
     pub fn fill_row(&mut self, row_idx: usize, from: &Self, from_idx: usize) {
         for (series, from) in self.columns.iter_mut().zip(&from.columns) {
             series.fill(row_idx, from, from_idx);
         }
     }
 
-    /// Drops the values in those of the dataset's `columns` that were deleted.
+    /// Removes the values of deleted `columns`.
     pub fn clear_columns(&mut self, columns: &[Column]) {
         let n_rows = self.len();
         for (series, column) in self.columns.iter_mut().zip(columns) {
@@ -394,14 +396,14 @@ impl Block {
         }
     }
 
-    /// Row `row_idx`, if there is one.
+    /// Returns row `row_idx`, if it exists.
     pub fn row(&self, row_idx: usize) -> Option<Row> {
         let timestamp = *self.times.get(row_idx)?;
         let values = self.columns.iter().map(|series| series.get(row_idx)).collect();
         Some(Row { timestamp, values })
     }
 
-    /// All rows, in their order.
+    /// Returns all rows in order.
     pub fn rows(&self) -> Vec<Row> {
         (0..self.len()).filter_map(|row_idx| self.row(row_idx)).collect()
     }

@@ -7,20 +7,20 @@ use crate::{
     timestamp::Timestamp,
 };
 
-/// The tag that any key may acquire by itself, by document 2.
+/// Tag that any key can acquire, by document 2.
 pub const PUBLIC_TAG: &str = "public";
 
-/// The columns of a dataset whose rows are bars, as document 2 calls them: buckets are made of them.
+/// Columns of a dataset of bars, from which its buckets are computed, by document 2.
 pub const BAR_COLUMNS: [&str; 5] = ["open", "high", "low", "close", "volume"];
 
-/// The name of the member of a flat row that says when. No column may have it.
+/// Name of the timestamp in a flat row, which no column can have.
 pub const TIMESTAMP: &str = "timestamp";
 
-/// A dataset's number. Positive, and never used again after the dataset is gone.
+/// Id of a dataset, a positive number that is never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct DatasetId(i64);
 
-/// What a column's values are.
+/// Type of a column's values.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display, strum::EnumString,
 )]
@@ -28,7 +28,7 @@ pub struct DatasetId(i64);
 pub enum Dtype {
     /// A 64-bit floating point number.
     Float,
-    /// A 64-bit whole number.
+    /// A 64-bit integer.
     Integer,
     /// Text in UTF-8.
     String,
@@ -36,51 +36,51 @@ pub enum Dtype {
     Boolean,
 }
 
-/// A dataset, as a listing shows it.
+/// A dataset as listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dataset {
-    /// The dataset's number.
+    /// Id of the dataset.
     pub id: DatasetId,
-    /// Its name, unique in a service.
+    /// Name, unique in a service.
     pub name: String,
-    /// What it is, for people.
+    /// Human-readable description.
     pub description: String,
-    /// Free-form facts, such as `ticker` or `source`.
+    /// User-defined fields, such as `ticker` or `source`.
     pub metadata: BTreeMap<String, String>,
-    /// When it was created.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// When it, or its newest row, last changed.
+    /// Time of the last change to the dataset or its latest row.
     pub updated_at: Timestamp,
 }
 
 /// A column of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Its number, unique in a service.
+    /// Id of the column, unique in a service.
     pub id: i64,
-    /// The dataset it belongs to.
+    /// Id of its dataset.
     pub dataset_id: DatasetId,
-    /// Its name, unique in its dataset. Empty for a deleted column, which keeps its place.
+    /// Name, unique in its dataset. Empty for a deleted column, whose position stays occupied.
     pub name: String,
-    /// What its values are.
+    /// Type of its values.
     pub dtype: Dtype,
-    /// When it was created.
+    /// Creation time.
     pub created_at: Timestamp,
 }
 
 fn no_dtype(text: &str) -> ParseError {
-    ParseError::new(text, "a column type, which is float, integer, string or boolean")
+    ParseError::new(text, "a column type (float, integer, string or boolean)")
 }
 
 impl DatasetId {
-    /// The first dataset of a service.
+    /// First dataset of a service.
     pub const FIRST: Self = Self(1);
 }
 
-positive_number!(DatasetId(i64), "a dataset number");
+positive_number!(DatasetId(i64), "a dataset id");
 
 impl Column {
-    /// Whether it was deleted: no reader sees it, and no writer fills it.
+    /// Returns true if the column was deleted, so that it is neither read nor written.
     #[must_use]
     pub const fn is_deleted(&self) -> bool {
         self.name.is_empty()
@@ -88,4 +88,22 @@ impl Column {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dataset_ids_are_positive() {
+        assert_eq!("3".parse(), Ok(DatasetId(3)));
+        for text in ["0", "-1", "", "x", "9223372036854775808"] {
+            assert!(text.parse::<DatasetId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn column_types_round_trip() {
+        for dtype in [Dtype::Float, Dtype::Integer, Dtype::String, Dtype::Boolean] {
+            assert_eq!(dtype.to_string().parse(), Ok(dtype));
+        }
+        assert!("double".parse::<Dtype>().is_err());
+    }
+}

@@ -1,28 +1,28 @@
-//! Escapes text of others: characters that a terminal acts on, or that reorder or hide other text.
+//! Escapes untrusted text: characters that control a terminal, or that reorder or hide other text.
 //!
-//! Escaped is what is unprintable; see [`is_unprintable`]. A backslash stays, so that to escape
-//! twice changes nothing.
+//! Escapes exactly the [unprintable](is_unprintable) characters. Backslashes are not escaped, so
+//! escaping is idempotent.
 
 use std::borrow::Cow;
 
 use crate::text::is_unprintable;
 
-/// Escapes one line of text, such as a name or a cell of a table: a line feed is `\n`, an ESC
+/// Escapes a single line of text, such as a name or a table cell: a line feed becomes `\n`, an ESC
 /// `\u{1b}`.
 #[must_use]
 pub fn escape_line(text: &str) -> Cow<'_, str> {
     escape(text, |_| false, push_default)
 }
 
-/// Escapes text of several lines: as [`escape_line`], with its line feeds and tabs unchanged.
+/// Escapes multi-line text, like [`escape_line`] but preserving line feeds and tabs.
 #[must_use]
 pub fn escape_lines(text: &str) -> Cow<'_, str> {
     escape(text, |letter| matches!(letter, '\n' | '\t'), push_default)
 }
 
-/// Escapes `json`, a serialized document, which keeps its meaning: DEL is `\u007f`.
+/// Escapes a serialized JSON document without changing its meaning: DEL becomes `\u007f`.
 ///
-/// Line feeds and tabs are unchanged: inside strings, serializers escape them.
+/// Line feeds and tabs are preserved, since serializers escape them in strings.
 #[must_use]
 pub fn escape_json(json: &str) -> Cow<'_, str> {
     let push_units = |escaped: &mut String, letter: char| {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_unprintable_character_is_escaped_and_no_other() {
+    fn exactly_the_unprintable_characters_are_escaped() {
         let ranges = [
             0x00..=0x1f,
             0x7f..=0x9f,
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_shows_line_feeds_and_lines_keep_them() {
+    fn line_feeds_are_escaped_only_in_single_lines() {
         let text = "a\x1b]52;c;eA==\x07\tb\nC:\\d \u{202e}é\r";
         let line = r"a\u{1b}]52;c;eA==\u{7}\tb\nC:\d \u{202e}é\r";
         assert_eq!(escape_line(text), line);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn json_keeps_its_meaning() {
+    fn escaped_json_keeps_its_meaning() {
         assert_eq!(
             escape_json("{\n\"a\":\"\u{7f}\u{9b}\u{202e}é\"}"),
             "{\n\"a\":\"\\u007f\\u009b\\u202eé\"}"

@@ -1,4 +1,4 @@
-//! Functions: WebAssembly modules named by their content.
+//! Functions: WebAssembly modules identified by their content.
 
 pub mod content;
 
@@ -15,17 +15,17 @@ use crate::{
     text::is_unprintable,
 };
 
-/// The longest chosen name taken, in bytes: as long as the hash in a content id may be.
+/// Maximum length of a chosen name, in bytes: the maximum length of a hash in a content id.
 const NAME_BYTES_MAX: usize = 64;
 
-/// The longest method name taken, in bytes.
+/// Maximum length of a method name, in bytes.
 const METHOD_BYTES_MAX: usize = 255;
 
-/// What identifies a function: the content id (CID) of its content.
+/// Id of a function: the content id (CID) of its content.
 ///
-/// In clusters of b7s it may also be the SHA-256 of an address, or a name that a node chose, for
-/// what was installed by a manifest. Such an id proves nothing of the content; [`Self::content`]
-/// tells them apart.
+/// In clusters of b7s it can also be the SHA-256 of an address, or a name chosen by a node, if the
+/// function was installed by a manifest. Such ids do not identify the content. [`Self::content`]
+/// distinguishes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct FunctionId(Name);
 
@@ -34,26 +34,26 @@ enum Name {
     Content(Cid),
     #[display("{}", HEXLOWER.encode(_0))]
     Address([u8; 32]),
-    /// A name that a node chose.
+    /// Name chosen by a node.
     Chosen(ArrayString<NAME_BYTES_MAX>),
 }
 
-/// The name of the file inside a function that is to run, such as `hello.wasm`.
+/// Name of the file to run inside a function, such as `hello.wasm`.
 ///
-/// A single path segment: it cannot name anything outside the function.
+/// It is a single path segment, so it cannot refer to a file outside of the function.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct Method(String);
 
 impl FunctionId {
-    /// Returns the id of a function that is one block: the version 1 CID of a raw block, by
-    /// SHA-256, as any IPFS tool computes it for a file of at most one chunk of 256 KiB. A longer
-    /// module may be named so, too, though IPFS tools would cut it.
+    /// Returns the id of a module in a single block: its version 1 CID as a raw block by SHA-256,
+    /// as computed by IPFS tools for files of at most 256 KiB. Longer modules can have such ids,
+    /// too, although IPFS tools would split them.
     #[must_use]
     pub fn from_module(bytes: &[u8]) -> Self {
         ContentId::from_block(Codec::Raw, bytes).into()
     }
 
-    /// Returns the id that b7s nodes give a function installed from `address`: its SHA-256.
+    /// Returns the id of a function that b7s installed from `address`: the SHA-256 of the address.
     #[must_use]
     pub fn from_address(address: &str) -> Self {
         let mut digest = [0; 32];
@@ -61,18 +61,19 @@ impl FunctionId {
         Self(Name::Address(digest))
     }
 
-    /// Reads an id of any kind: as [`FromStr`] does, and names that nodes chose for what they install
-    /// by a manifest, of ASCII letters, digits, `-`, `_` and `.`, a letter or digit first.
+    /// Parses an id of any kind: those of [`FromStr`], and names chosen by nodes for functions
+    /// installed by a manifest. Names have ASCII letters, digits, `-`, `_` and `.`, and start with
+    /// a letter or digit.
     ///
     /// # Errors
-    /// [`ParseError`] if the text is none of these.
+    /// [`ParseError`] if the text is no such id.
     pub fn parse_any(text: &str) -> Result<Self, ParseError> {
         text.parse()
             .or_else(|error| chosen_name(text).map(|name| Self(Name::Chosen(name))).ok_or(error))
     }
 
-    /// Returns the name of the block at the root of its content; none if this is an address's id,
-    /// or a CID of another codec or hash than [`ContentId`] has.
+    /// Returns the id of the content's root block; `None` for an address or a chosen name, or a CID
+    /// with another codec or hash than [`ContentId`].
     #[must_use]
     pub fn content(&self) -> Option<ContentId> {
         match &self.0 {
@@ -81,36 +82,37 @@ impl FunctionId {
         }
     }
 
-    /// Whether this is the SHA-256 of an address.
+    /// Returns true if this is the SHA-256 of an address.
     #[must_use]
     pub const fn is_address_hash(&self) -> bool {
         matches!(self.0, Name::Address(_))
     }
 
-    /// Whether this is a name that a node chose.
+    /// Returns true if this is a name chosen by a node.
     #[must_use]
     pub const fn is_chosen(&self) -> bool {
         matches!(self.0, Name::Chosen(_))
     }
 
-    /// Whether this is a CID, also of a codec or hash that [`Self::content`] does not know.
+    /// Returns true if this is a CID, including one whose codec or hash [`Self::content`] does not
+    /// support.
     #[must_use]
     pub const fn is_cid(&self) -> bool {
         matches!(self.0, Name::Content(_))
     }
 
-    /// Returns the version 1 id of the same content, which is how functions are kept.
+    /// Returns the version 1 id of the same content, in which form functions are stored.
     #[must_use]
     pub fn normalize(self) -> Self {
         self.content().map_or(self, Self::from)
     }
 }
 
-/// Reads a name that a node may choose.
+/// Parses a name chosen by a node.
 fn chosen_name(text: &str) -> Option<ArrayString<NAME_BYTES_MAX>> {
-    let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let starts_well = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
-    if starts_well && text.bytes().all(is_fit) { ArrayString::from(text).ok() } else { None }
+    if starts_well && text.bytes().all(is_allowed) { ArrayString::from(text).ok() } else { None }
 }
 
 impl From<ContentId> for FunctionId {
@@ -132,19 +134,83 @@ impl FromStr for FunctionId {
     }
 }
 
-/// Reads a SHA-256 in lowercase hexadecimal.
+/// Parses a SHA-256 in lowercase hexadecimal.
 fn digest(text: &str) -> Option<[u8; 32]> {
     HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
 fn is_method(text: &str) -> bool {
-    let is_unfit = |c: char| matches!(c, '/' | '\\' | ':') || is_unprintable(c);
+    let is_forbidden = |c: char| matches!(c, '/' | '\\' | ':') || is_unprintable(c);
     !matches!(text, "" | "." | "..")
         && text.len() <= METHOD_BYTES_MAX
-        && !text.chars().any(is_unfit)
+        && !text.chars().any(is_forbidden)
 }
 
-checked_text!(Method, is_method, "a method, which is one file name such as hello.wasm");
+checked_text!(Method, is_method, "a method (one file name such as hello.wasm)");
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn module_id_equals_that_of_ipfs() {
+        // `printf 'hello world' | ipfs add --cid-version=1 --raw-leaves -Q`
+        let id = FunctionId::from_module(b"hello world");
+        assert_eq!(id.to_string(), "bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e");
+        assert_ne!(id, FunctionId::from_module(b"hello worle"));
+    }
+
+    #[test]
+    fn ids_of_other_forms_are_parsed_without_content() {
+        let id: FunctionId = "QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn".parse().unwrap();
+        assert_ne!(id, FunctionId::from_module(b""));
+    }
+
+    #[test]
+    fn invalid_content_ids_are_rejected() {
+        for text in ["", "hello", "bafkrei", "../../etc/passwd"] {
+            assert!(text.parse::<FunctionId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn chosen_names_are_parsed_only_by_parse_any() {
+        let id = FunctionId::parse_any("whatever-cid").unwrap();
+        assert_eq!(id.to_string(), "whatever-cid");
+        assert!(!id.is_cid() && id.content().is_none());
+        for text in ["", "..", "-a", "a/b", "a b", "a\u{202e}", "../../etc/passwd", &"a".repeat(65)]
+        {
+            assert!(FunctionId::parse_any(text).is_err(), "{text}");
+        }
+        let cid = FunctionId::from_module(b"hello world");
+        assert_eq!(FunctionId::parse_any(&cid.to_string()), Ok(cid));
+    }
+
+    #[test]
+    fn methods_are_single_file_names() {
+        assert_eq!("hello.wasm".parse::<Method>().unwrap().as_str(), "hello.wasm");
+        for text in ["", ".", "..", "a/b.wasm", "..\\a", "c:a", "a\0"] {
+            assert!(text.parse::<Method>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn address_id_is_its_hash_in_lowercase_hexadecimal() {
+        // `printf 'https://example.com/manifest.json' | sha256sum`
+        let text = "1eb50a3f96621a44c9e3c8172bd36862a719b887e8434c39c3e04e9cd5160a8d";
+        let id = FunctionId::from_address("https://example.com/manifest.json");
+        assert_eq!(id.to_string(), text);
+        assert_eq!(text.parse(), Ok(id));
+        assert!(id.is_address_hash() && id.content().is_none());
+        assert!(text.to_uppercase().parse::<FunctionId>().is_err());
+    }
+
+    #[test]
+    fn version_0_ids_are_normalized_to_version_1() {
+        let id: FunctionId = "QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn".parse().unwrap();
+        // `ipfs cid base32 Qm…`, the empty directory
+        let want = "bafybeiczsscdsbs7ffqz55asqdf3smv6klcw3gofszvwlyarci47bgf354";
+        assert_eq!(id.normalize().to_string(), want);
+        assert_eq!(id.to_string(), "QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn");
+    }
+}

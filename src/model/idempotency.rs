@@ -1,27 +1,28 @@
-//! Idempotency keys, by which a service knows a request that it was sent before.
+//! Idempotency keys, by which a service recognizes repeated requests.
 
 use std::str::FromStr;
 
 use data_encoding::HEXLOWER;
 
-/// The longest key: far longer than a UUID, and short enough to be kept for each request.
+/// Maximum length of a key, far longer than a UUID.
 pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 128;
 
-/// A name that a client gives a request, to send it again without having it done twice.
+/// Name that a client gives a request, so that it can be retried without being executed twice.
 ///
-/// In a header it may be in quotes, as the draft of `Idempotency-Key` has it, or not.
+/// In the header, quotes are optional, unlike in the draft of `Idempotency-Key`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, derive_more::Display)]
 pub struct IdempotencyKey(Box<str>);
 
-/// A text is no idempotency key.
+/// Error of an invalid idempotency key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "read the idempotency key, which is 1 to {IDEMPOTENCY_KEY_CHARS_MAX} visible ASCII characters other than quotes and backslashes"
+    "idempotency key must have 1 to {IDEMPOTENCY_KEY_CHARS_MAX} visible ASCII characters other than \
+     quotes and backslashes"
 )]
 pub struct IdempotencyKeyError;
 
 impl IdempotencyKey {
-    /// Makes a key that no other request has.
+    /// Creates a key from random bytes.
     #[must_use]
     pub fn from_random(bytes: [u8; 16]) -> Self {
         Self(HEXLOWER.encode(&bytes).into())
@@ -34,8 +35,8 @@ impl FromStr for IdempotencyKey {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
         let bare = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
-        let is_fit = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
-        if !(1..=IDEMPOTENCY_KEY_CHARS_MAX).contains(&bare.len()) || !bare.bytes().all(is_fit) {
+        let is_allowed = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
+        if !(1..=IDEMPOTENCY_KEY_CHARS_MAX).contains(&bare.len()) || !bare.bytes().all(is_allowed) {
             return Err(IdempotencyKeyError);
         }
         Ok(Self(bare.into()))
@@ -53,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_around_a_key_are_no_part_of_it() {
+    fn quotes_around_a_key_are_ignored() {
         check("8e03978e-40d5-43dd", Some("8e03978e-40d5-43dd"));
         check(" \"a:b/7\" ", Some("a:b/7"));
         let made = IdempotencyKey::from_random([171; 16]).to_string();
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_empty_too_long_or_not_visible_is_refused() {
+    fn empty_long_and_invisible_keys_are_rejected() {
         for text in ["", "\"\"", "\"", "\"a", "a b", "a\\", "a\"b", "ä", "a\u{7f}", "\"a\";b=c"] {
             check(text, None);
         }

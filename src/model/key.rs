@@ -1,41 +1,40 @@
-//! API keys: the secret that opens the dataset and the inference service, and the number that
-//! services know a key by.
+//! API keys for the dataset and inference services, and the ids by which services refer to them.
 
 use std::str::FromStr;
 
 use data_encoding::HEXLOWER;
 
-/// What every key begins with, by documents 2 and 3.
+/// Prefix of all keys, by documents 2 and 3.
 pub const KEY_PREFIX: &str = "UP-";
 
-/// Hexadecimal digits after the prefix: 96 bits, too many to guess.
+/// Number of hexadecimal digits after the prefix: 96 bits, too many to guess.
 pub const KEY_DIGITS: usize = 24;
 
-/// An API key: `UP-` and 24 lower-case hexadecimal digits.
+/// API key: `UP-` and 24 lower-case hexadecimal digits.
 ///
-/// A secret. Its `Debug` shows the prefix alone, and it has no `Display`: who needs the text asks
-/// for it with [`ApiKey::reveal`].
+/// This is a secret. Its `Debug` shows only the prefix, and there is no `Display`.
+/// [`ApiKey::reveal`] returns the text.
 #[derive(derive_more::Debug, Clone, PartialEq, Eq, Hash)]
 #[debug("ApiKey({KEY_PREFIX}…)")]
 pub struct ApiKey(String);
 
-/// A text is no API key. It does not say which text: that may be a mistyped secret.
+/// Error of an invalid API key. It does not contain the text, which could be a mistyped secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("read an API key, which is UP- and 24 hexadecimal digits")]
+#[error("API key must be UP- and 24 hexadecimal digits")]
 pub struct KeyError;
 
-/// A key's number. Never used again after the key is revoked.
+/// Id of a key. Ids of revoked keys are not reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct KeyId(i64);
 
 impl ApiKey {
-    /// Makes a key of 12 random bytes.
+    /// Creates a key from random bytes.
     #[must_use]
     pub fn from_random(bytes: [u8; KEY_DIGITS / 2]) -> Self {
         Self(format!("{KEY_PREFIX}{}", HEXLOWER.encode(&bytes)))
     }
 
-    /// The secret itself, for a request header, or to show it to its owner once.
+    /// Returns the secret, for a request header, or to show it to its owner once.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -43,13 +42,13 @@ impl ApiKey {
 }
 
 impl KeyId {
-    /// The key numbered `number`, which came from [`Self::get`].
+    /// Returns the key id with this `number`, which came from [`Self::get`].
     #[must_use]
     pub const fn new(number: i64) -> Self {
         Self(number)
     }
 
-    /// The number, for storing and showing.
+    /// Returns the number of the id.
     #[must_use]
     pub const fn get(self) -> i64 {
         self.0
@@ -70,4 +69,23 @@ impl FromStr for ApiKey {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_round_trip_and_are_hidden_by_debug() {
+        let key = ApiKey::from_random([0xab; 12]);
+        assert_eq!(key.reveal(), "UP-abababababababababababab");
+        assert_eq!(key.reveal().parse(), Ok(key.clone()));
+        assert_eq!(format!("{key:?}"), "ApiKey(UP-…)");
+    }
+
+    #[test]
+    fn invalid_keys_are_rejected_without_repeating_them() {
+        for text in
+            ["", "UP-", "UP-xyz", "AP-abababababababababababab", "UP-ababababababababababababé"]
+        {
+            assert_eq!(text.parse::<ApiKey>(), Err(KeyError), "{text}");
+        }
+    }
+}

@@ -1,8 +1,8 @@
-//! Words: the domain's values and rules, named as the three documents name them.
+//! Values and rules of the domain, named as in the three documents.
 //!
-//! Here is what a node, a function, a row, a bucket, a topic or a key *is*, and the rules that need
-//! nothing else: grouping results, bounding buckets, checking names. Absent on purpose: serde (see
-//! `wire`), async, clocks, locks and every kind of I/O.
+//! Defines nodes, functions, rows, buckets, topics and keys, and the rules that need nothing else,
+//! such as bucket bounds and valid names. This crate has no serde (see `wire`), async, clocks,
+//! locks or I/O.
 
 pub mod address;
 pub mod block;

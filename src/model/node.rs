@@ -1,43 +1,43 @@
-//! Nodes of a function cluster: who they are, what they do, which groups they belong to.
+//! Nodes of a function cluster: ids, roles and subgroups.
 
 use crate::{
     parse::{ParseError, checked_text},
     text::is_unprintable,
 };
 
-/// The group every node belongs to, as existing b7s nodes name it.
+/// Group of all nodes, as named by existing b7s nodes.
 pub const GENERAL_TOPIC: &str = "blockless/b7s/general";
 
-/// The longest subgroup name taken, in bytes. Names travel in every gossip message.
+/// Maximum length of a subgroup name, in bytes. Names are part of every gossip message.
 pub const SUBGROUP_BYTES_MAX: usize = 128;
 
-/// The longest peer id taken, in bytes. An RSA one has 46 characters, an Ed25519 one 52.
+/// Maximum length of a peer id, in bytes. RSA ids have 46 characters, Ed25519 ids 52.
 const PEER_ID_BYTES_MAX: usize = 128;
 
-/// A node's identity: the base58 text of the hash of its public key, such as `12D3KooW…`.
+/// Id of a node: the base58 hash of its public key, such as `12D3KooW…`.
 ///
-/// Only its alphabet and length are checked here; the network room checks the rest.
+/// Only the alphabet and the length are checked here.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct PeerId(String);
 
-/// What a node does.
+/// Role of a node.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display, strum::EnumString,
 )]
 #[strum(serialize_all = "lowercase", parse_err_ty = ParseError, parse_err_fn = no_role)]
 pub enum Role {
-    /// Serves the REST API and hands out work.
+    /// Serves the REST API and distributes work.
     Head,
     /// Executes functions for heads.
     Worker,
 }
 
-/// The name of a subgroup: printable, without spaces, at most [`SUBGROUP_BYTES_MAX`] bytes.
+/// Name of a subgroup: printable, without spaces, at most [`SUBGROUP_BYTES_MAX`] bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct Subgroup(String);
 
 fn no_role(text: &str) -> ParseError {
-    ParseError::new(text, "a role, which is head or worker")
+    ParseError::new(text, "a role (head or worker)")
 }
 
 fn is_peer_id(text: &str) -> bool {
@@ -48,11 +48,37 @@ fn is_peer_id(text: &str) -> bool {
 checked_text!(PeerId, is_peer_id, "a peer id such as 12D3KooW…");
 
 fn is_subgroup(text: &str) -> bool {
-    let is_fit = |c: char| !c.is_whitespace() && !is_unprintable(c);
-    !text.is_empty() && text.len() <= SUBGROUP_BYTES_MAX && text.chars().all(is_fit)
+    let is_allowed = |c: char| !c.is_whitespace() && !is_unprintable(c);
+    !text.is_empty() && text.len() <= SUBGROUP_BYTES_MAX && text.chars().all(is_allowed)
 }
 
-checked_text!(Subgroup, is_subgroup, "a subgroup: 1 to 128 bytes without spaces");
+checked_text!(Subgroup, is_subgroup, "a subgroup (1 to 128 bytes without spaces)");
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peer_ids_are_short_base58_texts() {
+        let id = "12D3KooWH9GerdSEroL2nqjpd2GuE5dwmqNi7uHX7FoKcP4qXabc";
+        assert_eq!(id.parse::<PeerId>().unwrap().to_string(), id);
+        for text in ["", "with space", "0OIl", "12D3/../etc", &"1".repeat(129)] {
+            assert!(text.parse::<PeerId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn roles_are_head_and_worker() {
+        assert_eq!("head".parse(), Ok(Role::Head));
+        assert_eq!("worker".parse(), Ok(Role::Worker));
+        assert!("Head".parse::<Role>().is_err());
+    }
+
+    #[test]
+    fn subgroups_are_short_and_without_spaces() {
+        assert_eq!("gpu".parse::<Subgroup>().unwrap().as_str(), "gpu");
+        for text in ["", "a b", "a\n", "a\u{202e}", &"x".repeat(129)] {
+            assert!(text.parse::<Subgroup>().is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,11 +1,11 @@
-//! Why a text is none of the words of this room.
+//! Parse error of this crate's types.
 
-/// How much of a text an error shows, in characters: what is longer is no word but a mistake.
+/// Maximum length of the text in an error, in characters.
 const SHOWN_CHARS: usize = 80;
 
-/// A text that was to be one of the words of this room.
+/// Error of a text that cannot be parsed as one of this crate's types.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("read `{text}` as {wanted}")]
+#[error("`{text}` is not {wanted}")]
 pub struct ParseError {
     text: String,
     wanted: &'static str,
@@ -17,11 +17,11 @@ impl ParseError {
     }
 }
 
-/// Gives a text that is checked when it is read its two functions: `$is_fit` says what it may be.
+/// Implements access and parsing for a text that satisfies `$is_valid`.
 macro_rules! checked_text {
-    ($name:ident, $is_fit:expr, $wanted:literal) => {
+    ($name:ident, $is_valid:expr, $wanted:literal) => {
         impl $name {
-            /// The text, which was found fit when it was read.
+            /// Returns the text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -32,7 +32,7 @@ macro_rules! checked_text {
             type Err = $crate::parse::ParseError;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                if $is_fit(text) {
+                if $is_valid(text) {
                     Ok(Self(text.into()))
                 } else {
                     Err($crate::parse::ParseError::new(text, $wanted))
@@ -42,17 +42,17 @@ macro_rules! checked_text {
     };
 }
 
-/// Gives a number that is 1 or more its functions.
+/// Implements access and parsing for a number of at least 1.
 macro_rules! positive_number {
     ($name:ident($kind:ty), $wanted:literal) => {
         impl $name {
-            /// Returns `number` as such a one, if it is 1 or more.
+            /// Returns the value for `number`, if it is at least 1.
             #[must_use]
             pub const fn new(number: $kind) -> Option<Self> {
                 if number > 0 { Some(Self(number)) } else { None }
             }
 
-            /// The number, 1 or more.
+            /// Returns the number, at least 1.
             #[must_use]
             pub const fn get(self) -> $kind {
                 self.0

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{parse::ParseError, timestamp::Timestamp};
 
-/// How coarse the rows of a query are.
+/// Granularity of the rows of a query.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::Display, strum::EnumString,
 )]
@@ -16,13 +16,13 @@ pub enum Resolution {
     /// Buckets of five minutes.
     #[strum(serialize = "5m")]
     FiveMinutes,
-    /// Buckets of a quarter of an hour. Document 2 does not have them.
+    /// Buckets of 15 minutes. Not part of document 2.
     #[strum(serialize = "15m")]
     FifteenMinutes,
     /// Buckets of an hour.
     #[strum(serialize = "1h")]
     Hour,
-    /// Buckets of four hours. Document 2 does not have them.
+    /// Buckets of four hours. Not part of document 2.
     #[strum(serialize = "4h")]
     FourHours,
     /// Buckets of a day.
@@ -31,11 +31,11 @@ pub enum Resolution {
 }
 
 fn no_resolution(text: &str) -> ParseError {
-    ParseError::new(text, "a resolution, which is raw, 5m, 15m, 1h, 4h or 1d")
+    ParseError::new(text, "a resolution (raw, 5m, 15m, 1h, 4h or 1d)")
 }
 
 impl Resolution {
-    /// Every resolution, finest first.
+    /// All resolutions, finest first.
     pub const ALL: [Self; 6] = [
         Self::Raw,
         Self::FiveMinutes,
@@ -45,10 +45,11 @@ impl Resolution {
         Self::Day,
     ];
 
-    /// The resolutions that every service of document 2 has, finest first.
+    /// Resolutions of document 2, finest first.
     pub const DOCUMENTED: [Self; 4] = [Self::Raw, Self::FiveMinutes, Self::Hour, Self::Day];
 
-    /// What a bucket is folded from; none for raw rows. A sum of floats depends on it.
+    /// Returns the resolution from which buckets are computed; `None` for raw rows. It affects sums
+    /// of floats.
     #[must_use]
     pub const fn source(self) -> Option<Self> {
         match self {
@@ -59,7 +60,7 @@ impl Resolution {
         }
     }
 
-    /// How long a bucket is; none for raw rows.
+    /// Returns the length of a bucket; `None` for raw rows.
     #[must_use]
     pub const fn bucket(self) -> Option<Duration> {
         match self {
@@ -72,10 +73,10 @@ impl Resolution {
         }
     }
 
-    /// The widest span between `start` and `end` that a query may ask for; none if it is unlimited.
+    /// Returns the maximum time range of a query; `None` if unlimited.
     ///
-    /// The resolutions of document 2 have the spans it gives. The others have as many buckets as
-    /// the finer resolution beside them: 2016 as `5m`, 2160 as `1h`.
+    /// Ranges of document 2 are as it specifies. The others have the same number of buckets as the
+    /// next finer resolution: 2016 as `5m`, 2160 as `1h`.
     #[must_use]
     pub const fn span_max(self) -> Option<Duration> {
         match self {
@@ -88,7 +89,7 @@ impl Resolution {
         }
     }
 
-    /// The start of the bucket that holds `timestamp`; `timestamp` itself for raw rows.
+    /// Returns the start of the bucket that contains `timestamp`; `timestamp` itself for raw rows.
     #[must_use]
     pub fn bucket_start(self, timestamp: Timestamp) -> Timestamp {
         let Some(bucket) = self.bucket() else { return timestamp };
@@ -98,4 +99,51 @@ impl Resolution {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(resolution: &str, timestamp: &str, start: &str) {
+        let resolution: Resolution = resolution.parse().unwrap();
+        assert_eq!(resolution.bucket_start(timestamp.parse().unwrap()).to_string(), start);
+    }
+
+    #[test]
+    fn buckets_are_aligned_in_utc() {
+        check("raw", "2026-07-30T21:57:01.5Z", "2026-07-30T21:57:01.5Z");
+        check("5m", "2026-07-30T21:59:59.999Z", "2026-07-30T21:55:00Z");
+        check("15m", "2026-07-30T21:59:59.999Z", "2026-07-30T21:45:00Z");
+        check("4h", "2026-07-30T23:59:59Z", "2026-07-30T20:00:00Z");
+        check("1h", "2026-07-30T21:00:00Z", "2026-07-30T21:00:00Z");
+        check("1d", "2026-07-30T23:59:59Z", "2026-07-30T00:00:00Z");
+        check("1h", "1969-12-31T23:30:00Z", "1969-12-31T23:00:00Z");
+    }
+
+    #[test]
+    fn bucket_lengths_are_multiples_of_finer_ones() {
+        let lengths = Resolution::ALL.map(|r| r.bucket().map_or(1, |length| length.as_secs()));
+        assert!(lengths.windows(2).all(|pair| pair[1] % pair[0] == 0));
+    }
+
+    #[test]
+    fn coarser_resolutions_allow_longer_ranges() {
+        let spans = Resolution::ALL.map(Resolution::span_max);
+        assert!(spans[..5].is_sorted() && spans[..5].iter().all(Option::is_some));
+        assert_eq!(spans[5], None);
+    }
+
+    #[test]
+    fn buckets_are_computed_from_finer_resolutions() {
+        for resolution in Resolution::ALL {
+            assert!(resolution.source().is_none_or(|finer| finer < resolution));
+        }
+    }
+
+    #[test]
+    fn names_round_trip() {
+        for resolution in Resolution::ALL {
+            assert_eq!(resolution.to_string().parse(), Ok(resolution));
+        }
+        assert!("7m".parse::<Resolution>().is_err());
+    }
+}

@@ -1,69 +1,69 @@
-//! Rows and buckets: what a dataset holds at a timestamp, and what an interval folds into.
+//! Rows and buckets of a dataset.
 
 use crate::{dataset::Dtype, timestamp::Timestamp};
 
-/// The earliest timestamp of a row: the first one with a year of four digits.
+/// Earliest timestamp of a row: the first one with a four-digit year.
 pub const EARLIEST: Timestamp = Timestamp::from_seconds(-62_167_219_200);
 
-/// The first timestamp that no row may have. Timestamps end a day later, so that a query up to "the
-/// end of the year 9999" stays in range.
+/// First timestamp that no row can have. [`Timestamp::MAX`] is a day later, so that a query up to
+/// the end of the year 9999 is in range.
 pub const TOO_LATE: Timestamp = Timestamp::from_seconds(253_402_128_000);
 
-/// What is wrong with a row at [`TOO_LATE`] or later.
+/// Problem of a row at [`TOO_LATE`] or later.
 pub const TOO_LATE_REASON: &str = "must not be after 9999-12-29";
 
-/// The longest text of a row, in bytes.
+/// Maximum length of a text value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 10_000;
 
-/// Bytes of all texts of a row at most: rows are read by the hundred.
+/// Maximum total length of a row's texts, in bytes.
 pub const ROW_TEXT_BYTES_MAX: usize = 16 * 1024;
 
-/// What is wrong with a row of more.
+/// Problem of a row with longer texts.
 pub const ROW_TEXT_REASON: &str = "all texts of a row must be at most 16384 bytes";
 
-/// One value of a row.
+/// A value of a row.
 #[derive(Debug, Clone, PartialEq, derive_more::Display)]
 pub enum Value {
-    /// Of a column of floats.
+    /// Value of a float column.
     Float(f64),
-    /// Of a column of integers.
+    /// Value of an integer column.
     Integer(i64),
-    /// Of a column of strings.
+    /// Value of a string column.
     String(String),
-    /// Of a column of booleans.
+    /// Value of a boolean column.
     Boolean(bool),
 }
 
-/// One row: a timestamp, and a value for each column of the dataset in its order.
+/// A row: a timestamp, and a value for each column of the dataset in order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// When. A dataset has at most one row at a timestamp.
+    /// Timestamp, unique within a dataset.
     pub timestamp: Timestamp,
-    /// One place for each column; none where the row has no value.
+    /// One entry per column; `None` if the row has no value.
     pub values: Vec<Option<Value>>,
 }
 
-/// What the rows of an interval fold into.
+/// Summary of the rows in an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bucket {
-    /// The start of the interval.
+    /// Start of the interval.
     pub timestamp: Timestamp,
-    /// The first value, or the first row's `open`.
+    /// First value, or `open` of the first row.
     pub open: f64,
-    /// The highest value, or `high`.
+    /// Highest value, or highest `high`.
     pub high: f64,
-    /// The lowest value, or `low`.
+    /// Lowest value, or lowest `low`.
     pub low: f64,
-    /// The last value, or the last row's `close`.
+    /// Last value, or `close` of the last row.
     pub close: f64,
-    /// The sum of the volumes.
+    /// Sum of the volumes.
     pub volume: f64,
-    /// How many rows.
+    /// Number of rows.
     pub count: u64,
 }
 
 impl Bucket {
-    /// Whether it closes below its open.
+    /// Returns true if the bucket closes below its open.
     #[must_use]
     pub fn is_falling(&self) -> bool {
         self.close < self.open
@@ -71,7 +71,7 @@ impl Bucket {
 }
 
 impl Value {
-    /// The value as a number, where it is one.
+    /// Returns the value as a number, if it is numeric.
     #[must_use]
     pub fn as_f64(&self) -> Option<f64> {
         match self {
@@ -83,10 +83,10 @@ impl Value {
     }
 }
 
-/// Checks that a row fits a dataset with these columns.
+/// Validates a row of a dataset with these columns.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Description of the problem.
 pub fn check_row<'a>(
     columns: impl ExactSizeIterator<Item = (&'a str, Dtype)>,
     row: &Row,
@@ -120,7 +120,7 @@ pub fn check_row<'a>(
     Ok(())
 }
 
-/// What a value of a column must be, in words.
+/// Returns a description of valid values of a column.
 pub const fn kind(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::Float => "a number",
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_has_the_type_of_its_column() {
+    fn values_must_have_the_type_of_their_column() {
         check(Dtype::Float, Value::Float(1.5), Ok(()));
         check(Dtype::Float, Value::Integer(2), Ok(()));
         check(Dtype::Float, Value::Float(f64::NAN), Err("x must be a number"));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timestamp_is_within_the_calendar() {
+    fn timestamps_must_be_within_range() {
         let early = Row { timestamp: Timestamp::MIN, values: Vec::new() };
         let want = Err("timestamp is before the year 0".to_owned());
         assert_eq!(check_row(std::iter::empty(), &early), want);

@@ -1,45 +1,44 @@
-//! Selectors: which nodes are meant, by the attributes that they declare, as `kubectl` writes them.
+//! Selectors of nodes by declared attributes, in the syntax of `kubectl`.
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use crate::{parse::ParseError, text::is_unprintable};
 
-/// The longest selector taken, in bytes. A few names fit; a head matches it against each worker.
+/// Maximum length of a selector, in bytes. A head evaluates it for each worker.
 const SELECTOR_BYTES_MAX: usize = 1024;
 
-/// What a selector looks like, for whom it was none.
+/// Description of a valid selector in errors.
 const WANTED: &str = "a selector such as zone=a,gpu!=none,tier in (hot,warm),!old";
 
-/// Requirements that must all hold of a node's attributes: `zone=a`, `zone!=a`, `zone in (a,b)`,
-/// `zone notin (a,b)`, `zone` for a node that declares it, `!zone` for one that does not; commas
-/// between them.
+/// Requirements on a node's attributes, separated by commas: `zone=a`, `zone!=a`, `zone in (a,b)`,
+/// `zone notin (a,b)`, `zone` for a node that declares it, `!zone` for one that does not.
 ///
-/// As in Kubernetes, `!=` and `notin` hold of nodes without the attribute, too.
+/// As in Kubernetes, nodes without the attribute satisfy `!=` and `notin`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selector(Vec<Requirement>);
 
-/// What must hold of one attribute.
+/// Requirement on one attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Requirement {
     name: String,
     condition: Condition,
 }
 
-/// How an attribute is compared.
+/// Condition on the value of an attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Condition {
-    /// It has one of these values.
+    /// The value is one of these.
     In(Vec<String>),
-    /// It has none of these values, or is not there.
+    /// The attribute is missing, or its value is none of these.
     NotIn(Vec<String>),
-    /// It is there.
+    /// The attribute exists.
     Exists,
-    /// It is not there.
+    /// The attribute is missing.
     Absent,
 }
 
 impl Selector {
-    /// Whether a node that declares `attributes` is meant.
+    /// Returns true if a node with these `attributes` is selected.
     #[must_use]
     pub fn matches(&self, attributes: &BTreeMap<String, String>) -> bool {
         self.0.iter().all(|requirement| requirement.holds(attributes.get(&requirement.name)))
@@ -117,7 +116,7 @@ impl fmt::Display for Selector {
     }
 }
 
-/// Splits a selector at the commas that stand in no parentheses.
+/// Splits a selector at the commas outside of parentheses.
 fn split(text: &str) -> Vec<&str> {
     let mut is_in_list = false;
     let at_comma = |letter: char| {
@@ -131,17 +130,17 @@ fn split(text: &str) -> Vec<&str> {
     text.split(at_comma).collect()
 }
 
-/// The name of an attribute: not empty, and without what selectors are written with.
+/// Parses the name of an attribute, which must not be empty.
 fn name(text: &str) -> Option<String> {
     let text = text.trim();
     (!text.is_empty() && !text.contains(char::is_whitespace)).then(|| value(text))?
 }
 
-/// The value of an attribute, which may be empty.
+/// Parses the value of an attribute, which can be empty.
 fn value(text: &str) -> Option<String> {
     let text = text.trim();
-    let is_fit = |letter: char| !"()!=,".contains(letter) && !is_unprintable(letter);
-    text.chars().all(is_fit).then(|| text.to_owned())
+    let is_allowed = |letter: char| !"()!=,".contains(letter) && !is_unprintable(letter);
+    text.chars().all(is_allowed).then(|| text.to_owned())
 }
 
 #[cfg(test)]

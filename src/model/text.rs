@@ -1,10 +1,11 @@
 //! Characters that names and descriptions must not contain.
 
-/// Whether `letter` acts on a terminal or on the letters beside it instead of being seen itself:
-/// C0 and C1 controls, zero-width characters, separators of lines, marks and overrides of the
-/// direction of writing, tags and annotations, and the byte order mark.
+/// Returns true if `letter` controls a terminal or affects adjacent characters instead of being
+/// visible: C0 and C1 controls, zero-width characters, line separators, direction marks and
+/// overrides, tags and annotations, and the byte order mark.
 ///
-/// Services refuse it in names and descriptions, and what prints text of others escapes it.
+/// Services reject such characters in names and descriptions, and output of untrusted text escapes
+/// them.
 #[must_use]
 pub fn is_unprintable(letter: char) -> bool {
     letter.is_control()
@@ -26,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_acts_on_a_terminal_or_on_its_neighbors_is_unprintable() {
+    fn controls_and_invisible_characters_are_unprintable() {
         let unprintable = "\0\u{1b}\n\t\u{7f}\u{80}\u{9b}\u{9f}\u{200b}\u{200d}\u{200f}\u{202a}\u{202e}\u{2060}\u{2066}\u{2069}\u{feff}\u{61c}\u{2028}\u{fff9}\u{e0041}";
         for letter in unprintable.chars() {
             assert!(is_unprintable(letter), "{letter:?}");

@@ -1,41 +1,41 @@
-//! Topics: what a prediction network predicts, when, and under which labels.
+//! Topics of a prediction network.
 
 use std::sync::Arc;
 
 use crate::parse::{checked_text, positive_number};
 
-/// The label of a topic with a single output, by document 3.
+/// Label of a topic with a single output, by document 3.
 pub const SINGLE_LABEL: &str = "y";
 
-/// Returns the shortest decimal text that reads back as `number`, without an exponent or a negative zero.
+/// Returns the shortest decimal text that parses as `number`, without an exponent or negative zero.
 #[must_use]
 pub fn decimal(number: f64) -> String {
     format!("{}", number + 0.0)
 }
 
-/// A topic's number, from 1.
+/// Id of a topic, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct TopicId(u64);
 
-/// A height of the chain: the number of a block.
+/// Height of the chain: the number of a block.
 pub type BlockHeight = u64;
 
-/// The address of an actor of the network: a bech32 text with the prefix `allo`. Cheap to clone: an
-/// epoch names each of its actors thousands of times.
+/// Address of an actor: a bech32 text with the prefix `allo`. Cheap to clone, since an epoch
+/// contains each address thousands of times.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 pub struct Address(Arc<str>);
 
 impl TopicId {
-    /// The first topic of a network.
+    /// First topic of a network.
     pub const FIRST: Self = Self(1);
 }
 
-positive_number!(TopicId(u64), "a topic number, which is 1 or more");
+positive_number!(TopicId(u64), "a topic id (1 or more)");
 
 fn is_address(text: &str) -> bool {
-    let is_fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let rest = text.strip_prefix("allo1").filter(|rest| !rest.is_empty());
-    text.len() <= 90 && rest.is_some_and(|rest| rest.bytes().all(is_fit))
+    text.len() <= 90 && rest.is_some_and(|rest| rest.bytes().all(is_allowed))
 }
 
 checked_text!(Address, is_address, "an address such as allo1…");

@@ -1,165 +1,165 @@
-//! The bodies of accounts, sessions and API keys. An extension.
+//! Bodies of accounts, sessions and API keys. An extension.
 
 use model::key::ApiKey;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The paths of accounts; `{…}` marks a part that the request fills in.
+/// Paths of accounts. `{…}` marks a path parameter.
 pub mod paths {
-    /// Signs up: makes an account, and logs it in. Ours, as all of accounts.
+    /// Signs up: creates an account, and logs it in. An extension, like all paths of accounts.
     pub const ACCOUNTS_SIGN_UP: &str = "/api/accounts/sign_up";
-    /// Logs in: begins a session, whose cookie the other paths of accounts want.
+    /// Logs in: starts a session, whose cookie the other paths require.
     pub const ACCOUNTS_LOG_IN: &str = "/api/accounts/log_in";
     /// Logs out: ends the session.
     pub const ACCOUNTS_LOG_OUT: &str = "/api/accounts/log_out";
-    /// The account that is logged in; deleting it revokes its keys.
+    /// The logged-in account. Deleting it revokes its keys.
     pub const ACCOUNTS_ME: &str = "/api/accounts/me";
-    /// Changes the password, and ends every other session.
+    /// Changes the password, and ends all other sessions.
     pub const ACCOUNTS_PASSWORD: &str = "/api/accounts/password";
-    /// Lists the account's sessions; deleting ends all but the one that asks.
+    /// Lists the account's sessions. Deleting ends all but the current one.
     pub const ACCOUNTS_SESSIONS: &str = "/api/accounts/sessions";
-    /// One session; deleting ends it.
+    /// One session. Deleting ends it.
     pub const ACCOUNTS_SESSION: &str = "/api/accounts/sessions/{id}";
-    /// Lists the account's keys; creates one.
+    /// Lists the account's keys, and creates keys.
     pub const ACCOUNTS_KEYS: &str = "/api/accounts/keys";
-    /// One key: gives it another name; deleting revokes it.
+    /// One key. Patching renames it, deleting revokes it.
     pub const ACCOUNTS_KEY: &str = "/api/accounts/keys/{id}";
-    /// Gives a key a new secret.
+    /// Replaces the secret of a key.
     pub const ACCOUNTS_KEY_RENEW: &str = "/api/accounts/keys/{id}/renew";
-    /// Tells a service of another machine what a key is good for. Wants the operator's token.
+    /// Verifies a key for a service on another machine. Requires the operator's token.
     pub const ACCOUNTS_VERIFY: &str = "/api/accounts/verify";
-    /// Describes the paths of accounts, as `OpenAPI`.
+    /// `OpenAPI` description of these paths.
     pub const ACCOUNTS_OPENAPI: &str = "/api/accounts/openapi.json";
-    /// Shows the paths of accounts as a page for people. Needs no session.
+    /// Description of these paths as a page. Needs no session.
     pub const ACCOUNTS_DOCS: &str = "/api/accounts/docs/";
-    /// The page for accounts and keys.
+    /// Page for accounts and keys.
     pub const PORTAL: &str = "/portal";
-    /// What the page looks like.
+    /// Style sheet of the page.
     pub const PORTAL_STYLE: &str = "/portal/style.css";
-    /// What the page does.
+    /// Script of the page.
     pub const PORTAL_SCRIPT: &str = "/portal/script.js";
 }
 
-/// A text that is sent once and never shown: a password, or a new key. Its `Debug` is `…`.
+/// Text that is sent once and never shown: a password, or a new key. Its `Debug` is `…`.
 #[derive(derive_more::Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[debug("…")]
 #[serde(transparent)]
 pub struct Secret(pub String);
 
-/// The body of `POST /api/accounts/sign_up` and `POST /api/accounts/log_in`.
+/// Body of `POST /api/accounts/sign_up` and `POST /api/accounts/log_in`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Credentials {
-    /// The account's name: a user name or an e-mail address, however its letters are cased.
+    /// Name of the account: a user name or an e-mail address, in any case.
     pub name: String,
-    /// The account's password, 8 to 256 characters.
+    /// Password of the account, 8 to 256 characters.
     pub password: Secret,
 }
 
-/// An account: the answer to signing up and logging in.
+/// An account. Response to signing up and logging in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AccountBody {
-    /// The account's number; never used again after the account is deleted.
+    /// Id of the account. Ids of deleted accounts are not reused.
     pub id: i64,
-    /// The account's name, as it was given at sign-up.
+    /// Name of the account as entered at sign-up.
     pub name: String,
-    /// When it was made.
+    /// Time of sign-up.
     pub created_at: String,
 }
 
-/// Every account: what `triptych keys account list --json` prints.
+/// All accounts, as printed by `triptych keys account list --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AccountsBody {
-    /// The oldest first.
+    /// Accounts, oldest first.
     pub accounts: Vec<AccountBody>,
 }
 
-/// The answer to `GET /api/accounts/me`.
+/// Response to `GET /api/accounts/me`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MeBody {
-    /// Who is logged in; null if nobody is.
+    /// The logged-in account; null if there is none.
     pub account: Option<AccountBody>,
-    /// Whether anyone may sign up: `open` or `closed`.
+    /// Setting for sign-up: `open` or `closed`.
     pub sign_up: String,
 }
 
-/// The body of `DELETE /api/accounts/me`.
+/// Body of `DELETE /api/accounts/me`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Removal {
-    /// The password, once more.
+    /// Current password, as confirmation.
     pub password: Secret,
 }
 
-/// The body of `POST /api/accounts/password`.
+/// Body of `POST /api/accounts/password`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PasswordChange {
-    /// The password until now.
+    /// Current password.
     pub current: Secret,
-    /// The password from now on.
+    /// New password.
     pub new: Secret,
 }
 
-/// The body of `POST /api/accounts/keys` and `PATCH /api/accounts/keys/{id}`.
+/// Body of `POST /api/accounts/keys` and `PATCH /api/accounts/keys/{id}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyName {
-    /// What its owner calls the key.
+    /// Name of the key, chosen by its owner.
     pub name: String,
 }
 
 /// A key, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyBody {
-    /// The key's number, which stays when its secret is renewed.
+    /// Id of the key, which does not change when its secret is renewed.
     pub id: i64,
-    /// Whose it is; null for one that an operator made.
+    /// Id of the owner; null for an operator's key.
     pub account_id: Option<i64>,
-    /// What its owner calls it.
+    /// Name chosen by the owner.
     pub name: String,
-    /// How it begins; null for one made before beginnings were kept.
+    /// First characters of the key; null for keys created before they were stored.
     pub prefix: Option<String>,
     /// `valid` or `revoked`.
     pub state: String,
-    /// When it was made.
+    /// Creation time.
     pub created_at: String,
-    /// When it was last used, to the minute; null if never.
+    /// Time of the last use, to the minute; null if never used.
     pub last_used_at: Option<String>,
-    /// When it was revoked.
+    /// Time of revocation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<String>,
-    /// Its own limits.
+    /// Own limits.
     #[serde(default)]
     pub limits: KeyLimits,
 }
 
-/// Keys, the newest first.
+/// Keys, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeysBody {
-    /// At most 1000 keys; revoked ones are left out first.
+    /// At most 1000 keys. Valid keys take precedence over revoked ones.
     pub keys: Vec<KeyBody>,
 }
 
-/// A key and its secret, which is shown this once: the answer to creating and renewing.
+/// A key with its secret, which is returned only once. Response to creating and renewing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyWithSecret {
-    /// The key's record, its fields inline.
+    /// Record of the key, with its fields inline.
     #[serde(flatten)]
     pub key: KeyBody,
-    /// What to send as `X-API-Key`.
+    /// Secret, to be sent as `X-API-Key`.
     pub api_key: Secret,
 }
 
-/// The limits of one key. What is left out is as the service has it for all; 0 is no limit.
+/// Limits of one key. The service's limits apply where a field is omitted. 0 means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct KeyLimits {
-    /// Requests in a second, over time.
+    /// Sustained requests per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u32>,
-    /// Requests at once.
+    /// Burst of requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<u32>,
-    /// Requests in a day of UTC.
+    /// Requests per UTC day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_day: Option<u64>,
-    /// Bytes in a day of UTC, of requests' and answers' bodies.
+    /// Bytes of request and response bodies per UTC day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_day: Option<u64>,
 }
@@ -167,58 +167,58 @@ pub struct KeyLimits {
 /// A session: a browser that is logged in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SessionBody {
-    /// The session's number, for ending it.
+    /// Id of the session.
     pub id: i64,
-    /// When it was begun.
+    /// Time of the log-in.
     pub created_at: String,
-    /// When it ends by itself.
+    /// Expiry time.
     pub expires_at: String,
-    /// What the browser calls itself.
+    /// User agent of the browser.
     pub client: String,
-    /// Whether it is the one that asks.
+    /// True for the session of this request.
     pub is_current: bool,
 }
 
-/// The answer to `GET /api/accounts/sessions`.
+/// Response to `GET /api/accounts/sessions`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SessionsBody {
-    /// The newest first.
+    /// Sessions, newest first.
     pub sessions: Vec<SessionBody>,
 }
 
-/// How much there was of something that is done now.
+/// Number of affected items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DoneBody {
-    /// How many sessions ended, or keys were revoked.
+    /// Number of sessions ended, or of keys revoked.
     pub n_done: u64,
 }
 
-/// The body of `POST /api/accounts/verify`, from a service of another machine: one of the two.
+/// Body of `POST /api/accounts/verify`, with one of the two fields.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct VerifyRequest {
-    /// The SHA-256 of the key's text, as 64 hexadecimal digits: the key itself does not travel.
+    /// SHA-256 of the key's text, as 64 hexadecimal digits. The key itself is not sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_hash: Option<String>,
-    /// The key's number.
+    /// Id of the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<i64>,
 }
 
-/// The answer to `POST /api/accounts/verify`.
+/// Response to `POST /api/accounts/verify`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct VerifyResponse {
     /// The key, if it exists and is not revoked.
     pub key: Option<VerifiedBody>,
 }
 
-/// What a service needs to know of a good key.
+/// Data of a valid key that a service needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct VerifiedBody {
-    /// The key's number.
+    /// Id of the key.
     pub id: i64,
-    /// Whose it is; null for one that an operator made.
+    /// Id of the owner; null for an operator's key.
     pub account_id: Option<i64>,
-    /// Its own limits.
+    /// Own limits.
     pub limits: KeyLimits,
 }
 

@@ -1,4 +1,4 @@
-//! The bodies of document 2: datasets, columns, rows, tags, and the events of a stream.
+//! Bodies of document 2: datasets, columns, rows, tags, and stream events.
 
 use std::collections::BTreeMap;
 
@@ -12,116 +12,116 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-/// The paths of datasets; `{…}` marks a part that the request fills in.
+/// Paths of datasets. `{…}` marks a path parameter.
 pub mod paths {
     /// Acquires a tag (document 2).
     pub const TAGS_ACQUIRE: &str = "/api/tags/acquire/";
     /// Lists all tags.
     pub const TAGS: &str = "/api/tags/";
-    /// Lists the keys that hold one of the caller's tags; grants it to a key.
+    /// Lists the keys that hold a tag of the caller, and grants it to a key.
     pub const TAG_HOLDERS: &str = "/api/tags/{tag_name}/holders/";
-    /// One key that holds a tag; deleting it takes the tag away.
+    /// A key that holds a tag. Deleting revokes the tag.
     pub const TAG_HOLDER: &str = "/api/tags/{tag_name}/holders/{key}/";
-    /// Lists the visible datasets; creates one, or several.
+    /// Lists the visible datasets, and creates datasets.
     pub const DATASETS: &str = "/api/datasets/";
-    /// One dataset; changes and deletes it.
+    /// One dataset, to read, change or delete.
     pub const DATASET: &str = "/api/datasets/{id}/";
     /// Filters the visible datasets by one metadata field.
     pub const DATASETS_SEARCH: &str = "/api/datasets/search/";
-    /// Lists a dataset's tags; adds one.
+    /// Lists a dataset's tags, and adds a tag.
     pub const DATASET_TAGS: &str = "/api/datasets/{id}/tags/";
-    /// One tag of a dataset; deleting it takes it away.
+    /// A tag of a dataset. Deleting removes it.
     pub const DATASET_TAG: &str = "/api/datasets/{id}/tags/{tag_name}/";
-    /// Lists a dataset's columns; adds one.
+    /// Lists a dataset's columns, and adds a column.
     pub const COLUMNS: &str = "/api/columns/";
-    /// Reads rows or buckets, page by page; deletes rows.
+    /// Reads rows or buckets page by page, and deletes rows.
     pub const ROWS: &str = "/api/rows/";
-    /// Appends rows; those at existing timestamps are replaced.
+    /// Appends rows. Rows at existing timestamps are replaced.
     pub const ROWS_BULK_INSERT: &str = "/api/rows/bulk_insert/";
-    /// Reads a whole range in one answer.
+    /// Reads a whole range in one response.
     pub const ROWS_BULK_DOWNLOAD: &str = "/api/rows/bulk_download/";
-    /// Reads the newest rows as NDJSON.
+    /// Reads the latest rows as NDJSON.
     pub const ROWS_LIVE: &str = "/api/rows/live/";
-    /// Follows new rows as server-sent events.
+    /// Streams new rows as server-sent events.
     pub const ROWS_STREAM: &str = "/api/rows/stream/";
-    /// Reads the commits after a revision, once there are any. Ours.
+    /// Reads the commits after a revision, waiting for the next one. An extension.
     pub const ROWS_LOG: &str = "/api/rows/log/";
-    /// Tells what a key may do with a dataset.
+    /// Checks the access of a key to a dataset.
     pub const ACCESS_CHECK: &str = "/api/access/check/";
 }
 
-/// The envelope of every list.
+/// Envelope of a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Page)]
 pub struct Envelope<T> {
-    /// How many match in all; −1 or 0 where that is not counted. Never tells the end of the data.
+    /// Total number of items; −1 or 0 if not counted. Not an indication of the end of the data.
     pub count: i64,
-    /// Where the next page is; null at the end of the data.
+    /// URL of the next page; null at the end of the data.
     pub next: Option<String>,
-    /// Where the page before is.
+    /// URL of the previous page.
     pub previous: Option<String>,
-    /// The items of this page.
+    /// Items of this page.
     pub results: Vec<T>,
 }
 
-/// A dataset as listings show it.
+/// A dataset as listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DatasetBody {
-    /// The dataset's number, unique in the service and never reused.
+    /// Id of the dataset, unique in the service and never reused.
     pub id: i64,
-    /// The dataset's name, unique among its owner's datasets.
+    /// Name of the dataset, unique among its owner's datasets.
     pub name: String,
-    /// What it is, for people.
+    /// Human-readable description.
     #[serde(default)]
     pub description: String,
     /// User-defined fields, such as `ticker` or `source`.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
-    /// When it was created, RFC 3339 in UTC.
+    /// Creation time, RFC 3339 in UTC.
     pub created_at: String,
-    /// When it or its newest row last changed, RFC 3339 in UTC.
+    /// Time of the last change to the dataset or its latest row, RFC 3339 in UTC.
     pub updated_at: String,
 }
 
-/// The body of `POST /api/datasets/`.
+/// Body of `POST /api/datasets/`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct CreateDataset {
-    /// Its name, unique among its owner's.
+    /// Name of the dataset, unique among its owner's datasets.
     pub name: String,
-    /// What it is, for people.
+    /// Human-readable description.
     #[serde(default)]
     pub description: String,
     /// User-defined fields, such as `ticker` or `source`.
     #[serde(default)]
     pub metadata: BTreeMap<String, String>,
-    /// Its columns in their order. More can be added later.
+    /// Columns in order. More can be added later.
     #[serde(default)]
     pub columns: Vec<CreateColumn>,
-    /// Tags whose holders may read it, such as `public`.
+    /// Tags whose holders can read the dataset, such as `public`.
     #[serde(default)]
     pub tags: Vec<String>,
 }
 
-/// The body of `PATCH /api/datasets/{id}/`: what is not named stays.
+/// Body of `PATCH /api/datasets/{id}/`. Omitted fields are not changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct UpdateDataset {
-    /// Its new name.
+    /// New name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its new description.
+    /// New description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Metadata fields that get a value, or go where that is null.
+    /// Metadata fields to set, or to remove if null.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, Option<String>>,
 }
 
-/// The body of `PUT /api/datasets/{id}/`: what is not named is empty. Columns and tags stay.
+/// Body of `PUT /api/datasets/{id}/`. Omitted fields are cleared. Columns and tags are not changed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ReplaceDataset {
-    /// The new name, unique among its owner's datasets.
+    /// New name, unique among its owner's datasets.
     pub name: String,
-    /// What it is, for people.
+    /// Human-readable description.
     #[serde(default)]
     pub description: String,
     /// User-defined fields, such as `ticker` or `source`.
@@ -129,40 +129,40 @@ pub struct ReplaceDataset {
     pub metadata: BTreeMap<String, String>,
 }
 
-/// The body of `POST /api/columns/`, which names its dataset by number or by name.
+/// Body of `POST /api/columns/`, with the id or the name of the dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AddColumn {
-    /// The dataset's number, unless its name is given.
+    /// Id of the dataset, unless its name is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataset: Option<i64>,
-    /// The dataset's name, where its number is not given.
+    /// Name of the dataset, if its id is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataset_name: Option<String>,
-    /// The column's name.
+    /// Name of the column.
     pub name: String,
     /// `float`, `integer`, `string` or `boolean`.
     pub dtype: String,
 }
 
-/// The body of `PATCH /api/columns/`, which names its dataset by number or by name.
+/// Body of `PATCH /api/columns/`, with the id or the name of the dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RenameColumn {
-    /// The dataset's number, unless its name is given.
+    /// Id of the dataset, unless its name is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataset: Option<i64>,
-    /// The dataset's name, where its number is not given.
+    /// Name of the dataset, if its id is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dataset_name: Option<String>,
-    /// The column's name.
+    /// Current name of the column.
     pub name: String,
-    /// The name that it gets.
+    /// New name of the column.
     pub new_name: String,
 }
 
-/// A column of a dataset to be created.
+/// A column of a new dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreateColumn {
-    /// The column's name, unique in its dataset.
+    /// Name of the column, unique in its dataset.
     pub name: String,
     /// `float`, `integer`, `string` or `boolean`.
     pub dtype: String,
@@ -171,25 +171,25 @@ pub struct CreateColumn {
 /// A column of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ColumnBody {
-    /// The column's number, unique in the service.
+    /// Id of the column, unique in the service.
     pub id: i64,
-    /// The number of the dataset it belongs to.
+    /// Id of its dataset.
     pub dataset_id: i64,
-    /// The column's name, unique in its dataset.
+    /// Name of the column, unique in its dataset.
     pub name: String,
-    /// The type of its values.
+    /// Type of its values.
     pub dtype: String,
-    /// When it was added, RFC 3339 in UTC.
+    /// Creation time, RFC 3339 in UTC.
     pub created_at: String,
 }
 
-/// One value of a row. Absent values are left out, never null.
+/// A value of a row. Missing values are omitted, never null.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged, expecting = "a value must be a number, a text, true or false")]
 pub enum ValueBody {
     /// True or false.
     Boolean(bool),
-    /// A whole number.
+    /// An integer.
     Integer(i64),
     /// Any other number.
     Float(f64),
@@ -200,290 +200,291 @@ pub enum ValueBody {
 /// A raw row of a page.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RawRowBody {
-    /// Its number, unique in the service.
+    /// Id of the row, unique in the service.
     pub id: i64,
-    /// The number of the dataset it belongs to.
+    /// Id of its dataset.
     pub dataset_id: i64,
-    /// The row's timestamp, RFC 3339 in UTC.
+    /// Timestamp of the row, RFC 3339 in UTC.
     pub timestamp: String,
-    /// When the row was stored, RFC 3339 in UTC.
+    /// Time at which the row was stored, RFC 3339 in UTC.
     pub created_at: String,
-    /// Column name to value.
+    /// Values by column name.
     pub values: BTreeMap<String, ValueBody>,
 }
 
 /// A bucket of a page.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BucketBody {
-    /// The number of the dataset it belongs to.
+    /// Id of its dataset.
     pub dataset_id: i64,
-    /// The start of the bucket, RFC 3339.
+    /// Start of the bucket, RFC 3339.
     pub timestamp: String,
-    /// The first value.
+    /// First value.
     pub open: f64,
-    /// The highest value.
+    /// Highest value.
     pub high: f64,
-    /// The lowest value.
+    /// Lowest value.
     pub low: f64,
-    /// The last value.
+    /// Last value.
     pub close: f64,
-    /// The sum of the volumes.
+    /// Sum of the volumes.
     pub volume: f64,
-    /// Data points in the bucket.
+    /// Number of data points in the bucket.
     pub count: u64,
 }
 
-/// A flat row: a timestamp, and one member for each column that has a value.
+/// A flat row: a timestamp, and a field for each column with a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FlatRow {
-    /// The row's timestamp, RFC 3339 in UTC.
+    /// Timestamp of the row, RFC 3339 in UTC.
     pub timestamp: String,
-    /// Column name to value.
+    /// Values by column name.
     #[serde(flatten)]
     pub values: BTreeMap<String, ValueBody>,
 }
 
-/// The body of `POST /api/rows/bulk_insert/`.
+/// Body of `POST /api/rows/bulk_insert/`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct BulkInsert {
-    /// The number of the dataset to append to.
+    /// Id of the dataset to append to.
     pub dataset: i64,
-    /// Rows in any order. One at an existing timestamp replaces it.
+    /// Rows in any order. A row at an existing timestamp replaces the stored one.
     pub rows: Vec<InsertRow>,
 }
 
-/// The body of `POST /api/rows/bulk_insert/`, its rows not read yet.
+/// Body of `POST /api/rows/bulk_insert/` with unparsed rows.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct BulkInsertText<'a> {
-    /// The dataset, unless the query names it.
+    /// Id of the dataset, unless the query contains it.
     pub dataset: Option<i64>,
-    /// The rows, as they are written.
+    /// Rows as JSON text.
     #[serde(borrow)]
     pub rows: &'a RawValue,
 }
 
-/// A row to be inserted.
+/// A row to insert.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct InsertRow {
-    /// The row's timestamp, RFC 3339 with an offset.
+    /// Timestamp of the row, RFC 3339 with an offset.
     pub timestamp: String,
-    /// Column name to value.
+    /// Values by column name.
     pub values: BTreeMap<String, ValueBody>,
 }
 
-/// The answer to `POST /api/rows/bulk_insert/`.
+/// Response to `POST /api/rows/bulk_insert/`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BulkInserted {
-    /// Rows now stored, those that replaced another included.
+    /// Number of rows stored, including replaced ones.
     pub inserted: u64,
-    /// The number of the commit that stored them, where the request had an `Idempotency-Key`.
+    /// Revision of the commit, if the request had an `Idempotency-Key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
 }
 
-/// The answer to `DELETE /api/rows/`.
+/// Response to `DELETE /api/rows/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RowsDeleted {
-    /// Rows that are gone.
+    /// Number of deleted rows.
     pub deleted: u64,
-    /// Five-minute buckets that are gone, also those of rows that are no longer kept.
+    /// Number of deleted five-minute buckets, including buckets of expired rows.
     #[serde(default)]
     pub buckets: u64,
 }
 
-/// The answer to `GET /api/rows/log/`: what commits stored, in their order. With the same bounds it is
-/// the same bytes whenever it is read.
+/// Response to `GET /api/rows/log/`: the contents of commits, in order. The same range always has
+/// the same bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RowLog {
-    /// The dataset's number.
+    /// Id of the dataset.
     pub dataset_id: i64,
-    /// The life of the store, another one after it was restored from a copy. To be sent back, so that
-    /// its revisions are not taken for those of another.
+    /// Identifier of the store's history, which changes if a backup is restored. Clients send it
+    /// back, so that revisions of different histories are not mixed up.
     pub era: String,
-    /// The commit before the first of these; left out where nothing was asked for but the end.
+    /// Revision before the first of these commits; omitted if only the end was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
-    /// The last commit: what to ask `after` next.
+    /// Last revision, to be sent as the next `after`.
     pub revision: u64,
-    /// Each commit once, without gaps.
+    /// Commits in order, without gaps.
     pub commits: Vec<LogCommit>,
 }
 
-/// What a commit did.
+/// Contents of a commit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LogCommit {
-    /// Its number in its dataset.
+    /// Revision of the commit in its dataset.
     pub revision: u64,
-    /// The rows that it deleted, if it did. A commit that only let go of old rows has neither.
+    /// Deleted rows, if any. A commit that only expired old rows has neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<DeletedSpan>,
-    /// The rows that it stored, by timestamp: each takes the place of the one with its timestamp.
+    /// Stored rows by timestamp. Each replaces a row with the same timestamp.
     pub rows: Vec<FlatRow>,
 }
 
-/// Rows that are gone, by timestamp.
+/// Range of deleted rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeletedSpan {
-    /// The first timestamp, inclusive, RFC 3339 in UTC.
+    /// First timestamp, inclusive, RFC 3339 in UTC.
     pub start: String,
-    /// The last timestamp, inclusive, RFC 3339 in UTC.
+    /// Last timestamp, inclusive, RFC 3339 in UTC.
     pub end: String,
 }
 
-/// Where a log is read from after its rows were read again.
+/// Position from which to read the log after the rows were read again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogPosition {
-    /// The dataset's last commit, which rows that are read from now on include.
+    /// Last revision of the dataset, which is included in rows read from now on.
     pub revision: u64,
-    /// The life of the store.
+    /// Identifier of the store's history.
     pub era: String,
 }
 
-/// The refusal of commits that are not known any more.
+/// Error for commits that are no longer kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogGone {
-    /// Where to go on, once the rows are read again.
+    /// Position from which to continue, once the rows are read again.
     pub details: LogPosition,
-    /// What to do, ending in its kind.
+    /// Problem and what to do, ending in its kind.
     pub error: String,
 }
 
-/// A key that holds a tag; and the body of `POST /api/tags/{tag_name}/holders/`.
+/// A key that holds a tag. Also the body of `POST /api/tags/{tag_name}/holders/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HolderBody {
-    /// The key's number, which is no secret.
+    /// Id of the key, which is not secret.
     pub key: i64,
 }
 
 /// A tag, which grants its holders access to datasets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TagBody {
-    /// The tag's name, unique among its owner's tags.
+    /// Name of the tag, unique among its owner's tags.
     pub name: String,
-    /// Whether any key may acquire it by itself.
+    /// True if any key can acquire it.
     #[serde(default)]
     pub is_public: bool,
 }
 
-/// The body of `POST /api/tags/acquire/` and `POST /api/datasets/{id}/tags/`.
+/// Body of `POST /api/tags/acquire/` and `POST /api/datasets/{id}/tags/`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TagName {
-    /// The name of the tag.
+    /// Name of the tag.
     pub tag_name: String,
 }
 
-/// An answer that only says something, such as that of `POST /api/tags/acquire/`.
+/// Response with a message only, such as that of `POST /api/tags/acquire/`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MessageBody {
-    /// What was done.
+    /// Description of the result.
     pub message: String,
 }
 
-/// The body of `POST /api/access/check/`.
+/// Body of `POST /api/access/check/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AccessCheck {
-    /// The number of the dataset asked about.
+    /// Id of the dataset.
     pub dataset_id: i64,
-    /// Whether writing is asked about, too.
+    /// True to check for write access, too.
     #[serde(default)]
     pub require_write: bool,
 }
 
-/// The answer to `POST /api/access/check/`.
+/// Response to `POST /api/access/check/`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AccessBody {
-    /// Whether the key may do what was asked.
+    /// True if the key has the requested access.
     pub has_access: bool,
-    /// Whether the key owns the dataset.
+    /// True if the key owns the dataset.
     pub is_owner: bool,
-    /// The tags that grant it.
+    /// Tags that grant the access.
     pub matching_tags: Vec<String>,
 }
 
-/// The answer to `GET /health` of the dataset service.
+/// Response to `GET /health` of the dataset service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HealthBody {
-    /// `healthy`, or `unhealthy` if the store cannot be read or takes no writes.
+    /// `healthy`, or `unhealthy` if the store cannot be read or written.
     pub status: String,
-    /// The service's date, RFC 3339 in UTC.
+    /// Current time of the service, RFC 3339 in UTC.
     pub time: String,
-    /// `connected`, or `read-only` for a service started with `--read-only`; else `disconnected`, `full`
-    /// (the disk has no space, reads continue), or `replaced` (the file was removed or replaced while it was
-    /// in use, restart the service), with the prefix `accounts: ` if the accounts are affected.
+    /// `connected`, or `read-only` for a service started with `--read-only`. Otherwise
+    /// `disconnected`, `full` (the disk has no space, reads continue), or `replaced` (the file was
+    /// removed or replaced while in use, restart the service), with the prefix `accounts: ` if the
+    /// accounts are affected.
     pub database: String,
 }
 
-/// The `details` of a refused insert. None of its rows is stored.
+/// The `details` of a rejected insert. None of its rows is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RowRefusals {
-    /// Rows that are wrong.
+    /// Number of invalid rows.
     pub total: usize,
-    /// What is wrong with the first of them.
+    /// Problems of the first of them.
     pub rows: Vec<RowRefusal>,
 }
 
-/// The reason for which one row of an insert was refused.
+/// Problem of one row of an insert.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RowRefusal {
-    /// The row's place in the request, from 0.
+    /// Index of the row in the request, from 0.
     pub row: usize,
-    /// The column whose value is wrong, if it is one value.
+    /// Column with the invalid value, if it is a single value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub column: Option<String>,
-    /// What is wrong with it.
+    /// Reason for the rejection.
     pub reason: String,
 }
 
-/// The name of a stream's first event.
+/// Name of the first event of a stream.
 pub const EVENT_CONNECTED: &str = "connected";
-/// The name of a stream's event that carries a row.
+/// Name of an event with a row.
 pub const EVENT_DATA: &str = "data";
-/// The name of a stream's event that says it is still there.
+/// Name of the event that keeps a stream alive.
 pub const EVENT_HEARTBEAT: &str = "heartbeat";
 
-/// The name of a stream's event that says that there may be a gap: a reader asked to go on where
-/// nobody knows any more what came after.
+/// Name of the event that announces a possible gap, since the stream could not resume where the
+/// client left off.
 pub const EVENT_RESET: &str = "reset";
 
-/// The name of a stream's last event, which says why the service ends the stream.
+/// Name of the last event of a stream, with the reason for its end.
 pub const EVENT_END: &str = "end";
 
-/// The data of an `end` event.
+/// Data of an `end` event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// The number of the dataset that was streamed.
+    /// Id of the dataset.
     pub dataset_id: i64,
-    /// Why, and what to do, for people.
+    /// Human-readable reason and advice.
     pub reason: String,
 }
 
-/// The data of a `reset` event.
+/// Data of a `reset` event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reset {
-    /// The number of the dataset that is streamed.
+    /// Id of the dataset.
     pub dataset_id: i64,
-    /// Says what happened, for people.
+    /// Human-readable message.
     pub message: String,
 }
 
-/// The data of a `connected` event.
+/// Data of a `connected` event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Connected {
-    /// The number of the dataset that is streamed.
+    /// Id of the dataset.
     pub dataset_id: i64,
-    /// Says what happened, for people.
+    /// Human-readable message.
     pub message: String,
 }
 
-/// The data of a `heartbeat` event.
+/// Data of a `heartbeat` event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Heartbeat {
-    /// The service's date, RFC 3339 in UTC.
+    /// Current time of the service, RFC 3339 in UTC.
     pub timestamp: String,
 }
 
 impl CreateColumn {
-    /// The column `name` of the type `dtype`.
+    /// Returns a column `name` of type `dtype`.
     pub fn new(name: impl Into<String>, dtype: Dtype) -> Self {
         Self { name: name.into(), dtype: dtype.to_string() }
     }

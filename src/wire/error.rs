@@ -5,39 +5,39 @@ use utoipa::ToSchema;
 
 use crate::datasets::RowRefusals;
 
-/// What a head answers to a request it refuses: `{"message":"…"}`.
+/// Error of a head: `{"message":"…"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HeadError {
-    /// What is wrong, why, and what to do.
+    /// Problem, reason, and what to do.
     pub message: String,
 }
 
-/// What the dataset service answers to a request it refuses: `{"details":null,"error":"…"}`.
+/// Error of the dataset service: `{"details":null,"error":"…"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DatasetsError {
-    /// Always null upstream; reasons for single rows where rows were refused.
+    /// Reasons for each rejected row of an insert. Always null upstream.
     #[schema(value_type = Option<RowRefusals>)]
     pub details: Option<serde_json::Value>,
-    /// What is wrong, ending in its kind: `…: bad request`.
+    /// Problem, ending in its kind: `…: bad request`.
     pub error: String,
 }
 
-/// What the dataset service answers where no key was sent: `{"error":"Missing API key"}`.
+/// Error of the dataset service for a missing key: `{"error":"Missing API key"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyError {
-    /// What is wrong.
+    /// Problem.
     pub error: String,
 }
 
-/// What the inference service answers to a request it refuses, as the chain's gateway does:
+/// Error of the inference service, in the form of the chain's gateway:
 /// `{"code":5,"message":"…","details":[]}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InferenceError {
     /// The gRPC code.
     pub code: u32,
-    /// What is wrong.
+    /// Problem.
     pub message: String,
-    /// Always an empty list, as the chain's API has it.
+    /// Always empty, as required by the chain's API.
     #[serde(default)]
     pub details: Vec<serde_json::Value>,
 }

@@ -1,61 +1,61 @@
-//! The bodies of executions that are under way or ended, and the events of a cluster. Ours.
+//! Bodies of executions, and of the events of a cluster. An extension.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::functions::{ResultGroupBody, is_default};
 
-/// The paths of executions and events; `{…}` marks a part that the request fills in.
+/// Paths of executions and events. `{…}` marks a path parameter.
 pub mod paths {
-    /// Lists the executions a head remembers, the newest first; `?limit=` of them.
+    /// Lists the executions that a head remembers, newest first, at most `?limit=`.
     pub const EXECUTIONS: &str = "/api/v1/executions";
-    /// One execution; deleting it cancels it.
+    /// One execution. Deleting it cancels it.
     pub const EXECUTION: &str = "/api/v1/executions/{id}";
-    /// Follows what happens in a cluster, as server-sent events.
+    /// Streams the events of a cluster as server-sent events.
     pub const EVENTS: &str = "/api/v1/events";
 }
 
-/// The answer to `GET /api/v1/executions`.
+/// Response to `GET /api/v1/executions`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExecutionsResponse {
-    /// Those remembered, the newest first, without their results.
+    /// Remembered executions, newest first, without their results.
     pub executions: Vec<ExecutionBody>,
 }
 
-/// One execution, under way or ended: the answer to `GET /api/v1/executions/{id}`.
+/// One execution, in progress or finished. Response to `GET /api/v1/executions/{id}`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExecutionBody {
-    /// The request's id.
+    /// Id of the request.
     pub request_id: String,
-    /// `waiting` for workers, `compiling` while no worker runs the function since all must compile it
-    /// first, `running`, `done` or `canceled`.
+    /// `waiting` for workers, `compiling` while all workers must compile the function first,
+    /// `running`, `done` or `canceled`.
     pub state: String,
-    /// The function's content id.
+    /// Content id of the function.
     pub function_id: String,
-    /// The file in it that is run.
+    /// File to run inside the function.
     pub method: String,
-    /// The group asked for, if any.
+    /// Requested subgroup, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subgroup: Option<String>,
-    /// How many nodes were asked for, or −1.
+    /// Requested number of nodes, or −1 for all.
     pub number_of_nodes: i64,
-    /// Whether the workers were known to be ready, so that no roll call was held.
+    /// True if no roll call was needed, since offers of workers were fresh.
     #[serde(default)]
     pub warm: bool,
-    /// When the request came, RFC 3339.
+    /// Time of the request, RFC 3339.
     pub started_at: String,
-    /// How long it took, or has taken until now, in milliseconds.
+    /// Duration until now or until the end, in milliseconds.
     pub elapsed_ms: f64,
-    /// The outcome's code, once it is there.
+    /// Result code, once finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// What went wrong.
+    /// Reason for a failure.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Who was given work, in that order.
+    /// Workers with a work order, in order of dispatch.
     #[serde(default)]
     pub peers: Vec<ExecutionPeerBody>,
-    /// The distinct results, the most frequent first. Left out of lists.
+    /// Distinct results, most frequent first. Omitted from lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<ResultGroupBody>,
 }
@@ -63,31 +63,32 @@ pub struct ExecutionBody {
 /// One worker's part in an execution.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExecutionPeerBody {
-    /// The id of the worker's node.
+    /// Id of the worker's node.
     pub peer_id: String,
     /// `compiling`, `running`, `answered`, `failed`, `replaced` by a spare, or `canceled`.
     pub state: String,
-    /// When it was given the work, in milliseconds after the request came.
+    /// Time of dispatch, in milliseconds after the request.
     pub dispatched_ms: f64,
-    /// When it began to wait until the function is compiled, likewise. Left out if it was compiled.
+    /// Time at which compilation started, in milliseconds after the request. Omitted if the
+    /// function was already compiled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compiling_ms: Option<f64>,
-    /// When the function was compiled, likewise.
+    /// Time at which compilation finished, in milliseconds after the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compiled_ms: Option<f64>,
-    /// When it answered or failed, likewise.
+    /// Time of the result or failure, in milliseconds after the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_ms: Option<f64>,
-    /// The exit code of its run.
+    /// Exit code of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// What its run cost.
+    /// Resource usage of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Whether it signed its result, and the signature is its own.
+    /// True if the result has a valid signature of this node.
     #[serde(default)]
     pub signed: bool,
-    /// Why it gave no result.
+    /// Reason for a missing result.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
@@ -100,132 +101,132 @@ impl ExecutionPeerBody {
     }
 }
 
-/// What a run cost.
+/// Resource usage of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Usage {
-    /// How long it took, in nanoseconds.
+    /// Duration, in nanoseconds.
     #[serde(default, rename = "wall_clock_time", skip_serializing_if = "is_default")]
     pub wall_clock_ns: u64,
-    /// Processor time of its own, in nanoseconds.
+    /// User CPU time, in nanoseconds.
     #[serde(default, rename = "cpu_user_time", skip_serializing_if = "is_default")]
     pub cpu_user_ns: u64,
-    /// Processor time of the system on its behalf, in nanoseconds.
+    /// System CPU time, in nanoseconds.
     #[serde(default, rename = "cpu_sys_time", skip_serializing_if = "is_default")]
     pub cpu_sys_ns: u64,
-    /// The largest size of its memory, in KiB.
+    /// Peak memory, in KiB.
     #[serde(default, rename = "memory_max_kb", skip_serializing_if = "is_default")]
     pub memory_max_kib: u64,
 }
 
-/// One event of `GET /api/v1/events`: the `data` of a server-sent event whose name is its kind.
+/// One event of `GET /api/v1/events`: the `data` of a server-sent event named after its kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ClusterEvent {
-    /// When, RFC 3339.
+    /// Time of the event, RFC 3339.
     pub time: String,
-    /// What happened, with its details inline.
+    /// Kind of the event, with its details inline.
     #[serde(flatten)]
     pub kind: ClusterEventKind,
 }
 
-/// What happened in a cluster.
+/// Kind of an event in a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum ClusterEventKind {
-    /// The first event of a stream: what happens from now on follows.
+    /// First event of a stream. Later events follow.
     Connected,
-    /// Nothing happened for a while.
+    /// Sent if there was no event for a while.
     Heartbeat,
-    /// Workers are being looked for.
+    /// A roll call was sent.
     RollCall {
-        /// The id of the execution.
+        /// Id of the execution.
         request_id: String,
-        /// The id of the function to run.
+        /// Id of the function to run.
         function_id: String,
-        /// The topic it is published on.
+        /// Gossip topic of the roll call.
         topic: String,
-        /// How many are wanted, or −1.
+        /// Requested number of nodes, or −1 for all.
         number_of_nodes: i64,
     },
-    /// A worker is ready for the request.
+    /// A worker reported that it can execute the request.
     Reported {
-        /// The id of the execution.
+        /// Id of the execution.
         request_id: String,
-        /// The id of the worker's node.
+        /// Id of the worker's node.
         peer_id: String,
     },
-    /// A worker was given the work.
+    /// A work order was sent to a worker.
     Dispatched {
-        /// The id of the execution.
+        /// Id of the execution.
         request_id: String,
-        /// The id of the worker's node.
+        /// Id of the worker's node.
         peer_id: String,
     },
-    /// A worker compiles the function before it runs it.
+    /// A worker started to compile the function.
     Compiling {
-        /// The id of the execution.
+        /// Id of the execution.
         request_id: String,
-        /// The id of the worker's node.
+        /// Id of the worker's node.
         peer_id: String,
     },
-    /// A worker has compiled the function and runs it.
+    /// A worker compiled the function and started it.
     Compiled {
-        /// The id of the execution.
+        /// Id of the execution.
         request_id: String,
-        /// The id of the worker's node.
+        /// Id of the worker's node.
         peer_id: String,
     },
     /// A worker returned a result.
     Result {
-        /// The id of the execution.
+        /// Id of the execution.
         request_id: String,
-        /// The id of the worker's node.
+        /// Id of the worker's node.
         peer_id: String,
-        /// The exit code of its run.
+        /// Exit code of the run.
         exit_code: i32,
-        /// How long after the request came, in milliseconds.
+        /// Time since the request, in milliseconds.
         elapsed_ms: f64,
     },
-    /// A worker returned none.
+    /// A worker failed.
     Failed {
-        /// The id of the execution.
+        /// Id of the execution.
         request_id: String,
-        /// The id of the worker's node.
+        /// Id of the worker's node.
         peer_id: String,
-        /// Why it failed, for people.
+        /// Human-readable reason.
         reason: String,
-        /// Whether another takes its place.
+        /// True if a spare replaces it.
         replaced: bool,
     },
-    /// The request is answered.
+    /// The execution finished.
     Done {
-        /// The id of the execution.
+        /// Id of the execution.
         request_id: String,
-        /// The outcome's code.
+        /// Result code.
         code: String,
-        /// What went wrong.
+        /// Reason for a failure.
         message: String,
-        /// How long it took, in milliseconds.
+        /// Duration, in milliseconds.
         elapsed_ms: f64,
     },
-    /// The request was canceled, or its sender disconnected.
+    /// The request was canceled, or its client disconnected.
     Canceled {
-        /// The id of the execution.
+        /// Id of the execution.
         request_id: String,
     },
     /// A peer connected.
     PeerJoined {
-        /// The id of the worker's node.
+        /// Id of the worker's node.
         peer_id: String,
     },
-    /// A peer's last connection ended.
+    /// The last connection of a peer closed.
     PeerLeft {
-        /// The id of the worker's node.
+        /// Id of the worker's node.
         peer_id: String,
     },
 }
 
 impl ClusterEventKind {
-    /// The execution it is about, if it is about one.
+    /// Returns the id of the execution, if the event belongs to one.
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {
         match self {
@@ -250,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_data_of_an_event_names_its_kind() {
+    fn event_data_contains_its_kind() {
         let kind = ClusterEventKind::RollCall {
             request_id: "r".to_owned(),
             function_id: "f".to_owned(),
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_is_that_of_b7s() {
+    fn usage_has_the_names_of_b7s() {
         let sent = serde_json::json!({
             "wall_clock_time": 1_500, "cpu_user_time": 7, "cpu_sys_time": 8, "memory_max_kb": 64
         });

@@ -1,168 +1,168 @@
-//! The bodies of document 1: executing functions on a cluster, and looking at the cluster.
+//! Bodies of document 1: executing functions on a cluster, and inspecting the cluster.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The paths of functions and nodes; `{…}` marks a part that the request fills in.
+/// Paths of functions and nodes. `{…}` marks a path parameter.
 pub mod paths {
-    /// Runs a function on nodes of the cluster (document 1).
+    /// Executes a function on nodes of the cluster (document 1).
     pub const FUNCTIONS_EXECUTE: &str = "/api/v1/functions/execute";
-    /// Has the nodes of a group install a function.
+    /// Installs a function on the nodes of a group.
     pub const FUNCTIONS_INSTALL: &str = "/api/v1/functions/install";
-    /// Has workers remove functions from their stores.
+    /// Removes functions from the stores of workers.
     pub const FUNCTIONS_EVICT: &str = "/api/v1/functions/evict";
-    /// The answer to an earlier execution.
+    /// Returns the result of an earlier execution.
     pub const FUNCTIONS_RESULT: &str = "/api/v1/functions/requests/result";
-    /// Describes a head's REST API, as `OpenAPI`.
+    /// `OpenAPI` description of a head's REST API.
     pub const HEAD_OPENAPI: &str = "/api/v1/openapi.json";
     /// Lists the nodes a head knows, itself first.
     pub const NODES: &str = "/api/v1/nodes";
-    /// Lists the functions a head holds; gives it one more.
+    /// Lists the functions a head has, and adds a function.
     pub const FUNCTIONS: &str = "/api/v1/functions";
-    /// One function that a head holds; deleting it has the head forget it.
+    /// One function of a head. Deleting removes it from the head.
     pub const FUNCTION: &str = "/api/v1/functions/{id}";
-    /// Says that a head serves.
+    /// Health of a head.
     pub const HEAD_HEALTH: &str = "/api/v1/health";
 }
 
-/// The body of `POST /api/v1/functions/execute`.
+/// Body of `POST /api/v1/functions/execute`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExecuteRequest {
-    /// The content id of the function.
+    /// Content id of the function.
     #[serde(default)]
     #[schema(required = true, min_length = 1)]
     pub function_id: String,
-    /// The name of the file inside the function to run.
+    /// Name of the file to run inside the function.
     #[serde(default)]
     #[schema(required = true, min_length = 1)]
     pub method: String,
     /// Arguments. Existing clients may send null.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Vec<Parameter>>,
-    /// How to run it. May be left out.
+    /// Options of the execution.
     #[serde(default)]
     pub config: ExecuteConfig,
-    /// Restricts execution to nodes of this group.
+    /// Group whose nodes execute the function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subgroup: Option<String>,
-    /// What later b7s clients call `subgroup`, which wins where both are given.
+    /// Name of `subgroup` in later b7s clients. `subgroup` takes precedence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
 }
 
-/// The answer to `GET /api/v1/health`.
+/// Response to `GET /api/v1/health`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HeadHealth {
     /// Always 200, as a number.
     pub code: u16,
-    /// `MsgHealthCheck`, as existing heads answer.
+    /// `MsgHealthCheck`, as in existing heads.
     #[serde(rename = "type")]
     pub kind: String,
 }
 
-/// One argument. Only the value is passed on, and only if it is not empty.
+/// An argument. Only the value is passed on, if it is not empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct Parameter {
-    /// For people; ignored.
+    /// Ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The text passed to the function.
+    /// Text passed to the function.
     #[serde(default)]
     pub value: String,
 }
 
-/// How to run a function. Everything may be left out.
+/// Options of an execution. All fields can be omitted.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExecuteConfig {
-    /// How many nodes run it: 1 where it is left out or 0, everyone who answers where it is −1.
+    /// Number of nodes: 1 if omitted or 0, all that report if −1.
     #[serde(default)]
     pub number_of_nodes: i64,
-    /// Seconds to wait for nodes to report; 0 for the head's own choice.
+    /// Time to wait for nodes to report, in seconds; 0 for the head's default.
     #[serde(default, skip_serializing_if = "is_default")]
     pub timeout: u64,
-    /// What the function reads from its standard input.
+    /// Standard input of the function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<String>,
-    /// The function's environment.
+    /// Environment of the function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env_vars: Option<Vec<EnvVar>>,
-    /// `raft` and `pbft` are refused.
+    /// Consensus algorithm. `raft` and `pbft` are refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consensus_algorithm: Option<String>,
-    /// The share of the nodes that must answer, above 0 and at most 1; the head's own choice where
-    /// it is anything else.
+    /// Fraction of the nodes that must respond, above 0 and at most 1. Other values select the
+    /// head's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
-    /// What a node must declare to be eligible.
+    /// Attributes that a node must declare to be eligible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attributes: Option<AttributesBody>,
-    /// Ours: which nodes are eligible, by what they declare, as `kubectl` selects by labels:
-    /// `zone=a,gpu!=none`, `zone in (a,b)`, `zone notin (a,b)`, `zone`, `!zone`. Empty is none.
+    /// Extension: selector for eligible nodes by declared attributes, in the syntax of `kubectl`:
+    /// `zone=a,gpu!=none`, `zone in (a,b)`, `zone notin (a,b)`, `zone`, `!zone`. Empty means none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
-    /// What the function may reach beyond its own folder: `file://…`, `http://…`.
+    /// Permissions beyond the function's own directory: `file://…`, `http://…`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permissions: Option<Vec<String>>,
-    /// Limits and switches of the runtime.
+    /// Limits and options of the runtime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<RuntimeConfig>,
-    /// Known to b7s, which never used it; results are always grouped.
+    /// Accepted by b7s, which does not use it. Results are always grouped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_aggregation: Option<serde_json::Value>,
-    /// Ours: the answer comes as soon as so many nodes returned one and the same result, and what
-    /// the others still run is canceled.
+    /// Extension: number of equal results after which the response is sent. Remaining runs are
+    /// canceled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quorum: Option<u32>,
-    /// Ours: the answer is `202` and the request's id at once, and the execution goes on. As the
-    /// header `Prefer: respond-async`.
+    /// Extension: true to respond immediately with `202` and the request's id while the execution
+    /// continues, like the header `Prefer: respond-async`.
     #[serde(default, rename = "async", skip_serializing_if = "Option::is_none")]
     pub is_async: Option<bool>,
 }
 
-/// Limits and switches of the runtime, with the names of b7s. What is left out or 0 is the worker's
-/// own choice; none can exceed that.
+/// Limits and options of the runtime, with the names of b7s. Omitted or 0 selects the worker's own
+/// limit, which no value can exceed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct RuntimeConfig {
-    /// The exported function to start at.
+    /// Exported function to start with.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub entry: String,
-    /// The longest run, in milliseconds.
+    /// Maximum duration, in milliseconds.
     #[serde(default, rename = "run_time", skip_serializing_if = "is_default")]
     pub run_time_ms: u64,
-    /// Whether to keep debug information.
+    /// True to keep debug information.
     #[serde(default, skip_serializing_if = "is_default")]
     pub debug_info: bool,
-    /// The most fuel used.
+    /// Maximum fuel.
     #[serde(default, skip_serializing_if = "is_default")]
     pub limited_fuel: u64,
-    /// The most memory, in pages of 64 KiB.
+    /// Maximum memory, in pages of 64 KiB.
     #[serde(default, rename = "limited_memory", skip_serializing_if = "is_default")]
     pub limited_memory_pages: u64,
-    /// A file for the runtime's log. Not passed on: it would name a file of the worker's host.
+    /// Log file of the runtime. Not passed on, since it would be a path on the worker's machine.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub runtime_logger: String,
-    /// Not passed on: workers have their own.
+    /// Not passed on, since workers have their own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub drivers_root_path: String,
 }
 
-/// What a node must declare to be eligible.
+/// Attributes that a node must declare to be eligible.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct AttributesBody {
-    /// All must be declared, with these very values.
+    /// Required attributes with their exact values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<Vec<EnvVar>>,
-    /// Whether somebody must have attested them.
+    /// True if the attributes must be attested.
     #[serde(default)]
     pub attestation_required: bool,
-    /// Who must have.
+    /// Required attestors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attestors: Option<serde_json::Value>,
 }
 
-/// Whether a member is left out, since its absence says the same.
+/// Returns true for a default value, which is omitted from the JSON.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -170,213 +170,213 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 /// A variable of a function's environment.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct EnvVar {
-    /// The variable's name, without `=`.
+    /// Name of the variable, without `=`.
     pub name: String,
-    /// The variable's value; may be empty.
+    /// Value of the variable, possibly empty.
     #[serde(default)]
     pub value: String,
 }
 
-/// The answer to `POST /api/v1/functions/execute`.
+/// Response to `POST /api/v1/functions/execute`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ExecuteResponse {
-    /// `"200"` on success; otherwise what went wrong, as an HTTP-like code.
+    /// `"200"` on success; otherwise an HTTP-like code of the failure.
     #[serde(default)]
     pub code: String,
-    /// A UUID made for the request.
+    /// UUID of the request.
     #[serde(default)]
     pub request_id: String,
-    /// Why it failed. Left out on success.
+    /// Reason for a failure. Omitted on success.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The distinct results, the most frequent first.
+    /// Distinct results, most frequent first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<ResultGroupBody>,
-    /// The workers that executed it.
+    /// Workers that executed the function.
     #[serde(default)]
     pub cluster: ClusterBody,
 }
 
-/// One distinct result and who returned it.
+/// A distinct result and the peers that returned it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ResultGroupBody {
-    /// The outcome these peers share.
+    /// Result shared by these peers.
     pub result: Outcome,
     /// Ids of the peers that returned it.
     pub peers: Vec<String>,
-    /// Their share of the results received, 0 to 100.
+    /// Share of these peers in all results, 0 to 100.
     pub frequency: f64,
 }
 
-/// What an execution left behind.
+/// Output of an execution.
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, ToSchema,
 )]
 pub struct Outcome {
-    /// What the function wrote to standard output.
+    /// Standard output of the function.
     #[serde(default)]
     pub stdout: String,
-    /// What the function wrote to standard error.
+    /// Standard error of the function.
     #[serde(default)]
     pub stderr: String,
-    /// The function's exit code, 0 on success.
+    /// Exit code of the function, 0 on success.
     #[serde(default)]
     pub exit_code: i32,
 }
 
-/// The peers that answered in an execution.
+/// Peers that responded in an execution.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ClusterBody {
-    /// The ids of the workers' nodes.
+    /// Ids of the workers' nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<String>,
 }
 
-/// The answer to `GET /api/v1/nodes`.
+/// Response to `GET /api/v1/nodes`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct NodesResponse {
     /// The head itself, then its peers by id.
     pub nodes: Vec<NodeBody>,
 }
 
-/// One node, as a head knows it.
+/// A node as known to a head.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct NodeBody {
-    /// The id of the node.
+    /// Id of the node.
     pub peer_id: String,
-    /// `head` or `worker`; left out where it is not known.
+    /// `head` or `worker`; omitted if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// Groups beside the general one.
+    /// Subgroups of the node, without the general group.
     #[serde(default)]
     pub subgroups: Vec<String>,
     /// Multiaddresses, each ending in the peer id.
     #[serde(default)]
     pub addresses: Vec<String>,
-    /// Whether a connection stands now.
+    /// True if a connection exists.
     pub connected: bool,
-    /// The id of the relay that the connection goes through, to a node behind NAT; left out where it is
-    /// direct.
+    /// Id of the relay of the connection to a node behind NAT; omitted for direct connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<String>,
-    /// Round trip of the last ping, in milliseconds; left out where there was none.
+    /// Round-trip time of the last ping, in milliseconds; omitted without a ping.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<f64>,
-    /// When it was last heard, RFC 3339; left out for the head itself.
+    /// Time of the last message, RFC 3339; omitted for the head itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_seen: Option<String>,
-    /// Work orders it answered.
+    /// Number of work orders it answered.
     #[serde(default)]
     pub runs: u64,
-    /// Of those, answers that stood in the largest result group, or in one as large.
+    /// Number of these whose result was in the largest result group, or one of equal size.
     #[serde(default)]
     pub agreed: u64,
-    /// The share of its runs that agreed, 0 to 100; left out before its first.
+    /// Share of its runs that agreed, 0 to 100; omitted before its first run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreement_percent: Option<f64>,
-    /// How many functions it runs at once; left out where it does not say.
+    /// Number of slots; omitted if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<usize>,
-    /// How many more it could run, as the head reckons.
+    /// Number of free slots, as estimated by the head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots_free: Option<usize>,
-    /// Whether the operator cordoned it at this head, which then gives it no new work.
+    /// True if it is cordoned at this head, so that it gets no new work.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cordoned: bool,
-    /// Whether it may work for this head; left out where nobody has to decide.
+    /// Permission to work for this head; omitted if no decision is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<NodeApproval>,
-    /// Work orders of this head that it runs.
+    /// Number of work orders of this head that it runs.
     #[serde(default, skip_serializing_if = "is_default")]
     pub running: usize,
-    /// What it declares of itself, by name. Nobody attests it.
+    /// Declared attributes by name, not attested.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
-    /// Content ids of the functions it says are installed.
+    /// Content ids of the functions that it reports as installed.
     #[serde(default)]
     pub functions: Vec<String>,
-    /// Of these, the functions it says are ready: compiled, so that a run starts immediately.
+    /// Functions among these that it reports as compiled, so that a run starts immediately.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ready: Vec<String>,
 }
 
-/// What the operator decided of whether a node may work.
+/// An operator's decision about a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeApproval {
-    /// It may, as those that `--accept` names.
+    /// Allowed to work, like the nodes of `--accept`.
     Approved,
-    /// It may not.
+    /// Not allowed to work.
     Refused,
-    /// Nothing: where a head requires approval, it waits.
+    /// No decision yet. The node waits if the head requires approval.
     #[default]
     Pending,
 }
 
-/// The answer to `GET /api/v1/functions`.
+/// Response to `GET /api/v1/functions`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct FunctionsResponse {
-    /// Every known function, sorted by name.
+    /// Known functions, sorted by name.
     pub functions: Vec<FunctionBody>,
 }
 
-/// One function that a head holds.
+/// A function that a head has.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 pub struct FunctionBody {
-    /// What people call it: its file name without the ending.
+    /// Display name: the file name without its extension.
     pub name: String,
-    /// Its content id.
+    /// Content id of the function.
     pub function_id: String,
-    /// The file to run.
+    /// File to run.
     pub method: String,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Ids it was installed under by a manifest; unlike the content id, they prove nothing of it.
+    /// Ids under which manifests installed it. Unlike content ids, they do not identify the
+    /// content.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_manifest: Vec<String>,
 }
 
-/// The body of `POST /api/v1/functions/requests/result`.
+/// Body of `POST /api/v1/functions/requests/result`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ResultRequest {
-    /// The request's id.
+    /// Id of the request.
     #[serde(default)]
     #[schema(required = true, min_length = 1)]
     pub id: String,
 }
 
-/// The body of `POST /api/v1/functions/install`.
+/// Body of `POST /api/v1/functions/install`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct InstallRequest {
-    /// The content id of the function.
+    /// Content id of the function.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cid: String,
-    /// Where its manifest is.
+    /// Address of its manifest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uri: String,
-    /// The group whose nodes are to install it.
+    /// Group whose nodes install it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subgroup: Option<String>,
-    /// What later b7s clients call `subgroup`, which wins where both are given.
+    /// Name of `subgroup` in later b7s clients. `subgroup` takes precedence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
 }
 
-/// The answer to `POST /api/v1/functions/install`.
+/// Response to `POST /api/v1/functions/install`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct InstallResponse {
-    /// `"200"` once a node has the function; otherwise what went wrong, as an HTTP-like code.
+    /// `"200"` once a node has the function; otherwise an HTTP-like code of the failure.
     #[serde(default)]
     pub code: String,
-    /// What went wrong, in words. Left out on success.
+    /// Reason for a failure. Omitted on success.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// The body of `POST /api/v1/functions/evict`: `cid` or `all`.
+/// Body of `POST /api/v1/functions/evict`: `cid` or `all`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct EvictRequest {
-    /// The function to remove, also if an operator added or installed it.
+    /// Function to remove, even if an operator added or installed it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cid: String,
     /// True to remove all functions that no operator added or installed.
@@ -387,11 +387,11 @@ pub struct EvictRequest {
 /// The response to `POST /api/v1/functions/evict`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct EvictResponse {
-    /// What each worker did, by id.
+    /// Outcome for each worker, by id.
     pub nodes: Vec<EvictedBody>,
 }
 
-/// What one worker removed.
+/// Outcome of an eviction at one worker.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct EvictedBody {
     /// Id of the worker.
@@ -405,43 +405,44 @@ pub struct EvictedBody {
     /// Number of functions that it still has.
     #[serde(default)]
     pub left: usize,
-    /// Why it removed nothing, as a sentence about the worker. Empty if it did what was requested.
+    /// Reason why it removed nothing, as a sentence about the worker. Empty if it did what was
+    /// requested.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
 impl EvictedBody {
-    /// A worker that removed nothing.
+    /// Returns the outcome of a worker that removed nothing.
     #[must_use]
     pub fn failed(message: &str) -> Self {
         Self { message: message.to_owned(), ..Self::default() }
     }
 }
 
-/// The answer to `GET /api/v1/functions/{id}`.
+/// Response to `GET /api/v1/functions/{id}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FunctionDetail {
-    /// What it is.
+    /// Description of the function.
     #[serde(flatten)]
     pub function: FunctionBody,
-    /// What it consists of.
+    /// Files of the function.
     #[serde(default)]
     pub files: Vec<FileBody>,
 }
 
-/// One file of a function.
+/// A file of a function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FileBody {
-    /// Its path, with `/` between the parts.
+    /// Path with `/` as separator.
     pub path: String,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Whether it can be run.
+    /// True if it can be run.
     pub runs: bool,
 }
 
 impl InstallRequest {
-    /// The group asked for: `subgroup`, else `topic`, else none; an empty text is none.
+    /// Returns the requested group: `subgroup`, else `topic`. An empty text means none.
     #[must_use]
     pub fn group(&self) -> Option<&str> {
         group(self.subgroup.as_deref(), self.topic.as_deref())
@@ -449,13 +450,13 @@ impl InstallRequest {
 }
 
 impl ExecuteRequest {
-    /// The group asked for: `subgroup`, else `topic`, else none; an empty text is none.
+    /// Returns the requested group: `subgroup`, else `topic`. An empty text means none.
     #[must_use]
     pub fn group(&self) -> Option<&str> {
         group(self.subgroup.as_deref(), self.topic.as_deref())
     }
 
-    /// The arguments: the values that are not empty.
+    /// Returns the arguments: all values that are not empty.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let parameters = self.parameters.as_deref().unwrap_or_default();
@@ -468,7 +469,7 @@ fn group<'a>(subgroup: Option<&'a str>, topic: Option<&'a str>) -> Option<&'a st
 }
 
 impl ExecuteConfig {
-    /// The environment; of two variables with one name, the later.
+    /// Returns the environment. The last variable of a name takes precedence.
     #[must_use]
     pub fn environment(&self) -> BTreeMap<String, String> {
         let variables = self.env_vars.as_deref().unwrap_or_default();

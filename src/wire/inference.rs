@@ -1,5 +1,5 @@
-//! The bodies of document 3: the newest bundle of a topic, and topics. Beside them two of our own,
-//! for who watches a network: the topics with their clock and actors, and a topic's past epochs.
+//! Bodies of document 3: the newest bundle of a topic, and topics. Extensions are the list of
+//! topics with their schedule and actors, and the history of a topic.
 
 pub mod cases;
 pub mod chain;
@@ -14,378 +14,379 @@ use model::topic::{Address, BlockHeight, TopicId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
-/// The paths of inference; `{…}` marks a part that the request fills in.
+/// Paths of inference. `{…}` marks a path parameter.
 pub mod paths {
-    /// The newest bundle of a topic (document 3).
+    /// Newest bundle of a topic (document 3).
     pub const LATEST_NETWORK_INFERENCES: &str =
         "/emissions/{version}/latest_network_inferences/{topic_id}";
-    /// A topic's settings.
+    /// Settings of a topic.
     pub const TOPIC: &str = "/emissions/{version}/topics/{topic_id}";
-    /// The number the next topic will get: one more than there are topics.
+    /// Id of the next topic: one more than the highest so far.
     pub const NEXT_TOPIC_ID: &str = "/emissions/{version}/next_topic_id";
-    /// A topic's past bundles; `?from=&to=&limit=`. Ours.
+    /// Past bundles of a topic; `?from=&to=&limit=`. An extension.
     pub const NETWORK_INFERENCES: &str = "/emissions/{version}/network_inferences/{topic_id}";
-    /// Every topic with its clock and its actors; creates one. Ours, as all that follow.
+    /// Lists topics with their schedule and actors, and creates topics. An extension, like all that
+    /// follow.
     pub const TOPICS: &str = "/api/v1/topics";
-    /// A topic's settings, to replace.
+    /// Settings of a topic, to replace.
     pub const TOPIC_SETTINGS: &str = "/api/v1/topics/{topic_id}";
-    /// Whether a topic's epochs open, to change.
+    /// Switch for opening a topic's epochs.
     pub const TOPIC_ACTIVE: &str = "/api/v1/topics/{topic_id}/active";
-    /// The account that signs values for contracts.
+    /// Account that signs values for contracts.
     pub const SIGNER: &str = "/api/v1/signer";
-    /// Whether a topic works, and what it keeps.
+    /// Health of a topic, and its retention.
     pub const TOPIC_HEALTH: &str = "/api/v1/topics/{topic_id}/health";
-    /// Has a topic learn again from past epochs.
+    /// Learns again from past epochs of a topic.
     pub const TOPIC_RELEARN: &str = "/api/v1/topics/{topic_id}/relearn";
-    /// One worker of a topic's whitelist, to add or to take away.
+    /// A worker on a topic's whitelist, to add or to remove.
     pub const TOPIC_WHITELISTED: &str = "/api/v1/topics/{topic_id}/whitelist/{worker}";
-    /// Takes a worker's payload for an epoch.
+    /// Accepts a worker's payload for an epoch.
     pub const TOPIC_SUBMISSIONS: &str = "/api/v1/topics/{topic_id}/submissions";
-    /// The newest bundle with weights and confidence intervals.
+    /// Newest bundle with weights and confidence intervals.
     pub const TOPIC_LATEST: &str = "/api/v1/topics/{topic_id}/latest";
-    /// One number of the newest bundle; `?label=` on a topic with several.
+    /// A single value of the newest bundle; `?label=` on a topic with several.
     pub const TOPIC_VALUE: &str = "/api/v1/topics/{topic_id}/value";
-    /// Follows new bundles, as server-sent events.
+    /// Streams new bundles as server-sent events.
     pub const TOPIC_STREAM: &str = "/api/v1/topics/{topic_id}/stream";
-    /// One past epoch with all that led to it and came of it.
+    /// A past epoch with its inputs and results.
     pub const TOPIC_EPOCH: &str = "/api/v1/topics/{topic_id}/epochs/{nonce}";
-    /// A topic's newest value, signed for the contract on a chain; `?allora_topic_id=`.
+    /// Newest value of a topic, signed for the contract on a chain; `?allora_topic_id=`.
     pub const CONSUMER: &str = "/v2/allora/consumer/{chain_id}";
-    /// A price, signed likewise.
+    /// Price, signed for the contract on a chain.
     pub const CONSUMER_PRICE: &str = "/v2/allora/consumer/price/{chain_id}/{asset}/{timeframe}";
     /// Topics, page by page; `?continuation_token=`.
     pub const CONSUMER_TOPICS: &str = "/v2/allora/{network}/topics";
-    /// A topic's past epochs actor by actor, as a file; `?from=&to=&actor=&limit=&output=`.
+    /// Past epochs of a topic, actor by actor, as a file; `?from=&to=&actor=&limit=&output=`.
     pub const TOPIC_EPOCHS: &str = "/api/v1/topics/{topic_id}/epochs/";
-    /// A topic's newest past epochs, oldest first; `?limit=` of them.
+    /// Past epochs of a topic, oldest first, at most `?limit=`.
     pub const TOPIC_HISTORY: &str = "/api/v1/topics/{topic_id}/history";
-    /// A topic's actors by their mean loss, and the losses of its values; `?epochs=` to average.
+    /// Actors of a topic ranked by mean loss, and the losses of its values; `?epochs=` to average.
     pub const TOPIC_LEADERBOARD: &str = "/api/v1/topics/{topic_id}/leaderboard";
 }
 
-/// One labelled value.
+/// A labeled value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LabeledValue {
-    /// The label's number within its nonce, from 1.
+    /// Id of the label within its nonce, from 1.
     pub label_id: u32,
-    /// The label, `y` on a topic with a single output.
+    /// Name of the label, `y` on a topic with a single output.
     pub label_name: String,
-    /// A decimal number as text; not a number where nothing is known.
+    /// Decimal number as text; not a number if unknown.
     #[serde(with = "decimal")]
     #[schema(value_type = String)]
     pub value: f64,
 }
 
-/// The values of one worker.
+/// Values of one worker.
 #[derive(Debug, Clone, PartialEq, From, Into, Serialize, Deserialize, ToSchema)]
 #[into(owned, ref)]
 pub struct WorkerValues {
-    /// The address of the worker.
+    /// Address of the worker.
     #[serde(with = "text")]
     #[schema(value_type = String)]
     pub worker: Address,
-    /// One value for each label.
+    /// One value per label.
     pub values: Vec<LabeledValue>,
 }
 
-/// The combined values without one inferer.
+/// Combined values without one inferer.
 #[derive(Debug, Clone, PartialEq, From, Into, Serialize, Deserialize, ToSchema)]
 #[into(owned, ref)]
 pub struct WithheldInferer {
-    /// The address of the inferer left out.
+    /// Address of the inferer left out.
     #[serde(with = "text")]
     #[schema(value_type = String)]
     pub withheld_inferer: Address,
-    /// What the others combine to.
+    /// Combined values of the others.
     pub combined_inference: Vec<LabeledValue>,
 }
 
-/// The combined values without one forecaster.
+/// Combined values without one forecaster.
 #[derive(Debug, Clone, PartialEq, From, Into, Serialize, Deserialize, ToSchema)]
 #[into(owned, ref)]
 pub struct WithheldForecaster {
-    /// The address of the forecaster left out.
+    /// Address of the forecaster left out.
     #[serde(with = "text")]
     #[schema(value_type = String)]
     pub withheld_forecaster: Address,
-    /// What the others combine to.
+    /// Combined values of the others.
     pub combined_inference: Vec<LabeledValue>,
 }
 
-/// The inferers' values combined with those of one forecaster alone.
+/// Values combined of the inferers with a single forecaster.
 #[derive(Debug, Clone, PartialEq, From, Into, Serialize, Deserialize, ToSchema)]
 #[into(owned, ref)]
 pub struct OneInForecaster {
-    /// The forecaster's address.
+    /// Address of the forecaster.
     #[serde(with = "text")]
     #[schema(value_type = String)]
     pub forecaster: Address,
-    /// What they combine to.
+    /// Combined values.
     pub combined_inference: Vec<LabeledValue>,
 }
 
-/// The value one forecaster implies without one inferer.
+/// Value implied by one forecaster without one inferer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OneOutInfererForecaster {
-    /// The forecaster's address.
+    /// Address of the forecaster.
     #[serde(with = "text")]
     #[schema(value_type = String)]
     pub forecaster: Address,
-    /// The address of the inferer left out.
+    /// Address of the inferer left out.
     #[serde(with = "text")]
     #[schema(value_type = String)]
     pub withheld_inferer: Address,
-    /// What the forecaster implies.
+    /// Implied values.
     pub combined_inference: Vec<LabeledValue>,
 }
 
-/// Everything a network infers for a topic at one nonce. Members stand in the order of the chain's
-/// own message.
+/// All inferences of a network for a topic at a nonce. Fields are in the order of the chain's
+/// message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Bundle {
-    /// The topic, a number as text.
+    /// Id of the topic, as text.
     #[serde(with = "text")]
     #[schema(value_type = String)]
     pub topic_id: TopicId,
-    /// The block at which the epoch opened, a number as text.
+    /// Block at which the epoch opened, as text.
     #[serde(with = "text")]
     #[schema(value_type = String)]
     pub nonce: BlockHeight,
-    /// Inferers and forecasters, weighted by their regrets.
+    /// Values combined of inferers and forecasters, weighted by their regrets.
     pub combined_value: Vec<LabeledValue>,
-    /// What each inferer submitted.
+    /// Values submitted by each inferer.
     pub inferer_values: Vec<WorkerValues>,
-    /// What each forecaster implies.
+    /// Values implied by each forecaster.
     pub forecaster_values: Vec<WorkerValues>,
-    /// The inferers alone, weighted by their naive regrets.
+    /// Values combined of the inferers only, weighted by their naive regrets.
     pub naive_value: Vec<LabeledValue>,
-    /// Without each inferer in turn.
+    /// Combined values without each inferer.
     #[serde(default)]
     pub one_out_inferer_values: Vec<WithheldInferer>,
-    /// Without each forecaster in turn; empty with fewer than two.
+    /// Combined values without each forecaster; empty with fewer than two.
     #[serde(default)]
     pub one_out_forecaster_values: Vec<WithheldForecaster>,
-    /// With each forecaster alone; empty with fewer than two.
+    /// Combined values with each single forecaster; empty with fewer than two.
     #[serde(default)]
     pub one_in_forecaster_values: Vec<OneInForecaster>,
-    /// What each forecaster implies without each inferer.
+    /// Values implied by each forecaster without each inferer.
     #[serde(default)]
     pub one_out_inferer_forecaster_values: Vec<OneOutInfererForecaster>,
 }
 
-/// The newest bundle of a topic: the answer to
-/// `GET /emissions/{version}/latest_network_inferences/{topic_id}`.
+/// Newest bundle of a topic. Response to `GET
+/// /emissions/{version}/latest_network_inferences/{topic_id}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LatestBundle {
-    /// Every value of the epoch.
+    /// All values of the epoch.
     #[serde(rename = "network_inferences")]
     pub bundle: Bundle,
-    /// The block at which it was made, a number as text.
+    /// Block of the bundle, as text.
     #[serde(rename = "inference_block_height", with = "text")]
     #[schema(value_type = String)]
     pub block_height: BlockHeight,
 }
 
-/// The answer to `GET /emissions/{version}/topics/{topic_id}`.
+/// Response to `GET /emissions/{version}/topics/{topic_id}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TopicResponse {
     /// The topic and its settings.
     pub topic: TopicBody,
-    /// How much it counts among topics: 1 where epochs open, else 0.
+    /// Weight among topics: 1 if epochs open, else 0.
     #[serde(default)]
     pub weight: String,
-    /// What it earned: nothing is paid here.
+    /// Always 0: there are no rewards.
     #[serde(default)]
     pub effective_revenue: String,
-    /// What is staked on it: nothing is staked here.
+    /// Always 0: there are no stakes.
     #[serde(default)]
     pub topic_stake: String,
 }
 
-/// A topic. Whole numbers of 64 bits and decimals are texts, as the chain's gateway writes them.
+/// A topic. 64-bit integers and decimals are texts, as in the chain's gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TopicBody {
-    /// The topic's number, from 1.
+    /// Id of the topic, from 1.
     pub id: String,
-    /// The address of the key that created it; empty for one that the program came with.
+    /// Address of the key that created it; empty for a built-in topic.
     #[serde(default)]
     pub creator: String,
-    /// What it predicts, for people.
+    /// Human-readable description of the prediction.
     pub metadata: String,
-    /// How values are compared with the truth, such as `mse`.
+    /// Loss function, such as `mse`.
     pub loss_method: String,
-    /// The block at which the last epoch ended.
+    /// Block at which the last epoch ended.
     pub epoch_last_ended: String,
-    /// Blocks in an epoch.
+    /// Blocks per epoch.
     pub epoch_length: String,
-    /// Blocks from an epoch's start until its truth is known.
+    /// Blocks from the start of an epoch until its ground truth is known.
     pub ground_truth_lag: String,
-    /// The exponent of the weights' potential.
+    /// Exponent of the weights' potential.
     pub p_norm: String,
-    /// The center of the weights' potential.
+    /// Center of the weights' potential.
     pub c_norm: String,
-    /// The share of the newest loss in a regret.
+    /// Weight of the newest loss in a regret.
     pub alpha_regret: String,
-    /// Whether losses may be negative.
+    /// True if losses can be negative.
     pub allow_negative: bool,
-    /// What keeps divisions from zero.
+    /// Minimum divisor.
     pub epsilon: String,
-    /// The regret of an actor that has none.
+    /// Regret of an actor without one.
     pub initial_regret: String,
-    /// Blocks in which workers may submit.
+    /// Blocks in which workers can submit.
     pub worker_submission_window: String,
-    /// The share of the newest score in its moving average.
+    /// Weight of the newest score in its moving average.
     #[serde(default)]
     pub merit_sortition_alpha: String,
-    /// The quantile of active inferers' scores that the scores of resting ones move toward.
+    /// Quantile of active inferers' scores, toward which the scores of resting ones move.
     #[serde(default)]
     pub active_inferer_quantile: String,
-    /// The quantile of active forecasters' scores that the scores of resting ones move toward.
+    /// Quantile of active forecasters' scores, toward which the scores of resting ones move.
     #[serde(default)]
     pub active_forecaster_quantile: String,
-    /// The quantile of active reputers' scores that the scores of resting ones move toward.
+    /// Quantile of active reputers' scores, toward which the scores of resting ones move.
     #[serde(default)]
     pub active_reputer_quantile: String,
-    /// What it is about labels; none up to v9.
+    /// Settings of labels; omitted up to v9.
     #[serde(flatten)]
     pub labeling: Option<TopicLabeling>,
 }
 
-/// What a topic says of labels, as of v10.
+/// Settings of a topic's labels, since v10.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TopicLabeling {
     /// `TOPIC_TYPE_REGRESSION` or `TOPIC_TYPE_CLASSIFICATION`.
     pub topic_type: String,
     /// `TOPIC_OUTPUT_ARITY_SINGLE` or `TOPIC_OUTPUT_ARITY_MULTI`.
     pub output_arity: String,
-    /// Whether the labels' values must sum to 1.
+    /// True if the labels' values must sum to 1.
     pub require_unity: bool,
-    /// The labels taken; empty where any is.
+    /// Accepted labels; empty to accept all.
     pub label_whitelist: Vec<String>,
-    /// How far a sum may be from 1.
+    /// Maximum distance of the sum from 1.
     pub unity_tolerance: String,
-    /// The most labels of one payload.
+    /// Maximum number of labels per payload.
     pub max_labels_per_submission: String,
-    /// What a label that was not submitted is.
+    /// Value of a label that was not submitted.
     pub label_default_value: String,
-    /// Whether labels differ by case.
+    /// True if labels are case-sensitive.
     pub label_case_sensitive: bool,
 }
 
-/// The answer to `GET /emissions/{version}/next_topic_id`.
+/// Response to `GET /emissions/{version}/next_topic_id`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NextTopicId {
-    /// A number as text.
+    /// Id as text.
     pub next_topic_id: String,
 }
 
-/// The answer to `GET /api/v1/topics`.
+/// Response to `GET /api/v1/topics`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TopicList {
-    /// The height of the chain now.
+    /// Current height of the chain.
     pub block_height: u64,
-    /// How long a block takes, in milliseconds.
+    /// Duration of a block, in milliseconds.
     pub block_time_ms: u64,
-    /// Every topic, by its number.
+    /// Topics, sorted by id.
     pub topics: Vec<TopicSummary>,
 }
 
-/// A topic as a screen shows it: what it predicts, where its clock stands, who takes part.
+/// Summary of a topic: prediction, schedule and actors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TopicSummary {
-    /// The topic's number, from 1.
+    /// Id of the topic, from 1.
     pub topic_id: u64,
-    /// What it predicts, for people.
+    /// Human-readable description of the prediction.
     pub name: String,
     /// `TOPIC_TYPE_REGRESSION` or `TOPIC_TYPE_CLASSIFICATION`.
     pub topic_type: String,
-    /// Its labels, in the order of their ids.
+    /// Labels in the order of their ids.
     pub labels: Vec<String>,
-    /// The dataset it reads, which its truth comes from.
+    /// Name of the dataset with the topic's inputs and ground truth.
     pub dataset: String,
-    /// That dataset's number; null until it was found by its name.
+    /// Id of that dataset; null until it is found by its name.
     pub dataset_id: Option<i64>,
-    /// The column it predicts.
+    /// Predicted column.
     pub column: String,
-    /// The subgroup whose workers infer.
+    /// Subgroup whose workers infer.
     pub subgroup: Option<String>,
-    /// Whether it rests: no epoch opens.
+    /// True if the topic is paused, so that no epoch opens.
     #[serde(default)]
     pub is_paused: bool,
-    /// What it fails to do now, and why; none where it works.
+    /// Current problem; null if there is none.
     pub problem: Option<String>,
-    /// Blocks in an epoch.
+    /// Blocks per epoch.
     pub epoch_length: u64,
-    /// Blocks in which workers may submit.
+    /// Blocks in which workers can submit.
     pub worker_submission_window: u64,
-    /// Blocks from an epoch's start until its truth is known.
+    /// Blocks from the start of an epoch until its ground truth is known.
     pub ground_truth_lag: u64,
-    /// The height at which the next epoch opens; now, where none has opened yet.
+    /// Height at which the next epoch opens, or the current one if none has opened yet.
     pub next_epoch_height: u64,
-    /// The nonce that takes submissions now; none where none is open.
+    /// Nonce that accepts submissions now; null if there is none.
     pub open_nonce: Option<u64>,
-    /// The height at which the open epoch closes; none where none is open.
+    /// Height at which the open epoch closes; null if there is none.
     pub close_height: Option<u64>,
-    /// The nonce of the newest bundle, if there is one.
+    /// Nonce of the newest bundle, if any.
     pub last_nonce: Option<u64>,
-    /// How often its losses were learned from the truth.
+    /// Number of epochs learned from.
     pub n_learned: u64,
-    /// Who takes part in the newest bundle: inferers first, each by address.
+    /// Actors of the newest bundle: inferers first, each by address.
     pub actors: Vec<ActorSummary>,
 }
 
-/// One actor of a topic.
+/// An actor of a topic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ActorSummary {
-    /// The address of the actor.
+    /// Address of the actor.
     pub worker: String,
     /// `inferer` or `forecaster`.
     pub role: String,
-    /// Who is behind the address where that is known: a peer id, or a built-in forecaster's name.
+    /// Known name of the actor: a peer id, or the name of a built-in forecaster.
     pub name: Option<String>,
-    /// Its share in the newest combined value, 0 to 1; none while there are no weights.
+    /// Weight in the newest combined value, 0 to 1; null without weights.
     pub weight: Option<f64>,
-    /// Its regret: by how much the network loses more than it does. None until it is learned.
+    /// Regret: by how much the network's loss exceeds the actor's. Null until it is learned.
     pub regret: Option<f64>,
-    /// Its newest loss: a base-10 logarithm, unless the topic allows negative losses.
+    /// Newest loss: a base-10 logarithm, unless the topic allows negative losses.
     pub loss: Option<f64>,
-    /// The moving average of its scores.
+    /// Moving average of its scores.
     pub score: Option<f64>,
 }
 
-/// The answer to `GET /api/v1/topics/{topic_id}/history`.
+/// Response to `GET /api/v1/topics/{topic_id}/history`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TopicHistory {
-    /// The topic's number.
+    /// Id of the topic.
     pub topic_id: u64,
-    /// The newest epochs that have a bundle, oldest first.
+    /// Newest epochs with a bundle, oldest first.
     pub epochs: Vec<HistoryEpoch>,
 }
 
-/// One past epoch.
+/// A past epoch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HistoryEpoch {
-    /// The block at which it opened.
+    /// Block at which it opened.
     pub nonce: u64,
-    /// When it opened, in RFC 3339.
+    /// Opening time, in RFC 3339.
     pub opened_at: String,
-    /// Inferers and forecasters, weighted by their regrets.
+    /// Values combined of inferers and forecasters, weighted by their regrets.
     pub combined_value: Vec<LabeledValue>,
-    /// The inferers alone.
+    /// Values combined of inferers only.
     pub naive_value: Vec<LabeledValue>,
-    /// What came true: 1 at one label and 0 at the others in a classification. Empty until known.
+    /// Ground truth: for a classification, 1 at one label and 0 at the others. Empty until known.
     pub truth: Vec<LabeledValue>,
-    /// The combined value's loss, once known.
+    /// Loss of the combined value, once known.
     pub combined_loss: Option<f64>,
-    /// The naive value's loss, once known.
+    /// Loss of the naive value, once known.
     pub naive_loss: Option<f64>,
-    /// How many inferers took part.
+    /// Number of inferers.
     pub n_inferers: u64,
-    /// How many forecasters took part.
+    /// Number of forecasters.
     pub n_forecasters: u64,
 }
 
-/// Ids, addresses and whole numbers of 64 bits as texts.
+/// Serialization of ids, addresses and 64-bit integers as texts.
 mod text {
     use serde::de::Error as _;
 
@@ -405,7 +406,7 @@ mod text {
     }
 }
 
-/// Numbers as the shortest decimal texts that read back as them.
+/// Serialization of numbers as their shortest decimal texts.
 mod decimal {
     use super::{Deserializer, Serializer};
 

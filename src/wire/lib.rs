@@ -1,8 +1,7 @@
-//! Shapes: the JSON of the three documents, shared by servers and clients so they cannot disagree.
+//! JSON bodies of the three documents, shared by servers and clients.
 //!
-//! Each file holds one document's paths, bodies and conversions to and from `model`; [`paths`]
-//! holds those of several and names them all. Absent on purpose: behavior, and anything that only
-//! one side needs.
+//! Each module has the paths, the bodies and the conversions to and from `model` of one document.
+//! [`paths`] has the shared paths and reexports all others.
 
 pub mod accounts;
 pub mod datasets;

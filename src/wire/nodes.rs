@@ -1,52 +1,52 @@
-//! The bodies of one node of a cluster, and of what the operator decides of it. Ours.
+//! Bodies of a single node, and of operators' decisions about it. An extension.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::functions::{NodeApproval, NodeBody};
 
-/// The path of one node; `{…}` marks a part that the request fills in.
+/// Path of one node. `{…}` marks a path parameter.
 pub mod paths {
-    /// One node that a head knows; changing it cordons, drains, approves or refuses it.
+    /// One node that a head knows. Patching it cordons, drains, approves or refuses it.
     pub const NODE: &str = "/api/v1/nodes/{id}";
 }
 
-/// The body of `PATCH /api/v1/nodes/{id}`. What is left out stays unchanged.
+/// Body of `PATCH /api/v1/nodes/{id}`. Omitted fields are not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct NodePatch {
-    /// Whether the head gives it no new work. What it runs goes on.
+    /// True to give the node no new work. Its running executions continue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cordoned: Option<bool>,
-    /// Whether it may work for the head at all.
+    /// Permission to work for the head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<NodeApproval>,
 }
 
-/// The answer to `GET` and `PATCH /api/v1/nodes/{id}`.
+/// Response to `GET` and `PATCH /api/v1/nodes/{id}`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct NodeDetail {
-    /// What it is, and how it is.
+    /// Description and state of the node.
     #[serde(flatten)]
     pub node: NodeBody,
-    /// The work orders of this head that it runs, the oldest first.
+    /// Work orders of this head that the node runs, oldest first.
     #[serde(default)]
     pub orders: Vec<NodeOrderBody>,
 }
 
-/// One work order that a node runs.
+/// A work order that a node runs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct NodeOrderBody {
-    /// The id of the execution it belongs to.
+    /// Id of the execution.
     pub request_id: String,
-    /// The content id of the function.
+    /// Content id of the function.
     pub function_id: String,
-    /// For how long it has had it, in milliseconds.
+    /// Time since dispatch, in milliseconds.
     pub elapsed_ms: f64,
 }
 
 impl NodeBody {
-    /// Why the head gives the node no new work, in a word; none where it does. `draining` is a cordoned
-    /// one that still runs something.
+    /// Returns the reason for giving the node no new work; `None` if it gets work. `draining` is a
+    /// cordoned node that still runs something.
     #[must_use]
     pub fn withheld_by(&self) -> Option<&'static str> {
         match self.approval {

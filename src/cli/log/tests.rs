@@ -80,6 +80,6 @@ fn an_error_is_written_with_its_causes_and_quotes_are_escaped() {
     let outer = model::key::KeyError;
     check(
         || error!(error = &inner as &dyn std::error::Error, "{outer}"),
-        r#"{"level":"error","error":"disk \"full\"","time":"2026-07-30T21:57:00.512Z","message":"read an API key, which is UP- and 24 hexadecimal digits"}"#,
+        r#"{"level":"error","error":"disk \"full\"","time":"2026-07-30T21:57:00.512Z","message":"API key must be UP- and 24 hexadecimal digits"}"#,
     );
 }

@@ -158,7 +158,7 @@ fn work_order(
 /// The group that is meant; none for the general one.
 pub(super) fn subgroup(name: Option<&str>, wrong: &mut Vec<String>) -> Option<Subgroup> {
     let name = name.filter(|name| *name != GENERAL_TOPIC)?;
-    name.parse().map_err(|error: ParseError| wrong.push(format!("could not {error}"))).ok()
+    name.parse().map_err(|error: ParseError| wrong.push(error.to_string())).ok()
 }
 
 fn nodes(number: i64, wrong: &mut Vec<String>) -> Option<NodeCount> {
@@ -227,7 +227,7 @@ where
         wrong.push(format!("{what} is required"));
         return None;
     }
-    text.parse().map_err(|error| wrong.push(format!("{what}: could not {error}"))).ok()
+    text.parse().map_err(|error| wrong.push(format!("{what}: {error}"))).ok()
 }
 
 #[cfg(test)]

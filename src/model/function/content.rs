@@ -1,20 +1,20 @@
-//! Content ids: the names of blocks of bytes, as IPFS gives them.
+//! Content ids: names of blocks, as in IPFS.
 
 use cid::{Cid, multihash::Multihash};
 use multihash_codetable::{Code, MultihashDigest as _};
 
-/// The multihash code of SHA-256, the only hash taken.
+/// Multihash code of SHA-256, the only supported hash.
 const SHA2_256: u64 = 0x12;
 
-/// What every version 1 id has between its codec and its digest: SHA-256, 32 bytes long.
+/// Bytes between the codec and the digest of a version 1 id: SHA-256, with 32 bytes.
 const HASH_PREFIX: [u8; 2] = [0x12, 32];
 
-/// How many bytes SHA-256 makes.
+/// Size of a SHA-256 digest.
 const DIGEST_BYTES: usize = 32;
 
-/// The name of one block: what kind it is, and the SHA-256 of its bytes.
+/// Id of a block: its codec, and the SHA-256 of its bytes.
 ///
-/// Version 0 ids are read as the version 1 ids of the same block.
+/// Version 0 ids are converted to the equivalent version 1 ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
 #[display("{}", self.cid())]
 pub struct ContentId {
@@ -22,17 +22,17 @@ pub struct ContentId {
     digest: [u8; DIGEST_BYTES],
 }
 
-/// What a block's bytes are.
+/// Format of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Codec {
-    /// The content itself.
+    /// Raw content.
     Raw,
-    /// A node that links to others: a file in pieces, or a directory.
+    /// A node with links: a file in chunks, or a directory.
     DagPb,
 }
 
 impl Codec {
-    /// Its number among the multicodecs.
+    /// Returns the multicodec number.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
@@ -47,7 +47,7 @@ impl Codec {
 }
 
 impl ContentId {
-    /// Names a block.
+    /// Computes the id of a block.
     #[must_use]
     pub fn from_block(codec: Codec, block: &[u8]) -> Self {
         let mut digest = [0; DIGEST_BYTES];
@@ -55,26 +55,26 @@ impl ContentId {
         Self { codec, digest }
     }
 
-    /// The name of a block whose SHA-256 is known.
+    /// Returns the id of a block with a known SHA-256.
     #[must_use]
     pub const fn from_digest(codec: Codec, digest: [u8; DIGEST_BYTES]) -> Self {
         Self { codec, digest }
     }
 
-    /// What the block's bytes are.
+    /// Returns the format of the block.
     #[must_use]
     pub const fn codec(self) -> Codec {
         self.codec
     }
 
-    /// Whether it names `block`.
+    /// Returns true if this is the id of `block`.
     #[must_use]
     pub fn names(self, block: &[u8]) -> bool {
         self == Self::from_block(self.codec, block)
     }
 
-    /// Reads an id in its binary form at the beginning of `bytes`, and returns how long it is, too.
-    /// None for anything but the id of a raw or dag-pb block by SHA-256.
+    /// Parses the binary id at the start of `bytes`, and returns it with its length. Returns `None`
+    /// for ids other than those of raw or dag-pb blocks by SHA-256.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<(Self, usize)> {
         let (codec, rest) = match bytes {
@@ -88,13 +88,13 @@ impl ContentId {
         Some((Self { codec, digest: *digest }, bytes.len() - after.len()))
     }
 
-    /// The binary form, version 1.
+    /// Returns the binary form, version 1.
     #[must_use]
     pub fn bytes(self) -> Vec<u8> {
         [&[1, self.codec.number()], HASH_PREFIX.as_slice(), &self.digest].concat()
     }
 
-    /// Returns what a CID names, if it is a block of this kind.
+    /// Converts a CID with a supported codec and hash.
     pub(super) fn from_cid(cid: &Cid) -> Option<Self> {
         if cid.hash().code() != SHA2_256 {
             return None;
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_binary_form_is_read_back_with_its_length() {
+    fn binary_form_round_trips_with_its_length() {
         for codec in [Codec::Raw, Codec::DagPb] {
             let id = ContentId::from_block(codec, b"hello world");
             let bytes = [id.bytes(), b"rest".to_vec()].concat();
@@ -125,13 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn a_version_0_id_names_the_same_block_as_its_version_1() {
+    fn version_0_ids_are_converted_to_version_1() {
         let id = ContentId::from_block(Codec::DagPb, b"");
         assert_eq!(ContentId::read(&id.bytes()[2..]), Some((id, 34)));
     }
 
     #[test]
-    fn other_hashes_and_kinds_and_pieces_are_refused() {
+    fn other_hashes_and_codecs_and_incomplete_ids_are_rejected() {
         let whole = ContentId::from_block(Codec::Raw, b"x").bytes();
         for (at, byte) in [(0, 2), (1, 0x71), (2, 0x13), (3, 31)] {
             let mut other = whole.clone();

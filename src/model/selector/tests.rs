@@ -33,7 +33,7 @@ fn all_requirements_must_hold() {
 }
 
 #[test]
-fn a_node_without_the_attribute_differs_from_every_value() {
+fn nodes_without_the_attribute_differ_from_all_values() {
     check("old=a", false);
     check("old!=a", true);
     check("old in (a)", false);
@@ -42,7 +42,7 @@ fn a_node_without_the_attribute_differs_from_every_value() {
 }
 
 #[test]
-fn what_is_no_selector_is_refused() {
+fn invalid_selectors_are_rejected() {
     for text in [
         "",
         ",",
@@ -67,7 +67,7 @@ fn what_is_no_selector_is_refused() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in "[a-z!=,() ]{0,40}") {
+    fn any_text_is_parsed_or_rejected(text in "[a-z!=,() ]{0,40}") {
         if let Ok(selector) = text.parse::<Selector>() {
             let written = selector.to_string();
             prop_assert_eq!(written.parse::<Selector>().map(|again| again.to_string()), Ok(written));

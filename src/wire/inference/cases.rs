@@ -1,8 +1,8 @@
-//! Cases: single epochs as files, to reckon with by hand.
+//! Cases: single epochs in files, for computing them by hand.
 //!
-//! A file holds one case, or several as `{"cases":[…]}`. Numbers are decimal texts; JSON numbers
-//! are taken, too, with the digits they were written with. Members beside those here are passed
-//! over, so a case may carry notes and tolerances.
+//! A file has one case, or several as `{"cases":[…]}`. Numbers are decimal texts or JSON numbers,
+//! whose digits are preserved. Unknown fields are ignored, so a case can contain notes and
+//! tolerances.
 
 use std::collections::BTreeMap;
 
@@ -16,23 +16,23 @@ use utoipa::{
     openapi::{Object, RefOr, Type, schema::SchemaType},
 };
 
-/// A decimal number, as the text it was written as.
+/// Decimal number in the notation of its source.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Decimal(pub String);
 
-/// A decimal for each actor, by its name.
+/// Decimals by actor.
 pub type Decimals = BTreeMap<String, Decimal>;
 
-/// The members of an object by name, where the names alone matter.
+/// Fields of an object, of which only the names matter.
 pub type Names = BTreeMap<String, serde_json::Value>;
 
-/// One decimal for each label, for each actor.
+/// One decimal for each label, by actor.
 pub type Lists = BTreeMap<String, Vec<Decimal>>;
 
 impl PartialSchema for Decimal {
     fn schema() -> RefOr<utoipa::openapi::Schema> {
         let kinds = SchemaType::from_iter([Type::String, Type::Number]);
-        let about = "A decimal number, as text or as a number, kept digit by digit.";
+        let about = "Decimal number as text or number, whose digits are preserved.";
         Object::builder().schema_type(kinds).description(Some(about)).into()
     }
 }
@@ -51,97 +51,97 @@ impl<'de> Deserialize<'de> for Decimal {
     }
 }
 
-/// The settings of a case's weights.
+/// Settings of a case's weights.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct CaseParams {
-    /// What keeps the scale of regrets from zero.
+    /// Minimum scale of regrets.
     pub epsilon_topic: Option<Decimal>,
-    /// What keeps a sum of weights from zero.
+    /// Minimum sum of weights.
     pub epsilon_safe_div: Option<Decimal>,
-    /// How sharply the best are preferred.
+    /// Preference for the best actors.
     pub p_norm: Option<Decimal>,
-    /// The center of the weights' potential.
+    /// Center of the weights' potential.
     pub c_norm: Option<Decimal>,
-    /// The scale stored with the regrets, if any.
+    /// Scale stored with the regrets, if any.
     pub regret_scale: Option<Decimal>,
 }
 
-/// Regrets of every family.
+/// Regrets of all families.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CaseRegrets {
-    /// The inferers', against the combined value.
+    /// Regrets of inferers against the combined value.
     pub inferer: Decimals,
-    /// The forecasters', against the combined value.
+    /// Regrets of forecasters against the combined value.
     pub forecaster: Decimals,
-    /// The inferers', against the naive value.
+    /// Regrets of inferers against the naive value.
     pub naive_inferer: Decimals,
-    /// Everybody's, without the inferer that is the key.
+    /// Regrets of all actors without the inferer of the key.
     pub one_out_inferer: BTreeMap<String, Decimals>,
-    /// Everybody's, without the forecaster that is the key.
+    /// Regrets of all actors without the forecaster of the key.
     pub one_out_forecaster: BTreeMap<String, Decimals>,
-    /// The inferers' and its own, with the forecaster that is the key alone.
+    /// Regrets of the inferers and of the key's forecaster, with only that forecaster.
     pub one_in_forecaster: BTreeMap<String, Decimals>,
 }
 
-/// One epoch to combine.
+/// An epoch to combine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 pub struct SynthesisCase {
-    /// What it is called.
+    /// Name of the case.
     pub name: String,
-    /// `mad-v0.17` or `stdev-oct2024`; the first where it does not say.
+    /// `mad-v0.17` (default) or `stdev-oct2024`.
     pub algorithm: Option<String>,
-    /// The settings of the weights.
+    /// Settings of the weights.
     pub params: CaseParams,
-    /// The labels, in the order of each inference's numbers.
+    /// Labels, in the order of each inference's numbers.
     pub labels: Vec<String>,
-    /// Who infers; everybody who has an inference, where this is empty.
+    /// Inferers; all with an inference if empty.
     pub inferers: Vec<String>,
-    /// Who forecasts; everybody who has a forecast, where this is empty.
+    /// Forecasters; all with a forecast if empty.
     pub forecasters: Vec<String>,
-    /// The combined value's loss in the epoch before, if there was one.
+    /// Loss of the combined value in the previous epoch, if any.
     pub previous_network_loss_log10: Option<Decimal>,
-    /// The regret of an actor that has none.
+    /// Regret of an actor without one.
     pub default_regret: Option<Decimal>,
-    /// Whether nobody has a regret yet.
+    /// True if no actor has a regret yet.
     pub all_inferers_new: bool,
-    /// The regrets of every actor before this epoch.
+    /// Regrets of all actors before this epoch.
     pub regrets_after_previous_epoch: CaseRegrets,
-    /// What each inferer submitted.
+    /// Inference of each inferer.
     pub inferences: Lists,
-    /// The loss that each forecaster expects of each inferer.
+    /// Loss that each forecaster expects of each inferer.
     pub forecasted_losses_log10: BTreeMap<String, Decimals>,
-    /// What somebody else computed: its members say what is asked for.
+    /// Results computed elsewhere. Its fields select the results to return.
     pub expected: Option<Names>,
 }
 
-/// What a synthesis case comes to.
+/// Results of a case.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SynthesisResult {
-    /// What each forecaster implies.
+    /// Value implied by each forecaster.
     pub forecast_implied: Lists,
-    /// Inferers and forecasters.
+    /// Value combined of inferers and forecasters.
     pub combined: Vec<Decimal>,
-    /// The values combined from inferers alone.
+    /// Value combined of inferers only.
     pub naive: Vec<Decimal>,
-    /// Combined without each inferer.
+    /// Value combined without each inferer.
     pub one_out_inferer: Lists,
-    /// Combined without each forecaster.
+    /// Value combined without each forecaster.
     pub one_out_forecaster: Lists,
-    /// The inferers with each forecaster alone.
+    /// Value combined of the inferers with each single forecaster.
     pub one_in_forecaster: Lists,
-    /// What each forecaster implies without each inferer.
+    /// Value implied by each forecaster without each inferer.
     pub one_out_inferer_forecaster: BTreeMap<String, Lists>,
-    /// The percentiles of the first label's values; empty without weights.
+    /// Percentiles of the first label's values; empty without weights.
     pub confidence_interval_values: Vec<Decimal>,
 }
 
-/// Reads the cases in `text`: one, or several as `{"cases":[…]}`.
+/// Parses the cases in `text`: one, or several as `{"cases":[…]}`.
 ///
 /// # Errors
-/// If it is no JSON, or a case is not a `T`.
+/// Error if the text is not JSON, or a case is not a `T`.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Several {
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_keeps_its_digits_however_it_is_written() {
+    fn numbers_and_texts_preserve_their_digits() {
         let text = r#"{"inferences":{"a":["2605.50","1e-7"],"b":[0.10,-12345678901234567890.5]}}"#;
         let cases: Vec<SynthesisCase> = read(text).unwrap();
         let texts = |name: &str| -> Vec<&str> {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn one_case_or_several_are_read() {
+    fn single_and_several_cases_are_parsed() {
         let names = |text: &str| -> Vec<String> {
             read::<SynthesisCase>(text).unwrap().into_iter().map(|case| case.name).collect()
         };

@@ -1,7 +1,7 @@
-//! The chain's own messages, beside the bundle: submissions, losses, regrets, windows and scores.
+//! The chain's messages other than the bundle: submissions, losses, regrets, windows and scores.
 //!
-//! As its gateway writes them: whole numbers of 64 bits and decimals are texts, a message that is
-//! not there is null.
+//! As in the chain's gateway, 64-bit integers and decimals are texts, and a missing message is
+//! null.
 
 use model::topic::{Address, decimal};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,8 @@ use utoipa::ToSchema;
 
 use super::{Bundle, LabeledValue};
 
-/// Declares messages of one member each: what a message is, its name, its member, and what that says.
+/// Declares messages with a single field: documentation, name, field, and the field's
+/// documentation.
 macro_rules! messages {
     ($($(#[$about:meta])+ $message:ident { $member:ident: $kind:ty } $says:tt;)+) => {$(
         $(#[$about])+
@@ -22,375 +23,376 @@ macro_rules! messages {
 }
 
 messages! {
-    /// Inferences of one nonce.
+    /// Inferences of a nonce.
     Inferences { inferences: Vec<InferenceBody> } "One inference per worker, sorted by address.";
 
-    /// The answer to `inferences/{topic_id}/{block_height}`.
-    InferencesAtBlock { inferences: Inferences } "What was submitted.";
+    /// Response to `inferences/{topic_id}/{block_height}`.
+    InferencesAtBlock { inferences: Inferences } "The inferences.";
 
-    /// The answer to `topics/{topic_id}/workers/{worker_address}/latest_input_inference`.
-    LatestInputInference { latest_input_inference: InputInferenceBody } "The newest one.";
+    /// Response to `topics/{topic_id}/workers/{worker_address}/latest_input_inference`.
+    LatestInputInference { latest_input_inference: InputInferenceBody } "The newest inference.";
 
-    /// The same up to v9.
-    LatestInference { latest_inference: InferenceBody } "The newest one.";
+    /// Response to `latest_inference`, up to v9.
+    LatestInference { latest_inference: InferenceBody } "The newest inference.";
 
-    /// Forecasts of one nonce.
+    /// Forecasts of a nonce.
     Forecasts { forecasts: Vec<ForecastBody> } "One forecast per worker, sorted by address.";
 
-    /// The answer to `forecasts/{topic_id}/{block_height}`.
-    ForecastsAtBlock { forecasts: Forecasts } "What was submitted.";
+    /// Response to `forecasts/{topic_id}/{block_height}`.
+    ForecastsAtBlock { forecasts: Forecasts } "The forecasts.";
 
-    /// A nonce, as the chain's API wraps it.
-    Nonce { block_height: String } "The block at which the epoch opened.";
+    /// A nonce, as wrapped by the chain's API.
+    Nonce { block_height: String } "Block at which the epoch opened.";
 
-    /// A nonce that reputers report for.
-    ReputerNonce { reputer_nonce: Nonce } "The nonce whose losses are reported.";
+    /// A nonce for which reputers report losses.
+    ReputerNonce { reputer_nonce: Nonce } "Nonce of the losses.";
 
-    /// The answer to `network_loss/{topic_id}/{block_height}`.
-    NetworkLoss { loss_bundle: ValueBundle } "The losses of every quantity.";
+    /// Response to `network_loss/{topic_id}/{block_height}`.
+    NetworkLoss { loss_bundle: ValueBundle } "Losses of all values.";
 
-    /// What reputers reported, up to v9.
-    ReputerValueBundles { reputer_value_bundles: Vec<ReputerValueBundle> } "One for each reputer.";
+    /// Losses reported by reputers, up to v9.
+    ReputerValueBundles { reputer_value_bundles: Vec<ReputerValueBundle> } "One bundle per reputer.";
 
-    /// The answer to `reputer_loss_bundles/{topic_id}/{block_height}` in v9.
+    /// Response to `reputer_loss_bundles/{topic_id}/{block_height}` in v9.
     ReputerLossBundlesV9 { loss_bundles: ReputerValueBundles } "One bundle per reputer.";
 
-    /// The answer to `reputer_loss_bundles/{topic_id}/{block_height}`.
-    ReputerLossBundles { loss_bundles: Vec<ValueBundle> } "One for each reputer.";
+    /// Response to `reputer_loss_bundles/{topic_id}/{block_height}`.
+    ReputerLossBundles { loss_bundles: Vec<ValueBundle> } "One bundle per reputer.";
 
-    /// The answer to the queries for a regret.
-    RegretResponse { regret: TimestampedValue } "The regret and the nonce it is of.";
+    /// Response to the queries for a regret.
+    RegretResponse { regret: TimestampedValue } "Regret and its nonce.";
 
-    /// The answer to `latest_regret_stdnorm/{topic_id}`.
-    ValueResponse { value: String } "A decimal number, as text.";
+    /// Response to `latest_regret_stdnorm/{topic_id}`.
+    ValueResponse { value: String } "Decimal number as text.";
 
-    /// The answer to the queries for a weight.
-    WeightResponse { weight: String } "The weight, 0 to 1.";
+    /// Response to the queries for a weight.
+    WeightResponse { weight: String } "Weight, 0 to 1.";
 
-    /// The answer to the queries for one score.
-    ScoreResponse { score: ScoreBody } "The actor's newest score.";
+    /// Response to the queries for one score.
+    ScoreResponse { score: ScoreBody } "Newest score of the actor.";
 
-    /// A list of scores, as the chain's API wraps it.
-    Scores { scores: Vec<ScoreBody> } "By actor, or newest first.";
+    /// A list of scores, as wrapped by the chain's API.
+    Scores { scores: Vec<ScoreBody> } "Scores by actor, or newest first.";
 
-    /// The answer to the queries for scores at a block.
-    ScoresAtBlock { scores: Scores } "The scores, sorted by address.";
+    /// Response to the queries for scores at a block.
+    ScoresAtBlock { scores: Scores } "Scores, sorted by address.";
 
-    /// The answer to the counts of inclusions.
-    CountResponse { count: String } "In how many epochs.";
+    /// Response to the queries for counts of inclusions.
+    CountResponse { count: String } "Number of epochs.";
 
-    /// The answer to `topic_exists/{topic_id}`.
-    TopicExists { exists: bool } "Whether it does.";
+    /// Response to `topic_exists/{topic_id}`.
+    TopicExists { exists: bool } "True if the topic exists.";
 
-    /// The answer to `is_topic_active/{topic_id}`.
-    IsTopicActive { is_active: bool } "Whether epochs open.";
+    /// Response to `is_topic_active/{topic_id}`.
+    IsTopicActive { is_active: bool } "True if epochs open.";
 
-    /// The answer to `next_churning_block_by_topic_id/{topic_id}`.
-    NextChurningBlock { block_height: String } "When the next epoch opens.";
+    /// Response to `next_churning_block_by_topic_id/{topic_id}`.
+    NextChurningBlock { block_height: String } "Height at which the next epoch opens.";
 
-    /// The answer to `is_worker_nonce_unfulfilled/{topic_id}/{block_height}`.
-    IsWorkerNonceUnfulfilled { is_worker_nonce_unfulfilled: bool } "Whether the epoch is open.";
+    /// Response to `is_worker_nonce_unfulfilled/{topic_id}/{block_height}`.
+    IsWorkerNonceUnfulfilled { is_worker_nonce_unfulfilled: bool } "True if the epoch is open.";
 
-    /// The answer to `is_reputer_nonce_unfulfilled/{topic_id}/{block_height}`.
+    /// Response to `is_reputer_nonce_unfulfilled/{topic_id}/{block_height}`.
     IsReputerNonceUnfulfilled { is_reputer_nonce_unfulfilled: bool }
-        "Whether the epoch is to be learned from.";
+        "True if the epoch has not been learned from.";
 
     /// Response to the queries for a registration.
-    IsRegistered { is_registered: bool } "Whether the actor is known.";
+    IsRegistered { is_registered: bool } "True if the actor took part.";
 
     /// Response to `is_whitelisted_topic_reputer/{topic_id}/{address}`.
-    IsWhitelistedTopicReputer { is_whitelisted_topic_reputer: bool } "Whether it is listed.";
+    IsWhitelistedTopicReputer { is_whitelisted_topic_reputer: bool } "True if it is listed.";
 
     /// Response to `can_submit_reputer_payload/{topic_id}/{address}`.
-    CanSubmitReputerPayload { can_submit_reputer_payload: bool } "Whether losses are taken.";
+    CanSubmitReputerPayload { can_submit_reputer_payload: bool } "True if its losses are accepted.";
 
     /// Response to `can_update_topic_whitelist/{topic_id}/{address}`.
-    CanUpdateTopicWhitelist { can_update_topic_whitelist: bool } "Whether it may.";
+    CanUpdateTopicWhitelist { can_update_topic_whitelist: bool } "True if it can change the whitelist.";
 
     /// Response to the queries for a node.
     NodeInfo { node_info: OffchainNode } "The node.";
 
     /// Response to the queries for an initial score.
-    InitialScore { score: String } "The score, a decimal number.";
+    InitialScore { score: String } "Score as a decimal number.";
 
-    /// The answer to `is_topic_worker_whitelist_enabled/{topic_id}`.
+    /// Response to `is_topic_worker_whitelist_enabled/{topic_id}`.
     IsTopicWorkerWhitelistEnabled { is_topic_worker_whitelist_enabled: bool }
-        "Whether it takes submissions of the workers on its whitelist alone.";
+        "True if only workers on the whitelist can submit.";
 
-    /// The answer to `is_whitelisted_topic_worker/{topic_id}/{address}`.
+    /// Response to `is_whitelisted_topic_worker/{topic_id}/{address}`.
     IsWhitelistedTopicWorker { is_whitelisted_topic_worker: bool }
-        "Whether it is on the whitelist.";
+        "True if it is on the whitelist.";
 
-    /// The answer to `can_submit_worker_payload/{topic_id}/{address}`.
+    /// Response to `can_submit_worker_payload/{topic_id}/{address}`.
     CanSubmitWorkerPayload { can_submit_worker_payload: bool }
-        "Whether it may: it is on the whitelist, or that is not enabled.";
+        "True if it is on the whitelist, or the whitelist is disabled.";
 
-    /// The answer to `active_inferers/{topic_id}`.
-    ActiveInferers { inferers: Vec<String> } "The addresses of the inferers.";
+    /// Response to `active_inferers/{topic_id}`.
+    ActiveInferers { inferers: Vec<String> } "Addresses of the inferers.";
 
-    /// The answer to `active_forecasters/{topic_id}`.
-    ActiveForecasters { forecasters: Vec<String> } "The addresses of the forecasters.";
+    /// Response to `active_forecasters/{topic_id}`.
+    ActiveForecasters { forecasters: Vec<String> } "Addresses of the forecasters.";
 
-    /// The answer to the queries for last commits.
-    LastCommit { last_commit: Option<Commit> } "The newest; null before the first.";
+    /// Response to the queries for last commits.
+    LastCommit { last_commit: Option<Commit> } "Newest commit; null before the first.";
 
-    /// The answer to `topic_reward_nonce/{topic_id}`.
-    RewardNonce { nonce: String } "The nonce learned from last; 0 before the first.";
+    /// Response to `topic_reward_nonce/{topic_id}`.
+    RewardNonce { nonce: String } "Nonce of the newest epoch learned from; 0 before the first.";
 
-    /// Where the next page is.
+    /// Position of the next page.
     Pagination { next_key: Option<String> } "Null: there is one page.";
 }
 
-/// One inference as it was taken.
+/// An inference as accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InferenceBody {
-    /// The topic's number, from 1.
+    /// Id of the topic, from 1.
     pub topic_id: String,
-    /// The nonce: the block at which the epoch opened.
+    /// Nonce: the block at which the epoch opened.
     pub block_height: String,
-    /// The address of the inferer.
+    /// Address of the inferer.
     pub inferer: String,
-    /// Its value; up to v9 alone.
+    /// Inferred value, only up to v9.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// One value for each label of the epoch; as of v10.
+    /// One value per label of the epoch, since v10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub values: Option<Vec<String>>,
-    /// Always empty: nothing of the kind is taken.
+    /// Always empty, since it is not accepted.
     pub extra_data: Option<String>,
-    /// Always empty: nothing of the kind is taken.
+    /// Always empty, since it is not accepted.
     pub proof: String,
 }
 
-/// One inference as a worker submitted it, as of v10.
+/// An inference as submitted by a worker, since v10.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InputInferenceBody {
-    /// The topic's number, from 1.
+    /// Id of the topic, from 1.
     pub topic_id: String,
-    /// The nonce: the block at which the epoch opened.
+    /// Nonce: the block at which the epoch opened.
     pub block_height: String,
-    /// The address of the inferer.
+    /// Address of the inferer.
     pub inferer: String,
-    /// Its value on a topic with one output; 0 on others.
+    /// Value on a topic with a single output; 0 on others.
     pub value: String,
-    /// One value for each label.
+    /// One value per label.
     pub values: Vec<InputLabeledValueBody>,
-    /// Always empty: nothing of the kind is taken.
+    /// Always empty, since it is not accepted.
     pub extra_data: Option<String>,
-    /// Always empty: nothing of the kind is taken.
+    /// Always empty, since it is not accepted.
     pub proof: String,
 }
 
-/// A value as a worker submitted it.
+/// A value as submitted by a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InputLabeledValueBody {
-    /// The label's name, `y` on a topic with a single output.
+    /// Name of the label, `y` on a topic with a single output.
     pub label: String,
-    /// A decimal number.
+    /// Decimal number.
     pub value: String,
 }
 
-/// The answer to `latest_inferences/{topic_id}`.
+/// Response to `latest_inferences/{topic_id}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LatestInferences {
-    /// What was submitted.
+    /// Submitted inferences.
     pub inferences: Inferences,
-    /// For which nonce.
+    /// Nonce of the inferences.
     pub block_height: String,
 }
 
-/// The loss that a forecaster expects of one inferer.
+/// Loss that a forecaster expects of one inferer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ForecastElement {
-    /// The address of the inferer forecast about.
+    /// Address of the inferer.
     pub inferer: String,
-    /// The loss that is expected of the inferer.
+    /// Expected loss.
     pub value: String,
 }
 
-/// The losses one forecaster expects for an epoch.
+/// Losses that one forecaster expects for an epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ForecastBody {
-    /// The topic's number, from 1.
+    /// Id of the topic, from 1.
     pub topic_id: String,
-    /// The nonce: the block at which the epoch opened.
+    /// Nonce: the block at which the epoch opened.
     pub block_height: String,
-    /// The address of the forecaster.
+    /// Address of the forecaster.
     pub forecaster: String,
-    /// What it expects.
+    /// Expected losses.
     pub forecast_elements: Vec<ForecastElement>,
-    /// Always empty: nothing of the kind is taken.
+    /// Always empty, since it is not accepted.
     pub extra_data: Option<String>,
 }
 
-/// A list of nonces, as the chain's API wraps it.
+/// A list of nonces, as wrapped by the chain's API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NonceList<N> {
-    /// The nonces, oldest first.
+    /// Nonces, oldest first.
     pub nonces: Vec<N>,
 }
 
-/// The answer to the lists of nonces and windows.
+/// Response to the queries for nonces and windows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Nonces<N> {
-    /// The list, oldest nonce first.
+    /// List of nonces, oldest first.
     pub nonces: NonceList<N>,
 }
 
-/// A number for an actor.
+/// Value of an actor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WorkerValue {
-    /// The address of the worker.
+    /// Address of the worker.
     pub worker: String,
-    /// A decimal number, as text.
+    /// Decimal number as text.
     pub value: String,
 }
 
-/// A forecaster's numbers without each inferer.
+/// Values of a forecaster without each inferer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OneOutInfererForecasterValues {
-    /// The address of the forecaster.
+    /// Address of the forecaster.
     pub forecaster: String,
-    /// By inferer left out.
+    /// Values by inferer left out.
     pub one_out_inferer_values: Vec<WorkerValue>,
 }
 
-/// One number for every quantity: losses, or the values of a bundle up to v9.
+/// A single number for each value of a bundle: losses, or the values up to v9.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ValueBundle {
-    /// The topic's number, from 1.
+    /// Id of the topic, from 1.
     pub topic_id: String,
-    /// The nonce whose losses these are.
+    /// Nonce of the losses.
     pub reputer_request_nonce: ReputerNonce,
-    /// Who reports; empty for the network itself.
+    /// Address of the reputer; empty for the network itself.
     pub reputer: String,
-    /// Always empty: nothing of the kind is taken.
+    /// Always empty, since it is not accepted.
     pub extra_data: Option<String>,
-    /// Of the combined value.
+    /// Number of the combined value.
     pub combined_value: String,
-    /// Of each inferer.
+    /// Numbers of the inferers' values.
     pub inferer_values: Vec<WorkerValue>,
-    /// Of what each forecaster implies.
+    /// Numbers of the values implied by forecasters.
     pub forecaster_values: Vec<WorkerValue>,
-    /// Of the naive value.
+    /// Number of the naive value.
     pub naive_value: String,
-    /// Without each inferer.
+    /// Numbers of the values without each inferer.
     pub one_out_inferer_values: Vec<WorkerValue>,
-    /// Without each forecaster.
+    /// Numbers of the values without each forecaster.
     pub one_out_forecaster_values: Vec<WorkerValue>,
-    /// With each forecaster alone.
+    /// Numbers of the values with each single forecaster.
     pub one_in_forecaster_values: Vec<WorkerValue>,
-    /// Of what each forecaster implies without each inferer.
+    /// Numbers of the values implied by each forecaster without each inferer.
     pub one_out_inferer_forecaster_values: Vec<OneOutInfererForecasterValues>,
 }
 
-/// The answer to `latest_network_inferences` in v9.
+/// Response to `latest_network_inferences` in v9.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LatestNetworkInferencesV9 {
-    /// The bundle, one number for each quantity.
+    /// Bundle with a single number for each value.
     pub network_inferences: ValueBundle,
-    /// The block at which it was made.
+    /// Block of the bundle.
     pub inference_block_height: String,
 }
 
-/// The answer to the queries at a block, in either version.
+/// Response to the queries for a bundle at a block, in either version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NetworkInferencesAtBlock<B> {
-    /// Every value of the epoch.
+    /// All values of the epoch.
     pub network_inferences: B,
 }
 
-/// What a reputer reported, up to v9.
+/// Losses reported by a reputer, up to v9.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReputerValueBundle {
-    /// The losses the reputer reports.
+    /// Losses of the reputer.
     pub value_bundle: ValueBundle,
-    /// Always empty: the dataset signs nothing.
+    /// Always empty, since the dataset does not sign.
     pub signature: Option<String>,
-    /// Always empty: the dataset has no key.
+    /// Always empty, since the dataset has no key.
     pub pubkey: String,
 }
 
-/// A node that an actor runs outside of the chain.
+/// A node that an actor runs off the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OffchainNode {
-    /// The address of its owner.
+    /// Address of its owner.
     pub owner: String,
-    /// The address of the node.
+    /// Address of the node.
     pub node_address: String,
 }
 
-/// A number, and when it was computed.
+/// A number and its nonce.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TimestampedValue {
-    /// The nonce: the block at which the epoch opened.
+    /// Nonce: the block at which the epoch opened.
     pub block_height: String,
-    /// A decimal number, as text.
+    /// Decimal number as text.
     pub value: String,
 }
 
-/// An actor's score at one nonce.
+/// Score of an actor at a nonce.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ScoreBody {
-    /// The topic's number, from 1.
+    /// Id of the topic, from 1.
     pub topic_id: String,
-    /// The nonce: the block at which the epoch opened.
+    /// Nonce: the block at which the epoch opened.
     pub block_height: String,
-    /// The address of the actor.
+    /// Address of the actor.
     pub address: String,
-    /// The score, a decimal number.
+    /// Score as a decimal number.
     pub score: String,
 }
 
-/// The answer to the states of windows.
+/// Response to the queries for the status of a window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "the chain's message has them")]
 pub struct WindowStatus {
-    /// Whether a window is open.
+    /// True if a window is open.
     pub is_open: bool,
-    /// The nonce of the open one, else of the newest.
+    /// Nonce of the open window, else of the newest.
     pub current_nonce_block_height: String,
-    /// Its first block.
+    /// First block of this window.
     pub window_start_block: String,
-    /// Its last block.
+    /// Last block of this window.
     pub window_end_block: String,
-    /// The first block of the one after it.
+    /// First block of the next window.
     pub next_window_start_block: String,
-    /// The last block of the one after it.
+    /// Last block of the next window.
     pub next_window_end_block: String,
-    /// Whether the address asked about ever took part.
+    /// True if the queried address ever took part.
     pub is_registered: bool,
-    /// Whether its submissions are taken: it is on the whitelist, or that is not enabled.
+    /// True if submissions of the address are accepted: it is on the whitelist, or the whitelist is
+    /// disabled.
     pub is_whitelisted: bool,
-    /// Whether epochs open.
+    /// True if epochs open.
     pub is_topic_active: bool,
 }
 
-/// When an actor's work was last taken.
+/// Last accepted work of actors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Commit {
-    /// At which height.
+    /// Height of the commit.
     pub block_height: String,
-    /// For which nonce.
+    /// Nonce of the commit.
     pub nonce: Nonce,
 }
 
-/// The answer to `active_topics_at_block/{block_height}`.
+/// Response to `active_topics_at_block/{block_height}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ActiveTopics {
-    /// Those whose epochs open.
+    /// Topics whose epochs open.
     pub topics: Vec<super::TopicBody>,
-    /// Where the next page is.
+    /// Position of the next page.
     pub pagination: Pagination,
 }
 
-/// A bundle has several labels, which a form with one number has no place for.
+/// Error of a bundle with several labels, which cannot be expressed as single numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("write a bundle of several labels as single numbers")]
+#[error("bundle has several labels, expected one")]
 pub struct LabelsError;
 
 impl Nonce {
-    /// The nonce at `height`.
+    /// Returns the nonce at `height`.
     #[must_use]
     pub fn new(height: u64) -> Self {
         Self { block_height: height.to_string() }
@@ -398,7 +400,7 @@ impl Nonce {
 }
 
 impl ReputerNonce {
-    /// The nonce at `height`.
+    /// Returns the nonce at `height`.
     #[must_use]
     pub fn new(height: u64) -> Self {
         Self { reputer_nonce: Nonce::new(height) }
@@ -406,7 +408,7 @@ impl ReputerNonce {
 }
 
 impl<N> Nonces<N> {
-    /// All of `nonces`.
+    /// Wraps `nonces`.
     pub fn new(nonces: impl IntoIterator<Item = N>) -> Self {
         Self { nonces: NonceList { nonces: nonces.into_iter().collect() } }
     }
@@ -433,7 +435,7 @@ impl TryFrom<Bundle> for ValueBundle {
     }
 }
 
-/// The one value among `values`.
+/// Returns the single value among `values`.
 fn only(mut values: Vec<LabeledValue>) -> Result<String, LabelsError> {
     match values.pop() {
         Some(value) if values.is_empty() => Ok(decimal(value.value)),
@@ -441,7 +443,7 @@ fn only(mut values: Vec<LabeledValue>) -> Result<String, LabelsError> {
     }
 }
 
-/// Each actor with the one value of its entry.
+/// Returns each actor with the single value of its entry.
 fn each(
     entries: Vec<impl Into<(Address, Vec<LabeledValue>)>>,
 ) -> Result<Vec<WorkerValue>, LabelsError> {

@@ -1,95 +1,95 @@
-//! The bodies of the consumer API: a signed inference for a contract, and the list of topics.
+//! Bodies of the consumer API: a signed inference for a contract, and the list of topics.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What every answer is wrapped in.
+/// Envelope of all responses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Answer)]
 pub struct Envelope<T> {
-    /// The request's number.
+    /// Id of the request.
     pub request_id: String,
-    /// Whether it was answered.
+    /// True on success.
     pub status: bool,
-    /// Why the request failed; null on success.
+    /// Reason for a failure; null on success.
     #[serde(rename = "apiResponseMessage", default, skip_serializing_if = "Option::is_none")]
     pub api_response_message: Option<String>,
-    /// The response; null on failure.
+    /// Result; null on failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<T>,
 }
 
-/// An inference and the signature of it.
+/// An inference and its signature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SignedInference {
     /// `0x` and 65 bytes.
     pub signature: String,
-    /// How many digits of the amounts stand behind the point.
+    /// Number of decimals of the amounts.
     pub token_decimals: u32,
-    /// What is signed.
+    /// Signed data.
     pub inference_data: InferenceData,
 }
 
-/// What is signed, and the same for people.
+/// Signed data, also in human-readable form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InferenceData {
-    /// The combined value, with 18 decimals.
+    /// Combined value, with 18 decimals.
     pub network_inference: String,
-    /// The combined value.
+    /// Combined value.
     pub network_inference_normalized: String,
-    /// The percentiles of the confidence interval, with 18 decimals.
+    /// Percentiles of the confidence interval, with 18 decimals.
     pub confidence_interval_percentiles: Vec<String>,
-    /// The percentiles as plain decimals.
+    /// Percentiles as plain decimals.
     pub confidence_interval_percentiles_normalized: Vec<String>,
-    /// The value at each, with 18 decimals.
+    /// Values at the percentiles, with 18 decimals.
     pub confidence_interval_values: Vec<String>,
-    /// The value at each.
+    /// Values at the percentiles.
     pub confidence_interval_values_normalized: Vec<String>,
-    /// The topic's number, from 1.
+    /// Id of the topic, from 1.
     pub topic_id: String,
-    /// When it was made, in seconds since 1970.
+    /// Time of the inference, in seconds since 1970.
     pub timestamp: u64,
-    /// `0x`: nothing more is signed.
+    /// `0x`: no extra data.
     pub extra_data: String,
 }
 
 /// A page of topics.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConsumerTopics {
-    /// The topics of this page, sorted by number.
+    /// Topics of this page, sorted by id.
     pub topics: Vec<ConsumerTopic>,
-    /// Asks for the next page; not there on the last.
+    /// Token for the next page; omitted on the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continuation_token: Option<String>,
 }
 
-/// A topic as consumers see it.
+/// A topic as shown to consumers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConsumerTopic {
-    /// The topic's number, from 1.
+    /// Id of the topic, from 1.
     pub topic_id: u64,
-    /// What it predicts.
+    /// Name of the topic.
     pub topic_name: String,
-    /// What it reads.
+    /// Column and dataset of the topic.
     pub description: Option<String>,
-    /// Blocks in an epoch.
+    /// Blocks per epoch.
     pub epoch_length: u64,
-    /// Blocks from an epoch's start until its truth is asked for.
+    /// Blocks from the start of an epoch until its ground truth is read.
     pub ground_truth_lag: u64,
-    /// How values are compared with the truth.
+    /// Loss function.
     pub loss_method: String,
-    /// Blocks in which workers may submit.
+    /// Blocks in which workers can submit.
     pub worker_submission_window: u64,
-    /// Who took part in the newest bundle.
+    /// Number of workers in the newest bundle.
     pub worker_count: u64,
-    /// Who reports losses: the dataset.
+    /// Number of reputers: the dataset.
     pub reputer_count: u64,
-    /// Nothing is staked here.
+    /// Always 0: there are no stakes.
     pub total_staked_allo: u64,
-    /// Nothing is paid here.
+    /// Always 0: there are no emissions.
     pub total_emissions_allo: u64,
-    /// Whether epochs open.
+    /// True if epochs open.
     pub is_active: bool,
-    /// When the newest bundle was made, in RFC 3339; now, without one.
+    /// Time of the newest bundle, in RFC 3339, or the current time without a bundle.
     pub updated_at: String,
 }

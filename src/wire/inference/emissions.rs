@@ -1,215 +1,215 @@
-//! The chain's queries, in its own families. A family is answered in one file, named as it is here.
+//! Paths of the chain's queries by family. A module of the same name serves each family.
 
-/// The path of a query of the chain, of either version.
+/// Path of a query of the chain, in either version.
 macro_rules! query {
     ($path:literal) => {
         concat!("/emissions/{version}/", $path)
     };
 }
 
-/// Bundles: of the newest epoch without its outliers, and of the epoch at a block.
+/// Bundles of the newest epoch without outliers, and of an epoch at a block.
 pub mod bundles {
-    /// The newest bundle without outliers.
+    /// Newest bundle without outliers.
     pub const LATEST_OUTLIER_RESISTANT: &str =
         query!("latest_network_inferences_outlier_resistant/{topic_id}");
-    /// The bundle of one nonce.
+    /// Bundle of a nonce.
     pub const AT_BLOCK: &str =
         query!("network_inferences/{topic_id}/last_inference/{block_height}");
-    /// The bundle of one nonce without outliers.
+    /// Bundle of a nonce without outliers.
     pub const AT_BLOCK_OUTLIER_RESISTANT: &str =
         query!("network_inferences_outlier_resistant/{topic_id}/last_inference/{block_height}");
 }
 
-/// Submissions, as they came.
+/// Submissions as received.
 pub mod submissions {
-    /// The inferences of one nonce.
+    /// Inferences of a nonce.
     pub const INFERENCES: &str = query!("inferences/{topic_id}/{block_height}");
-    /// The inferences of the newest nonce that closed.
+    /// Inferences of the newest closed nonce.
     pub const LATEST_INFERENCES: &str = query!("latest_inferences/{topic_id}");
-    /// The forecasts of one nonce.
+    /// Forecasts of a nonce.
     pub const FORECASTS: &str = query!("forecasts/{topic_id}/{block_height}");
-    /// A worker's newest inference.
+    /// Newest inference of a worker.
     pub const LATEST_INPUT_INFERENCE: &str =
         query!("topics/{topic_id}/workers/{worker}/latest_input_inference");
-    /// The same as it was called up to v9.
+    /// Newest inference of a worker, as called up to v9.
     pub const LATEST_INFERENCE: &str =
         query!("topics/{topic_id}/workers/{worker}/latest_inference");
 }
 
-/// Losses, and the regrets that follow from them.
+/// Losses and regrets.
 pub mod losses {
-    /// The network's losses of one nonce.
+    /// Losses of the network for a nonce.
     pub const NETWORK_LOSS: &str = query!("network_loss/{topic_id}/{block_height}");
-    /// What each reputer reported for one nonce.
+    /// Losses reported by reputers for a nonce.
     pub const REPUTER_LOSS_BUNDLES: &str = query!("reputer_loss_bundles/{topic_id}/{block_height}");
-    /// An inferer's regret.
+    /// Regret of an inferer.
     pub const INFERER_REGRET: &str = query!("inferer_network_regret/{topic_id}/{actor_id}");
-    /// A forecaster's regret.
+    /// Regret of a forecaster.
     pub const FORECASTER_REGRET: &str = query!("forecaster_network_regret/{topic_id}/{worker}");
-    /// A regret with one forecaster alone.
+    /// Regret with a single forecaster.
     pub const ONE_IN_FORECASTER_REGRET: &str =
         query!("one_in_forecaster_network_regret/{topic_id}/{forecaster}/{inferer}");
-    /// An inferer's regret against the naive value; `?topic_id=&inferer=`.
+    /// Regret of an inferer against the naive value; `?topic_id=&inferer=`.
     pub const NAIVE_REGRET: &str = query!("naive_inferer_network_regret");
-    /// The same as it is spelled up to v9.
+    /// Regret of an inferer against the naive value, as spelled up to v9.
     pub const NATIVE_REGRET: &str = query!("native_inferer_network_regret");
-    /// An inferer's regret without another; `?topic_id=&one_out_inferer=&inferer=`.
+    /// Regret of an inferer without another one; `?topic_id=&one_out_inferer=&inferer=`.
     pub const ONE_OUT_INFERER_INFERER_REGRET: &str =
         query!("one_out_inferer_inferer_network_regret");
-    /// A forecaster's regret without an inferer; `?topic_id=&one_out_inferer=&forecaster=`.
+    /// Regret of a forecaster without an inferer; `?topic_id=&one_out_inferer=&forecaster=`.
     pub const ONE_OUT_INFERER_FORECASTER_REGRET: &str =
         query!("one_out_inferer_forecaster_network_regret");
-    /// An inferer's regret without a forecaster; `?topic_id=&one_out_forecaster=&inferer=`.
+    /// Regret of an inferer without a forecaster; `?topic_id=&one_out_forecaster=&inferer=`.
     pub const ONE_OUT_FORECASTER_INFERER_REGRET: &str =
         query!("one_out_forecaster_inferer_network_regret");
-    /// A forecaster's regret without another; `?topic_id=&one_out_forecaster=&forecaster=`.
+    /// Regret of a forecaster without another one; `?topic_id=&one_out_forecaster=&forecaster=`.
     pub const ONE_OUT_FORECASTER_FORECASTER_REGRET: &str =
         query!("one_out_forecaster_forecaster_network_regret");
 }
 
-/// Weights, as they follow from the newest regrets.
+/// Weights that follow from the newest regrets.
 pub mod weights {
-    /// The scale of regrets.
+    /// Scale of regrets.
     pub const REGRET_STDNORM: &str = query!("latest_regret_stdnorm/{topic_id}");
-    /// An inferer's share.
+    /// Weight of an inferer.
     pub const INFERER_WEIGHT: &str = query!("latest_inferer_weight/{topic_id}/{actor_id}");
-    /// A forecaster's share.
+    /// Weight of a forecaster.
     pub const FORECASTER_WEIGHT: &str = query!("latest_forecaster_weight/{topic_id}/{actor_id}");
 }
 
 /// Topics and their windows.
 pub mod windows {
-    /// The chain's parameters.
+    /// Parameters of the chain.
     pub const PARAMS: &str = query!("params");
-    /// Whether there is such a topic.
+    /// Existence of a topic.
     pub const TOPIC_EXISTS: &str = query!("topic_exists/{topic_id}");
-    /// Whether its epochs open.
+    /// True if the topic's epochs open.
     pub const IS_TOPIC_ACTIVE: &str = query!("is_topic_active/{topic_id}");
-    /// The topics whose epochs open.
+    /// Topics whose epochs open.
     pub const ACTIVE_TOPICS: &str = query!("active_topics_at_block/{block_height}");
-    /// When the next epoch opens.
+    /// Height of the next epoch.
     pub const NEXT_CHURNING_BLOCK: &str = query!("next_churning_block_by_topic_id/{topic_id}");
-    /// Whether an epoch is open.
+    /// True if an epoch is open.
     pub const IS_WORKER_NONCE_UNFULFILLED: &str =
         query!("is_worker_nonce_unfulfilled/{topic_id}/{block_height}");
-    /// Whether an epoch is to be learned from.
+    /// True if an epoch has not been learned from.
     pub const IS_REPUTER_NONCE_UNFULFILLED: &str =
         query!("is_reputer_nonce_unfulfilled/{topic_id}/{block_height}");
-    /// The epochs that are open.
+    /// Open epochs.
     pub const UNFULFILLED_WORKER_NONCES: &str = query!("unfulfilled_worker_nonces/{topic_id}");
-    /// The epochs that are to be learned from.
+    /// Epochs that have not been learned from.
     pub const UNFULFILLED_REPUTER_NONCES: &str = query!("unfulfilled_reputer_nonces/{topic_id}");
-    /// The epochs that take submissions now.
+    /// Epochs that accept submissions now.
     pub const OPEN_WORKER_WINDOWS: &str = query!("open_worker_submission_windows/{topic_id}");
-    /// The epochs whose truth is asked for now.
+    /// Epochs whose ground truth is being read.
     pub const OPEN_REPUTER_WINDOWS: &str = query!("open_reputer_submission_windows/{topic_id}");
-    /// Where workers stand; `?address=`.
+    /// Window of the workers; `?address=`.
     pub const WORKER_WINDOW_STATUS: &str = query!("worker_submission_window_status/{topic_id}");
-    /// Where reputers stand; `?address=`.
+    /// Window of the reputer; `?address=`.
     pub const REPUTER_WINDOW_STATUS: &str = query!("reputer_submission_window_status/{topic_id}");
-    /// The newest epoch that closed.
+    /// Newest closed epoch.
     pub const LAST_WORKER_COMMIT: &str = query!("topic_last_worker_commit_info/{topic_id}");
-    /// The newest epoch that was learned from.
+    /// Newest epoch learned from.
     pub const LAST_REPUTER_COMMIT: &str = query!("topic_last_reputer_commit_info/{topic_id}");
-    /// The nonce learned from last.
+    /// Nonce of the newest epoch learned from.
     pub const REWARD_NONCE: &str = query!("topic_reward_nonce/{topic_id}");
 }
 
-/// Scores of actors, at one nonce or averaged.
+/// Scores of actors, at a nonce or averaged.
 pub mod scores {
-    /// The moving average of an inferer's scores.
+    /// Moving average of an inferer's scores.
     pub const INFERER_EMA: &str = query!("inferer_score_ema/{topic_id}/{inferer}");
-    /// The moving average of a forecaster's scores.
+    /// Moving average of a forecaster's scores.
     pub const FORECASTER_EMA: &str = query!("forecaster_score_ema/{topic_id}/{forecaster}");
-    /// The moving average of a reputer's scores.
+    /// Moving average of a reputer's scores.
     pub const REPUTER_EMA: &str = query!("reputer_score_ema/{topic_id}/{reputer}");
-    /// Inferers' scores up to a block, newest first.
+    /// Scores of inferers up to a block, newest first.
     pub const INFERERS_UNTIL: &str =
         query!("inference_scores_until_block/{topic_id}/{block_height}");
-    /// Forecasters' scores up to a block, newest first.
+    /// Scores of forecasters up to a block, newest first.
     pub const FORECASTERS_UNTIL: &str =
         query!("forecast_scores_until_block/{topic_id}/{block_height}");
-    /// Inferers' scores of one nonce.
+    /// Scores of inferers at a nonce.
     pub const INFERERS_AT: &str =
         query!("worker_inference_scores_at_block/{topic_id}/{block_height}");
-    /// Forecasters' scores of one nonce.
+    /// Scores of forecasters at a nonce.
     pub const FORECASTERS_AT: &str =
         query!("worker_forecast_scores_at_block/{topic_id}/{block_height}");
-    /// Reputers' scores of one nonce.
+    /// Scores of reputers at a nonce.
     pub const REPUTERS_AT: &str = query!("reputers_scores_at_block/{topic_id}/{block_height}");
-    /// The lowest average of an inferer.
+    /// Lowest average score of an inferer.
     pub const LOWEST_INFERER: &str = query!("current_lowest_inferer_score/{topic_id}");
-    /// The lowest average of a forecaster.
+    /// Lowest average score of a forecaster.
     pub const LOWEST_FORECASTER: &str = query!("current_lowest_forecaster_score/{topic_id}");
-    /// The lowest average of a reputer.
+    /// Lowest average score of a reputer.
     pub const LOWEST_REPUTER: &str = query!("current_lowest_reputer_score/{topic_id}");
-    /// In how many epochs an inferer took part.
+    /// Number of epochs with an inferer.
     pub const INFERER_INCLUSIONS: &str =
         query!("count_inferer_inclusions_in_topic/{topic_id}/{address}");
-    /// In how many epochs a forecaster took part.
+    /// Number of epochs with a forecaster.
     pub const FORECASTER_INCLUSIONS: &str =
         query!("count_forecaster_inclusions_in_topic/{topic_id}/{address}");
-    /// The quantile of inferers' scores that scores of resting ones move toward.
+    /// Quantile of inferers' scores, toward which the scores of resting ones move.
     pub const INFERER_QUANTILE: &str = query!("topic_quantile_inferer_score_ema/{topic_id}");
-    /// The same of forecasters.
+    /// Quantile of forecasters' scores, toward which the scores of resting ones move.
     pub const FORECASTER_QUANTILE: &str = query!("topic_quantile_forecaster_score_ema/{topic_id}");
-    /// The same of reputers.
+    /// Quantile of reputers' scores.
     pub const REPUTER_QUANTILE: &str = query!("topic_quantile_reputer_score_ema/{topic_id}");
-    /// The score that an inferer without one starts from.
+    /// Initial score of an inferer.
     pub const INFERER_INITIAL: &str = query!("initial_inferer_ema_score/{topic_id}");
-    /// The same of a forecaster.
+    /// Initial score of a forecaster.
     pub const FORECASTER_INITIAL: &str = query!("initial_forecaster_ema_score/{topic_id}");
-    /// The same of a reputer.
+    /// Initial score of a reputer.
     pub const REPUTER_INITIAL: &str = query!("initial_reputer_ema_score/{topic_id}");
 }
 
-/// Who may take part in a topic, and who did.
+/// Permission to take part in a topic, and past participation.
 pub mod whitelist {
-    /// Whether a topic takes submissions of listed workers alone.
+    /// True if a topic accepts submissions only from listed workers.
     pub const IS_ENABLED: &str = query!("is_topic_worker_whitelist_enabled/{topic_id}");
-    /// Whether a worker is on a topic's whitelist.
+    /// True if a worker is on a topic's whitelist.
     pub const IS_WHITELISTED: &str = query!("is_whitelisted_topic_worker/{topic_id}/{address}");
-    /// Whether a topic takes submissions of a worker.
+    /// True if a topic accepts submissions from a worker.
     pub const CAN_SUBMIT: &str = query!("can_submit_worker_payload/{topic_id}/{address}");
-    /// The active inferers of the newest epoch that closed.
+    /// Active inferers of the newest closed epoch.
     pub const ACTIVE_INFERERS: &str = query!("active_inferers/{topic_id}");
-    /// The active forecasters of the newest epoch that closed.
+    /// Active forecasters of the newest closed epoch.
     pub const ACTIVE_FORECASTERS: &str = query!("active_forecasters/{topic_id}");
-    /// Whether a worker took part in a topic.
+    /// True if a worker took part in a topic.
     pub const WORKER_REGISTERED: &str = query!("worker_registered/{topic_id}/{address}");
-    /// Whether an address is the reputer of a topic.
+    /// True if an address is the reputer of a topic.
     pub const REPUTER_REGISTERED: &str = query!("reputer_registered/{topic_id}/{address}");
-    /// The node of a worker.
+    /// Node of a worker.
     pub const WORKER_NODE: &str = query!("worker/{address}");
-    /// The node of a reputer.
+    /// Node of a reputer.
     pub const REPUTER_NODE: &str = query!("reputer/{address}");
-    /// Whether an address is that of the topic's reputer.
+    /// True if an address is that of the topic's reputer.
     pub const IS_WHITELISTED_REPUTER: &str =
         query!("is_whitelisted_topic_reputer/{topic_id}/{address}");
-    /// Whether a topic takes losses of an address.
+    /// True if a topic accepts losses from an address.
     pub const CAN_SUBMIT_REPUTER: &str = query!("can_submit_reputer_payload/{topic_id}/{address}");
-    /// Whether an address changes a topic's whitelist.
+    /// True if an address can change a topic's whitelist.
     pub const CAN_UPDATE: &str = query!("can_update_topic_whitelist/{topic_id}/{address}");
 }
 
-/// Queries about stakes, rewards, fees and global whitelists, which this network does not have. Each
-/// has one response, in the shape of the chain's `x/emissions/proto/emissions/v10/query.proto`.
+/// Queries about stakes, rewards, fees and global whitelists, which do not exist in this network.
+/// Each has a constant response in the form of `x/emissions/proto/emissions/v10/query.proto`.
 pub mod fixed {
-    /// A query with one response.
+    /// A query with a constant response.
     #[derive(Debug, Clone, Copy)]
     pub struct FixedQuery {
         /// Path of the query.
         pub path: &'static str,
-        /// Summary of what it asks.
+        /// Summary for the API description.
         pub summary: &'static str,
         /// Response as JSON.
         pub body: &'static str,
     }
 
-    /// Declares the queries: path, summary, response.
+    /// Declares queries by path, summary and response.
     macro_rules! fixed {
         ($($path:literal, $summary:literal, $body:literal;)+) => {
-            /// All queries with one response.
+            /// All queries with a constant response.
             pub const QUERIES: &[FixedQuery] =
                 &[$(FixedQuery { path: query!($path), summary: $summary, body: $body }),+];
         };
@@ -233,7 +233,7 @@ pub mod fixed {
             r#"{"stake":"0"}"#;
         "delegate_reward_per_share/{topic_id}/{reputer}", "Reward of a share of delegated stake.",
             r#"{"reward_per_share":"0"}"#;
-        "stake_reputer_authority/{topic_id}/{reputer}", "Stake that a reputer's word counts for.",
+        "stake_reputer_authority/{topic_id}/{reputer}", "Stake that determines a reputer's weight.",
             r#"{"authority":"0"}"#;
         "stake_removals/{block_height}", "Removals of stake up to a block.", r#"{"removals":[]}"#;
         "delegate_stake_removals/{block_height}", "Removals of delegated stake up to a block.",
@@ -263,33 +263,33 @@ pub mod fixed {
         "previous_percentage_reward_to_staked_reputers", "Share of all reputers in rewards.",
             r#"{"percentage_reward":"0"}"#;
         "total_reward_to_distribute", "Rewards to distribute.", r#"{"total_reward":"0"}"#;
-        "whitelist_admin/{address}", "Whether an address administers whitelists.",
+        "whitelist_admin/{address}", "Permission of an address to administer whitelists.",
             r#"{"is_admin":false}"#;
-        "is_whitelisted_global_worker/{address}", "Whether an address may work on all topics.",
+        "is_whitelisted_global_worker/{address}", "Permission of an address to work on all topics.",
             r#"{"is_whitelisted_global_worker":false}"#;
-        "is_whitelisted_global_reputer/{address}", "Whether an address may report on all topics.",
+        "is_whitelisted_global_reputer/{address}", "Permission of an address to report on all topics.",
             r#"{"is_whitelisted_global_reputer":false}"#;
-        "is_whitelisted_global_admin/{address}", "Whether an address administers all whitelists.",
+        "is_whitelisted_global_admin/{address}", "Permission of an address to administer all whitelists.",
             r#"{"is_whitelisted_global_admin":false}"#;
-        "is_whitelisted_global_actor/{address}", "Whether an address may do anything everywhere.",
+        "is_whitelisted_global_actor/{address}", "Permission of an address to act on all topics.",
             r#"{"is_whitelisted_global_actor":false}"#;
-        "is_whitelisted_topic_creator/{address}", "Whether an address may create topics.",
+        "is_whitelisted_topic_creator/{address}", "Permission of an address to create topics.",
             r#"{"is_whitelisted_topic_creator":false}"#;
         // The dataset of a topic is its only reputer.
-        "is_topic_reputer_whitelist_enabled/{topic_id}", "Whether only listed reputers count.",
+        "is_topic_reputer_whitelist_enabled/{topic_id}", "True, since only listed reputers count.",
             r#"{"is_topic_reputer_whitelist_enabled":true}"#;
-        "can_update_all_global_whitelists/{address}", "Whether an address changes all whitelists.",
+        "can_update_all_global_whitelists/{address}", "Permission of an address to change all whitelists.",
             r#"{"can_update_all_global_whitelists":false}"#;
         "can_update_global_worker_whitelist/{address}",
-            "Whether an address changes the global whitelist of workers.",
+            "Permission of an address to change the global whitelist of workers.",
             r#"{"can_update_global_worker_whitelist":false}"#;
         "can_update_global_reputer_whitelist/{address}",
-            "Whether an address changes the global whitelist of reputers.",
+            "Permission of an address to change the global whitelist of reputers.",
             r#"{"can_update_global_reputer_whitelist":false}"#;
-        "can_update_params/{address}", "Whether an address changes parameters.",
+        "can_update_params/{address}", "Permission of an address to change parameters.",
             r#"{"can_update_params":false}"#;
-        // Keys of operators create topics, and an address does not tell whose key it is.
-        "can_create_topic/{address}", "Whether an address may create topics.",
+        // Keys of operators create topics, and an address does not identify its key.
+        "can_create_topic/{address}", "Permission of an address to create topics.",
             r#"{"can_create_topic":false}"#;
     }
 }

@@ -57,7 +57,7 @@ pub(super) async fn upload(
     let Label { name, method } = extract::query(request.uri())?;
     let method = Some(method).filter(|method| !method.is_empty());
     let method = method.map(|method| method.parse::<Method>()).transpose();
-    let method = method.map_err(|error| invalid(format!("method: could not {error}")))?;
+    let method = method.map_err(|error| invalid(format!("method: {error}")))?;
     let kind = media_type(request.headers());
     let _permit = head.upload_permit().ok_or(Refused::TOO_MANY_UPLOADS)?;
     // 260 MiB at 10 Mbit/s.

@@ -148,7 +148,7 @@ async fn an_upload_that_proves_nothing_is_refused_with_the_reason() {
         assert!(status == 400 && message.contains(want), "{status} {message}");
     };
     check(post("", car, &module).await, "read a CAR of version 1");
-    check(post("?method=..%2Fa", wasm, &module).await, "method: could not read");
+    check(post("?method=..%2Fa", wasm, &module).await, "method: `../a` is not a method");
     let (status, added) = post("?method=a.wasm", wasm, &module).await;
     let id = FunctionId::from_module(&module).to_string();
     assert_eq!((status, &added["function_id"]), (200, &json!(id)));

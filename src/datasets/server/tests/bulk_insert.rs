@@ -463,8 +463,8 @@ async fn the_first_rows_of_a_dataset_without_columns_may_be_sent_again() {
 #[tokio::test]
 async fn an_idempotency_key_that_is_none_is_refused() {
     let service = Service::with_bars(0).await;
-    let want = "read the idempotency key, which is 1 to 128 visible ASCII characters other than \
-        quotes and backslashes: bad request";
+    let want = "idempotency key must have 1 to 128 visible ASCII characters other than quotes \
+        and backslashes: bad request";
     let long = "x".repeat(129);
     for name in ["", "\"\"", "a b", "\"a", &long] {
         assert_eq!(insert_named(&service, name, &[0]).await, (400, refusal(want)), "{name}");

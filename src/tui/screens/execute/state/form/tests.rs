@@ -66,7 +66,7 @@ fn each_error_of_the_form_is_on_the_screen() {
         (Method, "", "a file name is required"),
         (Nodes, "many", "an integer of at least 1, or -1 for all"),
         (Subgroup, "two words", "1 to 128 bytes without spaces"),
-        (Selector, "zone in a", "read `zone in a` as a selector such as"),
+        (Selector, "zone in a", "`zone in a` is not a selector such as"),
         (Arguments, "'open", "close the quote"),
         (Environment, "A", "`A` is not NAME=value"),
         (RunLimit, "an hour", "seconds, 1 to"),
@@ -211,7 +211,7 @@ fn a_selector_is_checked_sent_and_filled_in_again() {
     screen.press("(");
     screen.take_effects();
     screen.press("ctrl-r");
-    assert!(screen.text().contains("read `zone=a,gpu=(` as a selector"), "{}", screen.text());
+    assert!(screen.text().contains("`zone=a,gpu=(` is not a selector"), "{}", screen.text());
     assert_eq!(screen.take_effects(), [], "it is not sent");
     screen.press("ctrl-u");
     screen.type_text("zone=a,gpu=a100");
