@@ -1,4 +1,4 @@
-//! Errors of the network.
+//! Errors of a network.
 
 use model::topic::{Address, BlockHeight, TopicId};
 
@@ -11,97 +11,97 @@ use crate::{
     store::StoreError,
 };
 
-/// Reason why the network refused or failed an operation.
+/// Reason why an operation of the network was refused or failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InferenceError {
-    /// There is no such topic.
+    /// The topic does not exist.
     #[error("topic {topic} not found")]
     UnknownTopic {
-        /// The topic's number.
+        /// Id of the topic.
         topic: TopicId,
     },
     /// No epoch of the topic has closed with a bundle yet.
     #[error("network inference not available for topic {topic}")]
     NoBundle {
-        /// The topic's number.
+        /// Id of the topic.
         topic: TopicId,
     },
-    /// No window is open for this nonce.
-    #[error("the submission window of nonce {nonce} is not open")]
+    /// The submission window is not open.
+    #[error("submission window of nonce {nonce} is not open")]
     NotOpen {
-        /// The block at which the epoch opened.
+        /// Block at which the epoch opened.
         nonce: BlockHeight,
     },
-    /// The worker submitted something else for this nonce before, which stays.
-    #[error("this worker submitted another payload for nonce {nonce}")]
+    /// The worker submitted another payload for this nonce before, which stays.
+    #[error("worker already submitted another payload for nonce {nonce}")]
     Repeated {
-        /// The block at which the epoch opened.
+        /// Block at which the epoch opened.
         nonce: BlockHeight,
     },
-    /// The topic does not take submissions of the worker.
+    /// The topic does not accept submissions of the worker.
     #[error(
-        "topic {topic} takes submissions of the workers on its whitelist alone, and {worker} is not on it: \
-         ask who created the topic to add it"
+        "topic {topic} accepts submissions only from workers on its whitelist, and {worker} is not \
+         on it; ask the creator of the topic to add it"
     )]
     NotWhitelisted {
-        /// The topic's number.
+        /// Id of the topic.
         topic: TopicId,
-        /// The worker's address on the chain.
+        /// Address of the worker on the chain.
         worker: Address,
     },
-    /// The epoch holds as much as it takes.
-    #[error("cannot submit for nonce {nonce}: {limit}")]
+    /// The epoch has reached a maximum.
+    #[error("epoch {nonce} is full: {limit}")]
     Full {
-        /// The block at which the epoch opened.
+        /// Block at which the epoch opened.
         nonce: BlockHeight,
-        /// What there is too much of.
+        /// Reached maximum.
         limit: String,
     },
-    /// The payload does not fit the topic.
+    /// The payload does not match the topic.
     #[error(transparent)]
     Payload(#[from] PayloadError),
-    /// A topic's settings do not fit together.
+    /// Invalid settings of a topic.
     #[error(transparent)]
     Topic(#[from] TopicSettingsError),
-    /// Somebody else created the topic.
+    /// Another key created the topic.
     #[error("{}", not_yours(*.topic, *.is_built_in))]
     NotYours {
-        /// Whether the program came with it.
+        /// True for a built-in topic.
         is_built_in: bool,
-        /// The topic's number.
+        /// Id of the topic.
         topic: TopicId,
     },
-    /// A setting that stays as it was created.
-    #[error("cannot change {what} of topic {topic}, which stays as it was created")]
+    /// The setting cannot be changed.
+    #[error("{what} of topic {topic} cannot be changed")]
     Fixed {
-        /// The topic's number.
+        /// Id of the topic.
         topic: TopicId,
-        /// The setting that cannot change.
+        /// Name of the setting.
         what: &'static str,
     },
-    /// Labels cannot change while workers submit under them.
-    #[error("cannot change the labels of topic {topic} while a submission window is open")]
+    /// Labels cannot change during a submission window.
+    #[error("labels of topic {topic} cannot change while a submission window is open")]
     WindowOpen {
-        /// The topic's number.
+        /// Id of the topic.
         topic: TopicId,
     },
-    /// There are as many topics as there may be.
-    #[error("cannot have more than {TOPICS_OF_KEY_MAX} topics of one key, or {TOPICS_MAX} in all")]
+    /// The maximum number of topics is reached.
+    #[error("maximum of {TOPICS_OF_KEY_MAX} topics per key or {TOPICS_MAX} in total is reached")]
     TooManyTopics,
-    /// It is not kept what had been learned by then.
-    #[error("cannot learn again from {}", too_far_back(*.from, *.earliest))]
+    /// The learned state at that time is not stored.
+    #[error("{}", too_far_back(*.from, *.earliest))]
     TooFarBack {
-        /// The first epoch that was to be learned from again.
+        /// First epoch to learn from again.
         from: BlockHeight,
-        /// The first one from which that can be done; none where there is none.
+        /// First epoch for which this is possible; `None` if there is none.
         earliest: Option<BlockHeight>,
     },
-    /// The topic learned from another epoch meanwhile.
-    #[error("cannot learn again while the topic learns from another epoch: try again")]
+    /// The topic learned from another epoch in the meantime.
+    #[error("topic learned from another epoch in the meantime; retry")]
     Relearning,
-    /// The file failed.
-    #[error("the inference file failed")]
+    /// The store failed.
+    #[error("inference store failed")]
     Store(#[from] StoreError),
     /// The program is stopping.
     #[error("the program is stopping")]

@@ -1,10 +1,9 @@
-//! Document 3: a prediction network of one chain, from submissions to the values it serves.
+//! Document 3: a prediction network of one chain, from submissions to the served values.
 //!
-//! [`Inference`] is the façade: submit, close, learn, and read. [`math`] holds the formulas, plain
-//! functions of values; [`network`] topics, epochs and what is due at a height; [`store`] the SQLite
-//! file, or a PostgreSQL database that several services share; [`server`] the HTTP API. Absent on
-//! purpose: the cluster and the dataset service, which [`network::upstream`] stands
-//! for.
+//! [`Inference`] is the entry point to submit, close, learn and read. [`math`] has the formulas as
+//! plain functions, [`network`] the topics, epochs and their schedule, [`store`] the SQLite file or
+//! shared PostgreSQL database, and [`server`] the HTTP API. The cluster and the dataset service are
+//! accessed through the traits in [`network::upstream`].
 
 mod error;
 pub mod math;
@@ -42,28 +41,28 @@ use crate::{
     },
 };
 
-/// How a network is opened.
+/// Options for opening a network.
 #[derive(Debug, Clone)]
 pub struct InferenceOptions {
-    /// How long a block takes, at least [`network::chain::BLOCK_TIME_MIN`].
+    /// Duration of a block, at least [`network::chain::BLOCK_TIME_MIN`].
     pub block_time: Duration,
-    /// What a topic keeps of its epochs where it does not say itself.
+    /// Default retention of a topic's epochs.
     pub retention: Retention,
-    /// The topics to have. One in the file with the same number is replaced, unless a key created
-    /// it, and stays at rest where it was; others stay.
+    /// Built-in topics. They replace stored topics with the same ids, except those created by a
+    /// key. A paused topic stays paused.
     pub topics: Vec<Topic>,
 }
 
-/// Who submits, and for what.
+/// Source of a submission, and its epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender {
-    /// The topic's number.
+    /// Id of the topic.
     pub topic: TopicId,
-    /// The block at which the epoch opened.
+    /// Block at which the epoch opened.
     pub nonce: BlockHeight,
-    /// The worker's address on the chain.
+    /// Address of the worker on the chain.
     pub worker: Address,
-    /// Who is behind the address, where that is known.
+    /// Name of the worker, if known.
     pub name: Option<String>,
 }
 
@@ -79,31 +78,31 @@ struct Shared {
     chain: Chain,
     retention: Retention,
     topics: RwLock<TopicList>,
-    /// Held while the list is read again.
+    /// Held while the list of topics is reloaded.
     reading_list: Mutex<()>,
     cache: Cache,
     conditions: Conditions,
     news: watch::Sender<News>,
     metrics: Metrics,
-    /// Held while topics change, so that two do not get one number.
+    /// Held while topics change, so that ids stay unique.
     changing: tokio::sync::Mutex<()>,
 }
 
-/// What happened last in a network, for who waits for it.
+/// Counters of recent changes, which wake waiting tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct News {
-    /// How many bundles have been made since the program started.
+    /// Number of bundles since the program started.
     pub n_bundles: u64,
-    /// How many topics have been created or changed since then.
+    /// Number of created or changed topics since then.
     pub n_changes: u64,
 }
 
 impl Inference {
-    /// Opens the network in the file at `path`, or begins one there at height 1.
+    /// Opens the network in the file at `path`, or creates one at height 1.
     ///
     /// # Errors
-    /// [`InferenceError::Topic`] if a topic of `options` is unfit, [`InferenceError::Store`] if the
-    /// file cannot be opened.
+    /// [`InferenceError::Topic`] if a topic of `options` is invalid, [`InferenceError::Store`] if
+    /// the file cannot be opened.
     pub async fn open(
         path: &Path,
         clock: Clock,
@@ -122,8 +121,8 @@ impl Inference {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Opens the network in the database at `url`, which other services may serve at the same time, or
-    /// begins one there.
+    /// Opens the network in the database at `url`, which other services can serve at the same time,
+    /// or creates one.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -139,10 +138,10 @@ impl Inference {
         Ok(Self { shared: Arc::new(blocking(open).await?) })
     }
 
-    /// Opens the network in a database that takes no writes, such as a standby: no epoch opens or closes here.
+    /// Opens the network in a read-only database, such as a standby. No epoch opens or closes here.
     ///
     /// # Errors
-    /// As [`Self::open`], or there is no network in the database.
+    /// As [`Self::open`], or the database has no network.
     pub async fn connect_read_only(
         url: DatabaseUrl,
         clock: Clock,
@@ -152,16 +151,16 @@ impl Inference {
         Ok(Self { shared: Arc::new(blocking(open).await?) })
     }
 
-    /// The chain's clock.
+    /// Returns the clock of the chain.
     pub fn chain(&self) -> &Chain {
         &self.shared.chain
     }
 
-    /// Logs a correction of the machine's clock since the last call, and has the next start go on
-    /// from the heights of this one.
+    /// Logs a jump of the machine's clock since the last call, and stores it, so that the next
+    /// start continues with the current heights.
     ///
     /// # Errors
-    /// [`InferenceError`] if the file fails.
+    /// [`InferenceError`] if the store fails.
     pub async fn follow_clock(&self) -> Result<(), InferenceError> {
         let Some(Leap { micros, blocks }) = self.chain().take_leap() else { return Ok(()) };
         let (seconds, height) = (micros / 1_000_000, self.chain().height());
@@ -172,16 +171,15 @@ impl Inference {
         self.with_store(move |shared| Ok(shared.store.put_blocks(blocks)?)).await
     }
 
-    /// Takes `payload` from `sender`, a worker of the network itself. On return it is durable.
+    /// Stores `payload` from `sender`, a worker of the network itself. It is durable on return.
     ///
     /// # Errors
-    /// An [`InferenceError`] that says why it is not taken.
+    /// [`InferenceError`] with the reason if it is rejected.
     pub async fn submit(&self, sender: Sender, payload: Payload) -> Result<(), InferenceError> {
         self.submit_of(Origin::NETWORK, sender, payload).await
     }
 
-    /// Takes `payload` likewise from `origin`, or only checks whether it would be taken. What is known
-    /// of the worker is found out here.
+    /// Stores or only validates `payload` from `origin`, whose record is determined here.
     ///
     /// # Errors
     /// As [`Self::submit`].
@@ -215,7 +213,7 @@ impl Inference {
         };
         let is_trusted = submitter.is_operators() || settings.whitelist.is_enabled;
         let submitted = self.with_store(move |shared| {
-            // A client sends the same again if the response was lost, also after the window.
+            // A client repeats a submission if the response was lost, even after the window.
             let or_kept = |outcome, submission: &Submission| {
                 let is_kept = shared.store.has_submission(topic, nonce, submission)?;
                 Ok(if is_kept { SubmitOutcome::Taken } else { outcome })
@@ -245,10 +243,11 @@ impl Inference {
         }
     }
 
-    /// Opens the epoch `nonce` of `topic`; whether it is new, and an epoch length after all others.
+    /// Opens the epoch `nonce` of `topic`. Returns true if it is new, and an epoch length after the
+    /// others.
     ///
     /// # Errors
-    /// [`InferenceError`] if there is no such topic, or the file fails.
+    /// [`InferenceError`] if the topic does not exist, or the store fails.
     pub async fn open_epoch(
         &self,
         topic: TopicId,
@@ -264,11 +263,11 @@ impl Inference {
         .await
     }
 
-    /// Closes the epoch `nonce` of `topic`: its bundle is made, kept, and served from then on.
-    /// Whether it was open. An epoch without inferences closes without a bundle, which is logged.
+    /// Closes the epoch `nonce` of `topic`, and stores its bundle. Returns true if it was open.
+    /// Epochs without inferences close without a bundle, which is logged.
     ///
     /// # Errors
-    /// [`InferenceError`] if there is no such topic, or the file fails.
+    /// [`InferenceError`] if the topic does not exist, or the store fails.
     pub async fn close(&self, topic: TopicId, nonce: BlockHeight) -> Result<bool, InferenceError> {
         let (settings, began) = (self.find_topic(topic)?, Instant::now());
         let closed = self.with_store(move |shared| {
@@ -287,11 +286,11 @@ impl Inference {
         Ok(closed)
     }
 
-    /// Learns from the epoch `nonce` of `topic` that its column came to `outcome`; with none, the
-    /// epoch is given up. Whether it had closed and was not learned from.
+    /// Learns from the epoch `nonce` of `topic` with its `outcome`, or gives the epoch up without
+    /// one. Returns true if it was closed and not learned from before.
     ///
     /// # Errors
-    /// [`InferenceError`] if there is no such topic, or the file fails.
+    /// [`InferenceError`] if the topic does not exist, or the store fails.
     pub async fn learn(
         &self,
         topic: TopicId,
@@ -316,10 +315,10 @@ impl Inference {
         Ok(learned)
     }
 
-    /// Keeps `input` as what the epoch `nonce` of `topic` was asked with.
+    /// Stores `input` as the input of the epoch `nonce` of `topic`.
     ///
     /// # Errors
-    /// [`InferenceError`] if the file fails.
+    /// [`InferenceError`] if the store fails.
     pub async fn put_input(
         &self,
         topic: TopicId,
@@ -329,28 +328,28 @@ impl Inference {
         self.with_store(move |shared| Ok(shared.store.put_input(topic, nonce, input)?)).await
     }
 
-    /// What `topic` keeps of its epochs.
+    /// Returns the retention of `topic`'s epochs.
     pub fn retention_of(&self, topic: &Topic) -> Retention {
         self.shared.retention_of(topic)
     }
 
-    /// What the closed epochs of `topic` take.
+    /// Returns the totals of `topic`'s closed epochs.
     ///
     /// # Errors
-    /// [`InferenceError`] if the file fails.
+    /// [`InferenceError`] if the store fails.
     pub async fn holdings(&self, topic: TopicId) -> Result<EpochTotals, InferenceError> {
         self.with_store(move |shared| Ok(shared.store.holdings(topic)?)).await
     }
 
-    /// Whether the network's file takes writes: it is in its place, and there is space.
+    /// Checks that the store accepts writes.
     ///
     /// # Errors
-    /// [`InferenceError::Store`] if not.
+    /// [`InferenceError::Store`] if it does not.
     pub async fn check_file(&self) -> Result<(), InferenceError> {
         self.with_store(|shared| Ok(shared.store.check()?)).await
     }
 
-    /// True if the store refuses writes.
+    /// Returns true if the store is read-only.
     pub(crate) fn is_read_only(&self) -> bool {
         self.shared.store.is_read_only()
     }
@@ -363,13 +362,13 @@ impl Inference {
         self.topic(topic).ok_or(InferenceError::UnknownTopic { topic })
     }
 
-    /// Lets the file grow to so many pages, as a full disk would.
+    /// Limits the file to `n_pages`, as a full disk would.
     #[cfg(test)]
     pub(crate) fn limit_pages(&self, n_pages: u32) {
         self.shared.store.limit_pages(n_pages);
     }
 
-    /// Reads of `topic` on a blocking thread.
+    /// Runs a read of `topic` on a blocking thread.
     async fn read<T: Send + 'static>(
         &self,
         topic: TopicId,
@@ -379,7 +378,7 @@ impl Inference {
         self.with_store(move |shared| Ok(read(&shared.store)?)).await
     }
 
-    /// What the cache has of `topic` in `slot`, or what `load` makes of it on a blocking thread.
+    /// Returns the cached value in `slot` of `topic`, or loads it on a blocking thread.
     async fn cached<T: Clone + Send + 'static>(
         &self,
         topic: TopicId,
@@ -396,7 +395,8 @@ impl Inference {
         self.recent(topic, slot, load).await
     }
 
-    /// As [`Self::cached`], as of the last look at what other services did.
+    /// Returns the value like [`Self::cached`], but possibly without the latest changes by other
+    /// services.
     async fn recent<T: Clone + Send + 'static>(
         &self,
         topic: TopicId,
@@ -425,7 +425,7 @@ impl Shared {
         clock: Clock,
         options: &InferenceOptions,
     ) -> Result<Self, InferenceError> {
-        // The chain of a database has one clock, and one pace.
+        // The chain of a database has one clock and one block time.
         let shared_at = store.versions()?.map(|versions| versions.at);
         let now = shared_at.filter(|_| !clock.is_manual()).unwrap_or_else(|| clock.now());
         let starting = Blocks::starting(now, options.block_time);
@@ -471,20 +471,20 @@ impl Shared {
         })
     }
 
-    /// What `topic` has learned, from memory where that is what it still is.
+    /// Returns the state learned by `topic`, from the cache if it is still current.
     fn load_learned(&self, topic: TopicId) -> Result<StoredLearned, InferenceError> {
         let before = self.cache.get(topic);
         let read = || Ok(self.store.learned(topic, before.last_known())?);
         self.cache.load(topic, |entry| &mut entry.known, read)
     }
 
-    /// How an epoch of `topic` ends now.
+    /// Returns the options for ending an epoch of `topic` now.
     fn end_options(&self, topic: &Topic) -> EndOptions {
         let (at, retention) = (self.chain.now(), self.retention_of(topic));
         EndOptions { at, retention, known: self.cache.get(topic.id).last_known().cloned() }
     }
 
-    /// What `topic` keeps of its epochs.
+    /// Returns the retention of `topic`'s epochs.
     fn retention_of(&self, topic: &Topic) -> Retention {
         let Keep { bytes, days } = topic.keep;
         Retention {

@@ -1,7 +1,5 @@
-//! The formulas of the network, in both generations of the chain: plain functions of values.
-//!
-//! [`cases`] computes single epochs given by hand. Absent on purpose: topics, heights, stores and
-//! clocks.
+//! Formulas of the network in both generations of the chain, as plain functions. [`cases`] computes
+//! single epochs from files.
 
 pub mod cases;
 pub mod exact;

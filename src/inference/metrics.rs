@@ -1,42 +1,42 @@
-//! Metrics of the inference service, beside those of every HTTP service.
+//! Metrics of the inference service.
 
 use accounts::{Keys, database_metrics};
 use web::metrics::{Metrics, process, requests};
 
 use crate::{Inference, InferenceError, blocking};
 
-/// The prefix of every name.
+/// Prefix of all names.
 const PREFIX: &str = "triptych_inference_";
 
-/// Bounds of the histogram of steps, in seconds: from an epoch of a few workers to one of a thousand on a
+/// Bounds of the histograms, in seconds: from an epoch of a few workers to one of a thousand on a
 /// busy disk.
 const STEP_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
 web::metrics! {
-    /// Submissions by outcome: taken, refused, or failed for a reason that is the service's.
+    /// Submissions by outcome: taken, refused, or failed because of the service.
     SUBMISSIONS = counter("submissions_total", &["outcome"]);
-    /// Time from the end of an epoch's window to its bundle durable.
+    /// Time from the end of an epoch's window until its bundle is durable.
     CLOSE = histogram("close_seconds", &[], STEP_SECONDS);
-    /// Time to learn from an epoch, or to give it up, durably.
+    /// Time to learn from an epoch or to give it up, durably.
     LEARN = histogram("learn_seconds", &[], STEP_SECONDS);
-    /// Topics with epochs.
+    /// Topics whose epochs open.
     TOPICS = gauge("topics_active", &[]);
-    /// Topics whose newest epoch failed.
+    /// Topics with a current problem.
     FAILING = gauge("topics_failing", &[]);
-    /// Streams open now.
+    /// Open streams.
     STREAMS = gauge("streams_open", &[]);
-    /// The program: always 1, with its version as label.
+    /// Version of the program as a label; always 1.
     BUILD = gauge("build_info", &["version"]);
 }
 
-/// The metrics of a service, all zero.
+/// Creates the metrics of a service, all zero.
 pub(crate) fn new() -> Metrics {
     let metrics = Metrics::new(PREFIX, &[requests::METRICS, METRICS, database_metrics::METRICS]);
     metrics.set(BUILD, &[env!("CARGO_PKG_VERSION")], 1);
     metrics
 }
 
-/// What came of a submission.
+/// Returns the outcome label of a submission.
 pub(crate) const fn outcome(submitted: &Result<(), InferenceError>) -> &'static str {
     match submitted {
         Ok(()) => "taken",
@@ -46,7 +46,8 @@ pub(crate) const fn outcome(submitted: &Result<(), InferenceError>) -> &'static 
 }
 
 impl Inference {
-    /// All metrics as Prometheus text, with those of the process, and of the database of `keys`.
+    /// Returns all metrics as Prometheus text, including those of the process and of the database
+    /// of `keys`.
     ///
     /// # Errors
     /// [`InferenceError::Stopped`] if the program is stopping.

@@ -1,9 +1,9 @@
-//! A network's topics and epochs: what is submitted, and what is due at each height.
+//! Topics and epochs of a network: submissions and scheduled steps.
 //!
-//! [`topic`] and [`epoch`] hold the settings and the schedule, [`submission`] checks payloads,
-//! [`selection`] and [`close`] end a window, [`learned`] takes the losses in, [`runner`] does what
-//! is due. [`backtest`] replays a topic over past rows, and [`signer`] signs values for consumer
-//! contracts. Absent on purpose: SQL and HTTP.
+//! [`topic`] and [`epoch`] define the settings and the schedule, [`submission`] validates payloads,
+//! [`selection`] and [`close`] end a window, [`learned`] learns from losses, and [`runner`]
+//! executes due steps. [`backtest`] replays a topic over past rows, and [`signer`] signs values for
+//! consumer contracts.
 
 pub mod addresses;
 pub mod backtest;

@@ -1,10 +1,10 @@
-//! What holds a chain's topics and epochs: the inference file, a SQLite database.
+//! Store of a chain's topics and epochs: the inference file, a SQLite database, or a PostgreSQL
+//! database.
 //!
-//! Records, rules and statements are here, once; an engine begins and commits, and `Session` runs
-//! the statements. Every change is one transaction that is durable on return, so a stop at any time
-//! leaves each epoch either as it was or a whole step further. Absent on purpose: when to take a
-//! step, which is for [`crate::network::epoch`] to say. Nothing here is async: callers go to a
-//! blocking thread.
+//! Records, rules and statements are shared by the engines, which start and commit transactions;
+//! `Session` runs the statements. Each change is one transaction that is durable on return, so a
+//! crash leaves each epoch either unchanged or one step further. [`crate::network::epoch`] decides
+//! when steps are due. All operations block.
 
 mod engines;
 mod epoch_actors;
@@ -57,35 +57,35 @@ use crate::{
     },
 };
 
-/// About what the end of an epoch of 1 000 inferers and 50 forecasters writes. A disk with less free
-/// than this is about to be full, whatever the topic.
+/// Approximate size of a write that ends an epoch of 1 000 inferers and 50 forecasters. A disk with
+/// less free space is about to be full in any case.
 const EPOCH_BYTES: u64 = 20 << 20;
 
-/// How many epochs of a topic are kept; older ones go when a newer one closes. At twelve seconds an
-/// epoch this is a day and a half, and some 50 MB.
+/// Maximum number of stored epochs per topic; older ones are deleted. With epochs of twelve seconds
+/// this is a day and a half, and some 50 MB.
 pub const EPOCHS_KEPT: u32 = 10_000;
 
-/// The most labels of one nonce where any is taken, by the chain's parameter
+/// Maximum number of labels of a nonce if any label is accepted, by the chain's parameter
 /// `max_epoch_label_registry_size`.
 pub const LABELS_MAX: u32 = 32_768;
 
-/// Outcome of submitting a payload.
+/// Outcome of a submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SubmitOutcome {
-    /// It is kept.
+    /// Stored.
     Taken,
-    /// The worker had submitted for this nonce; what it sent first stays.
+    /// The worker had submitted before for this nonce. The first payload stays.
     Repeated,
-    /// No such epoch is open.
+    /// The epoch is not open.
     NotOpen,
-    /// The epoch holds as much as it takes.
+    /// A maximum is reached.
     Full {
-        /// What there is too much of.
+        /// Reached maximum.
         limit: String,
     },
 }
 
-/// Where an epoch is in its life.
+/// State of an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Open = 0,
@@ -95,40 +95,40 @@ enum State {
     GivenUp = 4,
 }
 
-/// The newest row there was when an epoch opened.
+/// Latest row at the opening of an epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Input {
-    /// When, in the dataset's time.
+    /// Timestamp of the row, in the dataset's time.
     pub at: Timestamp,
-    /// The value of the topic's column.
+    /// Value of the topic's column.
     pub value: f64,
 }
 
-/// What is learned from an epoch.
+/// Result of learning from an epoch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lesson {
-    /// What came true.
+    /// Ground truth.
     pub truth: Vec<LabeledValue>,
-    /// The losses of every quantity.
+    /// Losses of all values.
     pub losses: Losses,
-    /// All that is known after it.
+    /// Learned state after this epoch.
     pub learned: Learned,
 }
 
-/// What there is to close an epoch with.
+/// Data for closing an epoch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CloseInput {
-    /// Its submissions, by worker.
+    /// Submissions by worker.
     pub arrivals: Vec<Arrival>,
-    /// The labels that came, in the order of their ids; empty where the topic says them.
+    /// Submitted labels in the order of their ids; empty if the topic defines the labels.
     pub labels: Vec<String>,
-    /// What was learned before.
+    /// Learned state before this epoch.
     pub learned: Arc<Learned>,
-    /// Where values were before.
+    /// Median and spread of earlier values.
     pub baseline: Option<Baseline>,
 }
 
-/// A network's topics and epochs, as they are kept.
+/// Store of a network's topics and epochs.
 #[derive(Debug)]
 pub struct Store(Engine);
 
@@ -139,12 +139,12 @@ enum Engine {
 }
 
 impl Store {
-    /// Opens the file at `path`, and creates it and its folder if they are missing.
+    /// Opens the file at `path`, and creates it and its directory if they are missing.
     ///
     /// # Errors
-    /// [`StoreError`] if the file cannot be opened, or was written by another version. It
-    /// [is busy](StoreError::is_busy) after the last store of it was dropped until the thread that
-    /// wrote has closed it.
+    /// [`StoreError`] if the file cannot be opened, or was written by another version. It [is
+    /// busy](StoreError::is_busy) after the last store of it was dropped until its writer thread
+    /// has closed it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Ok(Self(Engine::File(StoreFile::open(path)?)))
     }
@@ -152,12 +152,12 @@ impl Store {
     /// Opens the schema of the database at `url`, and creates its tables if they are missing.
     ///
     /// # Errors
-    /// [`StoreError`] if the database cannot be reached, or its tables are of another version.
+    /// [`StoreError`] if the database is unreachable, or its tables are of another version.
     pub fn connect(url: &DatabaseUrl) -> Result<Self, StoreError> {
         Ok(Self(Engine::Database(StoreDatabase::open(url)?)))
     }
 
-    /// Opens the schema of a database that takes no writes, such as a standby. Writes fail with
+    /// Opens the schema of a read-only database, such as a standby. Writes fail with
     /// [`StoreError::ReadOnly`].
     ///
     /// # Errors
@@ -166,7 +166,7 @@ impl Store {
         Ok(Self(Engine::Database(StoreDatabase::open_read_only(url)?)))
     }
 
-    /// What a copy of a network is of: all of it.
+    /// Returns the tables that a copy of a network consists of.
     #[must_use]
     pub fn copied_tables() -> CopiedTables {
         CopiedTables {
@@ -177,12 +177,12 @@ impl Store {
         }
     }
 
-    /// Whether other services may use the same topics and epochs.
+    /// Returns true if other services can use the same topics and epochs.
     pub const fn is_shared(&self) -> bool {
         matches!(self.0, Engine::Database(_))
     }
 
-    /// Makes `change`, and returns its result once it is durable.
+    /// Runs `change`, and returns its result once it is durable.
     fn write<T: Send + 'static>(
         &self,
         change: impl FnOnce(&Session<'_>) -> Result<T, StoreError> + Send + 'static,
@@ -190,7 +190,7 @@ impl Store {
         self.write_sized(CHANGE_BYTES, change)
     }
 
-    /// As [`Self::write`], of a change that writes about `n_bytes`.
+    /// Runs `change`, which writes about `n_bytes`, as [`Self::write`] does.
     fn write_sized<T: Send + 'static>(
         &self,
         n_bytes: u64,
@@ -202,8 +202,8 @@ impl Store {
         }
     }
 
-    /// Runs `read`. In a file each of its statements sees what was committed before it, in a database
-    /// all see one snapshot.
+    /// Runs `read`. Its statements see one snapshot of a database, but the latest commits of a
+    /// file.
     fn read<T>(
         &self,
         read: impl Fn(&Session<'_>) -> Result<T, StoreError>,
@@ -214,11 +214,11 @@ impl Store {
         }
     }
 
-    /// Whether writes are taken: the file is in its place, and there is space. Where a write found
-    /// none, this tries another one of its size from time to time.
+    /// Checks that the store accepts writes. If a write failed for lack of space, retries one of
+    /// its size from time to time.
     ///
     /// # Errors
-    /// Why not.
+    /// Reason why it does not.
     pub fn check(&self) -> Result<(), StoreError> {
         match &self.0 {
             Engine::File(file) => file.check(),
@@ -226,12 +226,12 @@ impl Store {
         }
     }
 
-    /// True if the store refuses writes.
+    /// Returns true if the store is read-only.
     pub fn is_read_only(&self) -> bool {
         matches!(&self.0, Engine::Database(database) if database.is_read_only())
     }
 
-    /// Numbers of its database; `None` of a file.
+    /// Returns figures of the database; `None` for a file.
     pub fn database(&self) -> Option<Figures> {
         match &self.0 {
             Engine::File(_) => None,
@@ -239,17 +239,17 @@ impl Store {
         }
     }
 
-    /// Lets the file grow to so many pages, as a full disk would.
+    /// Limits the file to `n_pages`, as a full disk would.
     #[cfg(test)]
     pub(crate) fn limit_pages(&self, n_pages: u32) {
         let sql = format!("PRAGMA max_page_count = {n_pages}");
         self.write(move |session| session.run_batch(&sql)).unwrap();
     }
 
-    /// The chain that the file holds, if it has begun.
+    /// Returns the stored chain, if it has started.
     ///
     /// # Errors
-    /// [`StoreError`] if the file fails; so with all that follow.
+    /// [`StoreError`] if the store fails, as for all methods below.
     pub fn blocks(&self) -> Result<Option<Blocks>, StoreError> {
         let sql = "SELECT genesis_at, block_micros FROM chain";
         self.read(|session| {
@@ -257,7 +257,7 @@ impl Store {
         })
     }
 
-    /// Stores `blocks` as the chain's.
+    /// Stores `blocks` as the chain.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -278,7 +278,7 @@ impl Store {
         self.write(move |session| session.run(&sql, [blocks.genesis.micros(), micros]).map(drop))
     }
 
-    /// Keeps `blocks` as the chain's if none are kept, and returns those that are.
+    /// Stores `blocks` as the chain if none is stored, and returns the stored one.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -287,7 +287,7 @@ impl Store {
         Ok(self.blocks()?.unwrap_or(blocks))
     }
 
-    /// The newest epoch ever opened, of any topic.
+    /// Returns the newest nonce of any topic.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -298,11 +298,11 @@ impl Store {
         Ok(newest.map(height))
     }
 
-    /// Keeps `topic`, in place of the one with its number, if the list of topics still has the version
-    /// that is `known`; none where that does not matter.
+    /// Stores `topic` in place of the one with its id, if the list of topics still has the version
+    /// `known`. `None` skips this check.
     ///
     /// # Errors
-    /// [`StoreError::Raced`] if another service changed the list; besides those of [`Self::blocks`].
+    /// [`StoreError::Raced`] if another service changed the list, and those of [`Self::blocks`].
     pub fn put_topic(&self, topic: &Topic, known: Option<i64>) -> Result<(), StoreError> {
         let (topic, record) = (topic.id, record::write_topic(topic)?);
         self.write(move |session| {
@@ -315,8 +315,8 @@ impl Store {
         })
     }
 
-    /// Deletes `topic` with what it has learned, if the list of topics has the version that is `known`.
-    /// Its epochs are left to [`Self::drop_leftovers`].
+    /// Deletes `topic` with its learned state, if the list of topics has the version `known`. Its
+    /// epochs are deleted by [`Self::drop_leftovers`].
     ///
     /// # Errors
     /// As [`Self::put_topic`].
@@ -335,8 +335,8 @@ impl Store {
         })
     }
 
-    /// Drops a few epochs of deleted topics: so many that others wait little for their turn. Whether
-    /// some may be left.
+    /// Deletes some epochs of deleted topics, few enough not to delay other writes. Returns true if
+    /// more might be left.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -344,7 +344,7 @@ impl Store {
         self.write(retention::drop_leftovers)
     }
 
-    /// The highest number of a deleted topic; none where there never was one.
+    /// Returns the highest id of a deleted topic; `None` if there was none.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -354,7 +354,7 @@ impl Store {
         Ok(newest.and_then(|number| TopicId::new(height(number))))
     }
 
-    /// All topics, by number.
+    /// Returns all topics, sorted by id.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -365,7 +365,7 @@ impl Store {
         })
     }
 
-    /// Where `topic` stands.
+    /// Returns the progress of `topic`'s epochs.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -384,8 +384,8 @@ impl Store {
         })
     }
 
-    /// Opens the epoch `nonce`, if no other one of `topic` is within `epoch_length` blocks of it, or
-    /// later; whether it was opened.
+    /// Opens the epoch `nonce`, unless an epoch of `topic` exists within `epoch_length` blocks
+    /// before it, or later. Returns true if it was opened.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -414,7 +414,7 @@ impl Store {
         })
     }
 
-    /// Keeps `input` as what the epoch `nonce` was asked with, if none was kept before.
+    /// Stores `input` as the input of the epoch `nonce`, unless it has one.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -432,7 +432,7 @@ impl Store {
         })
     }
 
-    /// What the epoch `nonce` was asked with, if it was.
+    /// Returns the input of the epoch `nonce`, if it has one.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -447,7 +447,7 @@ impl Store {
     }
 }
 
-/// Whether the epoch `nonce` is in `state`, in which others leave it by `lock` until the end of the
+/// Returns true if the epoch `nonce` is in `state`, and locks it with `lock` until the end of the
 /// transaction.
 fn is_in(
     session: &Session<'_>,
@@ -479,7 +479,7 @@ fn insert(
     session.run(sql, values![topic, nonce, worker, at.micros(), own, trusted, forecast])
 }
 
-/// A chain as it is kept: when it began, and how long a block takes, in microseconds.
+/// Converts a stored chain: its start, and the duration of a block in microseconds.
 fn blocks(genesis: i64, block_time: i64) -> Blocks {
     Blocks {
         genesis: Timestamp::from_micros(genesis),
@@ -487,17 +487,17 @@ fn blocks(genesis: i64, block_time: i64) -> Blocks {
     }
 }
 
-/// The key of an epoch in every table.
+/// Returns the key of an epoch in all tables.
 fn key(topic: TopicId, nonce: BlockHeight) -> [i64; 2] {
     [number(topic.get()), number(nonce)]
 }
 
-/// A topic's number or a height as SQLite keeps it.
+/// Converts an id or a height for the store.
 fn number(unsigned: u64) -> i64 {
     i64::try_from(unsigned).unwrap_or(i64::MAX)
 }
 
-/// A height as it was kept.
+/// Converts a stored height or id.
 fn height(number: i64) -> BlockHeight {
     u64::try_from(number).unwrap_or_default()
 }

@@ -1,7 +1,6 @@
-//! Cases reckoned by hand: single epochs in the form of [`wire::inference::cases`].
+//! Computation of single epochs in the form of [`wire::inference::cases`].
 //!
-//! Names in a case are any texts; inside, each is the address that its place in their order makes.
-//! Absent on purpose: files, and what is printed.
+//! Names in a case are arbitrary texts. They are mapped to addresses in their order.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +18,7 @@ use crate::math::{
     },
 };
 
-/// What a case's numbers are where it does not say: those of the chain's examples.
+/// Default parameters of a case, as in the chain's examples.
 const PARAMS_DEFAULT: Params = Params {
     generation: Generation::MadV017,
     p_norm: 3.0,
@@ -29,65 +28,65 @@ const PARAMS_DEFAULT: Params = Params {
     regret_scale: None,
 };
 
-/// Why a case cannot be reckoned.
+/// Error of a case.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaseError {
-    /// No such generation.
-    #[error("read `{text}` as an algorithm, which is mad-v0.17 or stdev-oct2024")]
+    /// The algorithm is unknown.
+    #[error("unknown algorithm `{text}`, expected mad-v0.17 or stdev-oct2024")]
     Algorithm {
-        /// The text, shortened.
+        /// Shortened text.
         text: String,
     },
-    /// A text is no number.
-    #[error("read {what} `{text}` as a decimal number")]
+    /// A text is not a number.
+    #[error("{what} `{text}` is not a decimal number")]
     Number {
-        /// What it should say.
+        /// Name of the number.
         what: &'static str,
-        /// The text, shortened.
+        /// Shortened text.
         text: String,
     },
-    /// There is nothing to combine.
-    #[error("combine the inferences")]
+    /// The epoch cannot be combined.
+    #[error(transparent)]
     Synthesis(#[from] SynthesisError),
-    /// A name that nothing else in the case bears.
-    #[error("find `{name}` among the actors")]
+    /// The name does not belong to an actor.
+    #[error("unknown actor `{name}`")]
     Name {
-        /// The name, shortened.
+        /// Shortened name.
         name: String,
     },
 }
 
-/// A case with what it comes to, and why.
+/// Result of a case, with its explanation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseResult {
-    /// What it comes to.
+    /// Result of the case.
     pub result: SynthesisResult,
-    /// What regrets were divided by for the combined value; none where they did not count.
+    /// Scale of the regrets for the combined value; `None` if they were not used.
     pub scale: Option<f64>,
-    /// Who counted for how much: inferers first, each by name.
+    /// Weights of the actors: inferers first, each by name.
     pub actors: Vec<ActorShare>,
 }
 
-/// How much an actor counted.
+/// Weight of an actor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActorShare {
-    /// Its name in the case.
+    /// Name of the actor in the case.
     pub name: String,
-    /// What it does.
+    /// Role of the actor.
     pub role: Role,
-    /// Its regret, if it has one of its own.
+    /// Regret of the actor, if it has one.
     pub regret: Option<f64>,
-    /// Its share in the combined value, 0 to 1.
+    /// Weight in the combined value, 0 to 1.
     pub share: f64,
-    /// Its value for the first label.
+    /// Value for the first label.
     pub value: Option<Decimal>,
 }
 
-/// Reckons the epoch of `case`.
+/// Computes the epoch of `case`.
 ///
 /// # Errors
-/// [`CaseError`] names what in the case is unfit.
+/// [`CaseError`] with the first problem.
 pub fn synthesized(case: &SynthesisCase) -> Result<CaseResult, CaseError> {
     let is_listed = |list: &[String], name: &String| list.is_empty() || list.contains(name);
     let inferring = case.inferences.iter().filter(|(name, _)| is_listed(&case.inferers, name));
@@ -120,7 +119,7 @@ pub fn synthesized(case: &SynthesisCase) -> Result<CaseResult, CaseError> {
     })?;
     let actors = actors(case, &names, &regrets, &synthesis);
     let mut result = result(&names, &synthesis);
-    // One inference alone is the answer: digit by digit.
+    // A single inference is returned with its original digits.
     if let (1, Some(name)) = (inferences.len(), inferences.keys().next())
         && let Some(submitted) = case.inferences.get(names.name(name))
     {
@@ -217,18 +216,18 @@ fn actors(
     actors
 }
 
-/// Every name of a case in its order; the address of each is made of its place.
+/// Mapping of a case's names to addresses in their order.
 #[derive(Debug)]
 struct Names {
     addresses: BTreeMap<String, Address>,
     by_address: BTreeMap<Address, String>,
-    /// The names that infer, and those that forecast. One may do both.
+    /// Names of inferers and of forecasters. A name can be both.
     inferers: Vec<String>,
     forecasters: Vec<String>,
 }
 
 impl Names {
-    /// The names of an epoch to combine.
+    /// Collects the names of a case.
     fn from_case(case: &SynthesisCase) -> Self {
         let regrets = &case.regrets_after_previous_epoch;
         let mut inferers =
@@ -250,7 +249,7 @@ impl Names {
         all.sort();
         all.dedup();
         let address = |(idx, name): (usize, &&String)| {
-            // Of a fixed prefix and digits alone, it is always one.
+            // A fixed prefix and digits are always a valid address.
             Some(((*name).clone(), format!("allo1{idx:09}").parse().ok()?))
         };
         let addresses: BTreeMap<String, Address> =
@@ -260,18 +259,18 @@ impl Names {
         Self { addresses, by_address, inferers, forecasters }
     }
 
-    /// The address of `name`.
+    /// Returns the address of `name`.
     fn address(&self, name: &str) -> Result<Address, CaseError> {
         let address = self.addresses.get(name).cloned();
         address.ok_or_else(|| CaseError::Name { name: name.chars().take(80).collect() })
     }
 
-    /// The name of `address`.
+    /// Returns the name of `address`.
     fn name<'a>(&'a self, address: &'a Address) -> &'a str {
         self.by_address.get(address).map_or(address.as_str(), String::as_str)
     }
 
-    /// The numbers of `decimals`.
+    /// Parses numbers by actor.
     fn parse_numbers(
         &self,
         what: &'static str,
@@ -282,17 +281,17 @@ impl Names {
         decimals.iter().map(pair).collect()
     }
 
-    /// The numbers of `decimals` that belong to their row by `is_fit`.
+    /// Parses the numbers for which `is_included` is true.
     fn parse_rows(
         &self,
         what: &'static str,
         decimals: &BTreeMap<String, Decimals>,
-        is_fit: impl Fn(&String, &String) -> bool,
+        is_included: impl Fn(&String, &String) -> bool,
     ) -> Result<PairValues, CaseError> {
         let mut rows = ByActor::new();
         for (key, of) in decimals {
             let mut row = ByActor::new();
-            for (name, text) in of.iter().filter(|(name, _)| is_fit(key, name)) {
+            for (name, text) in of.iter().filter(|(name, _)| is_included(key, name)) {
                 row.insert(self.address(name)?, number(what, text)?);
             }
             rows.insert(self.address(key)?, row);
@@ -300,7 +299,7 @@ impl Names {
         Ok(PairValues::from_rows(&rows))
     }
 
-    /// The regrets of everybody against one quantity: of who infers, and of who forecasts.
+    /// Parses the regrets of inferers and forecasters against one value.
     fn parse_pairwise(
         &self,
         decimals: &BTreeMap<String, Decimals>,
@@ -316,7 +315,7 @@ impl Names {
         })
     }
 
-    /// The regrets of `regrets`.
+    /// Parses regrets of all families.
     fn regrets(&self, regrets: &CaseRegrets) -> Result<Regrets, CaseError> {
         Ok(Regrets {
             ordinary: RoleValues {
@@ -330,14 +329,14 @@ impl Names {
         })
     }
 
-    /// The values of each as texts.
+    /// Converts the values of each actor to texts.
     fn lists(&self, values: &BTreeMap<Address, Values>) -> Lists {
         values.iter().map(|(name, values)| (self.name(name).to_owned(), list(values))).collect()
     }
 }
 
-/// The names that infer and those that forecast in `regrets`. Only the first families say who does
-/// what; in the others a name that is neither counts as both.
+/// Returns the names of inferers and of forecasters in `regrets`. Only the first families
+/// distinguish them. In the others, an otherwise unknown name counts as both.
 fn in_regrets(regrets: &CaseRegrets) -> (Vec<String>, Vec<String>) {
     let inferers = regrets.inferer.keys().chain(regrets.naive_inferer.keys());
     let mut inferers = inferers.chain(regrets.one_out_inferer.keys()).cloned().collect::<Vec<_>>();

@@ -1,7 +1,7 @@
-//! Serialization of numbers as the shortest texts that read back as them.
+//! Serialization of numbers as their shortest decimal texts, which parse to the same numbers.
 //!
-//! JSON's own numbers may come back off by the last bit, and then an epoch could not be computed again.
-//! For fields: `#[serde(with = "exact")]`.
+//! Numbers in JSON might differ in the last bit after a round trip, and then an epoch could not be
+//! reproduced. Use it as `#[serde(with = "exact")]`.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -19,10 +19,10 @@ pub trait Exact: Sized {
     /// Those of the serializer.
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
 
-    /// Deserializes a value. Texts have to be borrowed from the input.
+    /// Deserializes a value. Texts must be borrowed from the input.
     ///
     /// # Errors
-    /// Those of the deserializer, or a text is no number.
+    /// Those of the deserializer, or of a text that is not a number.
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn deserialize<'de, T: Exact, D: Deserializer<'de>>(
     T::read(deserializer)
 }
 
-/// Adapter for values within others.
+/// Adapter for nested values.
 pub(crate) struct Text<T>(pub(crate) T);
 
 impl<T: Exact> Serialize for Text<&T> {
@@ -95,8 +95,8 @@ impl<T: Exact> Exact for BTreeMap<Address, T> {
     }
 }
 
-/// Reads values by address, in the order of the addresses. Addresses that are among the known ones are
-/// shared with them: an epoch of a thousand inferers and fifty forecasters has 50 000.
+/// Deserializes values by address, in the order of the addresses. Addresses among the known ones
+/// are shared, since an epoch of a thousand inferers and fifty forecasters has 50 000.
 pub(crate) struct ActorsReader<'k, T>(pub(crate) &'k BTreeMap<Address, T>);
 
 impl<'de, T: Exact> DeserializeSeed<'de> for ActorsReader<'_, T> {

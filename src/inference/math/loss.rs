@@ -1,59 +1,58 @@
-//! Losses: how far a value was from what came true.
+//! Losses: distances of values from the ground truth.
 
-/// The least probability a cross entropy reckons with, so that calling the truth impossible costs
-/// much, not everything.
+/// Minimum probability in a cross entropy, so that ruling out the ground truth has a high but
+/// finite loss.
 const PROBABILITY_MIN: f64 = 1e-9;
 
-/// Errors up to this size are squared by the Huber loss, larger ones grow in proportion.
+/// Maximum error that the Huber loss squares. Larger errors are counted linearly.
 const HUBER_DELTA: f64 = 1.0;
 
-/// How a value is compared with the truth.
+/// Loss function.
 ///
-/// On a topic with several labels the loss is the sum over the labels, and the truth of a
-/// classification is 1 at one label and 0 at the others: so the squared error is the Brier score,
-/// from 0 to 2, and the cross entropy is that of the label that came true.
+/// With several labels, the loss is the sum over the labels. The ground truth of a classification
+/// is 1 at one label and 0 at the others, so the squared error is the Brier score, from 0 to 2, and
+/// the cross entropy is that of the true label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum LossMethod {
-    /// `mse`: the squared error.
+    /// `mse`: squared error.
     Mse,
-    /// `mae`: the absolute error.
+    /// `mae`: absolute error.
     Mae,
-    /// `huber`: squared up to 1, in proportion above.
+    /// `huber`: squared up to 1, linear above.
     Huber,
-    /// `logcosh`: like `huber`, smoothly.
+    /// `logcosh`: smooth variant of `huber`.
     LogCosh,
-    /// `ce`: the cross entropy of a distribution.
+    /// `ce`: cross entropy of a distribution.
     #[strum(serialize = "ce")]
     CrossEntropy,
 }
 
-/// A topic's rule for losses.
+/// Loss function and scale of a topic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LossRule {
-    /// How a value is compared.
+    /// Loss function.
     pub method: LossMethod,
-    /// Whether losses are used as they are. Otherwise they are base-10 logarithms, as the chain
-    /// wants them.
+    /// True to use losses as they are. Otherwise they are base-10 logarithms, as on the chain.
     pub allow_negative: bool,
-    /// The smallest loss that counts, before the logarithm: below it actors differ by luck.
+    /// Smallest loss before the logarithm. Below it, actors differ only by luck.
     pub floor: f64,
 }
 
 impl LossRule {
-    /// Returns the loss of `values` where `truth` came true, label by label.
+    /// Returns the loss of `values` for the ground truth.
     pub fn loss(&self, values: &[f64], truth: &[f64]) -> f64 {
         let pairs = values.iter().zip(truth);
         let loss: f64 = pairs.map(|(value, truth)| self.method.of_label(*value, *truth)).sum();
         if self.allow_negative { loss } else { loss.max(self.floor).log10() }
     }
 
-    /// Returns a loss of this rule before its logarithm, where it takes one.
+    /// Returns a loss of this rule before its logarithm, if it uses one.
     pub fn plain(&self, loss: f64) -> f64 {
         if self.allow_negative { loss } else { 10.0_f64.powf(loss) }
     }
 
-    /// Returns a plain loss as this rule counts it: the reverse of [`Self::plain`]. Always finite.
+    /// Converts a plain loss to this rule, the inverse of [`Self::plain`]. Always finite.
     pub fn of_plain(&self, plain: f64) -> f64 {
         if self.allow_negative {
             plain.clamp(f64::MIN, f64::MAX)
@@ -71,7 +70,7 @@ impl LossMethod {
             Self::Mae => error,
             Self::Huber if error <= HUBER_DELTA => error * error / 2.0,
             Self::Huber => HUBER_DELTA * (error - HUBER_DELTA / 2.0),
-            // ln cosh, by the logarithm of its larger half: it cannot overflow.
+            // ln cosh without overflow.
             Self::LogCosh => error + (-2.0 * error).exp().ln_1p() - std::f64::consts::LN_2,
             Self::CrossEntropy => -truth * value.max(PROBABILITY_MIN).ln(),
         }

@@ -1,9 +1,9 @@
-//! Outliers: inferences of a topic with one output that are too far from the epoch's median.
+//! Outliers: inferences of a topic with a single output that are too far from the epoch's median.
 //!
-//! When an epoch closes, its own inferences update the topic's median and average spread first, and
-//! are filtered with the result, as on the chain. A median from the epoch before would drop everybody
-//! who follows a market that moved. Absent on purpose: the value combined without the outliers, which
-//! is the same [synthesis](crate::math::synthesis) over fewer inferences.
+//! As on the chain, the inferences of a closing epoch first update the topic's median and average
+//! spread, and are then filtered with the result. The previous median would remove everyone who
+//! follows a moving market. The value without outliers is the same
+//! [synthesis](crate::math::synthesis) of fewer inferences.
 
 use std::collections::BTreeMap;
 
@@ -14,27 +14,27 @@ use crate::math::{
     synthesis::Values,
 };
 
-/// How many spreads from the median a value may be, by the chain's parameter
+/// Maximum distance from the median in spreads, by the chain's parameter
 /// `inference_outlier_detection_threshold`.
 pub const THRESHOLD: f64 = 11.0;
 
-/// The share of the newest spread in its average, by the chain's parameter
+/// Weight of the newest spread in its average, by the chain's parameter
 /// `inference_outlier_detection_alpha`.
 pub const ALPHA: f64 = 0.2;
 
-/// Median and spread of a topic's inferences, as of the epoch that closes or closed last.
+/// Median and spread of a topic's inferences.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Baseline {
-    /// The median of that epoch's values.
+    /// Median of the newest epoch's values.
     pub median: f64,
-    /// The moving average of the epochs' median absolute deviations.
+    /// Moving average of the epochs' median absolute deviations.
     pub spread: f64,
 }
 
 impl Baseline {
-    /// Returns the baseline updated with the `values` of an epoch, outliers included. The first
-    /// spread is taken as it is, and so is one that follows a spread of 0, as on the chain. `None` if
-    /// no epoch ever had a value.
+    /// Returns the baseline updated with the `values` of an epoch, including outliers. As on the
+    /// chain, the first spread, and one after a spread of 0, is not averaged. Returns `None` if no
+    /// epoch had a value.
     #[must_use]
     pub fn after(previous: Option<Self>, values: &[f64]) -> Option<Self> {
         let Some(middle) = median(values) else { return previous };
@@ -45,30 +45,30 @@ impl Baseline {
         Some(Self { median: middle, spread })
     }
 
-    /// Whether `value` is an outlier. None is while the median or the spread is 0.
+    /// Returns true if `value` is an outlier. There are none while the median or the spread is 0.
     #[must_use]
     pub fn is_outlier(&self, value: f64) -> bool {
         let knows = self.median != 0.0 && self.spread != 0.0;
         knows && (value - self.median).abs() > THRESHOLD * self.spread
     }
 
-    /// Whether `value` is too far off to be signed: an outlier, or, where the values are all alike so
-    /// that none is an outlier, more than the median away from it.
+    /// Returns true if `value` is too far off to be signed: an outlier, or, if all values are
+    /// alike, a value farther from the median than the median from zero.
     #[must_use]
     pub fn is_unsignable(&self, value: f64) -> bool {
         if self.spread == 0.0 { self.is_far_off(value) } else { self.is_outlier(value) }
     }
 
-    /// Whether `value` is both more than the median and more than [`THRESHOLD`] spreads away from it.
-    /// None is while median and spread are 0.
+    /// Returns true if `value` is farther from the median than the median from zero, and more than
+    /// [`THRESHOLD`] spreads. Always false while median and spread are 0.
     #[must_use]
     pub fn is_far_off(&self, value: f64) -> bool {
         let bound = (THRESHOLD * self.spread).max(self.median.abs());
         bound > 0.0 && (value - self.median).abs() > bound
     }
 
-    /// Returns `inferences` without the outliers among them; none where there is no outlier, or
-    /// nothing else. Only the first value of each is looked at.
+    /// Returns `inferences` without outliers; `None` if there are no outliers, or nothing else.
+    /// Only the first value of each inference is considered.
     #[must_use]
     pub fn without_outliers(
         &self,
@@ -77,7 +77,7 @@ impl Baseline {
         Self::without(inferences, |value| self.is_outlier(value))
     }
 
-    /// Returns `inferences` without [those](Self::is_unsignable) that are not signed; none likewise.
+    /// Returns `inferences` without [unsignable](Self::is_unsignable) ones; `None` as above.
     #[must_use]
     pub fn signable(
         &self,

@@ -1,7 +1,7 @@
-//! Values of pairs of actors in one block of numbers: one list of values for each row and column.
+//! Values of pairs of actors in one block of numbers: a list of values for each row and column.
 //!
 //! A thousand inferers and fifty forecasters are 50 000 pairs. As objects with names and decimal
-//! texts they take 16 MB in memory, on the disk and in an answer; as numbers, 400 kB.
+//! texts they take 16 MB in memory, on disk and in a response; as numbers, 400 kB.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,24 +13,24 @@ use model::topic::Address;
 
 use wire::inference::Bundle;
 
-/// A list of numbers for each pair of a row and a column that has one.
+/// Lists of numbers for pairs of a row and a column.
 #[derive(Debug, Clone, Default)]
 pub struct PairValues {
     rows: Vec<Address>,
     columns: Vec<Address>,
-    /// Numbers in each list, at least 1.
+    /// Length of each list, at least 1.
     width: usize,
-    /// By row, column and place in the list; the whole list is NaN where a pair has none.
+    /// Numbers by row, column and index in the list. The list of a missing pair is NaN.
     numbers: Vec<f64>,
 }
 
-/// A bundle whose values of pairs are numbers: its `one_out_inferer_forecaster_values` are empty, and
-/// `without_inferer` stands for them.
+/// Bundle whose values of pairs are numbers: `one_out_inferer_forecaster_values` is empty, and
+/// `without_inferer` replaces it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FullBundle {
     /// All other values.
     pub bundle: Bundle,
-    /// What each forecaster (row) implies without each inferer (column), one number for each label.
+    /// Values implied by each forecaster (row) without each inferer (column), one number per label.
     pub without_inferer: Arc<PairValues>,
 }
 
@@ -51,8 +51,8 @@ impl PartialEq for PairValues {
 }
 
 impl PairValues {
-    /// Returns the values of `rows` × `columns`, or none where `numbers` are not `width` for each
-    /// pair.
+    /// Creates the values of `rows` × `columns`; `None` unless `numbers` has `width` numbers for
+    /// each pair.
     pub fn new(
         rows: Vec<Address>,
         columns: Vec<Address>,
@@ -64,7 +64,7 @@ impl PairValues {
         is_fit.then_some(Self { rows, columns, width, numbers })
     }
 
-    /// Returns one number for each pair of `by_row`. Columns are in order.
+    /// Creates pairs with one number from `by_row`. Columns are sorted.
     pub fn from_rows<'r>(
         by_row: impl IntoIterator<Item = (&'r Address, &'r BTreeMap<Address, f64>)>,
     ) -> Self {
@@ -81,32 +81,32 @@ impl PairValues {
         }
     }
 
-    /// Whether there is no row.
+    /// Returns true if there is no row.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The rows' actors.
+    /// Returns the actors of the rows.
     pub fn rows(&self) -> &[Address] {
         &self.rows
     }
 
-    /// The columns' actors.
+    /// Returns the actors of the columns.
     pub fn columns(&self) -> &[Address] {
         &self.columns
     }
 
-    /// Numbers in each list.
+    /// Returns the length of each list.
     pub const fn width(&self) -> usize {
         self.width
     }
 
-    /// All numbers: by row, column and place in the list.
+    /// Returns all numbers by row, column and index in the list.
     pub fn numbers(&self) -> &[f64] {
         &self.numbers
     }
 
-    /// The columns that have a list in the row at `row_idx`, each with it, in their order.
+    /// Returns the columns with a list in the row at `row_idx`, in order.
     pub fn row(&self, row_idx: usize) -> impl Iterator<Item = (&Address, &[f64])> {
         let n_numbers = self.columns.len() * self.width;
         let start = row_idx.saturating_mul(n_numbers);
@@ -115,13 +115,13 @@ impl PairValues {
         lists.filter(|(_, list)| list.first().is_some_and(|number| !number.is_nan()))
     }
 
-    /// The numbers of the row of `name`, for each column in turn. Rows have to be in order.
+    /// Returns the numbers of the row of `name` by column. Rows must be sorted.
     pub fn row_of(&self, name: &Address) -> Option<&[f64]> {
         self.numbers.get(self.range_of(name)?)
     }
 
-    /// The numbers of `column`, of width 1, for each row in turn; NaN for pairs without one. Columns
-    /// have to be in order.
+    /// Returns the numbers of `column`, of width 1, by row, and NaN for missing pairs. Columns must
+    /// be sorted.
     pub fn column_of(&self, column: &Address) -> Vec<f64> {
         match self.columns.binary_search(column) {
             Ok(idx) => self.numbers.iter().skip(idx).step_by(self.columns.len()).copied().collect(),
@@ -129,21 +129,20 @@ impl PairValues {
         }
     }
 
-    /// The number of a pair, of width 1; `None` where it has none. Rows and columns have to be in
-    /// order.
+    /// Returns the number of a pair, of width 1; `None` if it is missing. Rows and columns must be
+    /// sorted.
     pub fn get(&self, row: &Address, column: &Address) -> Option<f64> {
         let idx = self.columns.binary_search(column).ok()?;
         self.row_of(row)?.get(idx).copied().filter(|number| !number.is_nan())
     }
 
-    /// The numbers of the row of `name`, to be changed.
+    /// Returns the numbers of the row of `name` for modification.
     pub(crate) fn row_of_mut(&mut self, name: &Address) -> Option<&mut [f64]> {
         let range = self.range_of(name)?;
         self.numbers.get_mut(range)
     }
 
-    /// Adds those of `rows` and `columns` that are missing, in order, with pairs of width 1 that have
-    /// no number.
+    /// Adds missing `rows` and `columns` in order, whose pairs of width 1 have no number.
     pub(crate) fn include(&mut self, rows: &[&Address], columns: &[&Address]) {
         let union = |names: &[Address], more: &[&Address]| -> Vec<Address> {
             let all = names.iter().chain(more.iter().copied());
@@ -157,7 +156,7 @@ impl PairValues {
         }
     }
 
-    /// Drops the rows and the columns, of width 1, that are not to be kept.
+    /// Removes rows and columns, of width 1, for which the predicates are false.
     pub fn retain(
         &mut self,
         is_row_kept: impl Fn(&Address) -> bool,
@@ -175,7 +174,7 @@ impl PairValues {
     /// Converts each list to one number.
     ///
     /// # Errors
-    /// The first one of `convert`.
+    /// First error of `convert`.
     pub fn try_map<E>(&self, convert: impl Fn(&[f64]) -> Result<f64, E>) -> Result<Self, E> {
         let lists = self.numbers.chunks(self.width.max(1));
         let number = |list: &[f64]| match list.first() {
@@ -196,7 +195,7 @@ impl PairValues {
         Some(start..start + n_numbers)
     }
 
-    /// The same pairs for other rows and columns, all in order.
+    /// Returns the pairs with other sorted rows and columns.
     fn resize(&self, rows: Vec<Address>, columns: Vec<Address>) -> Self {
         let places: Vec<Option<usize>> =
             columns.iter().map(|name| self.columns.binary_search(name).ok()).collect();
@@ -209,7 +208,7 @@ impl PairValues {
         Self { rows, columns, width: 1, numbers }
     }
 
-    /// The numbers by row and column, of width 1.
+    /// Returns the numbers by row and column, of width 1.
     pub fn by_row(&self) -> BTreeMap<Address, BTreeMap<Address, f64>> {
         let number = |(name, list): (&Address, &[f64])| Some((name.clone(), *list.first()?));
         let row = |(idx, name): (usize, &Address)| {
@@ -218,7 +217,7 @@ impl PairValues {
         self.rows.iter().enumerate().map(row).collect()
     }
 
-    /// The lists by row and column.
+    /// Returns the lists by row and column.
     pub fn lists(&self) -> BTreeMap<Address, BTreeMap<Address, Vec<f64>>> {
         let list = |(name, list): (&Address, &[f64])| (name.clone(), list.to_vec());
         let row =

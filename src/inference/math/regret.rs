@@ -1,8 +1,8 @@
-//! Regrets: by how much the network does better with an actor than the actor does alone.
+//! Regrets: by how much the network's loss exceeds an actor's.
 //!
-//! Each family compares an actor's loss with that of one quantity of the epoch. A regret moves a
-//! part of the way to the newest difference, so it remembers. Absent on purpose: what a loss is
-//! (see [`crate::math::loss`]), and what follows from regrets (see [`crate::math::synthesis::weights`]).
+//! Each family compares an actor's loss with that of one value of the epoch. A regret is a moving
+//! average of this difference. [`crate::math::loss`] defines losses, and
+//! [`crate::math::synthesis::weights`] uses regrets.
 
 use std::{
     collections::BTreeMap,
@@ -19,50 +19,50 @@ use crate::math::{
     synthesis::weights::Params,
 };
 
-/// The quantile of the regrets that a newcomer starts from, by the chain's parameters.
+/// Quantile of the regrets for a newcomer, by the chain's parameters.
 const INITIAL_REGRET_QUANTILE: f64 = 0.25;
 
-/// How far below the center (over p) a newcomer starts, by the chain's parameters.
+/// Distance of a newcomer below the center (over p), by the chain's parameters.
 const P_NORM_SAFE_DIV: f64 = 8.25;
 
-/// A value for each actor, by address.
+/// Value for each actor by address.
 pub type ByActor<T> = BTreeMap<Address, T>;
 
-/// What an actor does in an epoch. An address may do both, so the two are kept apart.
+/// Role of an actor in an epoch. An address can have both roles, which are kept separate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Role {
-    /// It predicts the value.
+    /// Predicts the value.
     Inferer,
-    /// It predicts the inferers' losses.
+    /// Predicts the inferers' losses.
     Forecaster,
 }
 
-/// One thing of the inferers, and the same of the forecasters.
+/// Something of inferers, and the same of forecasters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(bound(serialize = "T: Exact", deserialize = "T: Exact"))]
 pub struct ByRole<T> {
-    /// Of the inferers.
+    /// Part of the inferers.
     #[serde(with = "exact")]
     pub inferer: T,
-    /// Of the forecasters.
+    /// Part of the forecasters.
     #[serde(with = "exact")]
     pub forecaster: T,
 }
 
-/// The values of inferers and forecasters, such as regrets against one and the same quantity.
+/// Values of inferers and forecasters, such as regrets against one value.
 pub type RoleValues = ByRole<ByActor<f64>>;
 
-/// The regrets of inferers and forecasters against quantities that each leave one actor (the row)
-/// out, or let one in.
+/// Regrets of inferers and forecasters against values that each leave out or add one actor, the
+/// row.
 pub type PairwiseRegrets = ByRole<PairValues>;
 
-/// The regrets of a topic's actors, in every family.
+/// Regrets of a topic's actors in all families.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Regrets {
     /// Against the combined value.
     pub ordinary: RoleValues,
-    /// The inferers' against the naive value.
+    /// Regrets of inferers against the naive value.
     #[serde(with = "exact")]
     pub naive: ByActor<f64>,
     /// Against the combined value without the inferer of the row.
@@ -76,59 +76,59 @@ pub struct Regrets {
     pub one_in_forecaster: PairwiseRegrets,
 }
 
-/// The losses of every quantity of an epoch.
+/// Losses of all values of an epoch.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Losses {
-    /// Of the combined value.
+    /// Loss of the combined value.
     #[serde(with = "exact")]
     pub combined: f64,
-    /// Of the naive value.
+    /// Loss of the naive value.
     #[serde(with = "exact")]
     pub naive: f64,
-    /// Of each inferer's value.
+    /// Loss of each inferer's value.
     #[serde(with = "exact")]
     pub inferer: ByActor<f64>,
-    /// Of what each forecaster implies.
+    /// Loss of the value implied by each forecaster.
     #[serde(with = "exact")]
     pub forecaster: ByActor<f64>,
-    /// Of the combined value without each inferer.
+    /// Loss of the combined value without each inferer.
     #[serde(with = "exact")]
     pub one_out_inferer: ByActor<f64>,
-    /// Of the combined value without each forecaster.
+    /// Loss of the combined value without each forecaster.
     #[serde(with = "exact")]
     pub one_out_forecaster: ByActor<f64>,
-    /// Of the inferers with each forecaster alone.
+    /// Loss of the inferers combined with each single forecaster.
     #[serde(with = "exact")]
     pub one_in_forecaster: ByActor<f64>,
-    /// Of what each forecaster (row) implies without each inferer (column).
+    /// Loss of the value implied by each forecaster (row) without each inferer (column).
     #[serde(skip)]
     pub one_out_inferer_forecaster: PairValues,
 }
 
-/// How regrets move.
+/// Parameters of the moving average of regrets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
-    /// The topic's `alpha_regret`: the share of the newest difference in a regret.
+    /// Weight of the newest difference: the topic's `alpha_regret`.
     pub alpha: f64,
-    /// What an actor without a regret starts from.
+    /// Initial regret of an actor.
     pub initial: f64,
 }
 
 impl Regrets {
-    /// Whether nothing was ever learned.
+    /// Returns true if nothing was learned yet.
     pub fn is_empty(&self) -> bool {
         self.ordinary.inferer.is_empty() && self.ordinary.forecaster.is_empty()
     }
 
-    /// About how many bytes of memory the regrets of pairs take.
+    /// Returns the approximate size of the regrets of pairs in memory.
     pub fn n_bytes(&self) -> usize {
         let all = [&self.one_out_inferer, &self.one_out_forecaster, &self.one_in_forecaster];
         let pairs = all.into_iter().flat_map(|pairwise| Role::ALL.map(|role| &pairwise[role]));
         pairs.map(|pairs| size_of_val(pairs.numbers())).sum()
     }
 
-    /// Forgets the actors that are not to be kept in a role: each as one of its own, and as one left
-    /// out or let in.
+    /// Removes actors from a role unless `is_kept` returns true for them, including pairs in which
+    /// they are left out or added.
     pub fn retain(&mut self, is_kept: impl Fn(Role, &Address) -> bool) {
         self.naive.retain(|name, _| is_kept(Role::Inferer, name));
         for role in Role::ALL {
@@ -143,7 +143,7 @@ impl Regrets {
         }
     }
 
-    /// Learns from `losses`. Who took no part keeps its regrets.
+    /// Updates the regrets of the actors in `losses`.
     pub fn learn(&mut self, losses: &Losses, pace: Pace) {
         let Losses { combined, inferer, forecaster, .. } = losses;
         follow(&mut self.ordinary.inferer, *combined, inferer, pace);
@@ -178,10 +178,10 @@ impl Regrets {
 }
 
 impl Role {
-    /// Both, in the order in which everything lists them.
+    /// Both roles, in the order of all lists.
     pub const ALL: [Self; 2] = [Self::Inferer, Self::Forecaster];
 
-    /// What the API calls it.
+    /// Returns the name in the API.
     pub fn name(self) -> &'static str {
         self.into()
     }
@@ -208,12 +208,12 @@ impl<T> IndexMut<Role> for ByRole<T> {
 }
 
 impl Losses {
-    /// Returns how much worse the epoch would have been without each actor of `role`.
+    /// Returns the increase of the epoch's loss without each actor of `role`.
     ///
-    /// For an inferer: the loss of the combined value without it, less that with it. For a forecaster:
-    /// what it takes off the naive loss alone, and what it takes off the combined loss next to the
-    /// others. The more forecasters, the less counts what one does alone. 0 for an actor that cannot be
-    /// left out.
+    /// For an inferer, this is the loss of the combined value without it minus that with it. For a
+    /// forecaster, it combines its reduction of the naive loss when alone, and its reduction of the
+    /// combined loss next to the others. The more forecasters, the less the former counts. It is 0
+    /// for an actor that cannot be left out.
     pub fn scores(&self, role: Role) -> ByActor<f64> {
         let share_alone = 2.0_f64.powf(1.0 - count(self.forecaster.len()));
         let score = |name: &Address| {
@@ -228,7 +228,7 @@ impl Losses {
         self.by_actor(role).keys().map(known).collect()
     }
 
-    /// The losses of what the actors of `role` infer or imply.
+    /// Returns the losses of the values inferred or implied by the actors of `role`.
     pub const fn by_actor(&self, role: Role) -> &ByActor<f64> {
         match role {
             Role::Inferer => &self.inferer,
@@ -238,20 +238,20 @@ impl Losses {
 }
 
 impl Pace {
-    /// The share of what was known before in a regret.
+    /// Returns the weight of the previous value of a regret.
     fn previous_share(self) -> f64 {
         1.0 - self.alpha
     }
 }
 
 impl RoleValues {
-    /// All regrets, inferers first.
+    /// Returns all values, inferers first.
     pub fn all(&self) -> impl Iterator<Item = f64> {
         self.inferer.values().chain(self.forecaster.values()).copied()
     }
 }
 
-/// Moves each regret toward `reference` less the actor's loss.
+/// Moves each regret toward `reference` minus the actor's loss.
 fn follow(regrets: &mut ByActor<f64>, reference: f64, losses: &ByActor<f64>, pace: Pace) {
     for (name, loss) in losses {
         let newest = pace.alpha * (reference - loss);
@@ -263,9 +263,9 @@ fn follow(regrets: &mut ByActor<f64>, reference: f64, losses: &ByActor<f64>, pac
     }
 }
 
-/// Moves the regret of each row of `references` and each of `columns` a part of the way to the row's
-/// reference less the column's loss. `losses` gives those of a row in the order of `columns`, NaN for
-/// one without.
+/// Moves the regret of each row of `references` and each of `columns` toward the row's reference
+/// minus the column's loss. `losses` returns the losses of a row in the order of `columns`, with
+/// NaN for missing ones.
 fn follow_pairs(
     regrets: &mut PairValues,
     references: &ByActor<f64>,
@@ -292,19 +292,19 @@ fn follow_pairs(
     }
 }
 
-/// What a topic's regrets say about the actors it has not seen.
+/// Regrets from which a newcomer's regret is derived.
 #[derive(Debug, Clone, Copy)]
 pub struct Crowd<'a> {
-    /// The ordinary regrets of actors that took part often enough.
+    /// Ordinary regrets of experienced actors.
     pub experienced: &'a [f64],
-    /// The ordinary regrets of all.
+    /// Ordinary regrets of all actors.
     pub all: &'a [f64],
-    /// How many it takes to conclude anything: 10 on the chain.
+    /// Minimum number of regrets: 10 on the chain.
     pub n_min: usize,
 }
 
-/// Returns the regret a newcomer starts from: low among the experienced, so that it has to earn
-/// its weight. None where there are too few to tell.
+/// Returns the initial regret of a newcomer: low among the experienced actors, so that it has to
+/// earn its weight. Returns `None` with too few actors.
 pub fn initial_regret(crowd: Crowd<'_>, params: &Params) -> Option<f64> {
     if crowd.experienced.len() >= crowd.n_min {
         let low = quantile(crowd.experienced, INITIAL_REGRET_QUANTILE)?;
@@ -315,8 +315,8 @@ pub fn initial_regret(crowd: Crowd<'_>, params: &Params) -> Option<f64> {
     are_enough.then(|| quantile(crowd.all, INITIAL_REGRET_QUANTILE)).flatten()
 }
 
-/// Whether an actor that took part in `n_epochs` is experienced, at `alpha`: by then its first
-/// regret has faded.
+/// Returns true if an actor is experienced after `n_epochs` at `alpha`, so that its initial regret
+/// has faded.
 pub fn is_experienced(n_epochs: u32, alpha: f64) -> bool {
     f64::from(n_epochs) * alpha >= 1.0
 }

@@ -1,10 +1,9 @@
-//! Merit sortition: which of the actors that submitted for an epoch are active in it.
+//! Merit sortition: the choice of the actors that are active in an epoch.
 //!
-//! The chain's rule: the best by the moving average of their scores, up to a number of places.
-//! Actors that rest move toward a quantile of the active ones' scores, so that newcomers get their
-//! turn. Ours on top: actors that were never scored hold a share of the places at most, since
-//! an account can submit under as many names as it makes up. Absent on purpose: who is trusted, and
-//! what an outlier is, which the caller knows.
+//! As on the chain, these are the best by the moving average of their scores, up to a number of
+//! places. Scores of resting actors move toward a quantile of the active ones' scores, so that
+//! newcomers get a chance. As an extension, actors without a score have at most a share of the
+//! places, since an account can submit with any number of names.
 
 use std::collections::BTreeSet;
 
@@ -12,20 +11,20 @@ use model::topic::{Address, BlockHeight};
 
 use crate::math::statistics::{count, deviation};
 
-/// Active inferers of an epoch where a topic does not say, by the chain's parameter
+/// Default number of active inferers per epoch, by the chain's parameter
 /// `max_top_inferers_to_reward`.
 pub const INFERERS_MAX_DEFAULT: u32 = 32;
 
-/// Active forecasters of an epoch where a topic does not say, by the chain's parameter
+/// Default number of active forecasters per epoch, by the chain's parameter
 /// `max_top_forecasters_to_reward`.
 pub const FORECASTERS_MAX_DEFAULT: u32 = 6;
 
-/// How many deviations below the lowest score newcomers start, by the chain's parameter
+/// Distance of newcomers' scores below the lowest one, in deviations, by the chain's parameter
 /// `lambda_initial_score`.
 const INITIAL_DEVIATIONS: f64 = 2.0;
 
-/// Returns the moving average `score` of an actor that missed `n_missed` epochs in a row: it moves
-/// toward `initial`, where newcomers start, once for each of them, by the share `alpha`.
+/// Returns the moving average `score` after `n_missed` consecutive missed epochs, each of which
+/// moves it toward `initial`, the score of newcomers, by `alpha`.
 ///
 /// The chain does this when an actor submits again (`CalculateLivenessPenaltyToInferer` and
 /// `…ToForecaster` in `x/emissions/keeper`, since v0.8, with the formula `NCalcEma`).
@@ -34,8 +33,8 @@ pub fn penalized(score: f64, initial: f64, alpha: f64, n_missed: u64) -> f64 {
     initial + (score - initial) * (1.0 - alpha).powi(n_missed)
 }
 
-/// Returns the epochs of `epoch_length` that an actor missed whose last one was at `last`, up to the
-/// one at `nonce`, which it did not miss: as `CountWorkerContiguousMissedEpochs` of the chain.
+/// Returns the number of epochs of `epoch_length` that an actor missed between `last` and `nonce`,
+/// as in the chain's `CountWorkerContiguousMissedEpochs`.
 pub const fn missed_epochs(
     last: BlockHeight,
     nonce: BlockHeight,
@@ -47,44 +46,43 @@ pub const fn missed_epochs(
     }
 }
 
-/// What is known of an actor, the least first.
+/// Standing of an actor, lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Record {
-    /// Never scored, and submitted by someone who signed up.
+    /// Without a score, and submitted by an account.
     Newcomer,
-    /// Scored at least once.
+    /// With a score.
     Scored,
-    /// Submitted by the operator, or by a worker that the topic names.
+    /// Submitted by the operator, or by a whitelisted worker.
     Trusted,
 }
 
-/// An actor that submitted for an epoch.
+/// Actor that submitted for an epoch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
-    /// The actor's address on the chain.
+    /// Address of the actor on the chain.
     pub worker: Address,
-    /// The moving average of its scores; what newcomers [start from](initial_score) without one.
+    /// Moving average of its scores, or the [initial score](initial_score) without one.
     pub score: f64,
-    /// What is known of it.
+    /// Standing of the actor.
     pub record: Record,
-    /// When its submission came, in any unit. Of equals the first is active.
+    /// Arrival of its submission, in any unit. Earlier arrival takes precedence at equal scores.
     pub arrival: i64,
-    /// Whether its value is far from those of known actors. A newcomer with such a value rests.
+    /// True if its value is far from those of known actors. Such newcomers rest.
     pub is_far: bool,
 }
 
-/// The places of one role in an epoch.
+/// Places of a role in an epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Places {
-    /// How many actors are active at most.
+    /// Maximum number of active actors.
     pub n_max: usize,
-    /// The largest share of newcomers among them, 0 to 1: the topic's quantile. One of them has a
-    /// place in any case.
+    /// Maximum share of newcomers, 0 to 1: the topic's quantile. At least one newcomer has a place.
     pub newcomer_share: f64,
 }
 
-/// Returns the workers among `candidates` that are active: the best by score, of equals those with
-/// the better record, then those that came first. Newcomers are limited where others take part.
+/// Returns the active workers among `candidates`: the best by score, then by record, then by
+/// arrival. Newcomers are limited if there are other actors.
 pub fn choose_active(mut candidates: Vec<Candidate>, places: Places) -> BTreeSet<Address> {
     candidates.sort_by(|a, b| {
         let by_score = b.score.total_cmp(&a.score);
@@ -110,20 +108,20 @@ pub fn choose_active(mut candidates: Vec<Candidate>, places: Places) -> BTreeSet
     active
 }
 
-/// How many newcomers may be active beside `n_known` actors that are none: their share of all that
-/// are active then.
+/// Returns the maximum number of active newcomers next to `n_known` other actors, by their share of
+/// all active ones.
 fn newcomers_max(n_known: usize, places: Places) -> usize {
     let Places { n_max, newcomer_share } = places;
     let beside = |n_newcomers: usize| {
         let n_active = n_newcomers.saturating_add(n_known).min(n_max);
         count(n_newcomers) <= newcomer_share * count(n_active)
     };
-    // Places are a thousand at most.
+    // There are at most a thousand places.
     (1..=n_max).take_while(|n_newcomers| beside(*n_newcomers)).last().unwrap_or(1)
 }
 
-/// Returns what a newcomer starts from beside actors with `scores`: two deviations below the lowest,
-/// so that it takes no place of theirs. 0 where nobody was scored.
+/// Returns the initial score next to actors with `scores`: two deviations below the lowest, so that
+/// newcomers do not displace them. It is 0 without scores.
 pub fn initial_score(scores: &[f64]) -> f64 {
     let lowest = scores.iter().copied().reduce(f64::min);
     lowest.map_or(0.0, |lowest| lowest - INITIAL_DEVIATIONS * deviation(scores))

@@ -1,16 +1,16 @@
-//! Order statistics and spreads of a few numbers.
+//! Order statistics and spreads.
 
-/// What turns a median absolute deviation into the standard deviation of a normal distribution.
+/// Factor from a median absolute deviation to the standard deviation of a normal distribution.
 const MAD_TO_DEVIATION: f64 = 1.4826;
 
-/// Returns the median of `values`, the mean of the middle two where their number is even; none of
-/// none.
+/// Returns the median of `values`, which is the mean of the middle two for an even number; `None`
+/// without values.
 pub fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
-/// Returns the quantile `share` (0 to 1) of `values`, interpolated linearly between its neighbors;
-/// none of none.
+/// Returns the quantile `share` (0 to 1) of `values` by linear interpolation; `None` without
+/// values.
 pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -26,7 +26,7 @@ pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     Some(low + (high - low) * (position - position.floor()))
 }
 
-/// Returns the sample standard deviation of `values` (n − 1), 0 for fewer than two.
+/// Returns the sample standard deviation of `values` (n − 1); 0 for fewer than two.
 pub fn deviation(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
@@ -36,20 +36,21 @@ pub fn deviation(values: &[f64]) -> f64 {
     (squares / count(values.len() - 1)).sqrt()
 }
 
-/// Returns the deviation estimated by the median distance from the median, 0 of none. Unlike
-/// [`deviation`] it does not move with a few outliers.
+/// Returns the deviation estimated from the median absolute deviation; 0 without values. Unlike
+/// [`deviation`], it is not affected by a few outliers.
 pub fn robust_deviation(values: &[f64]) -> f64 {
     let Some(middle) = median(values) else { return 0.0 };
     let distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
     MAD_TO_DEVIATION * median(&distances).unwrap_or_default()
 }
 
-/// Returns the moving average after `newest`, which counts for `alpha`. The first one is itself.
+/// Returns the moving average after `newest`, which has the weight `alpha`. The first value is the
+/// average.
 pub fn moving_average(previous: Option<f64>, newest: f64, alpha: f64) -> f64 {
     previous.map_or(newest, |previous| alpha * newest + (1.0 - alpha) * previous)
 }
 
-/// A number of things as a number to reckon with.
+/// Converts a count to a floating-point number.
 #[expect(clippy::cast_precision_loss, reason = "counts of actors are far below 2^52")]
 pub const fn count(n: usize) -> f64 {
     n as f64

@@ -1,10 +1,9 @@
-//! Synthesis: from what actors submit, and how they did before, to what the network infers.
+//! Synthesis: combining submissions into the network's inference.
 //!
-//! The formulas are those of the public chain, in both of its generations; all of it is plain
-//! functions of values. [`weights`] turns regrets into weights, [`implied`] a forecaster's expected
-//! losses into the value they imply, [`combine`] weighs values, [`leave_out`] repeats it without
-//! one actor or with one alone, [`interval`] says how far apart the values lie. Absent on purpose:
-//! clocks, stores, and where submissions come from.
+//! The formulas are those of the public chain in both of its generations, as plain functions.
+//! [`weights`] converts regrets to weights, [`implied`] computes the value implied by a
+//! forecaster's losses, [`combine`] computes weighted means, [`leave_out`] repeats this without one
+//! actor or with a single one, and [`interval`] computes confidence intervals.
 
 pub mod combine;
 pub mod implied;
@@ -26,91 +25,91 @@ use crate::math::{
     },
 };
 
-/// One number for each label, in the topic's order.
+/// One number per label, in the topic's order.
 pub type Values = Vec<f64>;
 
-/// What inferers without regrets are taken for.
+/// Treatment of inferers without regrets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Newcomers {
-    /// Nobody has a regret yet: every inferer counts the same, and forecasters do not count.
+    /// No actor has a regret yet. All inferers have equal weights, and forecasters are ignored.
     Everyone,
-    /// An actor without a regret of some family is given this one.
+    /// Regret of actors without one in a family.
     WithRegret(f64),
 }
 
-/// All that the values of one epoch follow from.
+/// Inputs of one epoch.
 #[derive(Debug, Clone, Copy)]
 pub struct Epoch<'a> {
-    /// The settings of the weights.
+    /// Settings of the weights.
     pub params: &'a Params,
-    /// What each inferer submitted. All have the same number of values.
+    /// Inference of each inferer. All have the same number of values.
     pub inferences: &'a BTreeMap<Address, Values>,
-    /// The loss that each forecaster expects of each inferer.
+    /// Loss that each forecaster expects of each inferer.
     pub forecasts: &'a BTreeMap<Address, &'a BTreeMap<Address, f64>>,
-    /// The newest loss of the combined value; without one there is nothing to forecast against.
+    /// Newest loss of the combined value, without which forecasts cannot be used.
     pub previous_loss: Option<f64>,
-    /// How actors did in the epochs before.
+    /// Regrets from earlier epochs.
     pub regrets: &'a Regrets,
-    /// The regret of actors without one of their own.
+    /// Treatment of actors without a regret.
     pub newcomers: Newcomers,
 }
 
-/// Everything that is computed for one epoch, before it is rounded, labelled and stored.
+/// Results of one epoch, before they are labeled and stored.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Synthesis {
-    /// Inferers and forecasters.
+    /// Value combined of inferers and forecasters.
     pub combined: Values,
-    /// Combined of the inferers without forecasters.
+    /// Value combined of inferers only.
     pub naive: Values,
-    /// What each forecaster implies. One that forecasts nobody who is present is missing.
+    /// Value implied by each forecaster. A forecaster without a present inferer is missing.
     pub implied: BTreeMap<Address, Values>,
-    /// Combined without each inferer in turn. Empty with fewer than two.
+    /// Combined value without each inferer. Empty with fewer than two.
     pub one_out_inferer: BTreeMap<Address, Values>,
-    /// Combined without each forecaster in turn. Empty with fewer than two.
+    /// Combined value without each forecaster. Empty with fewer than two.
     pub one_out_forecaster: BTreeMap<Address, Values>,
-    /// The inferers with each forecaster alone. Empty with fewer than two.
+    /// Value combined of the inferers with each single forecaster. Empty with fewer than two.
     pub one_in_forecaster: BTreeMap<Address, Values>,
-    /// What each forecaster (row) implies without each inferer (column) in turn.
+    /// Value implied by each forecaster (row) without each inferer (column).
     pub one_out_inferer_forecaster: PairValues,
-    /// Each inferer's share in the combined value. All shares sum to 1 with the forecasters'.
+    /// Weight of each inferer in the combined value. Weights of inferers and forecasters sum to 1.
     pub inferer_weights: BTreeMap<Address, f64>,
-    /// Each forecaster's share in the combined value.
+    /// Weight of each forecaster in the combined value.
     pub forecaster_weights: BTreeMap<Address, f64>,
-    /// Where the values lie at each of [`interval::PERCENTILES`], counted by their shares: one list
-    /// for each label. Empty where there are no weights, as for one inferer alone.
+    /// Values at the [`interval::PERCENTILES`]: one list per label. Empty without weights, as for a
+    /// single inferer.
     pub confidence_interval: Vec<Values>,
-    /// What regrets were divided by for the combined value; none where they did not count.
+    /// Scale of the regrets for the combined value; `None` if they were not used.
     pub scale: Option<f64>,
 }
 
-/// Why nothing can be inferred.
+/// Error of an epoch that cannot be combined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SynthesisError {
     /// The epoch has no inferences.
-    #[error("combine: no inferences found")]
+    #[error("no inferences found")]
     NoInferences,
-    /// Somebody submitted more or fewer values than the first.
-    #[error("combine: {worker} has {n_values} values where others have {n_labels}")]
+    /// An inferer has another number of values than the first.
+    #[error("{worker} has {n_values} values, expected {n_labels}")]
     Uneven {
-        /// The inferer whose values differ in number.
+        /// Address of the inferer.
         worker: Address,
-        /// How many values it has.
+        /// Number of its values.
         n_values: usize,
-        /// How many there should be.
+        /// Expected number of values.
         n_labels: usize,
     },
 }
 
-/// Computes every quantity of `epoch`.
+/// Computes all values of `epoch`.
 ///
-/// One inferer alone is the answer itself: then nothing is left out or weighed against it. The cost
-/// grows with inferers × forecasters, where inferers are regular: with each pair of which one stayed
-/// away while the other did not, it grows by one more weight.
+/// The value of a single inferer is the result, without weights or leaving out. The cost is
+/// proportional to inferers × forecasters if inferers are regular. Each pair of which only one
+/// submitted adds the cost of one more weight.
 ///
 /// # Errors
-/// [`SynthesisError::NoInferences`] without any, [`SynthesisError::Uneven`] where the values of one
-/// do not line up with those of the others.
+/// [`SynthesisError::NoInferences`] without inferences, [`SynthesisError::Uneven`] if their numbers
+/// of values differ.
 pub fn synthesize(epoch: &Epoch<'_>) -> Result<Synthesis, SynthesisError> {
     check_even(epoch)?;
     if let (1, Some((worker, values))) =
@@ -149,7 +148,7 @@ pub fn synthesize(epoch: &Epoch<'_>) -> Result<Synthesis, SynthesisError> {
     })
 }
 
-/// The confidence interval of each label, over all actors by their `shares`.
+/// Returns the confidence interval of each label over all actors by `shares`.
 fn intervals(table: &Table<'_>, shares: &[f64]) -> Vec<Values> {
     let of_label =
         |values: &Vec<f64>| interval::percentiles(values, shares, &interval::PERCENTILES);
@@ -157,9 +156,9 @@ fn intervals(table: &Table<'_>, shares: &[f64]) -> Vec<Values> {
     intervals.filter(|values| !values.is_empty()).collect()
 }
 
-/// The one scale of everything in `epoch`: the stored one, or, where regrets are given without it, the
-/// one that is stored with such regrets: that of the ordinary regrets of all actors. `None` where each
-/// quantity takes its own: before the first regret nothing can have been stored.
+/// Returns the common scale of `epoch`: the stored one, or, if regrets are given without it, that
+/// of the ordinary regrets of all actors. Returns `None` if each value has its own scale: before
+/// the first regret, nothing was stored.
 fn common_scale(epoch: &Epoch<'_>) -> Option<f64> {
     let Generation::MadV017 = epoch.params.generation else { return None };
     let Newcomers::WithRegret(newcomer) = epoch.newcomers else { return None };

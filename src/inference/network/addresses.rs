@@ -1,36 +1,35 @@
 //! Addresses of actors, `allo1…`: bech32 of 20 bytes, as on the chain.
 //!
-//! A node has a key pair, and its address is the hash of its public key that the chain's own
-//! software takes for keys of that kind. Nobody else here has one. An API key is a secret that both
-//! sides know, so what stands for its holder is a hash of a name, made from the key's number; so do
-//! the hashes that stand for built-in forecasters, datasets and models. None of
-//! those could sign for the chain, and no two kinds of names are alike.
+//! A node has a key pair, and its address is the hash of its public key as computed by the chain's
+//! software for that kind of key. API keys are shared secrets without a public key, so the address
+//! of a key is a hash of its id. Built-in forecasters, datasets and models have hashes of their
+//! names. These addresses cannot sign for the chain, and different prefixes keep the kinds apart.
 
 use bech32::{Bech32, Hrp, primitives::decode::CheckedHrpstring};
 use model::{node::PeerId, topic::Address};
 use ripemd::{Digest as _, Ripemd160};
 use sha2::{Digest as _, Sha256};
 
-/// What every address begins with, by document 3.
+/// Prefix of all addresses, by document 3.
 const PREFIX: &str = "allo";
 
-/// How much of a hash an address holds, in bytes: as much as any address of the chain.
+/// Number of bytes of a hash in an address, as on the chain.
 const ADDRESS_BYTES: usize = 20;
 
-/// How the id of a node begins that holds an Ed25519 public key: a multihash that hashes nothing, of
-/// 36 bytes, a message whose field 1 is the kind of the key, and whose field 2 is the key.
+/// Start of the id of a node with an Ed25519 key: an identity multihash of 36 bytes, whose message
+/// has the kind of the key in field 1 and the key in field 2.
 const ED25519: &[u8] = &[0x00, 0x24, 0x08, 0x01, 0x12, 0x20];
 
-/// The same with a secp256k1 public key in its short form.
+/// Start of the id of a node with a compressed secp256k1 key.
 const SECP256K1: &[u8] = &[0x00, 0x25, 0x08, 0x02, 0x12, 0x21];
 
-/// How the id of a node begins whose public key is too long for it: SHA-256 of the key follows.
+/// Start of the id of a node with a longer public key: its SHA-256 follows.
 const SHA256: &[u8] = &[0x12, 0x20];
 
-/// Returns the address of the cluster's worker `peer`, whose id holds its public key: RIPEMD-160 of
-/// SHA-256 of a secp256k1 key, the first 20 bytes of SHA-256 of an Ed25519 key. Of any other kind of
-/// key the id holds the SHA-256 alone, whose first 20 bytes are taken. What is no node's id is
-/// hashed as a text.
+/// Returns the address of the cluster's worker `peer`, whose id contains its public key: RIPEMD-160
+/// of SHA-256 for a secp256k1 key, the first 20 bytes of SHA-256 for an Ed25519 key. Ids of other
+/// keys contain only the SHA-256, whose first 20 bytes are used. Texts that are not ids of nodes
+/// are hashed.
 pub fn of_peer(peer: &PeerId) -> Address {
     let id = bs58::decode(peer.as_str()).into_vec().unwrap_or_default();
     let key =
@@ -46,21 +45,20 @@ pub fn of_peer(peer: &PeerId) -> Address {
     }
 }
 
-/// Returns the address of the built-in forecaster `name`: bech32 of the first 20 bytes of the SHA-256
-/// of `forecaster:name`.
+/// Returns the address of the built-in forecaster `name`: bech32 of the first 20 bytes of the
+/// SHA-256 of `forecaster:name`.
 pub fn of_forecaster(name: &str) -> Address {
     of_text(&format!("forecaster:{name}"))
 }
 
-/// Returns the address under which the dataset `name` reports losses, made likewise from
-/// `reputer:name`.
+/// Returns the address with which the dataset `name` reports losses, computed from `reputer:name`.
 pub fn of_reputer(name: &str) -> Address {
     of_text(&format!("reputer:{name}"))
 }
 
-/// Returns the address of who holds the API key number `key` of the accounts at this service, made
-/// likewise from `key:number`, or from `key:number/model` for one of its models. A key's secret may
-/// change; its number does not.
+/// Returns the address of the API key with id `key` in the service's accounts, computed from
+/// `key:id`, or from `key:id/model` for one of its models. It does not change if the key is
+/// renewed.
 pub fn of_key(key: i64, model: Option<&str>) -> Address {
     match model {
         Some(model) => of_text(&format!("key:{key}/{model}")),
@@ -68,26 +66,26 @@ pub fn of_key(key: i64, model: Option<&str>) -> Address {
     }
 }
 
-/// Returns the address of the model `name` of a predictor or a backtest, made likewise from
+/// Returns the address of the model `name` of a predictor or a backtest, computed from
 /// `model:name`.
 pub fn of_model(name: &str) -> Address {
     of_text(&format!("model:{name}"))
 }
 
-/// Why a text is no address of this chain.
+/// Error of a text that is not an address of this chain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is no address: it is `allo1` and 38 letters and digits, the last six of which check the rest"
+    "`{text}` is not an address: expected `allo1` and 38 letters and digits with a valid checksum"
 )]
 pub struct UnknownAddressError {
-    /// The text, shortened.
+    /// Shortened text.
     text: String,
 }
 
-/// Returns the address that `text` is, with a checksum that fits: not one with a typing error.
+/// Parses an address, and verifies its checksum.
 ///
 /// # Errors
-/// [`UnknownAddressError`] if it is none.
+/// [`UnknownAddressError`] if it is invalid.
 pub fn checked(text: &str) -> Result<Address, UnknownAddressError> {
     let is_ours = CheckedHrpstring::new::<Bech32>(text).is_ok_and(|address| {
         address.hrp().as_str() == PREFIX && address.byte_iter().len() == ADDRESS_BYTES
@@ -123,12 +121,12 @@ mod tests {
 
     #[test]
     fn a_node_has_the_address_of_its_public_key() {
-        // The generator of the curve, whose address the chain's wallets tell likewise.
+        // The generator of the curve. Wallets of the chain compute the same address.
         let generator = "16Uiu2HAm3cuhhRL2msUuLF62KRSfneFDx94RsuouyW25Ho42cFMq";
         check(generator, "751e76e8199196d454941c45d1b3a323f1433bd6");
         let address = of_peer(&generator.parse().unwrap());
         assert_eq!(address.as_str(), "allo1w508d6qejxtdg4y5r3zarvary0c5xw7k5wdecp");
-        // The first key among the test vectors of RFC 8032.
+        // First key of the test vectors of RFC 8032.
         check(
             "12D3KooWQK1wnefoLrcVHbbnf5tLzbopUd3K3bFAoJpA7YJgL5pV",
             "21fe31dfa154a261626bf854046fd2271b7bed4b",

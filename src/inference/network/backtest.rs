@@ -1,8 +1,7 @@
-//! Backtests: a topic's epochs over rows of the past, as fast as they compute.
+//! Backtests: epochs of a topic over past rows, as fast as they can be computed.
 //!
-//! In each epoch every model sees the rows up to a timestamp, and nothing later. What it predicts
-//! goes the way of any submission: combined, kept until the rows reach the horizon, and then
-//! learned from. Absent on purpose: where rows come from, stores, and clocks.
+//! In each epoch, the models see only rows up to its timestamp. Their predictions are combined like
+//! other submissions, kept until the rows reach the horizon, and learned from.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -36,148 +35,148 @@ use crate::{
     },
 };
 
-/// What one worker of a model predicts.
+/// Prediction of one worker of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prediction {
-    /// The actor's address on the chain.
+    /// Address of the actor on the chain.
     pub worker: Address,
-    /// Who it is, for people.
+    /// Name of the actor.
     pub name: String,
-    /// Its values by label, as decimal texts.
+    /// Values by label, as decimal texts.
     pub values: Vec<(String, String)>,
 }
 
-/// Something that predicts from rows.
+/// A model that predicts from rows.
 #[async_trait]
 pub trait Model: Send + Sync {
-    /// What it is called.
+    /// Returns the name of the model.
     fn name(&self) -> &str;
 
-    /// Predicts from `rows`, oldest first. One model may stand for several workers.
+    /// Predicts from `rows`, oldest first. A model can predict for several workers.
     ///
     /// # Errors
-    /// A [`Cause`] if it predicts nothing this time.
+    /// [`Cause`] if it predicts nothing this time.
     async fn predict(&self, rows: &[FlatRow]) -> Result<Vec<Prediction>, Cause>;
 }
 
-/// What to run, and over what.
+/// Configuration of a backtest.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Backtest({})", topic.id)]
 pub struct Backtest {
-    /// The settings that epochs run with.
+    /// Topic whose settings are used.
     pub topic: Topic,
-    /// The models to ask in each epoch.
+    /// Models that predict in each epoch.
     pub models: Vec<Arc<dyn Model>>,
-    /// How far apart epochs are, in the rows' time.
+    /// Interval between epochs, in the rows' time.
     pub every: Duration,
-    /// How many rows a model sees.
+    /// Number of rows that a model sees.
     pub n_rows: usize,
 }
 
-/// Why a backtest broke off.
+/// Error of a backtest.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BacktestError {
-    /// The rows are too few to predict anything.
-    #[error("find rows with column {column} in the range")]
+    /// No row has the topic's column.
+    #[error("no row in the range has column {column}")]
     NoRows {
-        /// The topic's column.
+        /// Column of the topic.
         column: String,
     },
-    /// Two epochs cannot have one timestamp.
-    #[error("run epochs that are no time apart")]
+    /// The interval between epochs is zero.
+    #[error("interval between epochs is zero")]
     Standstill,
     /// An epoch could not be combined.
-    #[error("close an epoch")]
+    #[error("epoch could not be combined")]
     Close(#[from] SynthesisError),
     /// An epoch could not be learned from.
-    #[error("learn from an epoch")]
+    #[error("epoch could not be learned from")]
     Learn(#[from] BundleError),
 }
 
-/// How far a backtest is.
+/// Progress of a backtest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Epochs that are over.
+    /// Number of finished epochs.
     pub n_done: u64,
-    /// Epochs there are.
+    /// Total number of epochs.
     pub n_epochs: u64,
 }
 
-/// What one actor came to.
+/// Result of one actor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActorResult {
-    /// The actor's address on the chain.
+    /// Address of the actor on the chain.
     pub worker: Address,
-    /// Who it is.
+    /// Name of the actor.
     pub name: String,
-    /// What it does.
+    /// Role of the actor.
     pub role: Role,
-    /// In how many epochs that were learned from it took part.
+    /// Number of epochs with the actor that were learned from.
     pub n_epochs: u32,
-    /// Its rank in its role; `None` if it has too few epochs, as on the leaderboard.
+    /// Rank in its role; `None` with too few epochs, as on the leaderboard.
     pub rank: Option<u32>,
-    /// Mean of its losses in the epochs that all ranked actors have in common; in all of its own if it
-    /// is not ranked.
+    /// Mean loss in the epochs that all ranked actors have in common, or in all its epochs if it is
+    /// not ranked.
     pub mean_loss: f64,
-    /// The same of its losses that are not logarithms.
+    /// Mean of the same losses, not logarithmic.
     pub mean_plain_loss: f64,
-    /// Its share in the last combined value.
+    /// Weight in the last combined value.
     pub share: f64,
-    /// Its regret in the end.
+    /// Final regret.
     pub regret: f64,
-    /// The moving average of its scores in the end.
+    /// Final moving average of its scores.
     pub score: f64,
 }
 
-/// Mean losses over the epochs that were learned from, none of them as a logarithm.
+/// Mean losses over the epochs that were learned from, not logarithmic.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PlainLosses {
-    /// Of the combined value.
+    /// Loss of the combined value.
     pub combined: f64,
-    /// Of the naive value.
+    /// Loss of the naive value.
     pub naive: f64,
-    /// Of one that knows nothing of the rows: the same belief in each direction, or the mean of the
-    /// values that had come true by then.
+    /// Loss of an uninformed prediction: equal probabilities of all directions, or the mean of
+    /// earlier ground truths.
     pub uninformed: f64,
 }
 
-/// What a backtest came to.
+/// Results of a backtest.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Report {
-    /// Epochs that closed with a bundle.
+    /// Number of epochs that closed with a bundle.
     pub n_closed: u64,
-    /// Epochs that were learned from.
+    /// Number of epochs that were learned from.
     pub n_learned: u64,
-    /// Epochs in which nobody predicted.
+    /// Number of epochs without predictions.
     pub n_empty: u64,
-    /// How often each model predicted nothing, and what it said the last time.
+    /// Number of failures of each model, and its last error.
     pub failures: BTreeMap<String, (u64, String)>,
-    /// The mean loss of the combined value.
+    /// Mean loss of the combined value.
     pub combined_loss: f64,
-    /// The mean loss of the naive value.
+    /// Mean loss of the naive value.
     pub naive_loss: f64,
-    /// Mean losses, none of them as a logarithm.
+    /// Mean losses, not logarithmic.
     pub plain: PlainLosses,
-    /// How often the truth lay between the outer percentiles, 0 to 1; none for several labels.
+    /// Fraction of ground truths within the outer percentiles, 0 to 1; `None` for several labels.
     pub coverage: Option<f64>,
-    /// Epochs that all ranked actors have in common.
+    /// Number of epochs that all ranked actors have in common.
     pub n_common_epochs: u64,
-    /// The actors: inferers first, by rank.
+    /// Results of the actors: inferers first, by rank.
     pub actors: Vec<ActorResult>,
 }
 
-/// An epoch whose truth is to come.
+/// An epoch whose ground truth is not known yet.
 struct Pending {
     due: Timestamp,
     before: f64,
     bundle: FullBundle,
     interval: Option<(f64, f64)>,
-    /// What one would say that knows nothing of the rows.
+    /// Uninformed prediction for this epoch.
     uninformed: Values,
 }
 
-/// Losses of one actor by epoch, counted from 0: as they are learned from, and not as logarithms.
+/// Losses of one actor by index of the epoch: as used for learning, and not logarithmic.
 type ActorLosses = BTreeMap<usize, (f64, f64)>;
 
 /// Sums over epochs.
@@ -185,7 +184,7 @@ type ActorLosses = BTreeMap<usize, (f64, f64)>;
 struct Sums {
     report: Report,
     losses: BTreeMap<(Role, Address), ActorLosses>,
-    /// The values that came true; none of a topic of directions.
+    /// Sum of the ground truths; not used for directions.
     truths: f64,
     names: BTreeMap<Address, String>,
     shares: RoleValues,
@@ -194,11 +193,11 @@ struct Sums {
 }
 
 impl Backtest {
-    /// Runs the epochs that begin from `from` on, over `rows` in the order of their timestamps; rows
-    /// before `from` are what the first epochs see. Calls `progress` after each epoch. Cancel-safe.
+    /// Runs the epochs from `from` on over `rows`, which are sorted by timestamp. Rows before
+    /// `from` are visible to the first epochs. Calls `progress` after each epoch. Cancel-safe.
     ///
     /// # Errors
-    /// [`BacktestError`] names what broke it off. A model that fails is counted and left out.
+    /// [`BacktestError`] if it cannot continue. Failing models are counted and skipped.
     pub async fn run(
         &self,
         rows: &[FlatRow],
@@ -227,7 +226,7 @@ impl Backtest {
                 let Some(epoch) = pending.pop_front() else { break };
                 self.learn(&epoch, &known, &mut learned, &mut sums)?;
             }
-            // Heights go on by epochs, as they do on a chain.
+            // Heights increase by the epoch length, as on a chain.
             let nonce = 1 + n_done * self.topic.timing.epoch_length;
             let submissions = self.submissions(seen, &mut sums).await;
             let closed = self.close(nonce, &submissions, &learned, &mut baseline, &mut sums)?;
@@ -246,7 +245,7 @@ impl Backtest {
         Ok(sums.report(&learned))
     }
 
-    /// What the models predict, as the topic takes it.
+    /// Returns the valid predictions of the models.
     async fn submissions(&self, seen: &[FlatRow], sums: &mut Sums) -> Vec<Submission> {
         let mut submissions: Vec<Submission> = Vec::new();
         for model in &self.models {
@@ -274,7 +273,7 @@ impl Backtest {
         submissions
     }
 
-    /// Closes an epoch; none where nobody predicted.
+    /// Closes an epoch; `None` without predictions.
     #[expect(clippy::type_complexity, reason = "a bundle, and where its values lie")]
     fn close(
         &self,
@@ -307,8 +306,8 @@ impl Backtest {
         Ok(Some((closing.bundle, outer)))
     }
 
-    /// What one would say of an epoch that knows nothing of its rows; before any value came true,
-    /// that is the newest one.
+    /// Returns the uninformed prediction for an epoch, which is the latest value before the first
+    /// ground truth.
     fn uninformed(&self, bundle: &FullBundle, before: f64, sums: &Sums) -> Values {
         let n_labels = bundle.combined_value.len();
         match self.topic.truth {
@@ -317,7 +316,7 @@ impl Backtest {
         }
     }
 
-    /// Learns from an epoch, if the rows reach its truth.
+    /// Learns from an epoch, if the rows reach its ground truth.
     fn learn(
         &self,
         epoch: &Pending,
@@ -327,7 +326,7 @@ impl Backtest {
     ) -> Result<(), BacktestError> {
         let source = &self.topic.source;
         let place = rows.partition_point(|row| row.timestamp < epoch.due);
-        // As in a running network: a row a horizon late is no truth of this epoch.
+        // As in a running network, a row that is late by the horizon is not used.
         let row = rows.get(place).filter(|row| row.timestamp <= epoch.due + source.horizon);
         let Some(after) = row.and_then(|row| row.values.get(&source.column)) else {
             return Ok(());
@@ -362,7 +361,7 @@ impl Backtest {
 }
 
 impl Report {
-    /// Sorts the actors: by role, the ranked ones first, the best first. Gives them their ranks.
+    /// Sorts the actors by role, rank and mean loss, and assigns the ranks.
     fn rank_actors(&mut self) {
         self.actors.sort_by(|a, b| {
             (a.role, a.rank.is_none())
@@ -438,7 +437,7 @@ impl Sums {
     }
 }
 
-/// The mean of `n` numbers with that sum; none of none.
+/// Returns the mean of `n` numbers with that sum; `None` without numbers.
 #[expect(clippy::cast_precision_loss, reason = "epochs are far fewer than 2^52")]
 fn mean(sum: f64, n: u64) -> Option<f64> {
     (n > 0).then(|| sum / n as f64)
@@ -458,21 +457,21 @@ fn labels(topic: &Topic, submissions: &[Submission]) -> Vec<String> {
     labels
 }
 
-/// How much each direction is believed in before any row speaks for one.
+/// Weight of each direction before any row.
 const PRIOR: f64 = 1.0;
 
-/// How a baseline predicts.
+/// Kind of a baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// The newest value; the newest direction.
+    /// The latest value or direction.
     Last,
-    /// The mean of the values; each direction as often as it was.
+    /// The mean of the values, or the frequency of each direction.
     Mean,
-    /// The newest value, and as much further as the last horizon went.
+    /// The latest value, continued by its change over the last horizon.
     Drift,
 }
 
-/// A baseline of one topic.
+/// A baseline model of a topic.
 #[derive(Debug)]
 struct Simple {
     kind: Kind,
@@ -480,7 +479,7 @@ struct Simple {
     name: &'static str,
 }
 
-/// The baselines of `topic`: `last`, `mean`, and `drift` where values are numbers.
+/// Returns the baselines of `topic`: `last`, `mean`, and `drift` for numbers.
 pub fn baselines(topic: &Topic) -> Vec<Arc<dyn Model>> {
     let kinds = [(Kind::Last, "last"), (Kind::Mean, "mean"), (Kind::Drift, "drift")];
     let is_fit = |kind: Kind| kind != Kind::Drift || topic.truth == Truth::Value;
@@ -489,9 +488,9 @@ pub fn baselines(topic: &Topic) -> Vec<Arc<dyn Model>> {
     kinds.into_iter().filter(|(kind, _)| is_fit(*kind)).map(model).collect()
 }
 
-/// There are no rows to predict from.
+/// Error of a baseline without rows to predict from.
 #[derive(Debug, thiserror::Error)]
-#[error("find a row to predict from")]
+#[error("no row to predict from")]
 struct NoRows;
 
 #[async_trait]
@@ -532,7 +531,8 @@ impl Simple {
         })
     }
 
-    /// How often the series went each way over a horizon; the last way alone for [`Kind::Last`].
+    /// Returns the frequency of each direction over a horizon, or only the latest one for
+    /// [`Kind::Last`].
     fn directions(&self, series: &[(&FlatRow, f64)]) -> Option<Vec<(String, String)>> {
         let labels = ["up", "down", "flat"];
         let mut beliefs = [PRIOR; 3];

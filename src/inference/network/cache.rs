@@ -1,7 +1,7 @@
-//! What is read often of each topic, kept in memory until it changes.
+//! Cache of frequently read data of each topic.
 //!
-//! A topic's entry is kept under the number of its changes: what was read while the topic changed is
-//! kept under a number that nobody asks for, and is evicted.
+//! An entry has the number of changes of its topic as part of its key. Data that was read while the
+//! topic changed is stored under an outdated number, and is evicted.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,43 +14,43 @@ use crate::{
     store::{Bundles, StoredLearned},
 };
 
-/// Entries of all topics, each with one of an earlier change. The bytes are those of learned regrets
-/// and newest bundles together: some twenty topics of a thousand inferers and fifty forecasters, or
-/// thousands of a dozen actors.
+/// Maximum number and size of entries, each topic with one of an earlier change. The size is that
+/// of learned regrets and newest bundles: some twenty topics of a thousand inferers and fifty
+/// forecasters, or thousands with a dozen actors.
 const CAPACITY: Capacity = Capacity { n_values_max: 2 * TOPICS_MAX, bytes_max: 64 << 20 };
 
-/// What is kept of one topic. Cheap to clone.
+/// Cached data of a topic. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Entry {
-    /// How often the topic had changed.
+    /// Number of changes of the topic at that time.
     n_changes: u64,
-    /// Where its epochs stand.
+    /// Progress of its epochs.
     pub progress: Option<Arc<Progress>>,
-    /// Its newest bundle.
+    /// Newest bundle.
     pub bundles: Option<Arc<Bundles>>,
-    /// Who took part in it.
+    /// Actors of the newest bundle.
     pub actors: Option<Arc<TopicActors>>,
-    /// What it has learned.
+    /// Learned state.
     pub known: Option<StoredLearned>,
-    /// What it had learned when another service changed something, which may have been this.
+    /// Learned state before the last change by another service, which might still be current.
     pub known_before: Option<StoredLearned>,
 }
 
 /// Entries by topic.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    /// How often each topic has changed; held while an entry is replaced.
+    /// Changes of each topic. Locked while an entry is replaced.
     changes: Mutex<BTreeMap<TopicId, Changes>>,
     entries: cache::Cache<(TopicId, u64), Entry>,
     loading: ReentrantMutex<()>,
 }
 
-/// The changes of a topic.
+/// Changes of a topic.
 #[derive(Debug, Clone, Copy, Default)]
 struct Changes {
-    /// How many there were.
+    /// Number of changes.
     n: u64,
-    /// The number that the store had for the topic at the last look, where several services change it.
+    /// Version of the topic in a shared store when it was last checked.
     version: i64,
 }
 
@@ -62,34 +62,35 @@ impl Default for Cache {
 }
 
 impl Entry {
-    /// Forgets what changes when an epoch closes; `known` is what is learned then, if it did close.
+    /// Removes data that changes when an epoch closes. `known` is the new learned state, if the
+    /// epoch closed.
     pub(crate) fn close(&mut self, known: Option<StoredLearned>) {
         self.bundles = None;
         self.learn(known);
     }
 
-    /// Forgets what changes when an epoch is learned from; `known` is what is learned then, if it was.
+    /// Removes data that changes with learning. `known` is the new learned state, if any.
     pub(crate) fn learn(&mut self, known: Option<StoredLearned>) {
         (self.progress, self.actors) = (None, None);
         (self.known, self.known_before) = (known, None);
     }
 
-    /// What was learned, or had been: to be checked by its stamp.
+    /// Returns the last known learned state, whose stamp must be checked.
     pub(crate) fn last_known(&self) -> Option<&StoredLearned> {
         self.known.as_ref().or(self.known_before.as_ref())
     }
 }
 
 impl Cache {
-    /// What is kept of `topic`.
+    /// Returns the entry of `topic`.
     pub(crate) fn get(&self, topic: TopicId) -> Entry {
         let changes = self.changes.lock().get(&topic).copied().unwrap_or_default();
         self.entry(topic, changes.n)
     }
 
-    /// What is kept of `topic` in `slot`, read by `read` where it is missing. Only one caller reads at a
-    /// time, so that many who ask for the same at once read it once; `read` may load another slot.
-    /// What was read is not kept if the topic changed meanwhile.
+    /// Returns the data in `slot` of `topic`, or loads it with `read`. One caller reads at a time,
+    /// so that concurrent requests read it once, and `read` can load another slot. The result is
+    /// not cached if the topic changed in the meantime.
     pub(crate) fn load<T: Clone, E>(
         &self,
         topic: TopicId,
@@ -112,13 +113,13 @@ impl Cache {
         Ok(value)
     }
 
-    /// Has `change` bring the entry of `topic` to what it is now.
+    /// Updates the entry of `topic` with `change`.
     pub(crate) fn change(&self, topic: TopicId, change: impl FnOnce(&mut Entry)) {
         self.replace(topic, self.changes.lock().entry(topic).or_default(), change);
     }
 
-    /// Has `topic` be read again, unless `version` is what the store had for it at the last look; whether
-    /// it was not.
+    /// Removes cached data of `topic` unless its version is still `version`. Returns true if it was
+    /// removed.
     pub(crate) fn follow(&self, topic: TopicId, version: i64) -> bool {
         let mut changes = self.changes.lock();
         let changes = changes.entry(topic).or_default();
@@ -135,7 +136,7 @@ impl Cache {
 
     fn replace(&self, topic: TopicId, changes: &mut Changes, change: impl FnOnce(&mut Entry)) {
         let mut entry = self.entry(topic, changes.n);
-        // It takes no more room.
+        // The outdated entry is emptied to free memory.
         self.put(topic, Entry { n_changes: changes.n, ..Entry::default() });
         changes.n += 1;
         entry.n_changes = changes.n;

@@ -1,9 +1,8 @@
-//! The local chain's clock: which block it is.
+//! Clock of the local chain, which determines the current block.
 //!
-//! Nothing is mined: a block is a stretch of time. Heights start at 1 and never go back, since
-//! nonces are heights and no nonce may be used twice. While the program runs, heights follow the
-//! time that passes and not the date, which may be corrected by days. The date says how many blocks
-//! passed between two runs.
+//! Blocks are intervals of time. Heights start at 1 and never decrease, since nonces are heights
+//! and must be unique. While the program runs, heights follow a monotonic clock instead of the
+//! date, which can be corrected by days. The date determines the blocks between two runs.
 
 use std::{
     sync::{
@@ -17,19 +16,19 @@ use model::{timestamp::Timestamp, topic::BlockHeight};
 use parking_lot::RwLock;
 use task::clock::{Clock, Stopwatch};
 
-/// The shortest block time taken. Epochs have at least a few blocks, and an answer takes a while.
+/// Minimum block time. Epochs have at least a few blocks, and responses take a while.
 pub const BLOCK_TIME_MIN: Duration = Duration::from_millis(10);
 
-/// The shortest correction of the date that is reported, in microseconds. Less is what a loaded
-/// machine takes between two readings, or a clock that is slewed.
+/// Minimum correction of the date that is reported, in microseconds. Smaller differences occur
+/// between two readings on a loaded machine, or while a clock is slewed.
 const LEAP_MICROS_MIN: i64 = 2_000_000;
 
-/// When a chain's first block was, and how long each takes.
+/// Start of a chain, and its block time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocks {
-    /// When block 1 began.
+    /// Start of block 1.
     pub genesis: Timestamp,
-    /// How long a block takes.
+    /// Duration of a block.
     pub block_time: Duration,
 }
 
@@ -39,38 +38,37 @@ impl Blocks {
         Self { genesis: now, block_time: block_time.max(BLOCK_TIME_MIN) }
     }
 
-    /// The height at `now`, 1 or more.
+    /// Returns the height at `now`, at least 1.
     pub fn height(&self, now: Timestamp) -> BlockHeight {
         let elapsed = now.since(self.genesis).as_micros() / self.block_time.as_micros().max(1);
         u64::try_from(elapsed).unwrap_or(u64::MAX).saturating_add(1)
     }
 
-    /// When block `height` begins.
+    /// Returns the start of block `height`.
     pub fn began(&self, height: BlockHeight) -> Timestamp {
         Timestamp::from_micros(self.genesis.micros().saturating_add(self.micros_before(height)))
     }
 
-    /// The same chain at `now`, from here on with blocks of `block_time`: the height goes on.
+    /// Changes the block time from `now` on, without changing the height.
     #[must_use]
     pub fn paced(&self, now: Timestamp, block_time: Duration) -> Self {
         let paced = Self { block_time: block_time.max(BLOCK_TIME_MIN), ..*self };
         if paced == *self { paced } else { paced.rebased(now, self.height(now)) }
     }
 
-    /// The same chain, whose height at `now` is at least `height`: where the date lies before that
-    /// block, the height goes on from it.
+    /// Shifts the chain if necessary, so that the height at `now` is at least `height`.
     #[must_use]
     pub fn at_least(&self, now: Timestamp, height: BlockHeight) -> Self {
         if self.height(now) >= height { *self } else { self.rebased(now, height) }
     }
 
-    /// The same chain, with block `height` beginning at `now`.
+    /// Shifts the chain, so that block `height` starts at `now`.
     fn rebased(&self, now: Timestamp, height: BlockHeight) -> Self {
         let micros = now.micros().saturating_sub(self.micros_before(height));
         Self { genesis: Timestamp::from_micros(micros), ..*self }
     }
 
-    /// How long all blocks before `height` take, in microseconds.
+    /// Returns the total duration of all blocks before `height`, in microseconds.
     fn micros_before(&self, height: BlockHeight) -> i64 {
         let n_blocks = i64::try_from(height.saturating_sub(1)).unwrap_or(i64::MAX);
         let block_micros = i64::try_from(self.block_time.as_micros()).unwrap_or(i64::MAX);
@@ -78,31 +76,31 @@ impl Blocks {
     }
 }
 
-/// A chain and what tells its time. Clones tell the same.
+/// A chain and its clock. Clones share both.
 ///
-/// The services of one database follow its clock: a machine's own may be wrong, or stand still while the
-/// machine is suspended.
+/// Services of one database follow the clock of the database, since a machine's clock can be wrong,
+/// or stop while the machine is suspended.
 #[derive(Debug, Clone)]
 pub struct Chain {
     clock: Clock,
     pace: Arc<RwLock<Pace>>,
-    /// By how many microseconds the date has been corrected since, as of the last look.
+    /// Correction of the date since the start, in microseconds, as of the last check.
     corrected_micros: Arc<AtomicI64>,
 }
 
-/// What heights are computed from.
+/// Basis of the current height.
 #[derive(Debug, Clone)]
 struct Pace {
     blocks: Blocks,
-    /// The date at which `stopwatch` was started.
+    /// Date at the start of `stopwatch`.
     started_at: Timestamp,
     stopwatch: Stopwatch,
-    /// Whether the date is that of a database.
+    /// True if the date is that of a database.
     is_shared: bool,
 }
 
 impl Pace {
-    /// The date as it would be without corrections since the start.
+    /// Returns the date without corrections since the start.
     fn time(&self) -> Timestamp {
         self.started_at + self.stopwatch.elapsed()
     }
@@ -111,28 +109,28 @@ impl Pace {
 /// A correction of the date while the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leap {
-    /// By how much, in microseconds; below 0 if the date went back.
+    /// Size of the correction in microseconds, negative if the date was set back.
     pub micros: i64,
-    /// The blocks by which the corrected date tells the same heights: what the next run goes on from.
+    /// Blocks with the same heights by the corrected date, with which the next run continues.
     pub blocks: Blocks,
 }
 
 impl Chain {
-    /// A chain that has come to where `blocks` are at the date of `clock`.
+    /// Creates a chain with the height of `blocks` at the date of `clock`.
     pub fn new(clock: Clock, blocks: Blocks) -> Self {
         let (started_at, stopwatch) = (clock.now(), clock.stopwatch());
         let pace = Pace { blocks, started_at, stopwatch, is_shared: false };
         Self { clock, pace: Arc::new(RwLock::new(pace)), corrected_micros: Arc::default() }
     }
 
-    /// Follows the clock of a database, where it is `date` and the chain goes by `blocks`. Where that
-    /// clock was moved back, returns the blocks by which heights go on. A manual clock is not moved.
+    /// Follows the clock of a database with the given `date` and `blocks`. If that clock was set
+    /// back, returns the blocks with which the heights continue. A manual clock is not changed.
     pub fn follow(&self, date: Timestamp, blocks: Blocks) -> Option<Blocks> {
         let mut pace = self.pace.write();
         let time = if self.clock.is_manual() { pace.time() } else { date };
         let before = pace.time();
         let behind = before.micros().saturating_sub(time.micros());
-        // The answer was some time under way.
+        // The response was delayed.
         let is_late = pace.is_shared && (0..LEAP_MICROS_MIN).contains(&behind);
         let is_back = pace.is_shared && pace.blocks == blocks && behind >= LEAP_MICROS_MIN;
         let height = pace.blocks.height(before);
@@ -149,31 +147,31 @@ impl Chain {
         Some(moved)
     }
 
-    /// The height now.
+    /// Returns the current height.
     pub fn height(&self) -> BlockHeight {
         let pace = self.pace.read();
         pace.blocks.height(pace.time())
     }
 
-    /// The current date of the clock that heights follow.
+    /// Returns the current date of the clock that heights follow.
     pub fn now(&self) -> Timestamp {
         let pace = self.pace.read();
         if pace.is_shared { pace.time() } else { self.clock.now() }
     }
 
-    /// How long a block takes.
+    /// Returns the duration of a block.
     pub fn block_time(&self) -> Duration {
         self.pace.read().blocks.block_time
     }
 
-    /// How long until block `height` begins; zero if it has.
+    /// Returns the time until block `height` starts; zero if it has started.
     pub fn until(&self, height: BlockHeight) -> Duration {
         let pace = self.pace.read();
         pace.blocks.began(height).since(pace.time())
     }
 
-    /// Returns the correction of the date since the last look, if it was one of two seconds or more; none
-    /// where the clock of a database is followed.
+    /// Returns the correction of the date since the last call, if it was at least two seconds;
+    /// `None` if the clock of a database is followed.
     pub fn take_leap(&self) -> Option<Leap> {
         let Pace { blocks, is_shared: false, .. } = *self.pace.read() else { return None };
         let time = self.pace.read().time();
@@ -255,7 +253,7 @@ mod tests {
         let late = timestamp(later.seconds() - 1);
         assert_eq!(chain.follow(late, blocks), None, "the answer was under way");
         assert!(chain.now() >= later);
-        // Another server leads, whose clock is a day behind.
+        // Another leader's clock is a day behind.
         let yesterday = timestamp(later.seconds() - 86_400);
         let moved = chain.follow(yesterday, blocks).unwrap();
         assert_eq!((chain.height(), moved.height(yesterday)), (3, 3));

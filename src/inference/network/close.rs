@@ -1,4 +1,4 @@
-//! Closing an epoch: from what was submitted to the bundle that is served.
+//! Closing an epoch: combining submissions into the served bundle.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,61 +23,60 @@ use crate::{
     },
 };
 
-/// What closing an epoch gives.
+/// Result of closing an epoch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Closing {
-    /// The bundle that is served.
+    /// Bundle as served.
     pub bundle: FullBundle,
-    /// Each actor's share in the combined value.
+    /// Weight of each actor in the combined value.
     pub shares: RoleValues,
-    /// What the built-in forecasters expected, as submissions of theirs.
+    /// Forecasts of the built-in forecasters, as submissions.
     pub forecasts: Vec<Submission>,
-    /// The bundle without outliers; none where there are none, or several labels.
+    /// Bundle without outliers; `None` without outliers or with several labels.
     pub resistant: Option<FullBundle>,
-    /// What is offered for signing, where that is not the combined value.
+    /// Value to sign, if it differs from the combined value.
     pub signed: Option<Signed>,
-    /// Median and spread of the topic's values, this epoch included.
+    /// Median and spread of the topic's values, including this epoch.
     pub baseline: Option<Baseline>,
-    /// Where the values lie, for each label.
+    /// Confidence intervals by label.
     pub intervals: Vec<Interval>,
-    /// What the epoch does not keep of its submissions.
+    /// Submissions and labels that are removed.
     pub withdrawn: Withdrawn,
-    /// What is known after scores of actors that rest moved; none where none did.
+    /// Learned state with moved scores of resting actors; `None` if no actor rested.
     pub moved_scores: Option<Arc<Learned>>,
 }
 
-/// The combined value without inferences that are too far off, with its interval.
+/// Combined value without inferences that are too far off, with its interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Signed {
-    /// The value of each label.
+    /// Value of each label.
     pub value: Vec<LabeledValue>,
-    /// Where the values lie that it is combined of.
+    /// Confidence intervals of the values it is combined of.
     pub intervals: Vec<Interval>,
 }
 
-/// Where the values of one label lie, counted by the shares of their actors.
+/// Weighted percentiles of the values of one label.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The name of the label.
+    /// Name of the label.
     pub label: String,
-    /// The values at the [`PERCENTILES`].
+    /// Values at the [`PERCENTILES`].
     #[serde(with = "exact")]
     pub values: Values,
 }
 
-/// What an epoch closes with, beside its submissions.
+/// Data for closing an epoch besides its submissions.
 #[derive(Debug, Clone, Copy)]
 pub struct CloseContext<'a> {
-    /// The labels, in the order of their ids.
+    /// Labels, in the order of their ids.
     pub labels: &'a [String],
-    /// What was learned before.
+    /// Learned state before this epoch.
     pub learned: &'a Learned,
-    /// Median and spread of the epochs before; `None` before the first.
+    /// Median and spread of earlier epochs; `None` before the first.
     pub baseline: Option<Baseline>,
 }
 
-/// Combines `submissions`, and what the built-in forecasters make of them, into the bundle of
-/// `nonce`.
+/// Combines `submissions` and the forecasts of built-in forecasters into the bundle of `nonce`.
 ///
 /// # Errors
 /// [`SynthesisError`] without inferences.
@@ -125,8 +124,8 @@ pub fn close(
     let made = BundleMaker { topic, nonce, labels };
     let resists = labels.len() == 1 && topic.kind == TopicKind::Regression;
     let firsts: Vec<f64> = inferences.values().filter_map(|v| v.first()).copied().collect();
-    // The closing epoch's own values count before they are filtered, as on the chain: with the
-    // median of the epoch before, a worker that repeats an old value would be kept alone.
+    // As on the chain, the values of this epoch are included before they are filtered. With the
+    // previous median, only a worker that repeats an old value would be kept.
     let baseline = if resists { Baseline::after(baseline, &firsts) } else { baseline };
     let reference = baseline.filter(|_| resists);
     let resynthesize = |kept: &BTreeMap<Address, Values>| {
@@ -161,7 +160,7 @@ pub fn close(
     })
 }
 
-/// What the built-in forecasters of `topic` expect, as submissions of theirs.
+/// Returns the forecasts of the built-in forecasters of `topic`, as submissions.
 fn forecasts(
     inferences: &BTreeMap<Address, Values>,
     learned: &Learned,
@@ -186,7 +185,7 @@ fn intervals(labels: &[String], synthesis: &Synthesis) -> Vec<Interval> {
     pairs.map(|(label, values)| Interval { label: label.clone(), values: values.clone() }).collect()
 }
 
-/// What a bundle is made for.
+/// Topic, epoch and labels of a bundle.
 #[derive(Clone, Copy)]
 struct BundleMaker<'a> {
     topic: &'a Topic,
@@ -206,13 +205,14 @@ impl BundleMaker<'_> {
             one_out_inferer_values: self.each(&synthesis.one_out_inferer),
             one_out_forecaster_values: self.each(&synthesis.one_out_forecaster),
             one_in_forecaster_values: self.each(&synthesis.one_in_forecaster),
-            // Values of pairs stay apart: written out, they are most of a bundle.
+            // Values of pairs are stored separately, since they would dominate the size of a
+            // bundle.
             one_out_inferer_forecaster_values: Vec::new(),
         };
         let without_inferer = Arc::new(synthesis.one_out_inferer_forecaster.clone());
         FullBundle { bundle, without_inferer }
     }
-    /// An entry for each of `values`.
+    /// Creates an entry for each of `values`.
     fn each<T: From<(Address, Vec<LabeledValue>)>>(
         &self,
         values: &BTreeMap<Address, Values>,

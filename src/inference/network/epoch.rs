@@ -1,8 +1,7 @@
-//! The life of an epoch, as a rule: what is due at a height.
+//! Schedule of an epoch: the steps that are due at a height.
 //!
-//! An epoch opens at its nonce, takes submissions for its window, closes once, and is learned from
-//! once its truth is known. Absent on purpose: doing any of it, which is the
-//! [runner's](crate::network::runner).
+//! An epoch opens at its nonce, accepts submissions during its window, closes once, and is learned
+//! from once its ground truth is known. The [runner](crate::network::runner) executes the steps.
 
 use std::time::Duration;
 
@@ -10,66 +9,66 @@ use model::topic::BlockHeight;
 
 use crate::network::topic::Timing;
 
-/// Where a topic stands: what its store says.
+/// Progress of a topic's epochs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// The newest epoch ever opened.
+    /// Newest epoch that was ever opened.
     pub last_nonce: Option<BlockHeight>,
-    /// Epochs that opened and have not closed, oldest first.
+    /// Open epochs, oldest first.
     pub open: Vec<BlockHeight>,
-    /// Epochs that closed with a bundle and have not been learned from, oldest first.
+    /// Epochs that closed with a bundle and were not learned from, oldest first.
     pub unlearned: Vec<BlockHeight>,
 }
 
-/// Something that is due.
+/// A due step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Close the epoch: its window is over.
+    /// Close the epoch, whose window has ended.
     Close {
-        /// The block at which the epoch opened.
+        /// Block at which the epoch opened.
         nonce: BlockHeight,
     },
-    /// Learn from the epoch: its truth may be known.
+    /// Learn from the epoch, whose ground truth might be known.
     Learn {
-        /// The block at which the epoch opened.
+        /// Block at which the epoch opened.
         nonce: BlockHeight,
-        /// Whether to stop waiting if the truth is still not known.
+        /// True to give up if the ground truth is still not known.
         is_last_try: bool,
     },
     /// Open an epoch.
     Open {
-        /// The block at which the epoch opened.
+        /// Block at which the epoch opens.
         nonce: BlockHeight,
-        /// How many epochs were missed before it, and are not made up for.
+        /// Number of missed epochs before it, which are skipped.
         n_skipped: u64,
     },
 }
 
-/// How a topic's epochs are looked after.
+/// Scheduling settings of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Care {
-    /// The topic's blocks.
+    /// Durations in blocks.
     pub timing: Timing,
-    /// How many blocks after its lag an epoch's truth is waited for.
+    /// Number of blocks after the lag for which a ground truth is awaited.
     pub patience: BlockHeight,
-    /// Whether epochs open. Those that are open close all the same.
+    /// True if epochs open. Open ones close in any case.
     pub opens: bool,
 }
 
-/// How many blocks of `block_time` a truth that lies `horizon` ahead is waited for after its lag:
-/// twice as long as the horizon takes in the time of a clock, and at least the lag again. A dataset
-/// that replays its past reaches the horizon sooner, until it is in the present.
+/// Returns the number of blocks after the lag for which a ground truth at `horizon` is awaited:
+/// twice the duration of the horizon, and at least the lag. A dataset that replays its past faster
+/// than real time reaches the horizon sooner.
 pub fn patience(timing: Timing, horizon: Duration, block_time: Duration) -> BlockHeight {
     let n_blocks = horizon.as_micros().div_ceil(block_time.as_micros().max(1));
     let twice = u64::try_from(n_blocks).unwrap_or(u64::MAX).saturating_mul(2);
     timing.ground_truth_lag.max(twice)
 }
 
-/// Returns what is due at `height`, in the order to do it: close, learn, open.
+/// Returns the steps due at `height` in order: close, learn, open.
 ///
-/// The first epoch opens at once. After that one opens every epoch length; where so many blocks
-/// were missed that one's window is over, the missed ones are skipped and the next opens at once.
-/// Epochs are learned from in their order, so only the oldest is due.
+/// The first epoch opens immediately, and later ones after an epoch length. If so many blocks were
+/// missed that the window has ended, missed epochs are skipped and the next one opens immediately.
+/// Epochs are learned from in order, so only the oldest is due.
 pub fn due(care: Care, progress: &Progress, height: BlockHeight) -> Vec<Step> {
     let timing = care.timing;
     let mut steps = Vec::new();
@@ -80,7 +79,7 @@ pub fn due(care: Care, progress: &Progress, height: BlockHeight) -> Vec<Step> {
     }
     if let Some(nonce) = progress.unlearned.first() {
         let asked_from = nonce.saturating_add(timing.ground_truth_lag);
-        // Rows may be late, but not forever.
+        // Rows can be late, but not indefinitely.
         let given_up_at = asked_from.saturating_add(care.patience);
         if height >= asked_from {
             steps.push(Step::Learn { nonce: *nonce, is_last_try: height >= given_up_at });
@@ -99,7 +98,8 @@ pub fn due(care: Care, progress: &Progress, height: BlockHeight) -> Vec<Step> {
     steps
 }
 
-/// The height at which the next epoch opens: an epoch length after `last_nonce`, now without one.
+/// Returns the height at which the next epoch opens: an epoch length after `last_nonce`, or now
+/// without one.
 pub fn next_nonce(
     timing: Timing,
     last_nonce: Option<BlockHeight>,
@@ -108,13 +108,13 @@ pub fn next_nonce(
     last_nonce.map_or(height, |nonce| nonce.saturating_add(timing.epoch_length.max(1)))
 }
 
-/// The first height at which nothing is taken for `nonce` any more: after its window, of which the
-/// last block counts, or when the next epoch opens.
+/// Returns the first height at which submissions for `nonce` are refused: after the last block of
+/// its window, or when the next epoch opens.
 pub fn close_height(timing: Timing, nonce: BlockHeight) -> BlockHeight {
     nonce.saturating_add(timing.open_blocks())
 }
 
-/// Whether the window of `nonce` is open at `height`.
+/// Returns true if the window of `nonce` is open at `height`.
 pub fn is_open(timing: Timing, nonce: BlockHeight, height: BlockHeight) -> bool {
     nonce <= height && height < close_height(timing, nonce)
 }

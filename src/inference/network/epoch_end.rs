@@ -1,5 +1,5 @@
-//! The end of an epoch in the store: closing it, learning from it, and learning from past epochs again after
-//! their truth was corrected.
+//! The end of an epoch: closing, learning, and learning again from past epochs whose ground truth
+//! was corrected.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -25,20 +25,20 @@ use crate::{
     store::{CloseInput, Input, Lesson, Relearnable, Relearned, Store},
 };
 
-/// Lessons learned again.
+/// Epochs learned from again.
 struct Replay {
     learned: Learned,
     epochs: Vec<Relearned>,
-    /// The newest losses of actors that took part.
+    /// Newest losses of the actors that took part.
     took_part: RoleValues,
     report: RelearnedBody,
 }
 
 impl Inference {
-    /// Returns the epochs of `topic` from `from` on that were asked something and are over, with it.
+    /// Returns the finished epochs of `topic` from `from` on that have an input, with that input.
     ///
     /// # Errors
-    /// [`InferenceError::TooFarBack`]; besides those of [`Self::history`].
+    /// [`InferenceError::TooFarBack`], and those of [`Self::history`].
     pub async fn inputs_since(
         &self,
         topic: TopicId,
@@ -51,12 +51,12 @@ impl Inference {
         Ok(since.filter_map(|lesson| Some((lesson.nonce, lesson.input?))).collect())
     }
 
-    /// Has `topic` learn again from the epoch `from` on, that its column came to `outcomes`. An epoch
-    /// without one keeps the truth that it had. Bundles stay as they were served, and scores of actors
-    /// that only rested since stay as they are.
+    /// Learns again from the epochs of `topic` from `from` on, with corrected `outcomes`. Epochs
+    /// without an outcome keep their ground truth. Served bundles do not change, nor do the scores
+    /// of actors that only rested since.
     ///
     /// # Errors
-    /// An [`InferenceError`] that says why not; then nothing changed.
+    /// [`InferenceError`] with the reason, after which nothing changed.
     pub async fn relearn(
         &self,
         topic: TopicId,
@@ -124,7 +124,7 @@ fn replay(
     Ok(replay)
 }
 
-/// Puts the scores in `known` of actors that took part in none of the lessons into `replay`.
+/// Copies the scores in `known` of actors that took part in none of the epochs into `replay`.
 fn keep_resting(replay: &mut Replay, known: &Learned) {
     let Replay { learned, took_part, .. } = replay;
     for role in Role::ALL {
@@ -137,8 +137,8 @@ fn keep_resting(replay: &mut Replay, known: &Learned) {
     }
 }
 
-/// Closes the epoch `nonce` of `topic` with what its active actors submitted; none where that makes
-/// no bundle, which is logged.
+/// Closes the epoch `nonce` of `topic` with the submissions of its active actors. Returns `None` if
+/// they make no bundle, which is logged.
 pub(crate) fn closing(topic: &Topic, nonce: BlockHeight, closable: CloseInput) -> Option<Closing> {
     let id = topic.id;
     let CloseInput { arrivals, labels, learned: known, baseline } = closable;
@@ -173,7 +173,7 @@ pub(crate) fn closing(topic: &Topic, nonce: BlockHeight, closable: CloseInput) -
     }
 }
 
-/// What `bundle` teaches, if its outcome is known.
+/// Learns from `bundle`, if its outcome is known.
 pub(crate) fn lesson(
     topic: &Topic,
     bundle: &FullBundle,
@@ -208,7 +208,7 @@ pub(crate) fn lesson(
     }
 }
 
-/// What `bundle` teaches where `truth` came true.
+/// Learns from `bundle` and the ground truth.
 pub(crate) fn lesson_of(
     topic: &Topic,
     bundle: &FullBundle,

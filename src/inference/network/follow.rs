@@ -1,5 +1,6 @@
-//! What other services do with the same database: noticed before anything is answered from memory, and
-//! polled for streams and runners. A network in a file has one service, and none of this.
+//! Following changes by other services of the same database. They are noticed before cached data is
+//! returned, and polled for streams and runners. None of this applies to a file, which has one
+//! service.
 
 use std::time::Duration;
 
@@ -13,11 +14,12 @@ use crate::{
     network::{topic::Topic, topics::TopicList},
 };
 
-/// How late streams and runners may learn of other services' changes. Each look is two round trips.
+/// Polling interval, which is the maximum delay for streams and runners. Each poll takes two round
+/// trips.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 impl Inference {
-    /// Reads the list of topics again, if another service changed it.
+    /// Reloads the list of topics if another service changed it.
     ///
     /// # Errors
     /// [`InferenceError`] if the database fails.
@@ -28,7 +30,7 @@ impl Inference {
         self.with_store(|shared| shared.catch_up_list(shared.store.version(None)?).map(drop)).await
     }
 
-    /// As [`Self::catch_up`], for everything that is kept in memory.
+    /// Reloads everything that another service changed.
     pub(crate) async fn catch_up_all(&self) -> Result<(), InferenceError> {
         if !self.shared.store.is_shared() {
             return Ok(());
@@ -36,8 +38,8 @@ impl Inference {
         self.with_store(|shared| shared.catch_up_all().map(drop)).await
     }
 
-    /// Whether this service is to ask the workers of `topic` for the epoch `nonce`: no other one does, or
-    /// has. One that asks has half of the window for it.
+    /// Returns true if this service should run the workers of `topic` for the epoch `nonce`, since
+    /// no other one does or did. The reservation lasts for half of the window.
     pub(crate) async fn begin_asking(
         &self,
         topic: &Topic,
@@ -56,7 +58,7 @@ impl Inference {
         .await
     }
 
-    /// Notes that this service has asked, or else that any may.
+    /// Records that the workers have run, or releases the reservation.
     pub(crate) async fn end_asking(
         &self,
         topic: TopicId,
@@ -69,13 +71,13 @@ impl Inference {
         self.with_store(move |shared| Ok(shared.store.end_asking(topic, nonce, is_done)?)).await
     }
 
-    /// Looks at what other services did until it is dropped, and notifies streams and runners.
+    /// Polls for changes by other services until it is dropped, and notifies streams and runners.
     pub(crate) async fn follow_services(self) {
         let mut is_lost = false;
         while self.shared.store.is_shared() {
             match self.with_store(Shared::catch_up_all).await {
                 Ok(has_changed) => {
-                    // What was tried in between failed, and is due again.
+                    // Steps that failed meanwhile are due again.
                     if has_changed || is_lost {
                         self.shared.news.send_modify(|news| news.n_bundles += 1);
                     }
@@ -97,7 +99,7 @@ impl Inference {
 }
 
 impl Shared {
-    /// Has what is kept in memory of `topic` be read again, if another service changed it.
+    /// Removes cached data of `topic` if another service changed it.
     pub(crate) fn catch_up(&self, topic: TopicId) -> Result<(), InferenceError> {
         if let Some(version) = self.store.version(Some(topic))? {
             self.cache.follow(topic, version);
@@ -105,7 +107,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Likewise with everything, and follows the clock of the database; whether anything had changed.
+    /// Follows all changes and the clock of the database. Returns true if anything changed.
     fn catch_up_all(&self) -> Result<bool, InferenceError> {
         let Some(versions) = self.store.versions()? else { return Ok(false) };
         if let Some(blocks) = versions.blocks
@@ -122,7 +124,7 @@ impl Shared {
         Ok(has_changed)
     }
 
-    /// Reads the list of topics again, unless it has `version`; whether it did.
+    /// Reloads the list of topics unless it has `version`. Returns true if it was reloaded.
     fn catch_up_list(&self, version: Option<i64>) -> Result<bool, InferenceError> {
         if self.topics.read().version == version {
             return Ok(false);

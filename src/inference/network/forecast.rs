@@ -1,12 +1,13 @@
-//! The forecasters that every topic has built in.
+//! Built-in forecasters of a topic.
 //!
-//! They expect losses of inferers from what is known when an epoch closes: the inferences, and the
-//! inferences and losses of [past] epochs. They know neither the truth nor the rows: inferences show
-//! the state of the source well enough. An inferer without a past loss is left out of a forecast.
+//! They expect losses of inferers from the inferences of an epoch, and from the inferences and
+//! losses of [past] epochs. They see neither the ground truth nor the rows, since inferences
+//! reflect the state of the source well enough. Inferers without a past loss are not part of a
+//! forecast.
 //!
-//! Where a topic counts losses as logarithms, [`STEADY`] averages those, as regrets do; the others
-//! expect the logarithm of an average of the losses themselves. The first rates high who is often
-//! very close, the others who is rarely far off.
+//! If a topic uses logarithmic losses, [`STEADY`] averages logarithms, as regrets do, while the
+//! others take the logarithm of an average. [`STEADY`] prefers inferers that are often very close,
+//! the others those that are rarely far off.
 
 pub mod past;
 
@@ -28,39 +29,39 @@ use crate::{
     },
 };
 
-/// Expects of each inferer the moving average of its past losses, as the topic counts them.
+/// Expects the moving average of each inferer's past losses, as counted by the topic.
 pub const STEADY: &str = "steady";
 
-/// Expects of each inferer the moving average of its past losses before any logarithm.
+/// Expects the moving average of each inferer's past losses before any logarithm.
 pub const MEAN: &str = "mean";
 
-/// Expects what each inferer lost in the past epochs whose inferences were most like today's.
+/// Expects each inferer's loss in the past epochs whose inferences were most similar.
 pub const SIMILAR: &str = "similar";
 
-/// Expects what each inferer lost in the past when it stood as far from the others as today.
+/// Expects each inferer's loss in the past when it was as far from the others as now.
 pub const WARY: &str = "wary";
 
-/// Expects of each inferer what it lost in the newest epochs: the state of the source lasts.
+/// Expects each inferer's loss in the newest epochs, since the state of the source persists.
 pub const RECENT: &str = "recent";
 
-/// Weight of the newest loss in the average of [`RECENT`]. It forgets within two epochs, as states of
-/// the demo last a dozen.
+/// Weight of the newest loss in the average of [`RECENT`]. It forgets within two epochs, while
+/// states of the demo last a dozen.
 const RECENT_ALPHA: f64 = 0.9;
 
-/// What one built-in forecaster expects.
+/// Forecast of a built-in forecaster.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forecast {
-    /// The forecaster: [`STEADY`], [`MEAN`], [`SIMILAR`], [`WARY`] or [`RECENT`].
+    /// Name of the forecaster: [`STEADY`], [`MEAN`], [`SIMILAR`], [`WARY`] or [`RECENT`].
     pub name: &'static str,
-    /// The forecaster's address on the chain.
+    /// Address of the forecaster on the chain.
     pub address: Address,
-    /// The loss expected of each inferer that is present and was judged before.
+    /// Expected loss of each inferer with past losses.
     pub losses: ByActor<f64>,
 }
 
-/// Returns what each built-in forecaster expects of `inferences`, as losses by `rule`. A forecaster
-/// that expects nothing is left out: all of them before the first lesson. So is [`MEAN`] where losses
-/// are no logarithms, since it would equal [`STEADY`].
+/// Returns the forecast of each built-in forecaster for `inferences`, as losses by `rule`. Empty
+/// forecasts are omitted, such as all of them before the first epoch was learned from. So is
+/// [`MEAN`] if losses are not logarithmic, since it would equal [`STEADY`].
 pub fn built_in(
     inferences: &BTreeMap<Address, Values>,
     learned: &Learned,
@@ -85,8 +86,8 @@ pub fn built_in(
         .collect()
 }
 
-/// Returns the moving average of the plain losses of each inferer, in which the newest has the weight
-/// `alpha`.
+/// Returns the moving average of the plain losses of each inferer, with the weight `alpha` of the
+/// newest.
 fn expect_average(judged: &[Judged<'_>], alpha: f64) -> ByActor<f64> {
     let average = |judged: &Judged<'_>| {
         let losses = judged.samples.iter().map(|sample| sample.plain_loss);
@@ -95,24 +96,25 @@ fn expect_average(judged: &[Judged<'_>], alpha: f64) -> ByActor<f64> {
     judged.iter().filter_map(|one| Some((one.name.clone(), average(one)?))).collect()
 }
 
-/// How many past epochs are like today's: few enough to tell states apart, enough to see past luck.
+/// Number of past epochs considered similar: few enough to distinguish states, enough to average
+/// out luck.
 const N_SIMILAR: usize = 20;
 
-/// How many epochs an inferer's mean loss counts for beside those that are like today's.
+/// Weight of an inferer's mean loss, in epochs, compared with the similar epochs.
 const MEAN_COUNTS: f64 = 5.0;
 
-/// What keeps a spread from zero, for inferers that always say the same.
+/// Minimum spread, for inferers that always infer the same.
 const SPREAD_MIN: f64 = 1e-9;
 
-/// How unlike today's an epoch is: a sum over the inferers of both.
+/// Distance of an epoch from the current one: a sum over the inferers of both.
 #[derive(Clone, Copy, Default)]
 struct Unlikeness {
     sum: f64,
     n_inferers: usize,
 }
 
-/// The plain loss that each of `judged` had on average in the [`N_SIMILAR`] past epochs whose offsets
-/// were closest to these, each measured by its usual spread, drawn a little to its mean.
+/// Returns the mean plain loss of each inferer in the [`N_SIMILAR`] past epochs with the closest
+/// offsets, normalized by their spreads, and shrunk toward its overall mean.
 fn expect_similar(past: &Past, judged: &[Judged<'_>]) -> ByActor<f64> {
     let mut unlike = vec![Unlikeness::default(); past.epochs().len()];
     for Judged { offset, samples, .. } in judged {
@@ -149,7 +151,7 @@ fn expect_similar(past: &Past, judged: &[Judged<'_>]) -> ByActor<f64> {
     judged.iter().map(|one| (one.name.clone(), loss(&one.samples))).collect()
 }
 
-/// How far an inferer's offsets usually stray, label by label.
+/// Returns the spread of an inferer's offsets by label.
 fn spreads(samples: &[Sample<'_>], n_labels: usize) -> Values {
     let of_label = |label_idx: usize| {
         let all: Vec<f64> =
@@ -159,16 +161,16 @@ fn spreads(samples: &[Sample<'_>], n_labels: usize) -> Values {
     (0..n_labels).map(of_label).collect()
 }
 
-/// How many epochs speak against a slope: with fewer than that an inferer's mean loss counts most.
+/// Strength of the ridge, in epochs: with fewer epochs, an inferer's mean loss dominates.
 const RIDGE: f64 = 5.0;
 
-/// How many deviations from its mean a distance counts for at most: lines lead astray further out.
+/// Maximum distance from the mean, in deviations, since linear models are unreliable beyond it.
 const DEVIATIONS_MAX: f64 = 3.0;
 
-/// What keeps a deviation from zero, for inferers that are always as far from the crowd.
+/// Minimum deviation, for inferers that are always equally far from the crowd.
 const DEVIATION_MIN: f64 = 1e-9;
 
-/// Past distances of one kind, measured in deviations from their mean.
+/// Mean and deviation of past distances, for normalizing them.
 struct Scale {
     mean: f64,
     deviation: f64,
@@ -187,8 +189,8 @@ impl Scale {
     }
 }
 
-/// The plain loss of each of `judged` by the line through its past ones, where all inferers are as
-/// far from the crowd as `offsets`.
+/// Returns the plain loss of each inferer by a linear model of its past ones, at the distances of
+/// the current `offsets`.
 fn expect_wary(
     past: &Past,
     offsets: &BTreeMap<Address, Values>,
@@ -209,8 +211,8 @@ fn expect_wary(
     judged.iter().map(expected).collect()
 }
 
-/// The loss at the distances `today`, by a ridge regression of the losses of `samples` on their own
-/// distance and that of `all` in their epoch.
+/// Returns the loss at the distances `today` by a ridge regression of the losses of `samples` on
+/// their own distance and that of `all` inferers in their epoch.
 fn ridge_loss(samples: &[Sample<'_>], all: &[f64], today: [f64; 2]) -> f64 {
     let own: Vec<f64> = samples.iter().map(|sample| distance(sample.offset)).collect();
     let others = samples.iter().map(|s| all.get(s.epoch_idx).copied().unwrap_or_default());
@@ -231,7 +233,7 @@ fn ridge_loss(samples: &[Sample<'_>], all: &[f64], today: [f64; 2]) -> f64 {
     let [x, y] = [own_scale.measure(today[0]), others_scale.measure(today[1])]
         .map(|measure| measure.clamp(-DEVIATIONS_MAX, DEVIATIONS_MAX));
     let moved = (x * (xl * yy - yl * xy) + y * (yl * xx - xl * xy)) / determinant;
-    // Distances whose squares are no numbers teach nothing.
+    // Distances whose squares overflow cannot be used.
     if moved.is_finite() { mean + moved } else { mean }
 }
 

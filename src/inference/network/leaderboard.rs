@@ -1,9 +1,9 @@
-//! Leaderboard: actors ranked by their mean loss, and losses of the network's values next to those of
-//! a baseline that knows nothing.
+//! Leaderboard: actors ranked by their mean loss, and losses of the network compared with those of
+//! an uninformed baseline.
 //!
 //! Actors are compared over the epochs that all ranked ones have in common, since epochs differ in
-//! difficulty, and by the loss that the network learns from. An actor with too few epochs is not
-//! ranked: a single lucky submission would be first.
+//! difficulty, and by the loss that the network learns from. Actors with too few epochs are not
+//! ranked, since a single lucky submission would be first.
 
 use std::{
     cmp::Reverse,
@@ -29,29 +29,30 @@ use crate::{
     },
 };
 
-/// Epochs that means are of where a request does not say: twenty minutes of the shortest ones.
+/// Default number of epochs to average: twenty minutes of the shortest ones.
 pub const EPOCHS_DEFAULT: u32 = 100;
 
-/// The most epochs that means are of.
+/// Maximum number of epochs to average.
 pub const EPOCHS_MAX: u32 = 500;
 
-/// Epochs that an actor needs to be ranked, among twice as many newest ones: fewer are luck, and an
-/// actor that left does not hold the others to the epochs that it had.
+/// Number of epochs that an actor needs for a rank, among twice as many newest ones. Fewer would be
+/// luck, and an actor that left does not restrict the others to its epochs.
 pub(super) const RANKED_EPOCHS_MIN: u32 = 10;
 
-/// Losses of actors and of pairs of them that are read for one ranking. A topic with a dozen actors
-/// has all epochs that are asked for; one of a thousand inferers and fifty forecasters has five.
+/// Maximum number of losses, including those of pairs, that are read for a ranking. It covers all
+/// requested epochs of a topic with a dozen actors, and five of one with a thousand inferers and
+/// fifty forecasters.
 const LOSSES_READ_MAX: usize = 250_000;
 
-/// Epochs that are read of the largest topics, too.
+/// Minimum number of epochs that are read, even of the largest topics.
 const EPOCHS_MIN: usize = 5;
 
 impl Inference {
-    /// Ranks the actors of the newest `n_epochs` of `topic` that were learned from; of fewer on a topic
-    /// with many actors.
+    /// Ranks the actors of the newest `n_epochs` of `topic` that were learned from, or of fewer
+    /// epochs if it has many actors.
     ///
     /// # Errors
-    /// [`InferenceError`] if there is no such topic, or the file fails.
+    /// [`InferenceError`] if the topic does not exist, or the store fails.
     pub async fn ranking(
         &self,
         topic: TopicId,
@@ -67,7 +68,7 @@ impl Inference {
         let n_affordable = (LOSSES_READ_MAX / n_losses.max(1)).max(EPOCHS_MIN);
         let n_epochs = n_epochs.min(u32::try_from(n_affordable).unwrap_or(u32::MAX));
         let losses = self.losses_until(topic, BlockHeight::MAX, n_epochs).await?;
-        // As many again, and those whose truth is to come: the baseline knows the truths before.
+        // Reads as many earlier epochs for the baseline, and those without a ground truth.
         let lag = settings.timing.ground_truth_lag / settings.timing.epoch_length.max(1);
         let lag = u32::try_from(lag).unwrap_or(u32::MAX);
         let limit = n_epochs.saturating_mul(2).saturating_add(lag).min(2 * EPOCHS_MAX);
@@ -77,7 +78,8 @@ impl Inference {
         Ok(board)
     }
 
-    /// Adds to each actor the name of its newest submission: it keeps its name when it misses an epoch.
+    /// Adds the name of each actor's newest submission, so that it keeps its name when it misses an
+    /// epoch.
     async fn add_names(
         &self,
         topic: TopicId,
@@ -101,8 +103,8 @@ impl Inference {
     }
 }
 
-/// Ranks the actors of `losses`, newest first: those of the newest `n_epochs`. Their truths are in
-/// `history`, oldest first.
+/// Ranks the actors in the newest `n_epochs` of `losses`, which are newest first. `history` has the
+/// ground truths, oldest first.
 fn ranking(
     topic: &Topic,
     history: &[HistoryEpoch],
@@ -166,14 +168,14 @@ fn ranking(
     }
 }
 
-/// Losses of one actor by epoch: 0 is the newest.
+/// Losses of one actor by index of the epoch, where 0 is the newest.
 pub(super) struct Record<'a> {
     pub(super) role: Role,
     pub(super) worker: &'a Address,
     pub(super) losses: BTreeMap<usize, f64>,
 }
 
-/// The actors of `losses`.
+/// Returns the losses of each actor.
 fn records(losses: &[(BlockHeight, Losses)]) -> Vec<Record<'_>> {
     let mut records: BTreeMap<(Role, &Address), BTreeMap<usize, f64>> = BTreeMap::new();
     for (at, (_, losses)) in losses.iter().enumerate() {
@@ -187,19 +189,20 @@ fn records(losses: &[(BlockHeight, Losses)]) -> Vec<Record<'_>> {
     records.into_iter().map(record).collect()
 }
 
-/// Actors that can be compared, and those that cannot.
+/// Ranked and unranked actors.
 pub(super) struct Standings<'a> {
     pub(super) ranked: Vec<Record<'a>>,
-    /// The epochs that all ranked actors have.
+    /// Epochs that all ranked actors have in common.
     pub(super) common: BTreeSet<usize>,
-    /// The others, each with its epochs that count toward being ranked: the most first.
+    /// Unranked actors with the number of their epochs that count toward a rank, in descending
+    /// order.
     pub(super) unranked: Vec<(Record<'a>, usize)>,
 }
 
-/// Divides `records`. Each actor that is ranked has `min` of the newest
-/// `2 * min` epochs, and leaves at least `min` epochs that all ranked ones have.
+/// Divides `records` into ranked and unranked actors. Each ranked actor has `min` of the newest `2
+/// * min` epochs, and at least `min` epochs are common to all ranked actors.
 pub(super) fn standings(mut records: Vec<Record<'_>>, min: usize) -> Standings<'_> {
-    // The most experienced first: they have the most epochs in common.
+    // Actors with the most epochs come first, since they have the most in common.
     records.sort_by_key(|record| Reverse(record.losses.len()));
     let mut ranked = Vec::new();
     let mut common: Option<BTreeSet<usize>> = None;
@@ -223,7 +226,7 @@ pub(super) fn standings(mut records: Vec<Record<'_>>, min: usize) -> Standings<'
     Standings { ranked, common: common.unwrap_or_default(), unranked }
 }
 
-/// The values that came true so far.
+/// Ground truths so far.
 #[derive(Default)]
 struct Truths {
     n_epochs: u32,
@@ -238,7 +241,8 @@ impl Truths {
         }
     }
 
-    /// What one loses that knows these truths alone; none where it knows nothing to say.
+    /// Returns the loss of an uninformed prediction from earlier ground truths; `None` if there are
+    /// none.
     fn uninformed_loss(&self, topic: &Topic, truth: &[LabeledValue]) -> Option<f64> {
         let truth = numbers(truth);
         let said = match topic.truth {

@@ -1,4 +1,4 @@
-//! What a topic has learned about its actors, epoch by epoch.
+//! Learned state of a topic's actors.
 
 use std::collections::BTreeSet;
 
@@ -23,71 +23,69 @@ use crate::{
     network::{forecast::past::Past, submission::numbers, topic::Topic},
 };
 
-/// The share of the newest loss in the moving average that forecasts build on. Twenty epochs or so
-/// are remembered: four times as long as regrets of the demo do, so that it tells something else.
+/// Weight of the newest loss in the moving average for forecasts. It remembers about twenty epochs,
+/// four times as long as the demo's regrets, so that it adds information.
 pub(crate) const LOSS_AVERAGE_ALPHA: f64 = 0.05;
 
-/// After this many epochs without a sign of it, an actor is forgotten. Regrets against everybody
-/// else are kept for each, so actors that come and go for good must not add up.
+/// Number of epochs after which an absent actor is forgotten. Regrets of pairs are stored for each
+/// actor, so actors that left must not accumulate.
 const FORGOTTEN_AFTER_EPOCHS: u64 = 1000;
 
-/// The most inferers, and the most forecasters, that are remembered: more than an epoch
-/// [takes](crate::network::topic::SUBMISSIONS_MAX). Past it those without a score are forgotten first, so
-/// that made-up names displace nobody.
+/// Maximum number of stored inferers, and of forecasters: more than an epoch
+/// [accepts](crate::network::topic::SUBMISSIONS_MAX). Beyond it, actors without a score are
+/// forgotten first, so that made-up names displace no one.
 const KNOWN_MAX: usize = 2048;
 
-/// About how many bytes of memory an actor takes in all that is known of it, besides pairs: its name
-/// and a number in a dozen maps.
+/// Approximate memory of an actor without pairs: its name and a number in a dozen maps.
 const ACTOR_BYTES: usize = 1024;
 
-/// How often an actor took part, and when last.
+/// Participation of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Experience {
-    /// In how many epochs that were learned from; 0 of one that only ever rested.
+    /// Number of epochs with the actor that were learned from; 0 if it only rested.
     pub n_epochs: u32,
-    /// The last of them, or the last in which it rested if there is none.
+    /// Last of these epochs, or the last one in which it rested.
     pub last_nonce: BlockHeight,
 }
 
-/// Everything learned up to one epoch.
+/// Learned state up to an epoch.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Learned {
-    /// The newest epoch learned from.
+    /// Newest epoch learned from.
     pub nonce: Option<BlockHeight>,
-    /// How many epochs were learned from.
+    /// Number of epochs learned from.
     pub n_learned: u64,
-    /// The regrets of every family.
+    /// Regrets of all families.
     pub regrets: Regrets,
-    /// The scale of the regrets, stored with them.
+    /// Scale of the regrets.
     #[serde(with = "exact")]
     pub regret_scale: Option<f64>,
-    /// What newcomers start from.
+    /// Regret of newcomers.
     #[serde(with = "exact")]
     pub initial_regret: f64,
-    /// The newest loss of the combined value.
+    /// Newest loss of the combined value.
     #[serde(with = "exact")]
     pub combined_loss: Option<f64>,
-    /// The newest loss of each actor.
+    /// Newest loss of each actor.
     pub losses: RoleValues,
-    /// The moving average of each actor's scores.
+    /// Moving average of each actor's scores.
     pub scores: RoleValues,
-    /// The moving average of each inferer's losses.
+    /// Moving average of each inferer's losses.
     #[serde(with = "exact")]
     pub loss_averages: ByActor<f64>,
-    /// What inferers said and lost in past epochs, for the built-in forecasters.
+    /// Inferences and losses in past epochs, for the built-in forecasters.
     #[serde(skip)]
     pub past: Past,
-    /// What the scores of actors that rest move toward.
-    /// The topic's quantile of the newest scores of those that were active; none before the first
-    /// lesson.
+    /// Targets of the scores of resting actors: the topic's quantile of active actors' newest
+    /// scores. `None` before the first epoch was learned from.
     #[serde(flatten, with = "RestingTargets")]
     pub resting_targets: ByRole<Option<f64>>,
-    /// Who took part how often.
+    /// Participation of each actor.
     #[serde(flatten, with = "ExperienceByRole")]
     pub experience: ByRole<ByActor<Experience>>,
 }
 
-/// Members of the record of [`Learned`].
+/// Fields of the record of [`Learned`].
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "ByRole<Option<f64>>")]
 struct RestingTargets {
@@ -97,7 +95,7 @@ struct RestingTargets {
     forecaster: Option<f64>,
 }
 
-/// Members of the record of [`Learned`].
+/// Fields of the record of [`Learned`].
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "ByRole<ByActor<Experience>>")]
 struct ExperienceByRole {
@@ -117,16 +115,16 @@ impl Exact for Experience {
     }
 }
 
-/// A bundle holds a value so far from the truth that its loss is no number.
+/// Error of a bundle with a value whose loss is not a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("take the losses of the bundle's values as numbers")]
+#[error("losses of the bundle's values are not numbers")]
 pub struct BundleError;
 
 impl Learned {
-    /// What inferers without a regret are taken for.
+    /// Returns the treatment of inferers without a regret.
     ///
-    /// The chain asks whether the topic's initial regret is 0; that stays so for good in a network
-    /// of fewer than ten, so here nobody may have learned anything yet.
+    /// The chain checks if the topic's initial regret is 0, which remains so in a network with
+    /// fewer than ten actors. Here it is checked if anything was learned.
     pub fn newcomers(&self) -> Newcomers {
         if self.regrets.is_empty() {
             Newcomers::Everyone
@@ -135,23 +133,24 @@ impl Learned {
         }
     }
 
-    /// Whether `name` took part in an epoch that was learned from, in either role.
+    /// Returns true if `name` took part in an epoch that was learned from, in either role.
     pub fn is_scored(&self, name: &Address) -> bool {
         let seen = Role::ALL.map(|role| self.experience[role].get(name));
         seen.into_iter().flatten().any(|seen| seen.n_epochs > 0)
     }
 
-    /// About how many bytes it takes in memory.
+    /// Returns the approximate size in memory.
     pub fn n_bytes(&self) -> usize {
         let n_actors = self.experience.inferer.len() + self.experience.forecaster.len();
         let past = self.past.epochs().map(|epoch| epoch.losses.len() + epoch.offsets.len());
         n_actors * ACTOR_BYTES + self.regrets.n_bytes() + 8 * past.sum::<usize>()
     }
 
-    /// Learns that `truth` came true where the network inferred `bundle`, and returns the losses.
+    /// Learns from `bundle` and the ground truth, and returns the losses.
     ///
     /// # Errors
-    /// [`BundleError`] if a value of the bundle, or its loss, is no number; then nothing is learned.
+    /// [`BundleError`] if a value of the bundle or its loss is not a number. Then nothing is
+    /// learned.
     pub fn learn(
         &mut self,
         topic: &Topic,
@@ -182,7 +181,7 @@ impl Learned {
         Ok(losses)
     }
 
-    /// Returns the score that an actor without one starts from.
+    /// Returns the score of an actor without one.
     pub fn initial_score(&self, role: Role) -> f64 {
         let experience = &self.experience[role];
         let is_scored = |name: &Address| experience.get(name).is_some_and(|seen| seen.n_epochs > 0);
@@ -190,10 +189,10 @@ impl Learned {
         initial_score(&scored.map(|(_, score)| *score).collect::<Vec<_>>())
     }
 
-    /// Lowers the scores of actors that are `back` in the epoch `nonce` after they missed some.
+    /// Lowers the scores of actors that are `back` in the epoch `nonce` after absences.
     ///
-    /// The chain does so when they submit. Here it waits until the epoch is learned from, as scores
-    /// move only then.
+    /// The chain does so when they submit. Here it happens when the epoch is learned from, since
+    /// scores change only then.
     fn penalize_absence(
         &mut self,
         topic: &Topic,
@@ -211,7 +210,7 @@ impl Learned {
         }
     }
 
-    /// Forgets actors that were long absent, then recomputes the scale and the newcomers' regret.
+    /// Forgets long absent actors, and updates the scale and the regret of newcomers.
     fn settle(&mut self, topic: &Topic, nonce: BlockHeight) {
         let kept = FORGOTTEN_AFTER_EPOCHS.saturating_mul(topic.timing.epoch_length);
         let oldest = nonce.saturating_sub(kept);
@@ -239,10 +238,11 @@ impl Learned {
         self.initial_regret = initial_regret(crowd, &params).unwrap_or(self.initial_regret);
     }
 
-    /// The actors whose experience fits, each with its ordinary regret: inferers first, by address.
+    /// Returns the actors whose experience satisfies `is_fit` with their ordinary regrets: inferers
+    /// first, by address.
     pub(crate) fn actors(
         &self,
-        is_fit: impl Fn(&Experience) -> bool,
+        is_included: impl Fn(&Experience) -> bool,
     ) -> Vec<(Role, &Address, f64)> {
         let mut actors = Vec::new();
         for role in Role::ALL {
@@ -255,10 +255,10 @@ impl Learned {
     }
 }
 
-/// The losses of every quantity of `bundle`, by `rule`.
+/// Returns the losses of all values of `bundle` by `rule`.
 ///
 /// # Errors
-/// [`BundleError`] if a value or its loss is no number.
+/// [`BundleError`] if a value or its loss is not a number.
 pub fn losses(rule: LossRule, bundle: &FullBundle, truth: &[f64]) -> Result<Losses, BundleError> {
     let of_numbers = |values: &[f64]| {
         let loss = rule.loss(values, truth);
@@ -277,7 +277,7 @@ pub fn losses(rule: LossRule, bundle: &FullBundle, truth: &[f64]) -> Result<Loss
     })
 }
 
-/// The `loss` of each of `entries`, by actor.
+/// Returns the loss of each entry by actor.
 fn losses_of<'e, T>(
     entries: &'e [T],
     loss: impl Fn(&[LabeledValue]) -> Result<f64, BundleError>,
@@ -305,8 +305,8 @@ fn average(averages: &mut ByActor<f64>, newest: &ByActor<f64>, alpha: f64) {
     }
 }
 
-/// Takes out who was last seen before `oldest`, and of the others those past [`KNOWN_MAX`]: first
-/// those that were never scored, then those that were seen longest ago.
+/// Removes actors last seen before `oldest`, and those beyond [`KNOWN_MAX`]: first those without a
+/// score, then those absent the longest.
 fn forget(experience: &mut ByActor<Experience>, oldest: BlockHeight) {
     experience.retain(|_, seen| seen.last_nonce >= oldest);
     let n_over = experience.len().saturating_sub(KNOWN_MAX);

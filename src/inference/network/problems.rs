@@ -1,6 +1,6 @@
-//! What keeps topics from working, as their runners find it.
+//! Current problems of topics, as found by their runners.
 //!
-//! A problem is logged when it begins and when it is over, however often it is met in between.
+//! A problem is logged when it starts and when it ends, not each time it occurs.
 
 use std::collections::BTreeMap;
 
@@ -11,45 +11,45 @@ use wire::inference::network::ProblemBody;
 
 use crate::Inference;
 
-/// What a topic fails to do.
+/// Step of a topic that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 pub enum Failing {
-    /// Reading rows and running its predictor.
+    /// Reading rows and running the predictor.
     #[strum(serialize = "infer")]
     Inferring,
-    /// Taking what workers of its predictor say.
-    #[strum(serialize = "take some outputs of its predictor")]
+    /// Using the outputs of the predictor.
+    #[strum(serialize = "use some outputs of its predictor")]
     Outputs,
-    /// Finding out what came true.
-    #[strum(serialize = "learn what came true")]
+    /// Reading the ground truth.
+    #[strum(serialize = "read the ground truth")]
     Truth,
-    /// Reading or writing the inference file.
-    #[strum(serialize = "use the inference file")]
+    /// Reading or writing the inference store.
+    #[strum(serialize = "use the inference store")]
     File,
 }
 
-/// The problems of each topic that has some.
+/// Problems by topic.
 #[derive(Debug, Default)]
 pub(crate) struct Conditions(Mutex<BTreeMap<TopicId, Problems>>);
 
-/// Problems by what fails: why, and since when.
+/// Reason and start of each problem.
 type Problems = BTreeMap<Failing, (String, Timestamp)>;
 
 impl Failing {
-    /// What fails, as the end of "topic 1 fails to".
+    /// Returns the step as the end of "topic 1 fails to".
     pub fn text(self) -> &'static str {
         self.into()
     }
 }
 
 impl Inference {
-    /// The topics with epochs that fail to do something now, by number.
+    /// Returns the active topics with a current problem, sorted by id.
     pub(crate) fn failing_topics(&self) -> Vec<TopicId> {
         let topics = self.topics().into_iter().filter(|topic| topic.is_active);
         topics.map(|topic| topic.id).filter(|id| !self.problems(*id).is_empty()).collect()
     }
 
-    /// What `topic` fails to do now.
+    /// Returns the current problems of `topic`.
     pub fn problems(&self, topic: TopicId) -> Vec<ProblemBody> {
         let conditions = self.shared.conditions.0.lock();
         let problems = conditions.get(&topic).into_iter().flatten();
@@ -61,7 +61,7 @@ impl Inference {
         problems.map(problem).collect()
     }
 
-    /// Notes that `topic` fails to do something because of `reason`, and logs it where that is new.
+    /// Records that a step of `topic` failed because of `reason`, and logs new problems.
     pub(crate) fn fails(&self, topic: TopicId, failing: Failing, reason: String) {
         let now = self.chain().now();
         let mut conditions = self.shared.conditions.0.lock();
@@ -76,7 +76,7 @@ impl Inference {
         problems.insert(failing, (reason, now));
     }
 
-    /// Notes that `topic` does something, and logs it where it failed to.
+    /// Records that a step of `topic` succeeded, and logs the end of a problem.
     pub(crate) fn works(&self, topic: TopicId, failing: Failing) {
         let mut conditions = self.shared.conditions.0.lock();
         let Some(problems) = conditions.get_mut(&topic) else { return };
@@ -89,7 +89,7 @@ impl Inference {
         }
     }
 
-    /// Forgets the problems of `topic`.
+    /// Removes the problems of `topic`.
     pub(crate) fn forget_problems(&self, topic: TopicId) {
         self.shared.conditions.0.lock().remove(&topic);
     }

@@ -1,4 +1,4 @@
-//! Reads of a network.
+//! Queries of a network.
 
 use std::{ops::RangeInclusive, sync::Arc};
 
@@ -20,7 +20,7 @@ use crate::{
     store::{Bundles, Input, StoreError},
 };
 
-/// The quantity that a regret is against.
+/// Value that a regret is compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Against {
     /// The combined value.
@@ -29,18 +29,18 @@ pub enum Against {
     Naive,
     /// The combined value without this actor.
     OneOut(Role, Address),
-    /// The inferers combined with this forecaster alone. For a forecaster it is its own.
+    /// The inferers combined with only this forecaster, whose own regret is included.
     OneIn(Address),
 }
 
-/// Declares what is read of a topic by the query of the same name of its file.
+/// Declares queries of a topic by the store's methods of the same names.
 macro_rules! queries {
     ($($(#[$about:meta])+ $query:ident($($name:ident: $kind:ty),+) -> $found:ty;)+) => {
         impl Inference {$(
             $(#[$about])+
             ///
             /// # Errors
-            /// [`InferenceError`] if there is no such topic, or the file fails.
+            /// [`InferenceError`] if the topic does not exist, or the store fails.
             pub async fn $query(
                 &self,
                 topic: TopicId,
@@ -53,34 +53,33 @@ macro_rules! queries {
 }
 
 queries! {
-    /// Returns the newest `limit` epochs of `topic` with a nonce in `nonces` that have a bundle, oldest
-    /// first.
+    /// Returns the newest `limit` epochs of `topic` in `nonces` with a bundle, oldest first.
     history(nonces: RangeInclusive<BlockHeight>, limit: u32) -> Vec<HistoryEpoch>;
 
-    /// Returns the nonces of the newest `limit` epochs of `topic` in `nonces` that have a bundle, oldest
+    /// Returns the nonces of the newest `limit` epochs of `topic` in `nonces` with a bundle, oldest
     /// first.
     nonces(nonces: RangeInclusive<BlockHeight>, limit: u32) -> Vec<BlockHeight>;
 
-    /// Returns who forecast in the epoch `nonce` of `topic`, by address.
+    /// Returns the forecasters of the epoch `nonce` of `topic`, sorted by address.
     forecasting(nonce: BlockHeight) -> Vec<Address>;
 
-    /// Returns the losses of the newest `limit` epochs of `topic` up to `nonce` that were learned from,
-    /// newest first.
+    /// Returns the losses of the newest `limit` epochs of `topic` up to `nonce` that were learned
+    /// from, newest first.
     losses_until(nonce: BlockHeight, limit: u32) -> Vec<(BlockHeight, Losses)>;
 }
 
 impl Inference {
-    /// Returns the newest bundle of `topic`: of the last epoch that closed with one, never half of
-    /// an epoch.
+    /// Returns the newest bundle of `topic`, always of a whole epoch.
     ///
     /// # Errors
-    /// [`InferenceError::NoBundle`] before the first; besides those of [`Self::history`].
+    /// [`InferenceError::NoBundle`] before the first, and those of [`Self::history`].
     pub async fn latest(&self, topic: TopicId) -> Result<Arc<Bundles>, InferenceError> {
         self.find_topic(topic)?;
         self.cached(topic, |entry| &mut entry.bundles, Shared::load_newest).await
     }
 
-    /// As [`Self::latest`], as of the last look at what other services did.
+    /// Returns the newest bundle like [`Self::latest`], but possibly without the latest changes by
+    /// other services.
     pub(crate) async fn recent_bundle(
         &self,
         topic: TopicId,
@@ -92,7 +91,7 @@ impl Inference {
     /// Returns the bundle of the epoch `nonce` of `topic`.
     ///
     /// # Errors
-    /// [`InferenceError::NoBundle`] if that epoch has none; besides those of [`Self::history`].
+    /// [`InferenceError::NoBundle`] if that epoch has none, and those of [`Self::history`].
     pub async fn bundle_at(
         &self,
         topic: TopicId,
@@ -102,17 +101,18 @@ impl Inference {
         found.ok_or(InferenceError::NoBundle { topic })
     }
 
-    /// Returns where `topic` stands.
+    /// Returns the progress of `topic`'s epochs.
     ///
     /// # Errors
-    /// [`InferenceError`] if there is no such topic, or the file fails.
+    /// [`InferenceError`] if the topic does not exist, or the store fails.
     pub async fn progress(&self, topic: TopicId) -> Result<Progress, InferenceError> {
         self.find_topic(topic)?;
         let progress = self.cached(topic, |entry| &mut entry.progress, Shared::load_progress);
         Ok(progress.await?.as_ref().clone())
     }
 
-    /// As [`Self::progress`], as of the last look at what other services did.
+    /// Returns the progress like [`Self::progress`], but possibly without the latest changes by
+    /// other services.
     pub(crate) async fn recent_epochs(
         &self,
         topic: TopicId,
@@ -120,20 +120,20 @@ impl Inference {
         self.recent(topic, |entry| &mut entry.progress, Shared::load_progress).await
     }
 
-    /// Returns what `topic` has learned.
+    /// Returns the learned state of `topic`.
     ///
     /// # Errors
-    /// [`InferenceError`] if there is no such topic, or the file fails.
+    /// [`InferenceError`] if the topic does not exist, or the store fails.
     pub async fn learned(&self, topic: TopicId) -> Result<Arc<Learned>, InferenceError> {
         self.find_topic(topic)?;
         Ok(self.cached(topic, |entry| &mut entry.known, Shared::load_learned).await?.learned)
     }
 
-    /// Returns what was submitted for the epoch `nonce` of `topic`, by worker: under all labels of
-    /// the epoch, with their ids.
+    /// Returns the submissions for the epoch `nonce` of `topic`, sorted by worker, with values for
+    /// all labels of the epoch.
     ///
     /// # Errors
-    /// [`InferenceError`] if there is no such topic, or the file fails.
+    /// [`InferenceError`] if the topic does not exist, or the store fails.
     pub async fn submissions(
         &self,
         topic: TopicId,
@@ -147,11 +147,11 @@ impl Inference {
         .await
     }
 
-    /// Returns the newest submission of `worker` for `topic` up to the epoch `until`, with its nonce, if
-    /// there is one.
+    /// Returns the newest submission of `worker` for `topic` up to the epoch `until`, with its
+    /// nonce.
     ///
     /// # Errors
-    /// [`InferenceError`] if there is no such topic, or the file fails.
+    /// [`InferenceError`] if the topic does not exist, or the store fails.
     pub async fn newest_of(
         &self,
         topic: TopicId,
@@ -170,10 +170,10 @@ impl Inference {
         .await
     }
 
-    /// Returns what the epoch `nonce` of `topic` was asked with, if it was.
+    /// Returns the input of the epoch `nonce` of `topic`, if it has one.
     ///
     /// # Errors
-    /// [`InferenceError`] if the file fails.
+    /// [`InferenceError`] if the store fails.
     pub async fn input(
         &self,
         topic: TopicId,
@@ -182,12 +182,11 @@ impl Inference {
         self.with_store(move |shared| Ok(shared.store.input(topic, nonce)?)).await
     }
 
-    /// Returns the regret of `actor`, who does `role`, on `topic`, and the nonce it was learned
-    /// from last. The nonce is 0 where the actor has none of its own: then it is what a newcomer
-    /// starts from.
+    /// Returns the regret of `actor` in `role` on `topic`, and the nonce it was last learned from.
+    /// The nonce is 0 for an actor without a regret, which has that of newcomers.
     ///
     /// # Errors
-    /// [`InferenceError`] if there is no such topic, or the file fails.
+    /// [`InferenceError`] if the topic does not exist, or the store fails.
     pub async fn regret(
         &self,
         topic: TopicId,
@@ -228,11 +227,11 @@ impl Inference {
         Ok((met.unwrap_or(bound), regret))
     }
 
-    /// Returns each actor's share by the regrets that were learned last: of actors that took part in
-    /// that epoch. All shares sum to 1; empty before the first lesson.
+    /// Returns the weight of each actor by the newest regrets, for the actors of the epoch that was
+    /// last learned from. Weights sum to 1, and are empty before the first such epoch.
     ///
     /// # Errors
-    /// [`InferenceError`] if there is no such topic, or the file fails.
+    /// [`InferenceError`] if the topic does not exist, or the store fails.
     pub async fn learned_shares(&self, topic: TopicId) -> Result<RoleValues, InferenceError> {
         let settings = self.find_topic(topic)?;
         let learned = self.learned(topic).await?;
@@ -255,7 +254,7 @@ impl Shared {
     }
 }
 
-/// The share of each actor of the epoch that was learned from last.
+/// Returns the weight of each actor of the epoch that was last learned from.
 fn shares(topic: &Topic, learned: &Learned) -> RoleValues {
     let actors = learned.actors(|seen| Some(seen.last_nonce) == learned.nonce);
     let regrets: Vec<f64> = actors.iter().map(|(.., regret)| *regret).collect();
@@ -267,7 +266,7 @@ fn shares(topic: &Topic, learned: &Learned) -> RoleValues {
     by_role
 }
 
-/// `submissions` under all labels of their epoch.
+/// Expands `submissions` to all labels of their epoch.
 fn with_ids<E>(
     topic: &Topic,
     submissions: Vec<Submission>,
@@ -277,7 +276,7 @@ fn with_ids<E>(
         return Ok(submissions);
     }
     let labels = labels()?;
-    // Epochs of earlier versions have no registry: their submissions have all labels and ids.
+    // Epochs of earlier versions have no registry, and their submissions have all labels and ids.
     if labels.is_empty() {
         return Ok(submissions);
     }
@@ -292,36 +291,36 @@ fn with_ids<E>(
     Ok(submissions.into_iter().map(dense).collect())
 }
 
-/// A topic, where its clock stands, and who takes part.
+/// A topic with its progress and its actors.
 #[derive(Debug, Clone)]
 pub struct Overview {
-    /// The settings of the topic.
+    /// Settings of the topic.
     pub topic: Arc<Topic>,
-    /// Which epochs are open, and which wait for their truth.
+    /// Progress of its epochs.
     pub progress: Arc<Progress>,
-    /// Who takes part.
+    /// Actors of its newest bundle.
     pub actors: Arc<TopicActors>,
 }
 
-/// Who took part in a topic's newest bundle, with what was learned of each.
+/// Actors of a topic's newest bundle.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TopicActors {
-    /// The epoch of the newest bundle; none before the first.
+    /// Epoch of the newest bundle; `None` before the first.
     pub last_nonce: Option<BlockHeight>,
-    /// How many epochs were learned from.
+    /// Number of epochs learned from.
     pub n_learned: u64,
-    /// The inferers by address, then the forecasters.
+    /// Inferers by address, then forecasters.
     pub actors: Vec<ActorSummary>,
-    /// The same as the elements of a JSON array, written once: those of a thousand inferers are most
-    /// of a list of topics.
+    /// The actors as elements of a JSON array. They are serialized once, since a thousand inferers
+    /// would dominate a list of topics.
     pub elements: String,
 }
 
 impl Inference {
-    /// Returns every topic with its clock and its actors, by number.
+    /// Returns all topics with their progress and actors, sorted by id.
     ///
     /// # Errors
-    /// [`InferenceError`] if the file fails.
+    /// [`InferenceError`] if the store fails.
     pub async fn overviews(&self) -> Result<Vec<Overview>, InferenceError> {
         self.catch_up_all().await?;
         let mut overviews = Vec::new();

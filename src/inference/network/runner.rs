@@ -1,7 +1,8 @@
-//! The runner: does what is due, block by block, for one topic.
+//! The runner, which executes due steps of one topic at each block.
 //!
-//! Each topic has a task of its own, so a slow answer for one delays no other. Within a topic
-//! things go one after another: an epoch is asked, then closed, and losses are learned in order.
+//! Each topic has its own task, so that slow responses for one do not delay others. The steps of a
+//! topic are sequential: an epoch's workers run, the epoch closes, and losses are learned from in
+//! order.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -28,23 +29,24 @@ use crate::{
     store::Input,
 };
 
-/// The longest a worker's whole answer may be. A prediction is a line.
+/// Maximum size of a worker's output, in bytes. A prediction is a line.
 const STDOUT_BYTES_MAX: usize = 64 * 1024;
 
-/// How many models of a topic run at once: as many as the local stack has workers, and one to spare.
+/// Maximum number of concurrent models of a topic: the number of workers in the local stack, plus
+/// one.
 const MODELS_AT_ONCE: usize = 4;
 
-/// How long the dataset service has for a few rows. It answers in milliseconds or not at all.
+/// Timeout of a request for a few rows, which normally takes milliseconds.
 pub(crate) const ROWS_WITHIN: Duration = Duration::from_secs(5);
 
-/// What is asked of a dataset most often, as the beginning of an error.
-const READ: &str = "read rows of";
+/// Name of the most frequent request to a dataset in errors.
+const READ: &str = "reading rows of";
 
-/// The shortest pause between two looks at the chain, so that a clock that stands still does not
-/// keep a task busy.
+/// Minimum pause between two checks of the chain, so that a stopped clock does not keep a task
+/// busy.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 
-/// Does what is due for one topic.
+/// Executes the due steps of a topic.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Runner({})", topic.id)]
 pub struct Runner {
@@ -52,13 +54,13 @@ pub struct Runner {
     topic: Arc<Topic>,
     runs: Arc<dyn Runs>,
     rows: Arc<dyn Rows>,
-    /// The newest epoch whose workers answered.
+    /// Newest epoch whose workers have run.
     asked: Option<BlockHeight>,
-    /// The first epoch whose workers could not be asked.
+    /// First epoch whose workers could not run.
     first: Option<BlockHeight>,
 }
 
-/// Why a step of an epoch failed: what was to be done, and what went wrong.
+/// Failed step of an epoch, with its cause.
 #[derive(Debug, thiserror::Error)]
 #[error("{task}")]
 struct StepError {
@@ -78,7 +80,7 @@ impl StepError {
 }
 
 impl Runner {
-    /// A runner for `topic`.
+    /// Creates a runner for `topic`.
     pub fn new(
         inference: Inference,
         topic: Arc<Topic>,
@@ -88,7 +90,7 @@ impl Runner {
         Self { inference, topic, runs, rows, asked: None, first: None }
     }
 
-    /// Starts a task in `group` for each topic of `inference`, and for each that is created later.
+    /// Starts a task in `group` for each topic of `inference`, including topics created later.
     pub fn start_all(
         inference: &Inference,
         runs: &Arc<dyn Runs>,
@@ -113,7 +115,7 @@ impl Runner {
                         tasks.spawn("topic", runner.run());
                     }
                 }
-                // A bundle changes no topic.
+                // Bundles do not change topics.
                 if news.wait_for(|news| news.n_changes != n_changes).await.is_err() {
                     return;
                 }
@@ -121,8 +123,8 @@ impl Runner {
         });
     }
 
-    /// Does what is due at each block, until its topic is deleted or it is dropped. Cancel-safe:
-    /// what was not done is still due at the next start.
+    /// Executes due steps at each block until the topic is deleted. Cancel-safe: steps that were
+    /// not executed are due again at the next start.
     async fn run(mut self) {
         while self.inference.topic(self.topic.id).is_some() {
             let height = self.inference.chain().height();
@@ -133,17 +135,17 @@ impl Runner {
         }
     }
 
-    /// Does what is due now. A step that fails is logged, and due again at the next block.
+    /// Executes the due steps. A failed step is logged, and due again at the next block.
     pub async fn tick(&mut self) {
         let id = self.topic.id;
         if let Some(topic) = self.inference.topic(id) {
             self.topic = topic;
         }
         let height = self.inference.chain().height();
-        // What another service did is noticed when this one is about to do the same.
+        // Steps by other services are detected when this one is about to repeat them.
         let progress = match self.inference.recent_epochs(id).await {
             Ok(progress) => progress,
-            Err(error) => return self.file_failed("see what is due", &error),
+            Err(error) => return self.file_failed("epochs could not be read", &error),
         };
         let Topic { timing, source, is_active, .. } = self.topic.as_ref();
         let block_time = self.inference.chain().block_time();
@@ -154,15 +156,21 @@ impl Runner {
                 Step::Close { nonce } => {
                     let close = self.inference.close(id, nonce);
                     let closed = close.instrument(self.span("CloseEpoch", nonce)).await;
-                    ("close an epoch", closed.map(drop))
+                    ("epoch could not be closed", closed.map(drop))
                 }
                 Step::Learn { nonce, is_last_try } => {
                     let learn = self.learn(nonce, is_last_try);
-                    ("learn from an epoch", learn.instrument(self.span("LearnEpoch", nonce)).await)
+                    (
+                        "epoch could not be learned from",
+                        learn.instrument(self.span("LearnEpoch", nonce)).await,
+                    )
                 }
                 Step::Open { nonce, n_skipped } => {
                     let open = self.open(nonce, n_skipped);
-                    ("open an epoch", open.instrument(self.span("OpenEpoch", nonce)).await)
+                    (
+                        "epoch could not be opened",
+                        open.instrument(self.span("OpenEpoch", nonce)).await,
+                    )
                 }
             };
             if let Err(error) = done {
@@ -171,7 +179,7 @@ impl Runner {
         }
         let newest = match self.inference.recent_epochs(id).await {
             Ok(progress) => progress.open.last().copied(),
-            Err(error) => return self.file_failed("see what is open", &error),
+            Err(error) => return self.file_failed("epochs could not be read", &error),
         };
         self.inference.works(id, Failing::File);
         let is_unasked = |nonce: &BlockHeight| {
@@ -181,14 +189,16 @@ impl Runner {
             match self.inference.begin_asking(&self.topic, nonce).await {
                 Ok(true) => self.ask_and_log(nonce).await,
                 Ok(false) => {}
-                Err(error) => return self.file_failed("see who asks the workers", &error),
+                Err(error) => {
+                    return self.file_failed("run of the workers could not be reserved", &error);
+                }
             }
         }
         self.find_dataset().await;
     }
 
-    /// Keeps the number of the dataset that has the topic's name for it, as soon as the topic is there:
-    /// another dataset may get the name later.
+    /// Stores the id of the dataset with the topic's dataset name as soon as possible, since
+    /// another dataset might get the name later.
     async fn find_dataset(&mut self) {
         let id = self.topic.id;
         if self.topic.source.dataset_id.is_some() {
@@ -200,21 +210,21 @@ impl Runner {
                     self.topic = topic;
                 }
             }
-            // An epoch that asks for it says so.
+            // The epoch that needs it reports the error.
             Err(error) => {
                 debug!(topic.id = %id, cause = chain(&error), "no dataset yet for topic {id}");
             }
         }
     }
 
-    /// The span of a step of the topic's epoch `nonce`.
+    /// Returns the span of a step of the epoch `nonce`.
     fn span(&self, name: &'static str, nonce: BlockHeight) -> Span {
         let topic = self.topic.id;
         info_span!(target: traces::TARGET, "epoch step", otel.name = name, topic.id = %topic, nonce)
     }
 
     fn file_failed(&self, what: &'static str, error: &InferenceError) {
-        let reason = format!("cannot {what}: {}", chain(error));
+        let reason = format!("{what}: {}", chain(error));
         self.inference.fails(self.topic.id, Failing::File, reason);
     }
 
@@ -229,12 +239,12 @@ impl Runner {
         Ok(())
     }
 
-    /// Looks for the truth of `nonce`, and learns from it if it is there.
+    /// Learns from the epoch `nonce` if its ground truth is known.
     async fn learn(&self, nonce: BlockHeight, is_last_try: bool) -> Result<(), InferenceError> {
         let id = self.topic.id;
         let outcome = match self.inference.input(id, nonce).await? {
             Some(input) => self.outcome(input).await,
-            // It was never asked, so what it predicts was never said.
+            // The workers never ran, so the epoch has no prediction to judge.
             None => return self.inference.learn(id, nonce, None).await.map(drop),
         };
         match outcome {
@@ -242,7 +252,7 @@ impl Runner {
                 self.inference.works(id, Failing::Truth);
                 self.inference.learn(id, nonce, Some(outcome)).await.map(drop)
             }
-            // Or the dataset went on without it: it will not come.
+            // The dataset has passed the time of the ground truth without a row.
             Ok(None) if is_last_try || self.is_past(nonce).await => {
                 let column = &self.topic.source.column;
                 let reason = format!("no row with column {column} came in time for nonce {nonce}");
@@ -261,15 +271,15 @@ impl Runner {
         }
     }
 
-    /// The value of the topic's column at its horizon after `input`: that of the first row there or
-    /// after, since a row may be missing. None while there is no such row.
+    /// Returns the value of the topic's column at its horizon after `input`, from the first row
+    /// there or later. Returns `None` if there is no such row yet.
     async fn outcome(&self, input: Input) -> Result<Option<f64>, StepError> {
         let dataset = self.dataset().await?;
         let truth = truth_after(self.rows.as_ref(), dataset, &self.topic.source, input.at);
         self.in_time(READ, truth).await
     }
 
-    /// Whether the dataset is well past the time in which the truth of `nonce` would have been.
+    /// Returns true if the dataset is well past the time of the ground truth of `nonce`.
     async fn is_past(&self, nonce: BlockHeight) -> bool {
         let source = &self.topic.source;
         let Ok(Some(input)) = self.inference.input(self.topic.id, nonce).await else {
@@ -281,7 +291,7 @@ impl Runner {
         newest.iter().any(|row| row.timestamp > ends + source.horizon)
     }
 
-    /// Reads the newest rows, has the workers predict from them, and hands in what they said.
+    /// Reads the latest rows, runs the workers on them, and submits their predictions.
     async fn ask(&self, nonce: BlockHeight) -> Result<(), StepError> {
         let source = &self.topic.source;
         let n_rows = self.topic.predictor.as_ref().map_or(1, |predictor| predictor.n_rows);
@@ -292,18 +302,18 @@ impl Runner {
         });
         let input = with_column.max_by_key(|input| input.at).ok_or_else(|| {
             let (column, dataset) = (&source.column, &source.dataset);
-            StepError::new(format!("find a row with column {column} in dataset {dataset}"))
+            StepError::new(format!("no row of dataset {dataset} has column {column}"))
         })?;
         let kept = self.inference.put_input(self.topic.id, nonce, input).await;
-        kept.map_err(StepError::caused_by("keep what was asked"))?;
+        kept.map_err(StepError::caused_by("input of the epoch could not be stored"))?;
         match &self.topic.predictor {
             Some(predictor) => self.predict(nonce, predictor, &rows).await,
             None => Ok(()),
         }
     }
 
-    /// Runs the predictor: each of its models on one worker, a few at once, or without models on several
-    /// workers. Models that fail are left out while others do not.
+    /// Runs the predictor: each model on one worker, a few at a time, or without models on several
+    /// workers. Failing models are skipped if others succeed.
     async fn predict(
         &self,
         nonce: BlockHeight,
@@ -341,7 +351,7 @@ impl Runner {
         let id = self.topic.id;
         if n_taken == 0 {
             return Err(failure.unwrap_or_else(|| {
-                StepError::new(format!("find a fit prediction among {n_outputs} outputs"))
+                StepError::new(format!("no valid prediction among {n_outputs} outputs"))
             }));
         }
         if n_taken == n_outputs {
@@ -354,8 +364,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Runs `job`, and takes its outputs: for `model`, only the first. Returns how many there should be,
-    /// and how many were taken.
+    /// Runs `job` and submits its outputs, only the first for `model`. Returns the numbers of
+    /// expected and of submitted outputs.
     async fn run_and_take(
         &self,
         nonce: BlockHeight,
@@ -371,7 +381,7 @@ impl Runner {
         Ok((n_outputs, n_taken))
     }
 
-    /// What `job` gives before the window of `nonce` closes.
+    /// Runs `job` before the window of `nonce` closes.
     async fn run_in_time(
         &self,
         nonce: BlockHeight,
@@ -379,13 +389,13 @@ impl Runner {
     ) -> Result<Vec<PeerOutput>, StepError> {
         let closes_at = epoch::close_height(self.topic.timing, nonce);
         let left = self.inference.chain().until(closes_at);
-        let late = |_| StepError::new("run the predictor before the window closed");
+        let late = |_| StepError::new("predictor did not finish before the window closed");
         let outputs = timeout(left, self.runs.run(job)).await.map_err(late)?;
-        outputs.map_err(StepError::caused_by("run the predictor"))
+        outputs.map_err(StepError::caused_by("predictor failed"))
     }
 
-    /// Takes what one worker said, for `model` if it ran one. Whether it is an inference of `nonce`;
-    /// what is not is logged.
+    /// Submits the output of a worker, which ran `model` if given. Logs invalid outputs and returns
+    /// false for them.
     async fn take(&self, nonce: BlockHeight, output: &PeerOutput, model: Option<&str>) -> bool {
         match self.hand_in(nonce, output, model).await {
             Ok(()) => true,
@@ -400,8 +410,8 @@ impl Runner {
         }
     }
 
-    /// How many workers to ask. In the second half of the window it is too late to wait for all of
-    /// them: then any that are there do.
+    /// Returns the number of workers to run. In the second half of the window, all available ones
+    /// are used instead of waiting for the configured number.
     fn nodes(&self, nonce: BlockHeight, predictor: &Predictor) -> Nodes {
         let half = self.topic.timing.worker_submission_window / 2;
         if self.inference.chain().height() > nonce.saturating_add(half) {
@@ -411,7 +421,7 @@ impl Runner {
         }
     }
 
-    /// Takes what one worker said as its inference, or as that of `model`.
+    /// Submits the output of a worker as its inference, or as that of `model`.
     async fn hand_in(
         &self,
         nonce: BlockHeight,
@@ -420,14 +430,14 @@ impl Runner {
     ) -> Result<(), StepError> {
         if output.exit_code != 0 {
             let exit_code = output.exit_code;
-            return Err(StepError::new(format!("take an output with exit code {exit_code}")));
+            return Err(StepError::new(format!("exit code {exit_code}")));
         }
         if output.stdout.len() > STDOUT_BYTES_MAX {
-            let task = format!("take an output of more than {STDOUT_BYTES_MAX} bytes");
+            let task = format!("output exceeds {STDOUT_BYTES_MAX} bytes");
             return Err(StepError::new(task));
         }
         let values = parse_prediction(&output.stdout);
-        let values = values.map_err(StepError::caused_by("read the output"))?;
+        let values = values.map_err(StepError::caused_by("invalid output"))?;
         let payload = Payload { values, ..Payload::default() };
         let sender = Sender {
             topic: self.topic.id,
@@ -440,20 +450,20 @@ impl Runner {
         };
         match self.inference.submit(sender, payload).await {
             Err(InferenceError::Repeated { .. }) => Ok(()),
-            taken => taken.map_err(StepError::caused_by("submit the prediction")),
+            taken => taken.map_err(StepError::caused_by("prediction was rejected")),
         }
     }
 
-    /// The dataset that the topic reads: found by its name once, and then kept by its number.
+    /// Returns the dataset of the topic, which is found by its name once, and then known by its id.
     async fn dataset(&self) -> Result<DatasetId, StepError> {
         let source = &self.topic.source;
         if let Some(dataset) = source.dataset_id {
             return Ok(dataset);
         }
         let name = source.dataset.clone();
-        let dataset = self.in_time("find", self.rows.find(&name)).await?;
+        let dataset = self.in_time("looking up", self.rows.find(&name)).await?;
         let kept = self.inference.put_dataset(self.topic.id, &name, dataset).await;
-        kept.map_err(StepError::caused_by("keep which dataset it is"))
+        kept.map_err(StepError::caused_by("id of the dataset could not be stored"))
     }
 
     async fn in_time<T>(
@@ -462,37 +472,37 @@ impl Runner {
         answer: impl Future<Output = Result<T, Cause>> + Send,
     ) -> Result<T, StepError> {
         let task = format!("{task} dataset {}", self.topic.source.dataset);
-        let late = |_| StepError::new(format!("{task} within {ROWS_WITHIN:?}"));
+        let late = |_| StepError::new(format!("{task} timed out after {ROWS_WITHIN:?}"));
         let answer = timeout(ROWS_WITHIN, answer).await.map_err(late)?;
-        answer.map_err(StepError::caused_by(task))
+        answer.map_err(StepError::caused_by(format!("{task} failed")))
     }
 
     async fn ask_and_log(&mut self, nonce: BlockHeight) {
         let id = self.topic.id;
         let asked = self.ask(nonce).instrument(self.span("AskWorkers", nonce)).await;
         if let Err(error) = self.inference.end_asking(id, nonce, asked.is_ok()).await {
-            self.file_failed("note that the workers were asked", &error);
+            self.file_failed("run of the workers could not be recorded", &error);
         }
         match asked {
             Ok(()) => {
                 self.asked = Some(nonce);
                 self.inference.works(id, Failing::Inferring);
             }
-            // The dataset and the workers may still be starting while the first epoch is open. Should
-            // they not be there for the next one either, that is a failure.
+            // The dataset and the workers might still be starting during the first epoch. If they
+            // are also unavailable for the next one, this is a failure.
             Err(error) if self.asked.is_none() && *self.first.get_or_insert(nonce) == nonce => {
-                info!(topic.id = %id, cause = chain(&error), "topic {id} waits for what it predicts from");
+                info!(topic.id = %id, cause = chain(&error), "topic {id} is waiting for its dataset and its workers");
             }
             Err(error) => self.inference.fails(id, Failing::Inferring, chain(&error)),
         }
     }
 }
 
-/// Looks at the machine's clock once in each block, until it is dropped.
+/// Checks the machine's clock at each block until it is dropped.
 async fn follow_clock(inference: Inference) {
     loop {
         if let Err(error) = inference.follow_clock().await {
-            warn!(cause = chain(&error), "failed to keep how the clock was moved");
+            warn!(cause = chain(&error), "failed to store a correction of the clock");
         }
         sleep(inference.chain().block_time().max(PAUSE_MIN)).await;
     }

@@ -1,13 +1,13 @@
-//! Which submissions of an epoch are combined: those of its active actors.
+//! Selection of the submissions that are combined: those of active actors.
 //!
-//! The rule is [`crate::math::sortition`]'s. Here is what it is asked with, and what follows: submissions
-//! of actors that rest are withdrawn, and their scores move.
+//! [`crate::math::sortition`] chooses the active actors. This module prepares its input, withdraws
+//! submissions of resting actors, and moves their scores.
 //!
 //! Labels follow the chain (`FinalizeInferencesAndRegistryAtClose`, called by `CloseWorkerNonce` in
-//! `x/emissions/keeper/actor_utils/worker.go`): while the window is open, each label gets an id when
-//! it is first submitted. At the close, only those remain for which an active inferer submitted a
-//! value other than the default, in the same order, with ids from 1. A list of labels only restricts
-//! what can be submitted.
+//! `x/emissions/keeper/actor_utils/worker.go`). During the window, each label gets an id when it is
+//! first submitted. At the close, only labels remain for which an active inferer submitted a value
+//! other than the default, in the same order, with ids from 1. A topic's list of labels only
+//! restricts the labels that can be submitted.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -30,52 +30,52 @@ use crate::{
     },
 };
 
-/// A submission as it was received.
+/// A received submission.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arrival {
-    /// What was submitted.
+    /// The submission.
     pub submission: Submission,
-    /// When the service received it.
+    /// Time of its arrival.
     pub received_at: Timestamp,
-    /// Whether the operator or a worker on the topic's whitelist submitted it.
+    /// True if submitted by the operator or a worker on the topic's whitelist.
     pub is_trusted: bool,
 }
 
-/// The submissions that are combined, and those that are not.
+/// Result of the selection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selection {
-    /// What active actors submitted, without the parts in which they rest.
+    /// Submissions of active actors, without the roles in which they rest.
     pub active: Vec<Submission>,
-    /// The labels of the active ones, in the order of their ids.
+    /// Labels of these submissions, in the order of their ids.
     pub labels: Vec<String>,
-    /// What is withdrawn.
+    /// Removed submissions and labels.
     pub withdrawn: Withdrawn,
 }
 
-/// What an epoch does not keep of its submissions.
+/// Submissions and labels that an epoch does not keep.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Withdrawn {
-    /// Submissions of actors that rest in a role, as they remain: empty where they rest in both.
+    /// Remaining parts of submissions whose actors rest in a role; empty if they rest in both.
     pub submissions: Vec<Submission>,
-    /// Labels that no active actor submitted.
+    /// Labels without a value of an active actor.
     pub labels: Vec<String>,
 }
 
-/// One role's side of an epoch: its places, and what is known of its actors.
+/// One role in an epoch: its places, and the known actors.
 struct RoleContext<'a> {
     role: Role,
     places: Places,
     scores: &'a ByActor<f64>,
     experience: &'a ByActor<Experience>,
-    /// The score that actors without one start from.
+    /// Score of actors without one.
     initial_score: f64,
 }
 
-/// An actor that rests, and the score it had.
+/// Resting actors with their scores.
 type RestingScores = Vec<(Address, f64)>;
 
-/// Selects what is combined of the `arrivals` of the epoch `nonce`, whose labels are `labels` in the
-/// order of their ids. The scores in `learned` of actors that rest move.
+/// Selects from the `arrivals` of the epoch `nonce` with these `labels`, which are in the order of
+/// their ids. Moves the scores of resting actors in `learned`.
 pub fn select(
     topic: &Topic,
     nonce: BlockHeight,
@@ -91,7 +91,7 @@ pub fn select(
         if let Some(target) = learned.resting_targets[role].filter(|_| !resting.is_empty()) {
             let learned = Arc::make_mut(learned);
             for (name, score) in resting {
-                // Of those that were scored it is the epoch of the last score.
+                // For scored actors, this stays the epoch of the last score.
                 let newcomer = Experience { n_epochs: 0, last_nonce: nonce };
                 let seen = learned.experience[role].entry(name.clone()).or_insert(newcomer);
                 if seen.n_epochs == 0 {
@@ -106,7 +106,7 @@ pub fn select(
     split_active(topic, labels, arrivals, &active)
 }
 
-/// The parts of `arrivals` by which their actors are `active`, and what goes.
+/// Splits `arrivals` into the parts of `active` actors and the withdrawn parts.
 fn split_active(
     topic: &Topic,
     labels: &[String],
@@ -133,7 +133,7 @@ fn split_active(
         }
     }
     let active = parts;
-    // Epochs that an earlier version opened have all labels of the topic's list, and no registry.
+    // Epochs opened by an earlier version have all labels of the topic's list, and no registry.
     if topic.is_single() || labels.is_empty() {
         return Selection { active, labels: topic.labels.clone(), withdrawn };
     }
@@ -191,7 +191,7 @@ impl<'a> RoleContext<'a> {
         self.submitting(arrivals).map(candidate).collect()
     }
 
-    /// Who submitted in this role and is not `active`.
+    /// Returns the actors that submitted in this role and are not `active`.
     fn resting(&self, arrivals: &[Arrival], active: &BTreeSet<Address>) -> RestingScores {
         let names = self.submitting(arrivals).map(|arrival| &arrival.submission.worker);
         let names = names.filter(|name| !active.contains(*name));
@@ -202,8 +202,8 @@ impl<'a> RoleContext<'a> {
             .collect()
     }
 
-    /// The newcomers whose value is far from the values of all others; none of a topic with several
-    /// labels, nor of forecasters.
+    /// Returns the newcomers whose values are far from those of all others. Empty for topics with
+    /// several labels, and for forecasters.
     fn far_newcomers(&self, topic: &Topic, arrivals: &[Arrival]) -> BTreeSet<Address> {
         let has_values = self.role == Role::Inferer && topic.kind == TopicKind::Regression;
         if !topic.is_single() || !has_values {

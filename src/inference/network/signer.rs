@@ -1,7 +1,7 @@
-//! The signature that the public consumer contract checks.
+//! Signatures for the public consumer contract.
 //!
-//! The contract hashes the typed data of an inference, wraps it as wallets wrap a message, and
-//! recovers who signed it. Its amounts are whole numbers with 18 decimals.
+//! The contract hashes the typed data of an inference, wraps the hash like a wallet message, and
+//! recovers the signer. Amounts are integers with 18 decimals.
 
 use std::{fmt, iter::repeat, str::FromStr};
 
@@ -10,74 +10,76 @@ use k256::ecdsa::{SigningKey, VerifyingKey};
 use num_bigint::BigUint;
 use sha3::{Digest as _, Keccak256};
 
-/// What the contract calls itself.
+/// Name of the contract in its domain.
 const CONTRACT_NAME: &str = "AlloraConsumer";
 
-/// The contract's version.
+/// Version of the contract in its domain.
 const CONTRACT_VERSION: &str = "1";
 
-/// The type of a domain, as the standard for typed data writes it.
+/// Type of a domain in the standard for typed data.
 const DOMAIN_TYPE: &str =
     "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)";
 
-/// The type of an inference, as the contract writes it.
+/// Type of an inference in the contract.
 const INFERENCE_TYPE: &str = "NetworkInferenceData(uint256 networkInference,uint256 timestamp,\
                               uint256 topicId,bytes extraData,\
                               uint256[] confidenceIntervalPercentiles,\
                               uint256[] confidenceIntervalValues)";
 
-/// What wallets put before a message of 32 bytes that they sign.
+/// Prefix of a 32-byte message signed by a wallet.
 const MESSAGE_PREFIX: &[u8] = b"\x19Ethereum Signed Message:\n32";
 
-/// How many bytes a word of the contract's encoding has.
+/// Size of a word in the contract's encoding, in bytes.
 const WORD: u64 = 32;
 
 type Hash = [u8; 32];
 
-/// The address of an account or a contract of the chains with such contracts.
+/// Address of an account or contract on an EVM chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Account([u8; 20]);
 
-/// A text is no account, or no private key.
+/// Error of an invalid account or key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignerError {
     /// Not `0x` and 40 hexadecimal digits.
-    #[error("read an address such as 0x8E45fbef38DaC54e32AfB27AC8cBab30E6818ce6")]
+    #[error(
+        "address must be 0x and 40 hexadecimal digits, such as 0x8E45fbef38DaC54e32AfB27AC8cBab30E6818ce6"
+    )]
     Account,
-    /// Not 64 hexadecimal digits, or none that is a key.
-    #[error("read a private key of 64 hexadecimal digits")]
+    /// Not 64 hexadecimal digits, or not a valid key.
+    #[error("private key must have 64 hexadecimal digits")]
     Key,
-    /// The signature could not be made. The hash is of fixed length, so this does not happen.
-    #[error("sign")]
+    /// Signing failed, which does not happen for a hash of fixed length.
+    #[error("signing failed")]
     Sign,
 }
 
-/// Where a signature is checked.
+/// Contract that verifies signatures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Domain {
-    /// The number of the chain.
+    /// Id of the chain.
     pub chain_id: u64,
-    /// The address of the contract that checks.
+    /// Address of the contract.
     pub contract: Account,
 }
 
-/// An inference as the contract takes it. Its extra data is empty.
+/// An inference in the form of the contract. Its extra data is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedInference {
-    /// The combined value.
+    /// Combined value.
     pub network_inference: Amount,
-    /// When it was made, in seconds since 1970.
+    /// Time of the inference, in seconds since 1970.
     pub timestamp: u64,
-    /// The number of the topic.
+    /// Id of the topic.
     pub topic_id: u64,
-    /// The percentiles of the confidence interval.
+    /// Percentiles of the confidence interval.
     pub percentiles: Vec<Amount>,
-    /// The value at each.
+    /// Values at the percentiles.
     pub values: Vec<Amount>,
 }
 
-/// Who signs. Its `Debug` shows the address alone.
+/// A signing key. Its `Debug` shows only the address.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Signer({})", self.account())]
 pub struct Signer {
@@ -108,47 +110,48 @@ impl FromStr for Signer {
         let digits = text.trim();
         let digits = digits.strip_prefix("0x").unwrap_or(digits);
         let bytes = HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).map_err(|_| SignerError::Key)?;
-        // A shorter one would be taken for a longer one that begins with zeros.
+        // Shorter keys would equal longer ones with leading zeros.
         let bytes = <[u8; 32]>::try_from(bytes).map_err(|_| SignerError::Key)?;
         Self::from_bytes(&bytes).ok_or(SignerError::Key)
     }
 }
 
 impl Signer {
-    /// The signer whose private key is `bytes`, unless these are none: all but a few are.
+    /// Creates a signer with the private key `bytes`; `None` for the few values that are not keys.
     pub fn from_bytes(bytes: &[u8; 32]) -> Option<Self> {
         SigningKey::from_slice(bytes).ok().map(|key| Self { key })
     }
 
-    /// A signer with a random key; none in the one case of 2¹²⁸ in which what was drawn is no key.
+    /// Creates a signer with a random key; `None` if the random value is not a key, with
+    /// probability 2⁻¹²⁸.
     pub fn random() -> Option<Self> {
         Self::from_bytes(&rand::random())
     }
 
-    /// The private key, as 64 hexadecimal digits.
+    /// Returns the private key as 64 hexadecimal digits.
     pub fn reveal(&self) -> String {
         HEXLOWER.encode(&self.key.to_bytes())
     }
 
-    /// The account that the contract finds in the signatures.
+    /// Returns the account that the contract recovers from signatures.
     pub fn account(&self) -> Account {
         account_of(self.key.verifying_key())
     }
 
-    /// Signs `inference` for `domain`: `0x` and 65 bytes, as hexadecimal digits.
+    /// Signs `inference` for `domain`, and returns `0x` and 65 bytes as hexadecimal digits.
     ///
     /// # Errors
-    /// [`SignerError::Sign`], never in practice.
+    /// [`SignerError::Sign`], which does not occur in practice.
     pub fn sign(&self, domain: Domain, inference: &SignedInference) -> Result<String, SignerError> {
         let hash = wallet_hash(message(domain, inference));
         let signed = self.key.sign_prehash_recoverable(&hash).map_err(|_| SignerError::Sign)?;
         let (signature, recovery) = signed;
-        // 27 and 28 are what contracts of this kind have always called the two.
+        // 27 and 28 are the conventional values for these contracts.
         Ok(format!("0x{}{:02x}", HEXLOWER.encode(&signature.to_bytes()), 27 + recovery.to_byte()))
     }
 }
 
-/// The hash that the contract computes of `inference`.
+/// Returns the hash that the contract computes for `inference`.
 fn message(domain: Domain, inference: &SignedInference) -> Hash {
     let separator = keccak(&[
         &keccak(&[DOMAIN_TYPE.as_bytes()]),
@@ -158,7 +161,7 @@ fn message(domain: Domain, inference: &SignedInference) -> Hash {
         &[0; 12],
         &domain.contract.0,
     ]);
-    // Seven words of which the last three say where the lists are that follow.
+    // Seven words, of which the last three are the offsets of the following lists.
     let head = 7 * WORD;
     let percentiles = list(&inference.percentiles);
     let values = list(&inference.values);
@@ -171,7 +174,7 @@ fn message(domain: Domain, inference: &SignedInference) -> Hash {
         &word(head),
         &word(head + WORD),
         &word(head + WORD + n_bytes),
-        // The extra data: nothing, of length 0.
+        // The extra data has length 0.
         &word(0),
         &percentiles,
         &values,
@@ -179,12 +182,12 @@ fn message(domain: Domain, inference: &SignedInference) -> Hash {
     keccak(&[b"\x19\x01", &separator, &data])
 }
 
-/// The hash that a wallet signs for `message`.
+/// Returns the hash that a wallet signs for `message`.
 fn wallet_hash(message: Hash) -> Hash {
     keccak(&[MESSAGE_PREFIX, &message])
 }
 
-/// A list of amounts in the contract's encoding: how many, and each.
+/// Encodes a list of amounts with its length.
 fn list(amounts: &[Amount]) -> Vec<u8> {
     let n_amounts = u64::try_from(amounts.len()).unwrap_or(u64::MAX);
     let mut bytes = word(n_amounts).to_vec();
@@ -194,7 +197,7 @@ fn list(amounts: &[Amount]) -> Vec<u8> {
     bytes
 }
 
-/// A number in the contract's encoding.
+/// Encodes a number as a word.
 fn word(number: u64) -> Hash {
     let mut word = [0; 32];
     if let Some(last) = word.last_chunk_mut() {
@@ -213,45 +216,45 @@ fn keccak(parts: &[&[u8]]) -> Hash {
 
 fn account_of(key: &VerifyingKey) -> Account {
     let point = key.to_encoded_point(false);
-    // Behind the byte that says how the point is written.
+    // Skips the byte with the format of the point.
     let hash = keccak(&[point.as_bytes().get(1..).unwrap_or_default()]);
     Account(hash.last_chunk().copied().unwrap_or_default())
 }
 
-/// How many of an amount's digits stand behind the point.
+/// Number of decimals of an amount.
 pub const DECIMALS: usize = 18;
 
-/// The most digits that are read: those of the largest amount, and as many again behind it.
+/// Maximum number of digits in a decimal: those of the largest amount, and as many decimals.
 const DIGITS_MAX: usize = 160;
 
-/// Why a decimal is no amount.
+/// Error of a decimal that is not an amount.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AmountError {
-    /// Contracts of this kind know no numbers below zero.
-    #[error("write {text} as an unsigned integer, since it is negative")]
+    /// Amounts of the contract are unsigned.
+    #[error("{text} is negative, which contracts cannot represent")]
     Negative {
-        /// The text that is no such number.
+        /// The number.
         text: String,
     },
-    /// It has no place in 256 bits.
-    #[error("write a number of that size in 256 bits")]
+    /// The number exceeds 256 bits.
+    #[error("number exceeds 256 bits")]
     TooLarge,
-    /// It is no decimal.
-    #[error("read a decimal number")]
+    /// Not a decimal number.
+    #[error("not a decimal number")]
     NoNumber,
 }
 
-/// A number of 256 bits, which counts units of 10⁻¹⁸.
+/// A 256-bit number in units of 10⁻¹⁸.
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
 pub struct Amount(BigUint);
 
 impl Amount {
-    /// The amount that `text` is, cut after [`DECIMALS`] decimals. Nothing is rounded by way of a
+    /// Parses an amount, truncated after [`DECIMALS`] decimals, without the rounding errors of a
     /// double.
     ///
     /// # Errors
-    /// [`AmountError`] says why it is none.
+    /// [`AmountError`] with the reason.
     pub fn of_decimal(text: &str) -> Result<Self, AmountError> {
         let text = text.trim();
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
@@ -274,7 +277,7 @@ impl Amount {
             return Err(AmountError::Negative { text: text.to_owned() });
         }
         let significant = digits.trim_start_matches('0');
-        // How many of them stand before the point of the amount.
+        // Number of digits before the amount's decimal point.
         let n_before = i64::try_from(whole.len() + DECIMALS).unwrap_or(i64::MAX);
         let n_zeros = i64::try_from(digits.len() - significant.len()).unwrap_or(i64::MAX);
         let n_kept = n_before.saturating_add(exponent).saturating_sub(n_zeros);
@@ -288,7 +291,7 @@ impl Amount {
         if amount.bits() > 256 { Err(AmountError::TooLarge) } else { Ok(Self(amount)) }
     }
 
-    /// The number in 32 bytes, most significant byte first.
+    /// Returns the number in 32 bytes, most significant byte first.
     pub fn bytes(&self) -> [u8; 32] {
         let bytes = self.0.to_bytes_be();
         let mut word = [0; 32];

@@ -1,4 +1,4 @@
-//! Submissions: what an actor hands in for one epoch, checked against its topic.
+//! Submissions of actors, and their validation.
 
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
@@ -11,49 +11,49 @@ use crate::{
     network::topic::{Topic, canonical_label},
 };
 
-/// The longest number taken, in bytes. A double has at most 17 significant digits; exact decimals
+/// Maximum length of a number, in bytes. A double has at most 17 significant digits, exact decimals
 /// of the chain have 34.
 const NUMBER_BYTES_MAX: usize = 64;
 
-/// The largest absolute number that is accepted: the chain carries values and losses of payloads as
-/// `BoundedExp40Dec` (`math/bounded_exp40dec.go`), which reaches from -1e40 to 1e40.
+/// Maximum absolute number, as in `BoundedExp40Dec` (`math/bounded_exp40dec.go`), in which the
+/// chain represents the numbers of payloads.
 const NUMBER_MAX: f64 = 1e40;
 
-/// The most inferers a forecast may be about: as many as an epoch takes.
+/// Maximum number of inferers in a forecast, which is the number an epoch accepts.
 pub const FORECAST_MAX: usize = 1024;
 
-/// How many workers of one submitter an epoch takes; 0 is no limit.
+/// Maximum number of workers per submitter and epoch; 0 means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerQuota(pub u32);
 
 impl WorkerQuota {
-    /// A few models side by side, and far from all that an epoch takes.
+    /// Default quota: a few models, and far from the maximum of an epoch.
     pub const USUAL: Self = Self(16);
 
-    /// Whether an epoch takes `n_workers` of one submitter.
+    /// Returns true if an epoch accepts `n_workers` of one submitter.
     pub const fn allows(self, n_workers: u32) -> bool {
         self.0 == 0 || n_workers <= self.0
     }
 }
 
-/// Whose submissions count together.
+/// Unit by which submissions are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Submitter {
-    /// The network itself: the nodes that run the topic's predictor. They are not counted.
+    /// The network itself: nodes that run the topic's predictor. They are not counted.
     Network,
-    /// An API key that the operator made, by its number.
+    /// An operator's API key, by its id.
     Key(i64),
-    /// Somebody who signed up, by the account's number: all their keys count together.
+    /// An account, by its id, with all its keys.
     Account(i64),
 }
 
 impl Submitter {
-    /// Whether the operator submits.
+    /// Returns true if the operator submits.
     pub const fn is_operators(self) -> bool {
         matches!(self, Self::Network | Self::Key(_))
     }
 
-    /// What its workers are counted under; none where they are not.
+    /// Returns the name of the counter; `None` if the submitter is not counted.
     pub fn counter(self) -> Option<String> {
         match self {
             Self::Network => None,
@@ -63,21 +63,21 @@ impl Submitter {
     }
 }
 
-/// Where a submission comes from: what it is counted under.
+/// Origin of a submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
-    /// The account or key behind the payload.
+    /// Account or key of the submission.
     pub submitter: Submitter,
-    /// How many workers the submitter may have.
+    /// Maximum number of workers of the submitter.
     pub quota: WorkerQuota,
-    /// What is known of the worker.
+    /// Record of the worker.
     pub record: Record,
-    /// Whether it is checked, and not kept.
+    /// True to validate without storing.
     pub is_dry_run: bool,
 }
 
 impl Origin {
-    /// A worker of the network itself.
+    /// Origin of workers of the network itself.
     pub const NETWORK: Self = Self {
         submitter: Submitter::Network,
         quota: WorkerQuota(0),
@@ -86,40 +86,41 @@ impl Origin {
     };
 }
 
-/// What an actor hands in, as it came.
+/// Data received from an actor.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Payload {
-    /// Its values by label, as decimal texts; empty if it does not infer.
+    /// Values by label, as decimal texts; empty without an inference.
     pub values: Vec<(String, String)>,
-    /// The losses it expects of inferers, as decimal texts; empty if it does not forecast.
+    /// Expected losses of inferers, as decimal texts; empty without a forecast.
     pub forecast: BTreeMap<Address, String>,
 }
 
-/// What an actor handed in, fit for its topic.
+/// A valid submission.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submission {
-    /// The worker's address on the chain.
+    /// Address of the worker on the chain.
     pub worker: Address,
-    /// Who is behind the address, where that is known.
+    /// Name of the worker, if known.
     pub name: Option<String>,
-    /// The value of a topic with one output. Otherwise the submitted values that differ from the
-    /// default: without ids until the labels of their epoch are known. Empty if it does not infer.
+    /// Value for a topic with a single output. Otherwise the submitted values other than the
+    /// default, without ids until the labels of the epoch are known. Empty without an inference.
     pub inference: Vec<LabeledValue>,
-    /// The losses it expects, by inferer. Shared, since there may be a thousand.
+    /// Expected losses by inferer, shared since there might be a thousand.
     pub forecast: Arc<ByActor<f64>>,
 }
 
-/// A payload is unfit for its topic, as the text says.
+/// Reason why a payload does not match its topic.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct PayloadError(String);
 
 impl Submission {
-    /// Checks the payload of `worker` against `topic`. Labels are trimmed and compared without
-    /// regard to case; those with the default value count as missing.
+    /// Validates the payload of `worker` for `topic`. Labels are trimmed, and their case is
+    /// normalized unless the topic distinguishes it. Labels with the default value count as
+    /// missing.
     ///
     /// # Errors
-    /// A [`PayloadError`] that names the first thing unfit.
+    /// [`PayloadError`] with the first problem.
     pub fn checked(
         topic: &Topic,
         worker: Address,
@@ -128,11 +129,11 @@ impl Submission {
     ) -> Result<Self, PayloadError> {
         let Payload { values, forecast } = payload;
         if values.is_empty() && forecast.is_empty() {
-            let text = "cannot take a submission without an inference or a forecast";
+            let text = "submission has neither an inference nor a forecast";
             return Err(PayloadError(text.to_owned()));
         }
         if forecast.len() > FORECAST_MAX {
-            let text = format!("cannot take a forecast about more than {FORECAST_MAX} inferers");
+            let text = format!("forecast has more than {FORECAST_MAX} inferers");
             return Err(PayloadError(text));
         }
         let loss = |(name, text): (Address, String)| Ok((name, number(&text)?));
@@ -141,29 +142,29 @@ impl Submission {
         Ok(Self { worker, name, inference, forecast: Arc::new(forecast) })
     }
 
-    /// Whether it neither infers nor forecasts.
+    /// Returns true if there is neither an inference nor a forecast.
     pub fn is_empty(&self) -> bool {
         self.inference.is_empty() && self.forecast.is_empty()
     }
 
-    /// The values as numbers, in the order of `labels`, each of those that is missing as `default`;
-    /// none if it does not infer.
+    /// Returns the values as numbers in the order of `labels`, with `default` for missing ones;
+    /// `None` without an inference.
     pub fn values(&self, labels: &[String], default: f64) -> Option<Values> {
         (!self.inference.is_empty()).then(|| numbers(&self.dense(labels, default)))
     }
 
-    /// The values under `labels`, each of those that is missing as `default`.
+    /// Returns the values in the order of `labels`, with `default` for missing ones.
     pub fn dense(&self, labels: &[String], default: f64) -> Vec<LabeledValue> {
         dense(&self.inference, labels, default)
     }
 }
 
-/// The numbers of `values`, in their order.
+/// Returns the numbers of `values`.
 pub fn numbers(values: &[LabeledValue]) -> Values {
     values.iter().map(|value| value.value).collect()
 }
 
-/// `values` under `labels`, with the labels' ids.
+/// Combines `labels` and `values`, with ids from 1.
 pub fn with_labels<L: AsRef<str>>(labels: &[L], values: &[f64]) -> Vec<LabeledValue> {
     let ids = (1..).zip(labels);
     ids.zip(values)
@@ -181,7 +182,7 @@ fn labeled(
 ) -> Result<Vec<LabeledValue>, PayloadError> {
     let n_max = topic.labeling.per_submission_max;
     if u32::try_from(values.len()).unwrap_or(u32::MAX) > n_max {
-        let text = format!("cannot take {} values: the topic takes {n_max} at most", values.len());
+        let text = format!("{} values exceed the maximum of {n_max}", values.len());
         return Err(PayloadError(text));
     }
     let mut came = Vec::new();
@@ -189,7 +190,7 @@ fn labeled(
         let value = number(&text)?;
         let label_name = find_label(topic, &label)?;
         if came.iter().any(|value: &LabeledValue| value.label_name == label_name) {
-            return Err(PayloadError(format!("cannot take label `{label_name}` more than once")));
+            return Err(PayloadError(format!("duplicate label `{label_name}`")));
         }
         if !topic.value_range.contains(value) {
             let range = topic.value_range;
@@ -202,7 +203,7 @@ fn labeled(
     let default = topic.labeling.default;
     let says = |value: &LabeledValue| value.value.partial_cmp(&default) != Some(Ordering::Equal);
     if topic.labeling.is_multi && !came.iter().any(says) {
-        return Err(PayloadError("cannot take values that are all the default".to_owned()));
+        return Err(PayloadError("all values are the default".to_owned()));
     }
     if let Some(tolerance) = topic.unity_tolerance {
         let sum: f64 = came.iter().map(|value| value.value).sum();
@@ -218,7 +219,7 @@ fn labeled(
     Ok(came)
 }
 
-/// `values` under `labels`, each of those that is missing as `default`.
+/// Returns `values` in the order of `labels`, with `default` for missing ones.
 fn dense(values: &[LabeledValue], labels: &[String], default: f64) -> Vec<LabeledValue> {
     let by_label: BTreeMap<&String, f64> =
         values.iter().map(|value| (&value.label_name, value.value)).collect();
@@ -230,11 +231,11 @@ fn dense(values: &[LabeledValue], labels: &[String], default: f64) -> Vec<Labele
     (1..).zip(labels).map(value).collect()
 }
 
-/// The label that `label` means on `topic`. An empty one means the only one.
+/// Returns the label of `topic` that `label` refers to. An empty text refers to a single output.
 fn find_label(topic: &Topic, label: &str) -> Result<String, PayloadError> {
     let unknown = || {
         let label: String = label.chars().take(64).collect();
-        PayloadError(format!("cannot take label `{label}`, which the topic does not have"))
+        PayloadError(format!("unknown label `{label}`"))
     };
     if label.trim().is_empty() && topic.is_single() {
         return Ok(SINGLE_LABEL.to_owned());
@@ -247,14 +248,14 @@ fn find_label(topic: &Topic, label: &str) -> Result<String, PayloadError> {
     }
 }
 
-/// The number that `text` is, if it is a decimal one of reasonable size.
+/// Parses a decimal number within the limits.
 fn number(text: &str) -> Result<f64, PayloadError> {
     let trimmed = text.trim();
     let number: Option<f64> =
         if trimmed.len() <= NUMBER_BYTES_MAX { trimmed.parse().ok() } else { None };
     number.filter(|number| number.abs() <= NUMBER_MAX).ok_or_else(|| {
         let text: String = text.chars().take(80).collect();
-        PayloadError(format!("cannot read `{text}` as a decimal number"))
+        PayloadError(format!("`{text}` is not a decimal number"))
     })
 }
 

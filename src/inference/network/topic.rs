@@ -1,4 +1,4 @@
-//! Topics: what is predicted, from which data, when, and how the predictions are judged.
+//! Topics: predictions, their data, schedule and evaluation.
 
 pub mod settings;
 
@@ -26,139 +26,138 @@ use crate::{
     network::retention::{DAY, Retention},
 };
 
-/// What keeps a sum of weights from zero, by the chain's parameters.
+/// Minimum sum of weights, by the chain's parameters.
 const EPSILON_SAFE_DIV: f64 = 1e-7;
 
-/// How many labels one payload may have where a topic does not say.
+/// Default maximum number of labels per payload.
 const LABELS_PER_SUBMISSION_MAX: u32 = 256;
 
-/// The longest name, by the chain's parameter `max_string_length`.
+/// Maximum length of a text, by the chain's parameter `max_string_length`.
 pub const STRING_BYTES_MAX: usize = 255;
 
-/// The farthest a topic may look ahead: further than any dataset of a laptop reaches back.
+/// Maximum horizon in days, more than the history of a typical dataset.
 const HORIZON_DAYS_MAX: u32 = 366;
 
-/// The shortest epoch, by the chain's parameter `min_epoch_length`.
+/// Minimum epoch length, by the chain's parameter `min_epoch_length`.
 pub const EPOCH_LENGTH_MIN: BlockHeight = 12;
 
-/// How sharply the best may be preferred, by the chain's rules as of v0.17.
+/// Range of `p_norm`, by the chain's rules since v0.17.
 const P_NORM_RANGE: RangeInclusive<f64> = 2.5..=4.5;
 
-/// The most labels a topic may have, by the chain's parameters.
+/// Maximum number of labels, by the chain's parameters.
 pub const LABELS_MAX: usize = 256;
 
-/// The most models of one predictor: each costs an execution in every epoch.
+/// Maximum number of models of a predictor. Each one costs an execution per epoch.
 const MODELS_MAX: usize = 64;
 
-/// The most payloads of one kind of worker that are taken for one nonce: of scored ones, and of
-/// trusted ones. Far more than there are places.
+/// Maximum number of submissions per nonce from scored workers, and from trusted ones. Far more
+/// than there are places.
 pub const SUBMISSIONS_MAX: u32 = 1024;
 
-/// The most workers that a topic's whitelist may have.
+/// Maximum number of workers on a topic's whitelist.
 pub const WHITELIST_MAX: usize = 2048;
 
-/// What a topic's values are.
+/// Kind of a topic's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
 pub enum TopicKind {
-    /// One number for each epoch.
+    /// One number per epoch.
     #[strum(to_string = "regression", serialize = "TOPIC_TYPE_REGRESSION")]
     Regression,
-    /// A belief for each label.
+    /// A probability for each label.
     #[strum(to_string = "classification", serialize = "TOPIC_TYPE_CLASSIFICATION")]
     Classification,
 }
 
-/// When a topic's epochs open, close and are judged, all in blocks.
+/// Durations of a topic's epochs, in blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// From the opening of one epoch to that of the next.
+    /// From the opening of an epoch to that of the next.
     pub epoch_length: BlockHeight,
-    /// How many blocks after the opening workers may still submit.
+    /// Blocks after the opening in which workers can submit.
     pub worker_submission_window: BlockHeight,
-    /// From an epoch's opening until its truth is asked for.
+    /// From the opening of an epoch until its ground truth is read.
     pub ground_truth_lag: BlockHeight,
 }
 
-/// How a topic judges its actors.
+/// Evaluation of a topic's actors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judging {
-    /// Which weight function.
+    /// Weight function.
     pub generation: Generation,
-    /// How losses are measured.
+    /// Loss function.
     pub loss: LossRule,
-    /// How sharply the best are preferred.
+    /// Preference for the best actors.
     pub p_norm: f64,
-    /// The center of the weights' potential.
+    /// Center of the weights' potential.
     pub c_norm: f64,
-    /// The share of the newest loss in a regret.
+    /// Weight of the newest loss in a regret.
     pub alpha_regret: f64,
-    /// The share of the newest score in its moving average.
+    /// Weight of the newest score in its moving average.
     pub merit_sortition_alpha: f64,
-    /// What keeps the scale of regrets from zero.
+    /// Minimum scale of regrets.
     pub epsilon: f64,
-    /// How many experienced actors it takes to set the regret of newcomers. 10 on the chain, where
-    /// topics have dozens; a network on one machine has two or three, and would never learn it.
+    /// Number of experienced actors that determine the regret of newcomers. It is 10 on the chain,
+    /// where topics have dozens. A network on one machine has two or three.
     pub n_experienced_min: usize,
 }
 
-/// Where a topic's inputs and truth come from.
+/// Source of a topic's inputs and ground truth.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// The dataset's name.
+    /// Name of the dataset.
     pub dataset: String,
-    /// Its number; none until it was found by its name. From then on the topic reads that dataset, even
-    /// if another one gets the name.
+    /// Id of the dataset; `None` until it was found by its name. From then on the topic reads this
+    /// dataset, even if another one gets the name.
     pub dataset_id: Option<DatasetId>,
-    /// The column that is predicted.
+    /// Predicted column.
     pub column: String,
-    /// How far ahead, in the time of the dataset, counted from the newest row there was when the
-    /// epoch opened. A sped-up dataset reaches it sooner than a clock would.
+    /// Distance of the prediction from the latest row at the opening of the epoch, in the time of
+    /// the dataset. A dataset that replays its past reaches it sooner than real time would.
     pub horizon: Duration,
 }
 
-/// What counts as true.
+/// Definition of the ground truth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Truth {
-    /// The value itself, at the horizon.
+    /// The value at the horizon.
     Value,
-    /// Whether the value went `up`, went `down` or stayed `flat`, compared with the newest one
-    /// there was when the epoch opened.
+    /// Direction from the latest value at the opening: `up`, `down` or `flat`.
     Direction {
-        /// The relative move that still counts as flat.
+        /// Relative change that still counts as flat.
         threshold: f64,
     },
 }
 
-/// The function that workers of the cluster run to infer.
+/// Function that workers of the cluster run to infer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Predictor {
-    /// The function's name or content id.
+    /// Name or content id of the function.
     pub function: String,
-    /// The file to run inside it.
+    /// File to run inside the function.
     pub method: String,
-    /// The subgroup whose workers run it; none for any worker.
+    /// Subgroup whose workers run it; `None` for any worker.
     pub subgroup: Option<Subgroup>,
-    /// How many workers are asked. Where they are not to be had, those are asked that are there.
+    /// Number of workers. If fewer are available, these are used.
     pub n_nodes: u32,
-    /// How many of the newest rows they read from standard input.
+    /// Number of latest rows on its standard input.
     pub n_rows: u32,
-    /// Environment variables of the function, by name.
+    /// Environment variables by name.
     pub env: BTreeMap<String, String>,
-    /// The models it stands for, each run on one worker. Without any, each worker that runs it is an
+    /// Models of the function, each run on one worker. Without any, each worker that runs it is an
     /// inferer.
     pub models: Vec<PredictorModelSettings>,
 }
 
 impl Predictor {
-    /// The environment of `model`: its own, and that of the predictor.
+    /// Returns the environment of `model`, including that of the predictor.
     pub fn env_of(&self, model: &PredictorModelSettings) -> BTreeMap<String, String> {
         let mut env = self.env.clone();
         env.extend(model.env.clone());
         env
     }
 
-    /// Whether its models have names, each its own, and are few enough.
-    fn has_fit_models(&self) -> bool {
+    /// Returns true if the models have distinct valid names, and are few enough.
+    fn has_valid_models(&self) -> bool {
         let names: BTreeSet<&str> = self.models.iter().map(|model| model.name.as_str()).collect();
         let is_fit = |name: &&str| {
             !name.is_empty() && name.len() <= STRING_BYTES_MAX && !name.chars().any(is_unprintable)
@@ -167,20 +166,20 @@ impl Predictor {
     }
 }
 
-/// Which labels a topic takes, and how.
+/// Rules for a topic's labels.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Labeling {
-    /// Whether it has several outputs. One label of several says the same as one output.
+    /// True for several outputs. A single label among several equals a single output.
     pub is_multi: bool,
-    /// Whether `Up` is another label than `up`. Otherwise all are in small letters.
+    /// True if `Up` differs from `up`. Otherwise labels are converted to lower case.
     pub is_case_sensitive: bool,
-    /// What a label that was not submitted is. One submitted with this value was not.
+    /// Value of a label that was not submitted. Submitting this value has no effect.
     pub default: f64,
-    /// How many labels one payload may have.
+    /// Maximum number of labels per payload.
     pub per_submission_max: u32,
 }
 
-/// Range of the values that a topic takes.
+/// Range of accepted values.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ValueRange {
     /// Smallest value; `None` if there is no limit.
@@ -189,90 +188,90 @@ pub struct ValueRange {
     pub max: Option<f64>,
 }
 
-/// What a topic keeps of its past epochs; none where the service's own setting counts.
+/// Retention settings of a topic; `None` for the service's defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Keep {
-    /// The most bytes of them.
+    /// Maximum size in bytes.
     pub bytes: Option<u64>,
-    /// The most days.
+    /// Maximum age in days.
     pub days: Option<u32>,
 }
 
-/// Whose submissions a topic takes.
+/// Workers that can submit for a topic.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WorkerWhitelist {
-    /// Whether those of `workers` alone are taken, besides those of the topic's predictor.
+    /// True to accept only `workers`, and those of the topic's predictor.
     pub is_enabled: bool,
-    /// The workers that are listed.
+    /// Listed workers.
     pub workers: BTreeSet<Address>,
 }
 
-/// The settings of a topic.
+/// Settings of a topic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Topic {
-    /// The number of the topic.
+    /// Id of the topic.
     pub id: TopicId,
-    /// What it predicts, for people.
+    /// Human-readable description of the prediction.
     pub name: String,
-    /// What its values are.
+    /// Kind of its values.
     pub kind: TopicKind,
-    /// The labels that can be submitted: only [`SINGLE_LABEL`] on a topic with one output, any label if
-    /// empty. Ids are given in each epoch, in first-seen order.
+    /// Labels that can be submitted: only [`SINGLE_LABEL`] for a single output, any label if empty.
+    /// Ids are assigned in each epoch, in order of first submission.
     pub labels: Vec<String>,
-    /// Which labels it takes, and how.
+    /// Rules for its labels.
     pub labeling: Labeling,
-    /// Who created it; none for one that the program came with.
+    /// Address of the creator; `None` for a built-in topic.
     pub creator: Option<Address>,
-    /// Whether epochs open. A topic at rest still ends the ones that are open.
+    /// True if epochs open. Open epochs of a paused topic still end.
     pub is_active: bool,
-    /// What newcomers get of an epoch's places.
+    /// Maximum share of newcomers in an epoch's places, and quantile for resting actors.
     pub active_quantiles: ByRole<f64>,
-    /// The same of reputers. There is one.
+    /// Quantile for reputers. There is only one.
     pub active_reputer_quantile: f64,
-    /// How many places an epoch has.
+    /// Number of places in an epoch.
     pub active_max: ByRole<u32>,
-    /// Whose submissions are taken.
+    /// Workers that can submit.
     pub whitelist: WorkerWhitelist,
-    /// What is kept of its past.
+    /// Retention of past epochs.
     pub keep: Keep,
-    /// Whether settings may be out of the chain's ranges.
+    /// True to allow settings outside of the chain's ranges.
     pub is_experimental: bool,
-    /// Whether the built-in forecasters take part.
+    /// True if the built-in forecasters take part.
     pub has_built_in_forecasters: bool,
-    /// Range of the values of a submission.
+    /// Range of accepted values.
     pub value_range: ValueRange,
-    /// How far the sum of a submission may be from 1; none where sums are free.
+    /// Maximum distance of a submission's sum from 1; `None` for any sum.
     pub unity_tolerance: Option<f64>,
-    /// When epochs open, close and are learned from, in blocks.
+    /// Durations in blocks.
     pub timing: Timing,
-    /// How actors are judged.
+    /// Evaluation of actors.
     pub judging: Judging,
-    /// Where inputs and truth come from.
+    /// Source of inputs and ground truth.
     pub source: Source,
-    /// What counts as true.
+    /// Definition of the ground truth.
     pub truth: Truth,
-    /// Who infers by itself; none on a topic that lives on what is submitted.
+    /// Function that infers in each epoch; `None` if only submissions are combined.
     pub predictor: Option<Predictor>,
 }
 
-/// A topic's settings are unfit, or do not fit together.
+/// Invalid settings of a topic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot set topic {id}: {fault}")]
+#[error("invalid settings of topic {id}: {fault}")]
 pub struct TopicSettingsError {
-    /// The number of the topic.
+    /// Id of the topic.
     pub id: TopicId,
-    /// What is wrong with which of them.
+    /// Problem of the settings.
     pub fault: String,
 }
 
 impl Topic {
-    /// Whether it has one output only, under the label [`SINGLE_LABEL`].
+    /// Returns true for a single output with the label [`SINGLE_LABEL`].
     pub const fn is_single(&self) -> bool {
         !self.labeling.is_multi
     }
 
-    /// The same topic with the number of the dataset of `before`, if it is to read one of that name
-    /// and says no number.
+    /// Copies the dataset id of `before`, if the topic reads a dataset of the same name and has no
+    /// id.
     #[must_use]
     pub fn with_dataset_of(mut self, before: &Self) -> Self {
         if self.source.dataset_id.is_none() && self.source.dataset == before.source.dataset {
@@ -281,12 +280,12 @@ impl Topic {
         self
     }
 
-    /// Whether any label is taken.
+    /// Returns true if any label is accepted.
     pub fn takes_any_label(&self) -> bool {
         self.labels.is_empty()
     }
 
-    /// The settings of its weights, with the scale that was stored with its regrets, if any.
+    /// Returns the settings of the weights with the stored scale of the regrets, if any.
     pub fn params(&self, regret_scale: Option<f64>) -> Params {
         Params {
             generation: self.judging.generation,
@@ -298,25 +297,24 @@ impl Topic {
         }
     }
 
-    /// Checks that the settings fit together.
+    /// Checks that the settings are valid and consistent.
     ///
     /// # Errors
-    /// A [`TopicSettingsError`] that names what does not.
+    /// [`TopicSettingsError`] with the first problem.
     pub fn check(&self) -> Result<(), TopicSettingsError> {
         let faults = [self.find_misfit(), self.find_unfit_text(), self.find_out_of_range()];
         let fault = faults.into_iter().flatten().next();
         fault.map_or(Ok(()), |fault| Err(TopicSettingsError { id: self.id, fault }))
     }
 
-    /// Checks that the truth of an epoch lies after its submission window, where a block takes
-    /// `block_time`. Otherwise a worker that waits could read the truth and submit it. Experimental
-    /// topics are exempt.
+    /// Checks that the ground truth of an epoch is known only after its submission window, with
+    /// blocks of `block_time`. Otherwise workers could wait for the ground truth and submit it.
+    /// Experimental topics are exempt.
     ///
-    /// A dataset that replays its past faster than the clock reaches the horizon sooner. That speed is
-    /// not known here.
+    /// A dataset that replays its past reaches the horizon sooner. Its speed is unknown here.
     ///
     /// # Errors
-    /// A [`TopicSettingsError`] that names the horizon and the end of the window.
+    /// [`TopicSettingsError`] with the horizon and the end of the window.
     pub fn check_horizon(&self, block_time: Duration) -> Result<(), TopicSettingsError> {
         let n_blocks = self.timing.open_blocks();
         let window = block_time.saturating_mul(u32::try_from(n_blocks).unwrap_or(u32::MAX));
@@ -325,7 +323,7 @@ impl Topic {
             return Ok(());
         }
         let fault = format!(
-            "its horizon_seconds of {} ends within its submission window of {window:?} ({n_blocks} \
+            "horizon_seconds of {} ends within the submission window of {window:?} ({n_blocks} \
              blocks of {block_time:?}), so that workers could submit the truth itself; \
              `experimental` allows it",
             horizon.as_secs()
@@ -333,7 +331,7 @@ impl Topic {
         Err(TopicSettingsError { id: self.id, fault })
     }
 
-    /// What does not fit together, if something does not.
+    /// Returns a description of inconsistent settings.
     fn find_misfit(&self) -> Option<String> {
         let Timing { epoch_length, worker_submission_window, ground_truth_lag } = self.timing;
         let mut sorted = self.labels.clone();
@@ -346,30 +344,30 @@ impl Topic {
         let are_directions = sorted.is_empty() || sorted == ["down", "flat", "up"];
         let horizon = self.source.horizon;
         Some(if ground_truth_lag < epoch_length {
-            "its ground truth lag is shorter than its epoch".to_owned()
+            "ground truth lag is shorter than the epoch".to_owned()
         } else if worker_submission_window == 0 || worker_submission_window > epoch_length {
-            "its submission window is not within 1 and its epoch length".to_owned()
+            "submission window is not between 1 and the epoch length".to_owned()
         } else if !are_fit || !are_few || !is_single_fit {
             format!(
-                "its labels are up to {LABELS_MAX} different short names, `y` alone for one output"
+                "labels must be at most {LABELS_MAX} distinct short names, and only `y` for a single output"
             )
         } else if self.unity_tolerance.is_some() && self.is_single() {
-            "a single output cannot be asked to sum to 1".to_owned()
+            "a single output cannot be required to sum to 1".to_owned()
         } else if self.unity_tolerance.is_some() && self.labeling.default != 0.0 {
-            "values that sum to 1 need the default 0".to_owned()
+            "values that sum to 1 need a default of 0".to_owned()
         } else if is_direction && (self.is_single() || !are_directions) {
-            "a direction has the labels up, down and flat".to_owned()
+            "a direction must have the labels up, down and flat".to_owned()
         } else if !is_direction && self.labels.len() != 1 {
-            "the value of a column is the truth of one label only".to_owned()
+            "the value of a column can be the ground truth of only one label".to_owned()
         } else if horizon < Duration::from_secs(1) || horizon > DAY * HORIZON_DAYS_MAX {
-            format!("its horizon is from 1 second to {HORIZON_DAYS_MAX} days")
+            format!("horizon is not between 1 second and {HORIZON_DAYS_MAX} days")
         } else {
             return None;
         })
     }
 
-    /// The first text that is empty, too long, or not printable.
-    fn find_unfit_text(&self) -> Option<String> {
+    /// Returns a description of the first text that is empty, too long, or not printable.
+    fn find_invalid_text(&self) -> Option<String> {
         let predictor = self.predictor.as_ref();
         let texts = [
             ("name", Some(&self.name)),
@@ -383,18 +381,20 @@ impl Topic {
         };
         let (what, _) = texts.into_iter().find(|(_, text)| text.is_some_and(is_unfit))?;
         Some(format!(
-            "its {what} is empty, has more than {STRING_BYTES_MAX} bytes, or has control or \
-             invisible characters"
+            "{what} is empty, longer than {STRING_BYTES_MAX} bytes, or has control or invisible \
+             characters"
         ))
     }
 
-    /// The first number that no topic of the chain has, unless the topic is experimental, or that
-    /// nothing can be computed with.
+    /// Returns a description of the first number that is out of the chain's range, unless the topic
+    /// is experimental, or that is invalid in any case.
     fn find_out_of_range(&self) -> Option<String> {
         let Judging { loss, p_norm, c_norm, alpha_regret, merit_sortition_alpha, epsilon, .. } =
             self.judging;
         let on_chain = |what, range| {
-            Some(format!("its {what} is {range} on the chain; `experimental` allows others"))
+            Some(format!(
+                "{what} must be {range} as on the chain; `experimental` allows other values"
+            ))
         };
         let (least, most) = (P_NORM_RANGE.start(), P_NORM_RANGE.end());
         if !self.is_experimental && self.timing.epoch_length < EPOCH_LENGTH_MIN {
@@ -405,7 +405,7 @@ impl Topic {
         }
         let has_logarithm = loss.floor > 0.0 && loss.floor.is_finite();
         if !loss.allow_negative && !has_logarithm {
-            return Some("its least loss is not above 0".to_owned());
+            return Some("loss_floor is not above 0".to_owned());
         }
         let of_one = 0.0..=1.0;
         let actors = 1..=SUBMISSIONS_MAX;
@@ -433,13 +433,14 @@ impl Topic {
             ("keep_bytes", self.keep.bytes.is_none_or(|bytes| bytes >= Retention::BYTES_MIN)),
             ("keep_days", self.keep.days.is_none_or(|days| days > 0)),
             ("value_min", self.value_range.is_satisfiable()),
-            ("models", self.predictor.as_ref().is_none_or(Predictor::has_fit_models)),
+            ("models", self.predictor.as_ref().is_none_or(Predictor::has_valid_models)),
         ];
         let (what, _) = is_fit.into_iter().find(|(_, is_fit)| !is_fit)?;
         Some(format!("{what} is out of range"))
     }
 
-    /// What came true where the column went from `before` to `after`: a number for each of `labels`.
+    /// Returns the ground truth after a change of the column from `before` to `after`: a number for
+    /// each of `labels`.
     pub fn truth_of<L: AsRef<str>>(&self, labels: &[L], before: f64, after: f64) -> Vec<f64> {
         let Truth::Direction { threshold } = self.truth else { return vec![after] };
         let step = if before == 0.0 { 0.0 } else { (after - before) / before.abs() };
@@ -456,8 +457,8 @@ impl Topic {
 }
 
 impl Timing {
-    /// Returns the blocks during which an epoch takes submissions: its window, of which the last block
-    /// counts, but no longer than until the next epoch opens.
+    /// Returns the number of blocks in which an epoch accepts submissions: its window including the
+    /// last block, but at most until the next epoch opens.
     pub fn open_blocks(&self) -> BlockHeight {
         self.worker_submission_window.saturating_add(1).min(self.epoch_length)
     }
@@ -487,14 +488,15 @@ impl fmt::Display for ValueRange {
 }
 
 impl WorkerWhitelist {
-    /// Whether submissions of `worker` are taken.
+    /// Returns true if submissions of `worker` are accepted.
     pub fn admits(&self, worker: &Address) -> bool {
         !self.is_enabled || self.workers.contains(worker)
     }
 }
 
 impl Judging {
-    /// What most topics of the chain use, with losses by `method` down to `floor`.
+    /// Returns the usual settings of the chain's topics, with losses by `method` of at least
+    /// `floor`.
     pub const fn usual(method: LossMethod, floor: f64) -> Self {
         Self {
             generation: Generation::MadV017,
@@ -509,13 +511,13 @@ impl Judging {
     }
 }
 
-/// The settings of each topic, in the order of their numbers.
+/// Settings of the built-in topics, in the order of their ids.
 const FILES: [&str; 2] = [
     include_str!("../../../assets/topics/price.json"),
     include_str!("../../../assets/topics/direction.json"),
 ];
 
-/// The two topics of the local stack.
+/// Returns the two topics of the local stack.
 #[expect(clippy::expect_used, reason = "the files are part of the program, and a test reads them")]
 pub fn demo_topics() -> Vec<Topic> {
     let topic = |(number, text): (u64, &str)| {
@@ -526,11 +528,11 @@ pub fn demo_topics() -> Vec<Topic> {
     (1..).zip(FILES).filter_map(topic).collect()
 }
 
-/// The longest label taken, in bytes, by the chain's parameters.
+/// Maximum length of a label, in bytes, by the chain's parameters.
 pub const LABEL_BYTES_MAX: usize = 64;
 
-/// Returns `text` as a label is written: trimmed, and in small letters where case does not matter.
-/// None where it is not 1 to [`LABEL_BYTES_MAX`] letters, digits, `_`, `-`, `/`, `.` or spaces.
+/// Normalizes a label: trimmed, and in lower case unless it is case-sensitive. Returns `None`
+/// unless it has 1 to [`LABEL_BYTES_MAX`] letters, digits, `_`, `-`, `/`, `.` or spaces.
 pub fn canonical_label(text: &str, labeling: Labeling) -> Option<String> {
     let trimmed = text.trim();
     let is_taken = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' ' | '/' | '.');
@@ -542,7 +544,7 @@ pub fn canonical_label(text: &str, labeling: Labeling) -> Option<String> {
     is_label.then(|| cased(trimmed))
 }
 
-/// Whether `label` is written as [`canonical_label`] writes it.
+/// Returns true if `label` is in the form of [`canonical_label`].
 pub fn is_fit_label(label: &str, labeling: Labeling) -> bool {
     canonical_label(label, labeling).is_some_and(|canonical| canonical == label)
 }

@@ -1,4 +1,4 @@
-//! Topics that change while the network runs: created, replaced, paused, resumed and deleted.
+//! Changes of topics while the network runs: creation, replacement, pausing and deletion.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -15,24 +15,24 @@ use crate::{
     store::{Store, StoreError},
 };
 
-/// The most topics of a network: each has a task, and a look at the file each block.
+/// Maximum number of topics. Each one has a task, and reads the store at each block.
 pub const TOPICS_MAX: usize = 4096;
 
-/// The most topics that one key may have made: no key can use up the places of all others.
+/// Maximum number of topics of one key, so that no key uses up all places.
 pub const TOPICS_OF_KEY_MAX: usize = 256;
 
-/// The topics of a network, as they were read.
+/// Topics of a network as last loaded.
 #[derive(Debug)]
 pub(crate) struct TopicList {
     pub(crate) by_id: BTreeMap<TopicId, Arc<Topic>>,
-    /// The highest number of a deleted topic.
+    /// Highest id of a deleted topic.
     pub(crate) newest_deleted: Option<TopicId>,
-    /// What the store had for the list; none where only this service changes it.
+    /// Version of the list in a shared store; `None` for a file.
     pub(crate) version: Option<i64>,
 }
 
 impl TopicList {
-    /// Puts the topics that come with the program, but for those that somebody has created since.
+    /// Stores the built-in topics, except those whose id belongs to a topic of a key.
     pub(crate) fn put(store: &Store, topics: &[Topic]) -> Result<(), StoreError> {
         let kept = store.topics()?;
         for topic in topics {
@@ -49,13 +49,13 @@ impl TopicList {
     }
 
     pub(crate) fn read(store: &Store) -> Result<Self, StoreError> {
-        // What changes from here on is read again.
+        // Later changes have another version.
         let version = store.version(None)?;
         let topics = store.topics()?.into_iter().map(|topic| (topic.id, Arc::new(topic)));
         Ok(Self { by_id: topics.collect(), newest_deleted: store.newest_deleted()?, version })
     }
 
-    /// Logs the topics whose horizon ends within their submission window: they were created under
+    /// Logs topics whose horizon ends within their submission window. They were created with
     /// another block time, or by an older version.
     pub(crate) fn warn_of_horizons(&self, block_time: Duration) {
         for topic in self.by_id.values() {
@@ -66,27 +66,28 @@ impl TopicList {
     }
 }
 
-/// A change of a whitelist.
+/// Change of a whitelist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListChange {
-    /// Adds a worker.
+    /// Add a worker.
     Add,
-    /// Takes it away.
+    /// Remove a worker.
     Remove,
 }
 
 impl Inference {
-    /// All topics, by number.
+    /// Returns all topics, sorted by id.
     pub fn topics(&self) -> Vec<Arc<Topic>> {
         self.shared.topics.read().by_id.values().map(Arc::clone).collect()
     }
 
-    /// The topic `id`, if there is one.
+    /// Returns the topic `id`, if it exists.
     pub fn topic(&self, id: TopicId) -> Option<Arc<Topic>> {
         self.shared.topics.read().by_id.get(&id).map(Arc::clone)
     }
 
-    /// The number that the next topic gets: higher than that of any topic before, deleted or not.
+    /// Returns the id of the next topic, which is higher than that of any existing or deleted
+    /// topic.
     pub fn next_topic_id(&self) -> TopicId {
         let topics = self.shared.topics.read();
         let newest = topics.by_id.keys().next_back().copied();
@@ -94,16 +95,16 @@ impl Inference {
         TopicId::new(highest.saturating_add(1)).unwrap_or(TopicId::FIRST)
     }
 
-    /// Tells when a bundle was made or a topic changed.
+    /// Returns a receiver that is notified of new bundles and changed topics.
     pub fn news(&self) -> watch::Receiver<News> {
         self.shared.news.subscribe()
     }
 
-    /// Creates `topic` under the next number, whatever number it has. On return it is durable, and
-    /// its first epoch opens with the next block.
+    /// Creates `topic` with the next id, ignoring its own. It is durable on return, and its first
+    /// epoch opens with the next block.
     ///
     /// # Errors
-    /// A [`InferenceError`] that says why not.
+    /// [`InferenceError`] with the reason if it is refused.
     pub async fn create_topic(&self, topic: Topic) -> Result<Arc<Topic>, InferenceError> {
         let _alone = self.change_list().await?;
         let (n_topics, n_of_creator) = {
@@ -120,10 +121,10 @@ impl Inference {
         self.put_topic(topic).await
     }
 
-    /// Replaces the topic that has the number of `topic`, on behalf of `by`, who created it.
+    /// Replaces the topic with the id of `topic` on behalf of its creator `by`.
     ///
     /// # Errors
-    /// A [`InferenceError`] that says why not.
+    /// [`InferenceError`] with the reason if it is refused.
     pub async fn update_topic(
         &self,
         topic: Topic,
@@ -157,11 +158,11 @@ impl Inference {
         self.put_topic(topic).await
     }
 
-    /// Deletes topic `id` on behalf of `by`, who created it. On return it is gone for good; the space
-    /// of its epochs is free for others some time later.
+    /// Deletes topic `id` on behalf of its creator `by`. The deletion is durable on return, while
+    /// the space of its epochs is freed later.
     ///
     /// # Errors
-    /// A [`InferenceError`] that says why not.
+    /// [`InferenceError`] with the reason if it is refused.
     pub async fn delete_topic(&self, id: TopicId, by: &Address) -> Result<(), InferenceError> {
         let _alone = self.change_list().await?;
         self.owned(id, by)?;
@@ -176,19 +177,19 @@ impl Inference {
         Ok(())
     }
 
-    /// Drops the epochs of deleted topics. Cancel-safe: what is left goes at the next call.
+    /// Deletes the epochs of deleted topics. Cancel-safe: the next call continues.
     ///
     /// # Errors
-    /// [`InferenceError`] if the file fails.
+    /// [`InferenceError`] if the store fails.
     pub async fn drop_leftovers(&self) -> Result<(), InferenceError> {
         while self.with_store(|shared| Ok(shared.store.drop_leftovers()?)).await? {}
         Ok(())
     }
 
-    /// Has the epochs of topic `id` open or not, on behalf of `by`, who created it.
+    /// Starts or stops opening epochs of topic `id` on behalf of its creator `by`.
     ///
     /// # Errors
-    /// A [`InferenceError`] that says why not.
+    /// [`InferenceError`] with the reason if it is refused.
     pub async fn set_active(
         &self,
         id: TopicId,
@@ -200,11 +201,11 @@ impl Inference {
         self.put_topic(Topic { is_active, ..before.as_ref().clone() }).await
     }
 
-    /// Keeps `dataset` as the one that topic `id` reads, if it still reads the one called `name` and
-    /// no number is known. Returns the number that is kept: of several services the first decides.
+    /// Stores `dataset` as the dataset of topic `id`, if it still reads the one called `name` and
+    /// has no id. Returns the stored id, which is that of the first of several services.
     ///
     /// # Errors
-    /// [`InferenceError`] if the file fails.
+    /// [`InferenceError`] if the store fails.
     pub async fn put_dataset(
         &self,
         id: TopicId,
@@ -224,11 +225,11 @@ impl Inference {
         Ok(dataset)
     }
 
-    /// Adds `worker` to the whitelist of topic `id` or takes it away, on behalf of `by`, who created
-    /// the topic. Whether the whitelist is enabled stays.
+    /// Adds `worker` to the whitelist of topic `id` or removes it, on behalf of the creator `by`.
+    /// This does not enable or disable the whitelist.
     ///
     /// # Errors
-    /// A [`InferenceError`] that says why not.
+    /// [`InferenceError`] with the reason if it is refused.
     pub async fn change_whitelist(
         &self,
         id: TopicId,
@@ -246,10 +247,10 @@ impl Inference {
         self.put_topic(topic).await
     }
 
-    /// Checks the settings of `topic`, on their own and against the chain's block time.
+    /// Validates the settings of `topic`, including its horizon with the chain's block time.
     ///
     /// # Errors
-    /// [`InferenceError::Topic`] names the setting that does not fit.
+    /// [`InferenceError::Topic`] with the first problem.
     pub(crate) fn check_topic(&self, topic: &Topic) -> Result<(), InferenceError> {
         topic.check()?;
         Ok(topic.check_horizon(self.chain().block_time())?)
@@ -273,19 +274,19 @@ impl Inference {
         Ok(topic)
     }
 
-    /// Returns what keeps others of this service from changing topics, which are as they are now. Other
-    /// services may change them all the same: then what is written next is refused.
+    /// Locks changes of topics in this service, and reloads the list. If another service changes it
+    /// meanwhile, the next write is refused.
     async fn change_list(&self) -> Result<tokio::sync::MutexGuard<'_, ()>, InferenceError> {
         let alone = self.shared.changing.lock().await;
         self.catch_up().await?;
         Ok(alone)
     }
 
-    /// Has the list in memory follow a `change` of the store that was made where it had the version that
-    /// was `known`.
+    /// Applies `change` to the list in memory, after it was made in the store to the list with the
+    /// version `known`.
     fn listed(&self, known: Option<i64>, change: impl FnOnce(&mut TopicList)) {
         let mut list = self.shared.topics.write();
-        // Else it is read again at the next look.
+        // Otherwise it is reloaded when it is next checked.
         if list.version == known {
             change(&mut list);
             list.version = known.map(|version| version.saturating_add(1));

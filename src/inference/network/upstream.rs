@@ -1,4 +1,4 @@
-//! What the network asks of a dataset service and of a function cluster.
+//! Interfaces to a dataset service and a function cluster.
 
 use std::{collections::BTreeMap, error::Error};
 
@@ -13,42 +13,42 @@ use serde_json::{Map, Value};
 
 use crate::network::topic::Source;
 
-/// One row: a timestamp, and the number in each column that has one.
+/// A row: a timestamp, and the numbers by column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlatRow {
-    /// When, in the dataset's time.
+    /// Timestamp in the dataset's time.
     pub timestamp: Timestamp,
-    /// The numbers, by column.
+    /// Numbers by column.
     pub values: BTreeMap<String, f64>,
 }
 
 /// A column of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatasetColumn {
-    /// The name of the column.
+    /// Name of the column.
     pub name: String,
-    /// Whether its values are numbers.
+    /// True if its values are numbers.
     pub is_numeric: bool,
 }
 
-/// What there is of a dataset.
+/// Result of looking up a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Described {
     /// The dataset exists.
     Found {
-        /// The number of the dataset.
+        /// Id of the dataset.
         id: DatasetId,
-        /// The columns that the key may see.
+        /// Columns visible to the key.
         columns: Vec<DatasetColumn>,
     },
-    /// There is none of that name.
+    /// No dataset has this name.
     Missing {
-        /// Some that there are.
+        /// Some existing names.
         others: Vec<String>,
     },
-    /// Several have that name.
+    /// Several datasets have this name.
     Ambiguous {
-        /// The numbers of the datasets of that name.
+        /// Ids of these datasets.
         ids: Vec<String>,
     },
 }
@@ -56,26 +56,25 @@ pub enum Described {
 /// Reads rows of datasets.
 #[async_trait]
 pub trait Rows: Send + Sync {
-    /// Returns the number of the dataset called `name`.
+    /// Returns the id of the dataset called `name`.
     ///
     /// # Errors
-    /// A [`Cause`] if there is none, or it is not clear which of several is meant.
+    /// [`Cause`] if there is none, or the name is ambiguous.
     async fn find(&self, name: &str) -> Result<DatasetId, Cause>;
 
-    /// Returns what there is of the dataset `id`, or of the one called `name`.
+    /// Looks up the dataset `id`, or the one called `name`.
     ///
     /// # Errors
     /// As [`Self::newest`].
     async fn describe(&self, name: &str, id: Option<DatasetId>) -> Result<Described, Cause>;
 
-    /// Returns the newest rows of `dataset`, at most `limit` of them, in any order.
+    /// Returns the latest rows of `dataset`, at most `limit`, in any order.
     ///
     /// # Errors
-    /// A [`Cause`] if the service refused or did not answer.
+    /// [`Cause`] if the service refuses or does not respond.
     async fn newest(&self, dataset: DatasetId, limit: u32) -> Result<Vec<FlatRow>, Cause>;
 
-    /// Returns the rows of `dataset` from `from` to `to`, both included: the earliest of them, at
-    /// most `limit`.
+    /// Returns the earliest rows of `dataset` from `from` to `to`, both included, at most `limit`.
     ///
     /// # Errors
     /// As [`Self::newest`].
@@ -88,11 +87,11 @@ pub trait Rows: Send + Sync {
     ) -> Result<Vec<FlatRow>, Cause>;
 }
 
-/// How many rows are read to find one with the column: the first ones may lack it.
+/// Number of rows read to find one with the column, which the first ones might lack.
 const TRUTH_ROWS: u32 = 10;
 
-/// Returns what the column of `source` came to a horizon after `at`: in the first row there or after,
-/// since a row may be missing. None while there is no such row.
+/// Returns the value of `source`'s column at its horizon after `at`, from the first row there or
+/// later. Returns `None` if there is no such row yet.
 ///
 /// # Errors
 /// As [`Rows::rows_between`].
@@ -109,7 +108,7 @@ pub async fn truth_after(
     Ok(known.min_by_key(|(at, _)| *at).map(|(_, value)| value))
 }
 
-/// The text a predictor reads: one flat JSON object a line, oldest row first.
+/// Returns the input of a predictor: one flat JSON object per line, oldest row first.
 pub fn lines(rows: &[FlatRow]) -> String {
     let mut sorted: Vec<&FlatRow> = rows.iter().collect();
     sorted.sort_by_key(|row| row.timestamp);
@@ -122,20 +121,20 @@ pub fn lines(rows: &[FlatRow]) -> String {
     sorted.into_iter().map(line).collect()
 }
 
-/// Why somebody else could not answer. Its text and its causes go to the log.
+/// Failure of the dataset service or the cluster, which is logged with its causes.
 pub type Cause = Box<dyn Error + Send + Sync>;
 
-/// How many workers run a function.
+/// Number of workers that run a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nodes {
     /// All that report.
     All,
-    /// So many, or none.
+    /// Exactly this number.
     Exactly(u32),
 }
 
 impl From<Nodes> for i64 {
-    /// The number that document 1 has for it: -1 for all.
+    /// Returns the number in document 1: -1 for all.
     fn from(nodes: Nodes) -> Self {
         match nodes {
             Nodes::All => -1,
@@ -144,67 +143,67 @@ impl From<Nodes> for i64 {
     }
 }
 
-/// One run of a function on several workers.
+/// A run of a function on several workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// The function's name or content id.
+    /// Name or content id of the function.
     pub function: String,
-    /// The file to run inside it.
+    /// File to run inside the function.
     pub method: String,
-    /// The subgroup whose workers run it; none for any worker.
+    /// Subgroup whose workers run it; `None` for any worker.
     pub subgroup: Option<Subgroup>,
-    /// How many workers.
+    /// Number of workers.
     pub n_nodes: Nodes,
-    /// Environment variables of the function, by name.
+    /// Environment variables by name.
     pub env: BTreeMap<String, String>,
-    /// What each reads from standard input.
+    /// Standard input of each worker.
     pub stdin: String,
 }
 
-/// What one worker gave.
+/// Output of one worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerOutput {
-    /// The id of the worker's node.
+    /// Id of the worker's node.
     pub peer_id: PeerId,
-    /// What it wrote to standard output.
+    /// Standard output.
     pub stdout: String,
-    /// 0 on success.
+    /// Exit code, 0 on success.
     pub exit_code: i32,
 }
 
 /// Runs functions on a cluster.
 #[async_trait]
 pub trait Runs: Send + Sync {
-    /// Runs `job` and returns what each worker gave, in any order. Dropping the future gives up on
-    /// the answer.
+    /// Runs `job`, and returns the output of each worker, in any order. Dropping the future cancels
+    /// the request.
     ///
     /// # Errors
-    /// A [`Cause`] if the cluster refused or did not answer.
+    /// [`Cause`] if the cluster refuses or does not respond.
     async fn run(&self, job: Job) -> Result<Vec<PeerOutput>, Cause>;
 }
 
-/// Why an output holds no prediction.
+/// Error of an output without a prediction.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PredictionError {
-    /// Nothing was printed.
-    #[error("the output is empty")]
+    /// The output is empty.
+    #[error("output is empty")]
     Nothing,
-    /// The last line is no JSON.
-    #[error("the last line of the output is not JSON")]
+    /// The last line is not JSON.
+    #[error("last line of the output is not JSON")]
     Json(#[source] serde_json::Error),
-    /// The JSON is something else.
+    /// The JSON has another form.
     #[error(
-        "the last line of the output is not of the form {{\"value\":42.5}} or {{\"values\":{{…}}}}"
+        "last line of the output does not have the form {{\"value\":42.5}} or {{\"values\":{{…}}}}"
     )]
     Shape,
 }
 
-/// Returns the values by label in `stdout`, as their texts. The last line counts; a single value
-/// has the label of topics with one output.
+/// Parses the last line of `stdout`, and returns the values by label as texts. A single value has
+/// the label of topics with a single output.
 ///
 /// # Errors
-/// A [`PredictionError`] if that line holds none.
+/// [`PredictionError`] if the line has no prediction.
 pub fn parse_prediction(stdout: &str) -> Result<Vec<(String, String)>, PredictionError> {
     let line = stdout.lines().rev().find(|line| !line.trim().is_empty());
     let line = line.ok_or(PredictionError::Nothing)?;

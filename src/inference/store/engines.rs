@@ -1,8 +1,8 @@
-//! The engines: a SQLite file for one process, or a schema of a PostgreSQL database, which several services
-//! may serve at once.
+//! Engines of the store: a SQLite file for one process, or a schema of a PostgreSQL database shared
+//! by several services.
 //!
-//! Work blocks its thread. The connections of a database live on their own small runtime. Rows that
-//! several services may want to change are locked (see `versions`).
+//! All operations block. The connections of a database have their own small runtime. Rows that
+//! several services might change are locked (see `versions`).
 
 use std::{ffi::OsString, path::Path, sync::Arc};
 
@@ -33,30 +33,30 @@ use super::{
     tables,
 };
 
-/// The connections: each is of one caller, whose work takes milliseconds.
+/// Connection limits. Each connection is used by one caller for some milliseconds.
 const CONNECTIONS: ConnectionsOptions =
     ConnectionsOptions { schema: tables::SHARED_NAME, n_max: 16, n_writers: 12 };
 
-/// A write that changes nothing.
+/// A write without effect.
 const CHECK: &str = "UPDATE chain SET id = id WHERE false";
 
-/// A look at every table.
+/// Access to every table.
 const LOOK: &str =
     "SELECT FROM chain, topics, epochs, submissions, labels, counters, bundles, losses,
      baselines, learned, snapshots, holdings, versions LIMIT 0";
 
-/// The schema of a database.
+/// Schema of a database.
 #[derive(Debug)]
 pub(super) struct StoreDatabase {
     connections: Connections,
     is_read_only: bool,
-    /// `None` once it is dropped.
+    /// `None` only during drop.
     runtime: Option<Runtime>,
 }
 
 impl Drop for StoreDatabase {
     fn drop(&mut self) {
-        // What is under way is undone by the database.
+        // The database rolls back operations in progress.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -75,7 +75,7 @@ impl StoreDatabase {
         Ok(database)
     }
 
-    /// Connects to a database that takes no writes, such as a standby.
+    /// Connects to a read-only database, such as a standby.
     pub(super) fn open_read_only(url: &DatabaseUrl) -> Result<Self, StoreError> {
         let database = Self::connect(url, true)?;
         let schema = tables::shared();
@@ -100,7 +100,8 @@ impl StoreDatabase {
         Ok(Self { connections, is_read_only, runtime: Some(runtime) })
     }
 
-    /// Tests if the database takes writes, unless none are wanted, and has every table.
+    /// Checks that every table exists, and that the database accepts writes unless it is opened
+    /// read-only.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         if !self.is_read_only {
             let _context = self.enter();
@@ -109,17 +110,17 @@ impl StoreDatabase {
         self.read(|session| session.find(LOOK, values![], |_| Ok(())).map(drop))
     }
 
-    /// True if writes are refused.
+    /// Returns true if writes are refused.
     pub(super) const fn is_read_only(&self) -> bool {
         self.is_read_only
     }
 
-    /// The numbers of its connections.
+    /// Returns figures of the connections.
     pub(super) fn figures(&self) -> Figures {
         self.connections.figures()
     }
 
-    /// Makes `change`, and returns its result once it is durable.
+    /// Runs `change`, and returns its result once it is durable.
     pub(super) fn write<T>(
         &self,
         change: impl FnOnce(&Session<'_>) -> Result<T, StoreError>,
@@ -133,7 +134,7 @@ impl StoreDatabase {
         wait(transaction.finish(result))
     }
 
-    /// Runs `read`, whose statements see one snapshot; again on another connection if one was lost.
+    /// Runs `read` on one snapshot, and retries on another connection if one was lost.
     pub(super) fn read<T>(
         &self,
         read: impl Fn(&Session<'_>) -> Result<T, StoreError>,
@@ -152,7 +153,7 @@ impl StoreDatabase {
         }
     }
 
-    /// The context of the runtime, in which connections are used and given back.
+    /// Enters the runtime, in which connections are used and returned.
     fn enter(&self) -> Option<EnterGuard<'_>> {
         self.runtime.as_ref().map(Runtime::enter)
     }
@@ -191,13 +192,13 @@ impl From<SchemaError> for StoreError {
     }
 }
 
-/// The file, for one process at a time.
+/// File, for one process at a time.
 #[derive(Debug)]
 pub(super) struct StoreFile {
     writer: Writer<StoreError>,
     reader: Mutex<Connection>,
     files: Arc<DatabaseFiles>,
-    /// Keeps other processes from serving the file.
+    /// Locks out other processes.
     _in_use: Lock,
 }
 
@@ -210,7 +211,7 @@ impl Drop for StoreFile {
 }
 
 impl StoreFile {
-    /// Opens the file at `path`, and creates it and its folder if they are missing.
+    /// Opens the file at `path`, and creates it and its directory if they are missing.
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
         if let Some(folder) = path.parent() {
             private::create_folder(folder).map_err(StoreError::Prepare)?;
@@ -228,7 +229,7 @@ impl StoreFile {
         Ok(Self { writer, reader, files, _in_use: in_use })
     }
 
-    /// Makes `change`, which writes about `n_bytes`, and returns its result once it is durable.
+    /// Runs `change`, which writes about `n_bytes`, and returns its result once it is durable.
     pub(super) fn write<T: Send + 'static>(
         &self,
         n_bytes: u64,
@@ -237,7 +238,7 @@ impl StoreFile {
         self.writer.run_blocking(n_bytes, move |write| change(&Session::from(write)))
     }
 
-    /// Runs `read` beside the writer.
+    /// Runs `read` concurrently with the writer.
     pub(super) fn read<T>(
         &self,
         read: impl FnOnce(&Session<'_>) -> Result<T, StoreError>,
@@ -248,7 +249,7 @@ impl StoreFile {
         read(&Session::from(&*self.reader.lock()))
     }
 
-    /// Whether the file takes writes.
+    /// Checks that the file accepts writes.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         futures::executor::block_on(self.writer.check())
     }

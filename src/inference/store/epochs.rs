@@ -1,4 +1,4 @@
-//! The end of epochs: closing them, and learning from them, each in one transaction.
+//! The end of epochs: closing and learning, each in one transaction.
 
 use std::sync::Arc;
 
@@ -24,33 +24,32 @@ use crate::{
     },
 };
 
-/// What a topic had learned when it was read.
+/// Learned state of a topic as read from the store.
 #[derive(Debug, Clone)]
 pub struct StoredLearned {
-    /// Which write it was read after; 0 before the first.
+    /// Number of the write it is from; 0 before the first.
     pub stamp: i64,
-    /// What was learned.
+    /// Learned state.
     pub learned: Arc<Learned>,
 }
 
-/// How an epoch is closed, or learned from.
+/// Options for closing or learning from an epoch.
 #[derive(Debug, Clone)]
 pub struct EndOptions {
-    /// The current date.
+    /// Current time.
     pub at: Timestamp,
-    /// What the topic keeps of its epochs.
+    /// Retention of the topic's epochs.
     pub retention: Retention,
-    /// What was read before; read again where it is none, or old.
+    /// Learned state read before; it is read again if it is `None` or outdated.
     pub known: Option<StoredLearned>,
 }
 
 impl Store {
-    /// Closes the epoch `nonce` with what `make` makes of its submissions and of all that was
-    /// learned; without a bundle where it makes nothing. Returns what is learned then, or none where
-    /// the epoch was not open.
+    /// Closes the epoch `nonce` with the result of `make`, or without a bundle if that is `None`.
+    /// Returns the learned state; `None` if the epoch was not open.
     ///
-    /// No submission is taken between the reading and the closing: of several services one closes it,
-    /// after the submissions that others take at the time.
+    /// No submission is accepted between the read and the commit. Of several services one closes
+    /// the epoch, after concurrent submissions to the others.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -62,7 +61,7 @@ impl Store {
         make: impl FnOnce(CloseInput) -> Option<Closing> + Send + 'static,
     ) -> Result<Option<StoredLearned>, StoreError> {
         self.write_sized(EPOCH_BYTES, move |write| {
-            // Another service is at it, or submissions are under way: those are waited for.
+            // Skips the epoch if another service closes it, but waits for submissions in progress.
             if !versions::lock(write, topic, Turn::Skip)?
                 || !is_in(write, topic, nonce, State::Open, Lock::Exclusive)?
             {
@@ -96,9 +95,9 @@ impl Store {
         })
     }
 
-    /// Learns from the epoch `nonce` what `teach` makes of its bundle and of all that was learned
-    /// before; gives it up where it makes nothing. Returns what is learned then, or none where the
-    /// epoch was not closed or was learned from.
+    /// Learns from the epoch `nonce` with the result of `teach` on its bundle and the learned
+    /// state, or gives the epoch up if that is `None`. Returns the learned state; `None` if the
+    /// epoch was not closed or was learned from before.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -136,7 +135,7 @@ impl Store {
     }
 }
 
-/// Keeps the scores of `moved`, which are all that differs from `before`.
+/// Stores the scores of `moved`, the only difference from `before`.
 fn keep_moved(
     write: &Session<'_>,
     topic: TopicId,
@@ -150,7 +149,7 @@ fn keep_moved(
     Ok(StoredLearned { stamp, learned: Arc::clone(moved) })
 }
 
-/// Keeps what closing an epoch gave.
+/// Stores the result of closing an epoch.
 fn put_closing(
     write: &Session<'_>,
     topic: TopicId,
@@ -197,7 +196,7 @@ fn put_closing(
     Ok(())
 }
 
-/// Takes out what actors submitted that rest, and the labels that came with nothing else.
+/// Removes submissions of resting actors, and labels used only by them.
 fn withdraw(
     write: &Session<'_>,
     topic: TopicId,

@@ -1,4 +1,4 @@
-//! Why the inference file failed, or the database.
+//! Errors of the inference store.
 
 use std::{error::Error, io};
 
@@ -10,66 +10,62 @@ use db::{
 
 use super::{SubmitOutcome, tables};
 
-/// Why the inference file failed, or the database.
+/// Error of the inference store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Its folder or lock could not be made, or its writer not be started.
-    #[error("prepare the inference file")]
+    /// The directory, the lock or the writer could not be created.
+    #[error("inference file could not be prepared")]
     Prepare(#[source] io::Error),
-    /// It could not be opened or set up.
+    /// The file could not be opened or set up.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Another process serves the file.
-    #[error(
-        "open the inference file, which another process has in use; stop that one, or name another folder"
-    )]
+    /// Another process has locked the file.
+    #[error("inference file is locked by another process; stop it, or use another directory")]
     InUse,
-    /// The file was removed or replaced while it was open. Nothing more is written or read.
-    #[error(
-        "use the inference file, which was removed or replaced while it was in use; restart the service"
-    )]
+    /// The file was removed or replaced while it was open. Reads and writes are refused.
+    #[error("inference file was removed or replaced while in use; restart the service")]
     Replaced,
     /// The store was opened read-only.
     #[error("inference store is read-only")]
     ReadOnly,
-    /// The disk is full. Reads go on.
-    #[error("write to the inference file, whose disk is full; writes go on once there is space")]
+    /// The disk is full. Reads still work.
+    #[error("disk of the inference file is full; writes resume once there is space")]
     DiskFull,
     /// A statement failed.
-    #[error("read or write the inference file")]
+    #[error("inference file could not be read or written")]
     Statement(#[source] DatabaseFault),
-    /// The database cannot be reached, or takes no work now: the same will do a little later.
-    #[error("use the database of the network, which cannot be reached now")]
+    /// The database is unreachable or overloaded. A retry might succeed.
+    #[error("inference database is unreachable")]
     Unreachable(#[source] Box<dyn Error + Send + Sync>),
-    /// The database failed otherwise.
-    #[error("use the database of the network")]
+    /// The database failed for another reason.
+    #[error("inference database failed")]
     Database(#[source] Box<dyn Error + Send + Sync>),
-    /// Another service changed the topics since this one read them.
-    #[error("change topics, which another service changed at the same time")]
+    /// Another service changed the topics in the meantime.
+    #[error("topics were changed by another service at the same time")]
     Raced,
-    /// The changes of several callers were not kept.
-    #[error("commit to the inference file")]
+    /// The changes of several callers were rolled back.
+    #[error("commit to the inference file failed")]
     Commit(#[source] DatabaseFault),
-    /// The file's writer has ended.
-    #[error("write to the inference file, which is closed")]
+    /// The writer of the file has stopped.
+    #[error("inference file is closed")]
     Closed,
-    /// A payload is not kept: it is one too many, or was only to be checked.
-    #[error("keep the payload")]
+    /// Rolls back a submission: a maximum is reached, or it was only validated.
+    #[error("payload was not stored")]
     NotKept(SubmitOutcome),
-    /// A record is not what was written.
-    #[error("read or write a record of the inference file")]
+    /// A record is malformed.
+    #[error("invalid record in the inference file")]
     Record(#[source] serde_json::Error),
-    /// A word in a record is not one that was written.
-    #[error("read `{text}` in the inference file")]
+    /// A text in a record is malformed.
+    #[error("invalid text `{text}` in the inference file")]
     Word {
-        /// The text, shortened.
+        /// Shortened text.
         text: String,
     },
 }
 
 impl StoreError {
-    /// Whether another process was at the file, so that trying again may help.
+    /// Returns true if another process held the file, so that a retry might succeed.
     pub fn is_busy(&self) -> bool {
         match self {
             Self::Open(error) => error.is_busy(),

@@ -1,4 +1,4 @@
-//! Values and regrets of pairs, and past epochs, as they are stored: names, then numbers as
+//! Binary format of the values and regrets of pairs, and of past epochs: names, then numbers as
 //! little-endian bytes.
 
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::{
     network::forecast::past::{Past, PastEpoch},
 };
 
-/// The first byte, by which a later form can be told from this one.
+/// Version of the format, which is the first byte.
 const FORM: u8 = 1;
 
-/// The bytes of `pairs`; none of none.
+/// Encodes `pairs`; `None` if they are empty.
 pub(super) fn write(pairs: &PairValues) -> Option<Vec<u8>> {
     if pairs.is_empty() {
         return None;
@@ -27,7 +27,7 @@ pub(super) fn write(pairs: &PairValues) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The bytes of all regrets of pairs in `regrets`.
+/// Encodes the regrets of pairs in `regrets`.
 pub(super) fn write_regrets(regrets: &Regrets) -> Vec<u8> {
     let Regrets { one_out_inferer, one_out_forecaster, one_in_forecaster, .. } = regrets;
     let mut bytes = vec![FORM];
@@ -52,7 +52,7 @@ fn put_pairs(bytes: &mut Vec<u8>, pairs: &PairValues) {
 }
 
 fn put_count(bytes: &mut Vec<u8>, n: usize) {
-    // Columns, rows and letters are counted in thousands.
+    // Numbers of names and letters are far below the maximum.
     bytes.extend(u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes());
 }
 
@@ -61,7 +61,7 @@ fn put_name(bytes: &mut Vec<u8>, name: &Address) {
     bytes.extend(name.as_str().as_bytes());
 }
 
-/// The pairs that `bytes` hold: none where an epoch has none, or keeps them no more.
+/// Decodes pairs, which are empty for an epoch without pairs, or after they were deleted.
 pub(super) fn read(bytes: Option<&[u8]>) -> Result<PairValues, StoreError> {
     let Some(bytes) = bytes else { return Ok(PairValues::default()) };
     let mut reader = Reader { bytes };
@@ -71,7 +71,7 @@ pub(super) fn read(bytes: Option<&[u8]>) -> Result<PairValues, StoreError> {
         .ok_or_else(|| StoreError::Word { text: "an epoch's values of pairs".to_owned() })
 }
 
-/// Puts the regrets of pairs that `bytes` hold into `regrets`.
+/// Decodes the regrets of pairs into `regrets`.
 pub(super) fn read_regrets(bytes: &[u8], regrets: &mut Regrets) -> Result<(), StoreError> {
     let mut reader = Reader { bytes };
     let mut read = || {
@@ -84,7 +84,7 @@ pub(super) fn read_regrets(bytes: &[u8], regrets: &mut Regrets) -> Result<(), St
     read().ok_or_else(|| StoreError::Word { text: "a topic's regrets".to_owned() })
 }
 
-/// What is left to read.
+/// Remaining bytes.
 struct Reader<'b> {
     bytes: &'b [u8],
 }
@@ -128,20 +128,20 @@ impl<'b> Reader<'b> {
         usize::try_from(u32::from_le_bytes(self.take(4)?.try_into().ok()?)).ok()
     }
 
-    /// The next `n` numbers.
+    /// Reads the next `n` numbers.
     fn numbers(&mut self, n: usize) -> Option<Vec<f64>> {
         let (numbers, rest) = self.take(n.checked_mul(8)?)?.as_chunks::<8>();
         rest.is_empty().then(|| numbers.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
     }
 }
 
-/// What precedes an epoch of the same inferers as the one before.
+/// Marker of an epoch with the same inferers as the previous one.
 const SAME_NAMES: u8 = 0;
 
-/// What precedes an epoch that begins with its inferers.
+/// Marker of an epoch that starts with its inferers.
 const NEW_NAMES: u8 = 1;
 
-/// The bytes of `past`.
+/// Encodes `past`.
 pub(super) fn write_past(past: &Past) -> Vec<u8> {
     let mut bytes = vec![FORM];
     put_count(&mut bytes, past.epochs().len());
@@ -164,7 +164,7 @@ pub(super) fn write_past(past: &Past) -> Vec<u8> {
     bytes
 }
 
-/// The past epochs that `bytes` hold.
+/// Decodes past epochs.
 pub(super) fn read_past(bytes: &[u8]) -> Result<Past, StoreError> {
     let unfit = || StoreError::Word { text: "a topic's past epochs".to_owned() };
     let mut reader = Reader { bytes };

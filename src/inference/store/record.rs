@@ -1,4 +1,4 @@
-//! Records: the JSON that the inference file keeps, and its conversions.
+//! JSON records of the inference store, and their conversions.
 
 use std::{str::FromStr, sync::Arc};
 
@@ -24,7 +24,7 @@ struct SubmissionRecord {
     inference: Vec<LabeledValue>,
 }
 
-/// What a list of epochs shows of a bundle.
+/// Summary of a bundle for lists of epochs.
 #[derive(Serialize, Deserialize)]
 pub(super) struct SummaryRecord {
     pub combined_value: Vec<LabeledValue>,
@@ -33,22 +33,22 @@ pub(super) struct SummaryRecord {
     pub n_forecasters: u64,
 }
 
-/// The text of `record`.
+/// Serializes `record`.
 pub(super) fn write(record: &impl Serialize) -> Result<String, StoreError> {
     serde_json::to_string(record).map_err(StoreError::Record)
 }
 
-/// The record in `text`.
+/// Parses a record.
 pub(super) fn read<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, StoreError> {
     serde_json::from_str(text).map_err(StoreError::Record)
 }
 
-/// The word that `text` is.
+/// Parses a text in a record.
 pub(super) fn word<T: FromStr>(text: &str) -> Result<T, StoreError> {
     text.parse().map_err(|_| StoreError::Word { text: text.chars().take(90).collect() })
 }
 
-/// Columns of what was learned: a record, the regrets of [pairs], and past epochs.
+/// Columns of a learned state: a record, the regrets of [pairs], and past epochs.
 pub(super) type LearnedColumns = (String, Vec<u8>, Vec<u8>);
 
 pub(super) fn write_learned(learned: &Learned) -> Result<LearnedColumns, StoreError> {
@@ -64,12 +64,12 @@ pub(super) fn read_learned(columns: LearnedColumns) -> Result<Learned, StoreErro
     Ok(learned)
 }
 
-/// Reads the losses in `text`, with those of pairs in `bytes`.
+/// Parses losses, with those of pairs in `bytes`.
 pub(super) fn read_losses(text: &str, bytes: Option<&[u8]>) -> Result<Losses, StoreError> {
     Ok(Losses { one_out_inferer_forecaster: pairs::read(bytes)?, ..read(text)? })
 }
 
-/// What `submission` infers, and what it forecasts if it does.
+/// Serializes the inference and the forecast of `submission`.
 pub(super) fn write_submission(
     submission: &Submission,
 ) -> Result<(String, Option<String>), StoreError> {
@@ -82,7 +82,7 @@ pub(super) fn write_submission(
     Ok((own, forecast))
 }
 
-/// The submission of `worker`, whose forecast shares the names that are `known` from another one.
+/// Parses the submission of `worker`. Its forecast shares the addresses in `known`.
 pub(super) fn read_submission(
     worker: &str,
     text: &str,
@@ -99,7 +99,7 @@ pub(super) fn read_submission(
     Ok(Submission { worker: word(worker)?, name, inference, forecast })
 }
 
-/// Who a submission in `text` says it is from.
+/// Parses the worker's name in a submission.
 pub(super) fn read_name(text: &str) -> Result<Option<String>, StoreError> {
     Ok(read::<SubmissionRecord>(text)?.name)
 }
@@ -114,7 +114,7 @@ pub(super) fn write_summary(bundle: &Bundle) -> Result<String, StoreError> {
     })
 }
 
-/// A bundle is kept in the form it is served in, with everything filled that a client may ask for.
+/// Serializes a bundle in the form in which it is served, with all arrays.
 pub(super) fn write_bundle(bundle: Bundle) -> Result<String, StoreError> {
     write(&LatestBundle { block_height: bundle.nonce, bundle })
 }
@@ -128,7 +128,7 @@ struct TopicRecord {
     id: u64,
     creator: Option<String>,
     is_active: bool,
-    /// The whitelist, which is not checked again.
+    /// Whitelist, which is not validated again.
     workers: Vec<String>,
     settings: TopicSettings,
 }

@@ -1,7 +1,7 @@
-//! Learning again from epochs whose truth was corrected.
+//! Learning again from epochs whose ground truth was corrected.
 //!
-//! What a topic had learned is kept from time to time, before an epoch is learned from. From there
-//! the epochs are learned from again, each with its own bundle: what was served stays as it is.
+//! Snapshots of a topic's learned state are stored from time to time. From a snapshot, later epochs
+//! are learned from again, each with its own bundle. Served bundles do not change.
 
 use std::sync::Arc;
 
@@ -24,49 +24,50 @@ use crate::{
     network::{learned::Learned, retention::Retention},
 };
 
-/// How many lessons lie between two snapshots: learning again goes through that many more at most.
+/// Number of epochs between two snapshots. Learning again repeats at most this many additional
+/// epochs.
 const SNAPSHOT_EVERY: u64 = 32;
 
-/// The most snapshots of a topic: about a thousand lessons can be learned again.
+/// Maximum number of snapshots per topic: about a thousand epochs can be learned from again.
 const SNAPSHOTS_MAX: u32 = 32;
 
-/// The part of a topic's bytes that its snapshots take, as a divisor: the rest is for its epochs.
+/// Divisor of a topic's size limit that gives the maximum size of its snapshots.
 const SNAPSHOTS_PART: u64 = 4;
 
-/// An epoch that was learned from, or given up.
+/// An epoch that was learned from or given up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastLesson {
-    /// The block at which it opened.
+    /// Block at which it opened.
     pub nonce: BlockHeight,
-    /// What it was asked with; none where it was not.
+    /// Input of the epoch, if any.
     pub input: Option<Input>,
-    /// What came true as far as was known; empty where it was given up.
+    /// Known ground truth; empty if the epoch was given up.
     pub truth: Vec<LabeledValue>,
 }
 
-/// What can be learned again.
+/// Epochs that can be learned from again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Relearnable {
-    /// What was known before the first of the lessons.
+    /// Learned state before the first epoch.
     pub before: Learned,
-    /// The lessons since, oldest first.
+    /// Epochs, oldest first.
     pub lessons: Vec<PastLesson>,
 }
 
-/// An epoch that was learned from.
+/// Result of learning from an epoch.
 #[derive(Debug)]
 pub struct Relearned {
-    /// The block at which it opened.
+    /// Block at which it opened.
     pub nonce: BlockHeight,
-    /// What came true.
+    /// Ground truth.
     pub truth: Vec<LabeledValue>,
-    /// The losses of every quantity.
+    /// Losses of all values.
     pub losses: Losses,
 }
 
 impl Store {
-    /// What can be learned again of `topic` from the epoch `from` on, with some lessons before it; none
-    /// where it is not kept what was known by then.
+    /// Returns the epochs of `topic` to learn from again, starting at or before `from`; `None`
+    /// without a snapshot that old.
     ///
     /// # Errors
     /// As [`Store::blocks`].
@@ -100,7 +101,7 @@ impl Store {
         })
     }
 
-    /// The first epoch of `topic` from which can be learned again; none where there is none.
+    /// Returns the first epoch of `topic` that can be learned from again; `None` if there is none.
     ///
     /// # Errors
     /// As [`Store::blocks`].
@@ -110,7 +111,7 @@ impl Store {
         Ok(Option::map(first, height))
     }
 
-    /// The bundle of the epoch `nonce`, if it has one.
+    /// Returns the bundle of the epoch `nonce`, if it has one.
     ///
     /// # Errors
     /// As [`Store::blocks`].
@@ -122,8 +123,8 @@ impl Store {
         self.read(|session| view::bundle(session, topic, nonce))
     }
 
-    /// Keeps `learned`, and the `epochs` it was learned from, in place of what was learned before.
-    /// Returns none, and keeps nothing, where something was learned since the write `stamp`.
+    /// Replaces the learned state and the results of `epochs`. Returns `None` without changes if an
+    /// epoch was learned from since the write `stamp`.
     ///
     /// # Errors
     /// As [`Store::blocks`].
@@ -145,7 +146,7 @@ impl Store {
                 retention::recount(write, topic, epoch.nonce)?;
             }
             if let Some(first) = epochs.first() {
-                // They are of what was known wrongly.
+                // Later snapshots contain the wrong ground truth.
                 let sql = "DELETE FROM snapshots WHERE topic_id = ?1 AND nonce > ?2";
                 write.run(sql, key(topic, first.nonce))?;
             }
@@ -155,7 +156,7 @@ impl Store {
     }
 }
 
-/// Keeps `learned` in place of `before`.
+/// Stores `learned` in place of `before`.
 pub(super) fn put_learned(
     write: &Session<'_>,
     topic: TopicId,
@@ -172,7 +173,7 @@ pub(super) fn put_learned(
     Ok(StoredLearned { stamp, learned: Arc::new(learned) })
 }
 
-/// Keeps what an epoch came to.
+/// Stores the result of learning from an epoch.
 pub(super) fn put(
     write: &Session<'_>,
     topic: TopicId,
@@ -192,7 +193,8 @@ pub(super) fn put(
     Ok(())
 }
 
-/// Keeps what was `learned` before the epoch `nonce`, if it is time to. The newest snapshot always stays.
+/// Stores a snapshot of `learned` before the epoch `nonce`, if one is due. The newest snapshot is
+/// always kept.
 pub(super) fn take_snapshot(
     write: &Session<'_>,
     topic: TopicId,
@@ -211,7 +213,7 @@ pub(super) fn take_snapshot(
                ON CONFLICT (topic_id, nonce) DO UPDATE SET
                   record = excluded.record, regrets = excluded.regrets, past = excluded.past";
     write.run(sql, values![id, nonce, record, regrets, past])?;
-    // Without its values of pairs an epoch cannot be learned from again.
+    // Epochs without values of pairs cannot be learned from again.
     write.run(
         "DELETE FROM snapshots WHERE topic_id = ?1 AND (
                 nonce < (SELECT min(nonce) FROM epochs

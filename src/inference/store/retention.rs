@@ -1,7 +1,7 @@
-//! What each topic's epochs and lessons take in the inference file, and how they stay within its limits.
+//! Size of each topic's epochs and learned state, and its limits.
 //!
-//! An epoch is counted once it is closed, and again when it changes. Sums are kept by topic, so that
-//! an epoch that closes costs the same however many there are.
+//! An epoch is counted when it closes, and again when it changes. Totals per topic make the cost
+//! independent of the number of epochs.
 
 use model::{
     timestamp::Timestamp,
@@ -11,12 +11,12 @@ use model::{
 use super::{EPOCHS_KEPT, Store, StoreError, height, key, number, session::Session};
 use crate::network::retention::Retention;
 
-/// The most epochs that are thinned, and the most that are dropped, when one closes: where a limit
-/// was lowered far, the file catches up epoch by epoch, and none closes late for it.
+/// Maximum number of epochs that are thinned, and that are deleted, when one closes. After a limit
+/// was lowered, the store catches up gradually without delaying any epoch.
 const AT_ONCE: u32 = 16;
 
-/// The bytes of the epoch `?2` of topic `?1`. What is long has pages of its own, the last of which is
-/// half empty; what is short is in pages that are two thirds full.
+/// SQL for the size of the epoch `?2` of topic `?1`, in bytes. Long values have overflow pages, the
+/// last of which is half empty on average; others are in pages that are two thirds full.
 const N_BYTES: &str = "
     coalesce((SELECT sum((octet_length(record) + 90) * 3 / 2
                          + coalesce(octet_length(forecast)
@@ -36,34 +36,34 @@ const N_BYTES: &str = "
                 WHERE topic_id = ?1 AND nonce = ?2), 0)
     + 500";
 
-/// The bytes of what topic `?1` has learned, now and before some epochs.
+/// SQL for the size of topic `?1`'s learned state and snapshots, in bytes.
 const LEARNED_BYTES: &str = "
     coalesce((SELECT octet_length(record) + octet_length(regrets) + octet_length(past)
               FROM learned WHERE topic_id = ?1), 0)
     + coalesce((SELECT sum(octet_length(record) + octet_length(regrets) + octet_length(past))
                 FROM snapshots WHERE topic_id = ?1), 0)";
 
-/// The oldest epoch of topic `?1` that is done with and keeps everything.
+/// SQL for the oldest finished epoch of topic `?1` with all its values.
 const OLDEST_FULL: &str =
     "SELECT min(nonce) FROM epochs WHERE topic_id = ?1 AND is_thin = 0 AND state > 1";
 
-/// What a topic's closed epochs take, and what it has learned from them.
+/// Totals of a topic's closed epochs and its learned state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EpochTotals {
-    /// How many epochs there are.
+    /// Number of epochs.
     pub n_epochs: u64,
-    /// The bytes that they take in the file, with what was learned.
+    /// Size of the epochs and the learned state, in bytes.
     pub n_bytes: u64,
-    /// The bytes of those that keep everything.
+    /// Size of the complete epochs, in bytes.
     pub n_full_bytes: u64,
-    /// The oldest epoch; none without epochs.
+    /// Oldest epoch; `None` without epochs.
     pub oldest: Option<BlockHeight>,
-    /// The oldest epoch that keeps everything.
+    /// Oldest complete epoch.
     pub oldest_full: Option<BlockHeight>,
 }
 
 impl Store {
-    /// What the closed epochs of `topic` take.
+    /// Returns the totals of `topic`'s closed epochs.
     ///
     /// # Errors
     /// As [`Store::blocks`].
@@ -103,7 +103,7 @@ pub(super) fn count_closed(
     recount(write, topic, nonce)
 }
 
-/// Counts what the epoch `nonce` takes now, in place of what it took before.
+/// Updates the size of the epoch `nonce`.
 pub(super) fn recount(
     write: &Session<'_>,
     topic: TopicId,
@@ -133,8 +133,8 @@ fn add(write: &Session<'_>, topic: TopicId, counts: [i64; 3]) -> Result<(), Stor
     Ok(())
 }
 
-/// Brings the closed epochs of `topic` within `retention`, and within [`EPOCHS_KEPT`]: a few of them.
-/// An epoch that is open, or the newest one, always stays.
+/// Applies `retention` and [`EPOCHS_KEPT`] to some closed epochs of `topic`. Open epochs and the
+/// newest one are always kept.
 pub(super) fn apply(
     write: &Session<'_>,
     topic: TopicId,
@@ -169,7 +169,7 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// Drops the epoch `nonce` and all that belongs to it.
+/// Deletes the epoch `nonce` from all tables.
 fn drop_epoch(write: &Session<'_>, topic: TopicId, nonce: i64) -> Result<(), StoreError> {
     for table in ["epochs", "submissions", "bundles", "losses", "labels", "counters"] {
         let sql = format!("DELETE FROM {table} WHERE topic_id = ?1 AND nonce = ?2");
@@ -178,8 +178,8 @@ fn drop_epoch(write: &Session<'_>, topic: TopicId, nonce: i64) -> Result<(), Sto
     Ok(())
 }
 
-/// Takes values of pairs and forecasts out of the oldest epoch that has them and is done with.
-/// Whether there is one.
+/// Removes the values of pairs and the forecasts of the oldest finished epoch that has them.
+/// Returns false if there is none.
 fn thin_oldest(write: &Session<'_>, topic: TopicId) -> Result<bool, StoreError> {
     let id = number(topic.get());
     let Some(nonce) = write.value::<Option<i64>>(OLDEST_FULL, [id])? else { return Ok(false) };
@@ -198,9 +198,9 @@ fn thin_oldest(write: &Session<'_>, topic: TopicId) -> Result<bool, StoreError> 
     Ok(true)
 }
 
-/// Drops a few epochs of topics that are no more. Whether some may be left.
+/// Deletes some epochs of deleted topics. Returns true if more might be left.
 pub(super) fn drop_leftovers(write: &Session<'_>) -> Result<bool, StoreError> {
-    // The ids that have epochs, one step of the index each: reading every epoch would take long.
+    // Steps from id to id in the index, since reading every epoch would take long.
     let keys: Vec<(i64, i64)> = write.all(
         "WITH RECURSIVE ids(id) AS (
              SELECT min(topic_id) FROM epochs

@@ -1,7 +1,7 @@
-//! Statements to the database that holds a network, in the SQL that its engines share.
+//! Statements in the SQL that both engines understand.
 //!
-//! Values and rows are as [`db::sql`] has them: a Boolean is an integer. Texts compare by their bytes. A
-//! statement that changes rows names the columns by which it conflicts.
+//! Values and rows are those of [`db::sql`], where a Boolean is an integer. Texts are compared by
+//! bytes. Upserts name their conflict columns.
 
 use std::{cell::RefCell, future::Future, time::Duration};
 
@@ -16,10 +16,10 @@ use tokio::{task::unconstrained, time::timeout};
 
 use super::StoreError;
 
-/// How long a statement may take: less than a handler has, so that its caller gets the reason.
+/// Timeout of a statement, shorter than that of a handler, so that callers get the reason.
 const STEP_WITHIN: Duration = Duration::from_secs(8);
 
-/// What statements run on: a transaction, or single reads.
+/// Connection for a transaction or for single reads.
 pub(super) struct Session<'c>(Engine<'c>);
 
 enum Engine<'c> {
@@ -27,21 +27,21 @@ enum Engine<'c> {
     Postgres(RefCell<&'c mut PgConnection>),
 }
 
-/// A row that a statement gives.
+/// Row of a result.
 pub(super) type Row<'r> = sql::Row<'r, StoreError>;
 
-/// What a service that changes an epoch needs of it until the end of its transaction.
+/// Lock on an epoch until the end of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lock {
-    /// Nobody else changes its state.
+    /// Others cannot change the epoch's state.
     Shared,
-    /// Nobody else changes it, or adds to it.
+    /// Others cannot change the epoch or add to it.
     Exclusive,
 }
 
-/// The values that a statement takes, in order.
+/// Values of a statement, in order.
 pub(super) trait Values: Sized {
-    /// Does `work` with all of them.
+    /// Calls `work` with the values.
     fn lend<T>(self, work: impl FnOnce(&[&dyn Value]) -> T) -> T;
 }
 
@@ -78,12 +78,13 @@ impl<'c> From<&'c mut PgConnection> for Session<'c> {
 }
 
 impl Session<'_> {
-    /// Whether other services may change the same rows.
+    /// Returns true if other services can change the same rows.
     pub(super) const fn is_shared(&self) -> bool {
         matches!(self.0, Engine::Postgres(_))
     }
 
-    /// The end of a `SELECT` that takes `lock` of its rows. A file has one writer, who needs none.
+    /// Returns the suffix of a `SELECT` that locks its rows. A file has one writer, and needs no
+    /// locks.
     pub(super) const fn locking(&self, lock: Lock) -> &'static str {
         match (&self.0, lock) {
             (Engine::Sqlite(_), _) => "",
@@ -92,7 +93,7 @@ impl Session<'_> {
         }
     }
 
-    /// Runs a statement without results; how many rows it changed.
+    /// Runs a statement without results, and returns the number of changed rows.
     pub(super) fn run(&self, sql: &str, values: impl Values) -> Result<usize, StoreError> {
         match &self.0 {
             Engine::Sqlite(connection) => {
@@ -107,7 +108,7 @@ impl Session<'_> {
         }
     }
 
-    /// Runs statements without values or results, whatever they do to the database.
+    /// Runs statements without values or results.
     #[cfg(test)]
     pub(super) fn run_batch(&self, sql: &str) -> Result<(), StoreError> {
         match &self.0 {
@@ -120,7 +121,7 @@ impl Session<'_> {
         }
     }
 
-    /// The first row, as `read` reads it; `None` if there is none.
+    /// Returns the first row as converted by `read`; `None` if there is none.
     pub(super) fn find<T>(
         &self,
         sql: &str,
@@ -142,7 +143,7 @@ impl Session<'_> {
         }
     }
 
-    /// All rows, as `read` reads them.
+    /// Returns all rows as converted by `read`.
     pub(super) fn all<T>(
         &self,
         sql: &str,
@@ -169,15 +170,15 @@ impl Session<'_> {
         }
     }
 
-    /// The first column of a row that is always there, such as that of a count.
+    /// Returns the first column of a row that always exists, such as that of a count.
     pub(super) fn value<T: Column>(&self, sql: &str, values: impl Values) -> Result<T, StoreError> {
         let found = self.find(sql, values, |row| row.get(0))?;
         found.ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
     }
 }
 
-/// Blocks until a step of PostgreSQL is done, or its time is up: on any thread, also on one of a runtime,
-/// whose budget for a task is not to end the wait.
+/// Blocks until a step of PostgreSQL is done or times out. Works on any thread, since the step is
+/// excluded from the cooperative budget of a runtime's task.
 pub(super) fn wait<T, E: From<sqlx::Error>>(
     step: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
@@ -185,7 +186,7 @@ pub(super) fn wait<T, E: From<sqlx::Error>>(
     block_on(unconstrained(step)).unwrap_or_else(|_| Err(timed_out().into()))
 }
 
-/// The statement `sql` with `values`, as PostgreSQL writes parameters.
+/// Converts `sql` and `values` to a query of PostgreSQL.
 fn query(
     sql: &str,
     values: impl Values,

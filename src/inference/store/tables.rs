@@ -1,4 +1,4 @@
-//! Every table of the inference file and of the inference schema of a database, and their versions.
+//! Tables of the inference file and of the inference schema of a database, and their versions.
 
 use std::sync::LazyLock;
 
@@ -7,47 +7,44 @@ use db::{
     postgres::schema::Schema as SharedSchema,
 };
 
-/// The schema of a database.
+/// Name of the schema in a database.
 pub(super) const SHARED_NAME: &str = "inference";
 
-/// The tables that a database has beside those of a file:
-///
-/// - `versions`: a number for each topic, and one for the list of topics under 0 (see `versions`).
+/// Additional tables of a database: `versions` has a number for each topic, and one for the list of
+/// topics with id 0 (see `versions`).
 const SHARED_TABLES: &str = "
 CREATE TABLE versions (topic_id bigint PRIMARY KEY, version bigint NOT NULL);
 INSERT INTO versions (topic_id, version) VALUES (0, 0);
 ";
 
-/// Every table and index.
+/// Tables and indexes.
 ///
 /// Timestamps are microseconds since 1970, records are JSON (see `record`), nonces are block heights.
 ///
-/// - `chain`: one row: when the chain began, how long its blocks take, and the highest number of a
-///   deleted topic, which no other topic gets.
-/// - `topics`: each topic's settings.
-/// - `epochs`: one row for each epoch that ever opened. `state` is 0 open, 1 closed with a bundle, 2
-///   closed without one, 3 learned from, 4 given up on, and only ever grows. `input_at` and
-///   `input_value` are the newest row there was when it opened; `truth` and the losses are set when it
-///   is learned from. `summary` is what a list of epochs shows of its bundle; `n_bytes` its size,
-///   counted once it is closed (see `retention`); `is_thin` is 1 where an old epoch keeps no values of
-///   pairs and no forecasts.
-/// - `submissions`: one payload for each worker and nonce. `trusted` is 1 for one of the operator or
-///   of a whitelisted worker; `forecast` are the losses it expects, null where it expects none.
-/// - `labels`: the labels of an epoch whose topic names none, in the order in which they came.
-/// - `counters`: how many of something an epoch has, by name (see `worker_quota`).
-/// - `bundles`: what was inferred, each actor's share in it, where the values lie, and what was
-///   inferred without outliers where there were some. `pairs` are values of pairs of actors (see
-///   `pairs`). `signed` is the value offered for signing and `signed_intervals` where it lies, null
-///   where they are those of the bundle.
-/// - `losses`: the losses of an epoch.
-/// - `baselines`: where a topic's values were.
-/// - `learned`: what a topic has learned so far; `regrets` are those of pairs, `past` is what built-in
-///   forecasters remember. `stamp` changes with every write.
-/// - `snapshots`: what a topic had learned before some of its epochs.
-/// - `holdings`: the sums of a topic's epochs.
+/// - `chain`: one row with the start of the chain, the duration of its blocks, and the highest id of a
+///   deleted topic, which is not reused.
+/// - `topics`: settings of each topic.
+/// - `epochs`: one row for each epoch. `state` is 0 open, 1 closed with a bundle, 2 closed without
+///   one, 3 learned from, 4 given up, and only increases. `input_at` and `input_value` are the latest
+///   row at its opening; `truth` and the losses are set when it is learned from. `summary` is for
+///   lists of epochs. `n_bytes` is its size, set when it closes (see `retention`). `is_thin` is 1 if
+///   the values of pairs and the forecasts were removed.
+/// - `submissions`: one payload for each worker and nonce. `trusted` is 1 for the operator's and for
+///   whitelisted workers. `forecast` has the expected losses, or is null.
+/// - `labels`: labels of an epoch whose topic defines none, in order of arrival.
+/// - `counters`: counters of an epoch by name (see `worker_quota`).
+/// - `bundles`: combined values, weights, confidence intervals, and the values without outliers, if
+///   there were any. `pairs` are values of pairs of actors (see `pairs`). `signed` is the value to sign
+///   and `signed_intervals` its intervals, or null if they are those of the bundle.
+/// - `losses`: losses of an epoch.
+/// - `baselines`: median and spread of a topic's values.
+/// - `learned`: learned state of a topic. `regrets` are those of pairs, and `past` is the memory of
+///   built-in forecasters. `stamp` changes with every write.
+/// - `snapshots`: learned state of a topic before some of its epochs.
+/// - `holdings`: totals of a topic's epochs.
 ///
-/// The cache holds the pages of an epoch of a thousand inferers and fifty forecasters, which are read
-/// when it closes soon after they were written.
+/// The cache fits the pages of an epoch of a thousand inferers and fifty forecasters, which are read
+/// when it closes, soon after they were written.
 pub(super) const SCHEMA: Schema = Schema {
     name: "inference file",
     version: 1,
@@ -153,7 +150,7 @@ CREATE TABLE holdings (
 ",
 };
 
-/// All tables of a database: those of a file, in its words, and its own.
+/// Tables of a database: those of a file, with PostgreSQL's types, and the additional ones.
 static ALL_SHARED_TABLES: LazyLock<String> = LazyLock::new(|| {
     let own_words = [
         (" INTEGER", " bigint"),
@@ -169,7 +166,7 @@ static ALL_SHARED_TABLES: LazyLock<String> = LazyLock::new(|| {
     tables + SHARED_TABLES
 });
 
-/// The schema of a database, in which several services keep what a file keeps.
+/// Schema of a database, which has the same contents as a file.
 pub(super) fn shared() -> SharedSchema {
     SharedSchema { name: SHARED_NAME, version: 2, steps: &[], tables: &ALL_SHARED_TABLES }
 }

@@ -1,8 +1,8 @@
-//! How services of one database learn of each other's changes: a number for each topic that changes
-//! with what they keep in memory of it, and one that changes with the list of topics.
+//! Versions by which services of one database notice each other's changes: a number per topic that
+//! changes with its cached data, and one that changes with the list of topics.
 //!
-//! The row of such a number is also the lock of its topic: only one service at a time opens an epoch of
-//! it, closes one, or learns. A file has one service, and none of this.
+//! The row of a version is also the lock of its topic, so that only one service at a time opens,
+//! closes or learns from an epoch of it. None of this applies to a file, which has one service.
 
 use std::collections::BTreeMap;
 
@@ -14,39 +14,39 @@ use super::{
 };
 use crate::network::chain::Blocks;
 
-/// Stands for the list of topics, which are numbered from 1.
+/// Id of the row for the list of topics, whose ids start at 1.
 const TOPICS: i64 = 0;
 
-/// Gives a number to each topic that has none, and has services read the list again.
+/// Adds missing versions of topics, and makes services reload the list.
 pub(super) const ADD_ALL: &str = "
 INSERT INTO versions (topic_id, version) SELECT id, 0 FROM topics ON CONFLICT DO NOTHING;
 UPDATE versions SET version = version + 1 WHERE topic_id = 0;
 ";
 
-/// What to do where another service has the lock.
+/// Behavior if another service holds the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Wait until it is free.
+    /// Wait for the lock.
     Wait,
-    /// Leave to that service what is to be done.
+    /// Leave the step to that service.
     Skip,
 }
 
-/// The numbers of a database, at one time.
+/// All versions of a database at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Versions {
-    /// The date of the database.
+    /// Current time of the database.
     pub at: Timestamp,
-    /// The chain, if it has begun.
+    /// The chain, if it has started.
     pub blocks: Option<Blocks>,
-    /// The number of the list of topics.
+    /// Version of the list of topics.
     pub list: i64,
-    /// Each topic's number.
+    /// Version of each topic.
     pub topics: BTreeMap<TopicId, i64>,
 }
 
-/// Takes the lock of `topic` until the end of the transaction; whether it was taken. It is not where the
-/// topic was deleted.
+/// Locks `topic` until the end of the transaction. Returns false if it was skipped, or the topic
+/// was deleted.
 pub(super) fn lock(session: &Session<'_>, topic: TopicId, turn: Turn) -> Result<bool, StoreError> {
     if !session.is_shared() {
         return Ok(true);
@@ -58,7 +58,7 @@ pub(super) fn lock(session: &Session<'_>, topic: TopicId, turn: Turn) -> Result<
     Ok(session.find(sql, [number(topic.get())], |_| Ok(()))?.is_some())
 }
 
-/// Has other services read again what they keep of `topic`.
+/// Makes other services reload `topic`.
 pub(super) fn change(session: &Session<'_>, topic: TopicId) -> Result<(), StoreError> {
     if session.is_shared() {
         let sql = "UPDATE versions SET version = version + 1 WHERE topic_id = ?1";
@@ -67,8 +67,8 @@ pub(super) fn change(session: &Session<'_>, topic: TopicId) -> Result<(), StoreE
     Ok(())
 }
 
-/// Has other services read the list of topics again. No other one changes it until the end of the
-/// transaction; it must be `known`, if that is some.
+/// Makes other services reload the list of topics, and locks it until the end of the transaction.
+/// Fails unless its version is `known`, if given.
 pub(super) fn change_topics(session: &Session<'_>, known: Option<i64>) -> Result<(), StoreError> {
     let sql = "UPDATE versions SET version = version + 1
                WHERE topic_id = ?1 AND version = coalesce(?2, version)";
@@ -78,7 +78,7 @@ pub(super) fn change_topics(session: &Session<'_>, known: Option<i64>) -> Result
     Ok(())
 }
 
-/// Keeps a number for `topic`, which is new or not.
+/// Adds a version for `topic`, unless it has one.
 pub(super) fn add(session: &Session<'_>, topic: TopicId) -> Result<(), StoreError> {
     if session.is_shared() {
         let sql = "INSERT INTO versions (topic_id, version) VALUES (?1, 0) ON CONFLICT DO NOTHING";
@@ -87,7 +87,7 @@ pub(super) fn add(session: &Session<'_>, topic: TopicId) -> Result<(), StoreErro
     Ok(())
 }
 
-/// Deletes the number of `topic`, once no other service has its lock.
+/// Deletes the version of `topic`, once no other service holds its lock.
 pub(super) fn delete(session: &Session<'_>, topic: TopicId) -> Result<(), StoreError> {
     if session.is_shared() {
         session.run("DELETE FROM versions WHERE topic_id = ?1", [number(topic.get())])?;
@@ -96,8 +96,7 @@ pub(super) fn delete(session: &Session<'_>, topic: TopicId) -> Result<(), StoreE
 }
 
 impl Store {
-    /// The number that changes with what is kept in memory of `topic`, or of the list of topics without
-    /// one; none where only this store changes it.
+    /// Returns the version of `topic`, or of the list of topics; `None` for a file.
     ///
     /// # Errors
     /// As [`Self::blocks`].
@@ -111,7 +110,7 @@ impl Store {
         Ok(Some(version.unwrap_or_default()))
     }
 
-    /// The numbers of all topics; none where only this store changes them.
+    /// Returns all versions; `None` for a file.
     ///
     /// # Errors
     /// As [`Self::blocks`].

@@ -1,4 +1,4 @@
-//! What the inference file is asked for: bundles, history, and who takes part.
+//! Queries of the inference store: bundles, history and actors.
 
 use std::{ops::RangeInclusive, sync::Arc};
 
@@ -26,28 +26,28 @@ use crate::{
     },
 };
 
-/// About how many bytes of memory a labelled value takes: two texts, an id, and its share of a list.
+/// Approximate memory of a labeled value: two texts, an id, and its share of a list.
 const VALUE_BYTES: usize = 128;
 
-/// All that was inferred in one epoch.
+/// Results of an epoch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bundles {
-    /// What is served.
+    /// Bundle as served.
     pub bundle: FullBundle,
-    /// The same without outliers; none where there were none.
+    /// Bundle without outliers; `None` if there were none.
     pub resistant: Option<FullBundle>,
-    /// Each actor's share in the combined value.
+    /// Weight of each actor in the combined value.
     pub shares: RoleValues,
-    /// Where the values lie, for each label; empty where there are no weights.
+    /// Confidence intervals by label; empty without weights.
     pub intervals: Vec<Interval>,
-    /// What is offered for signing; none where it is the combined value with its interval.
+    /// Value to sign; `None` for the combined value with its interval.
     pub signed: Option<Signed>,
-    /// When the epoch closed.
+    /// Closing time of the epoch.
     pub closed_at: Timestamp,
 }
 
 impl Bundles {
-    /// About how many bytes of memory it takes.
+    /// Returns the approximate size in memory.
     pub(crate) fn n_bytes(&self) -> usize {
         let full = |bundle: &FullBundle| {
             let n_lists = bundle.inferer_values.len() + bundle.one_out_inferer_values.len();
@@ -59,10 +59,10 @@ impl Bundles {
 }
 
 impl Store {
-    /// What was inferred for `topic` in the epoch `nonce`, or in the newest one that has a bundle.
+    /// Returns the results of the epoch `nonce` of `topic`, or of the newest one with a bundle.
     ///
     /// # Errors
-    /// [`StoreError`] if the file fails; so with all that follow.
+    /// [`StoreError`] if the store fails, as for all methods below.
     pub fn bundles(
         &self,
         topic: TopicId,
@@ -77,7 +77,7 @@ impl Store {
         self.read(|session| session.find(sql, values, read_bundles))
     }
 
-    /// Who is behind the workers of the epoch `nonce`, where that is known.
+    /// Returns the known names of the workers in the epoch `nonce`.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -97,8 +97,8 @@ impl Store {
         Ok(names)
     }
 
-    /// The labels that came for the epoch `nonce` of a topic that names none, in the order of their
-    /// ids.
+    /// Returns the labels submitted for the epoch `nonce`, in the order of their ids, if the topic
+    /// does not define them.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -106,7 +106,7 @@ impl Store {
         self.read(|session| labels(session, topic, nonce))
     }
 
-    /// Returns the newest submission of `worker` for `topic` up to the epoch `until`, if there is one.
+    /// Returns the newest submission of `worker` for `topic` up to the epoch `until`, if any.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -116,7 +116,8 @@ impl Store {
         worker: &Address,
         until: BlockHeight,
     ) -> Result<Option<(BlockHeight, Submission)>, StoreError> {
-        // Epoch by epoch: an index of the workers would be most of what a submission writes.
+        // Searches epoch by epoch, since an index of workers would dominate the size of a
+        // submission.
         let sql = "SELECT s.nonce, s.record, s.forecast FROM epochs e CROSS JOIN submissions s
                    WHERE s.topic_id = e.topic_id AND s.nonce = e.nonce AND s.worker = ?2
                      AND e.topic_id = ?1 AND e.nonce <= ?3 ORDER BY e.nonce DESC LIMIT 1";
@@ -135,8 +136,8 @@ impl Store {
         })
     }
 
-    /// The losses of epochs of `topic` that were learned from, up to the epoch `nonce`: the newest
-    /// `limit` of them, newest first.
+    /// Returns the losses of the newest `limit` epochs of `topic` up to `nonce` that were learned
+    /// from, newest first.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -158,8 +159,8 @@ impl Store {
         })
     }
 
-    /// The newest epoch up to `nonce` that was learned from and in which both of `pair` submitted;
-    /// none where there is none.
+    /// Returns the newest epoch up to `nonce` that was learned from and to which both of `pair`
+    /// submitted, if any.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -181,7 +182,7 @@ impl Store {
         Ok(self.read(|session| session.find(sql, values, |row| row.get(0)))?.map(height))
     }
 
-    /// Who forecast in the epoch `nonce`, by address.
+    /// Returns the forecasters of the epoch `nonce`, sorted by address.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -197,7 +198,7 @@ impl Store {
         })
     }
 
-    /// The nonces of the newest `limit` epochs of `topic` in `nonces` that have a bundle, oldest
+    /// Returns the nonces of the newest `limit` epochs of `topic` in `nonces` with a bundle, oldest
     /// first.
     ///
     /// # Errors
@@ -216,7 +217,7 @@ impl Store {
         Ok(found.into_iter().rev().map(height).collect())
     }
 
-    /// What `topic` has learned; `known` where that is what it still is.
+    /// Returns the learned state of `topic`, which is `known` if that is current.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -228,7 +229,7 @@ impl Store {
         self.read(|session| learned(session, topic, known))
     }
 
-    /// The submissions of the epoch `nonce`, by worker.
+    /// Returns the submissions of the epoch `nonce`, sorted by worker.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -241,8 +242,7 @@ impl Store {
         Ok(arrivals.into_iter().map(|arrival| arrival.submission).collect())
     }
 
-    /// The newest `limit` epochs of `topic` with a nonce in `nonces` that have a bundle, oldest
-    /// first.
+    /// Returns the newest `limit` epochs of `topic` in `nonces` with a bundle, oldest first.
     ///
     /// # Errors
     /// As [`Self::bundles`].
@@ -280,7 +280,7 @@ impl Store {
     }
 }
 
-/// What was inferred in an epoch, by the columns that [`Store::bundles`] selects.
+/// Reads the columns selected by [`Store::bundles`].
 fn read_bundles(row: &Row<'_>) -> Result<Bundles, StoreError> {
     let text = |idx| row.get::<Option<String>>(idx);
     let blob = |idx| row.get::<Option<Vec<u8>>>(idx);
@@ -299,13 +299,14 @@ fn read_bundles(row: &Row<'_>) -> Result<Bundles, StoreError> {
     })
 }
 
-/// The bundle in `record` with its values of `pairs`.
+/// Parses the bundle in `record` with its values of `pairs`.
 fn full_bundle(record: &str, pairs: Option<&[u8]>) -> Result<FullBundle, StoreError> {
     let without_inferer = Arc::new(pairs::read(pairs)?);
     Ok(FullBundle { bundle: record::read_bundle(record)?, without_inferer })
 }
 
-/// The submissions of the epoch `nonce` by worker, with how they came.
+/// Returns the submissions of the epoch `nonce`, sorted by worker, with the circumstances of their
+/// arrival.
 pub(super) fn arrivals(
     session: &Session<'_>,
     topic: TopicId,
@@ -329,7 +330,7 @@ pub(super) fn arrivals(
     })
 }
 
-/// What `topic` has learned; `known` where that is what it still is, which costs nothing.
+/// Returns the learned state of `topic`, which is `known` if that is current. Then it is cheap.
 pub(super) fn learned(
     session: &Session<'_>,
     topic: TopicId,

@@ -1,5 +1,5 @@
-//! Takes payloads, and counts them in each epoch: those of each submitter, of each kind of worker,
-//! and the labels that came with them. A count is one row, however many there are.
+//! Storing submissions, with counters for each epoch: submissions by submitter and by kind of
+//! worker, and labels. A counter is a single row.
 
 use model::{
     timestamp::Timestamp,
@@ -18,15 +18,16 @@ use crate::{
     },
 };
 
-/// The most payloads of newcomers that are taken for one nonce. They have counts of their own, so
-/// that they take the room of nobody else.
+/// Maximum number of submissions of newcomers for a nonce. They are counted separately, so that
+/// they do not displace others.
 pub const NEWCOMERS_MAX: u32 = 512;
 
-/// Counts the labels of an epoch.
+/// Counter of an epoch's labels.
 const LABELS: &str = "labels";
 
 impl Store {
-    /// Takes `submission` for the epoch `nonce`, if that is open and the worker's first for it.
+    /// Stores `submission` for the epoch `nonce`, if the epoch is open and it is the worker's first
+    /// one.
     ///
     /// # Errors
     /// As [`Store::blocks`].
@@ -43,7 +44,7 @@ impl Store {
             epoch.take(&submission, origin, at)
         });
         match taken {
-            // It came as an error, so that the payload was not kept.
+            // It was returned as an error to roll back the submission.
             Err(StoreError::NotKept(outcome)) => Ok(outcome),
             submitted => submitted,
         }
@@ -71,12 +72,13 @@ impl Store {
     }
 }
 
-/// Counts until when the workers of an epoch are asked by a service, in microseconds since 1970.
+/// Counter with the time until which one service runs the workers of an epoch, in microseconds
+/// since 1970.
 const ASKED_UNTIL: &str = "asked until";
 
 impl Store {
-    /// Has no other service ask the workers of the epoch `nonce` until `until`; whether this one may, now
-    /// at `at`. Always with a file.
+    /// Reserves running the workers of the epoch `nonce` until `until`. Returns false if another
+    /// service has reserved it at `at`. Always true for a file.
     ///
     /// # Errors
     /// As [`Store::blocks`].
@@ -100,8 +102,8 @@ impl Store {
         })
     }
 
-    /// Notes that this service has asked the workers of the epoch `nonce`, so that no other one needs to;
-    /// or, where that failed, that any may.
+    /// Records that the workers of the epoch `nonce` have run, so that no other service runs them,
+    /// or releases the reservation if that failed.
     ///
     /// # Errors
     /// As [`Store::blocks`].
@@ -127,7 +129,7 @@ fn full<T>(limit: String) -> Result<T, StoreError> {
     Err(StoreError::NotKept(SubmitOutcome::Full { limit }))
 }
 
-/// An epoch that is written to.
+/// Epoch to which a submission is added.
 struct Epoch<'a, 'c> {
     write: &'a Session<'c>,
     topic: TopicId,
@@ -135,10 +137,11 @@ struct Epoch<'a, 'c> {
 }
 
 impl Epoch<'_, '_> {
-    /// Takes a payload, unless something is in its way.
+    /// Stores a submission, unless a maximum is reached.
     ///
     /// # Errors
-    /// [`StoreError::NotKept`] where it is one too many, or would be taken; besides those of the file.
+    /// [`StoreError::NotKept`] if a maximum is reached, or it is only validated, and those of the
+    /// store.
     fn take(
         &self,
         submission: &Submission,
@@ -173,15 +176,15 @@ impl Epoch<'_, '_> {
         Ok(SubmitOutcome::Taken)
     }
 
-    /// Gives ids to labels that the topic does not name, in the order in which they come.
+    /// Assigns ids to labels that the topic does not define, in order of arrival.
     fn add_labels(&self, submission: &Submission) -> Result<(), StoreError> {
-        // A label without an id is one that the topic does not name.
+        // A label without an id is not defined by the topic.
         let mut labels = submission.inference.iter().filter(|value| value.label_id == 0).peekable();
         if labels.peek().is_none() {
             return Ok(());
         }
         let [topic, nonce] = key(self.topic, self.nonce);
-        // Nobody else adds labels from here on.
+        // Others cannot add labels until the end of the transaction.
         let n_before = self.count(LABELS, 0)?;
         let mut n_labels = n_before;
         let sql = "INSERT INTO labels (topic_id, nonce, label, label_id)
@@ -197,7 +200,7 @@ impl Epoch<'_, '_> {
         self.count(LABELS, n_labels - n_before).map(drop)
     }
 
-    /// Adds `n` to a counter of the epoch, and returns it.
+    /// Adds `n` to a counter of the epoch, and returns its value.
     fn count(&self, counter: &str, n: u32) -> Result<u32, StoreError> {
         let sql = "INSERT INTO counters (topic_id, nonce, name, n) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT (topic_id, nonce, name) DO UPDATE SET n = counters.n + excluded.n

@@ -1,4 +1,4 @@
-//! Combining: weighted means of values, over the actors of one epoch.
+//! Weighted means of values over the actors of an epoch.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,22 @@ use super::{
 };
 use crate::math::regret::{ByActor, RoleValues};
 
-/// The regret of who does not count in a line: it has no weight, and no say in a scale.
+/// Regret of an actor that is ignored in a line: it has no weight, and does not affect the scale.
 pub const ABSENT: f64 = f64::NEG_INFINITY;
 
-/// The actors of an epoch in a row: inferers first, then the forecasters that imply a value, each
-/// by address. A position in the row stands for an actor in everything below, and a line holds a
-/// number for each position.
+/// Actors of an epoch by position: inferers first, then the forecasters that imply a value, each by
+/// address. A line has a number for each position.
 #[derive(Debug)]
 pub struct Table<'a> {
     epoch: &'a Epoch<'a>,
     inferers: Vec<&'a Address>,
     forecasters: Vec<&'a Address>,
-    /// For each label, the actors' values.
+    /// Values of the actors for each label.
     values: Vec<Vec<f64>>,
 }
 
 impl<'a> Table<'a> {
-    /// Lines up the actors of `epoch`.
+    /// Arranges the actors of `epoch`.
     pub fn new(epoch: &'a Epoch<'a>, implied: &'a Implied) -> Self {
         let n_labels = epoch.inferences.first_key_value().map_or(0, |(_, values)| values.len());
         let of_label = |label_idx: usize| {
@@ -43,27 +42,27 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The inferers, by position.
+    /// Returns the inferers by position.
     pub fn inferers(&self) -> &[&'a Address] {
         &self.inferers
     }
 
-    /// The forecasters, by position less the number of inferers.
+    /// Returns the forecasters by position minus the number of inferers.
     pub fn forecasters(&self) -> &[&'a Address] {
         &self.forecasters
     }
 
-    /// For each label, what the actors infer or imply, by position.
+    /// Returns the inferred or implied values by position for each label.
     pub fn values(&self) -> &[Vec<f64>] {
         &self.values
     }
 
-    /// The epoch itself.
+    /// Returns the epoch.
     pub fn epoch(&self) -> &'a Epoch<'a> {
         self.epoch
     }
 
-    /// The regret of who is new to a family.
+    /// Returns the regret of an actor without one in a family.
     pub fn newcomer(&self) -> f64 {
         match self.epoch.newcomers {
             Newcomers::Everyone => 0.0,
@@ -71,19 +70,19 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The regrets of `regrets`.
+    /// Returns the line of `regrets`.
     pub fn line(&self, regrets: &RoleValues) -> Vec<f64> {
         let mut line = self.aligned(&self.inferers, &regrets.inferer);
         line.extend(self.aligned(&self.forecasters, &regrets.forecaster));
         line
     }
 
-    /// The inferers' naive regrets. The line ends with them.
+    /// Returns the line of the inferers' naive regrets, without forecasters.
     pub fn naive_line(&self) -> Vec<f64> {
         self.aligned(&self.inferers, &self.epoch.regrets.naive)
     }
 
-    /// Puts weights in the place of the regrets of `line`.
+    /// Replaces the regrets of `line` by weights.
     pub fn weigh(&self, line: &mut [f64]) {
         if self.epoch.newcomers != Newcomers::Everyone {
             return weights::weigh(line, self.epoch.params);
@@ -94,20 +93,19 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The mean of the values by the regrets of `line`.
+    /// Returns the mean of the values with the regrets of `line`.
     pub fn combined(&self, mut line: Vec<f64>) -> Values {
         self.weigh(&mut line);
         self.mean(line.iter().sum(), self.values.iter().map(|values| dot(values, &line)))
     }
 
-    /// The mean from sums: of weights, and of weighted values by label.
+    /// Returns the mean from the sum of weights, and the weighted sums by label.
     pub fn mean(&self, weight: f64, sums: impl Iterator<Item = f64>) -> Values {
         let divisor = weight.max(self.epoch.params.epsilon_safe_div);
         sums.map(|sum| sum / divisor).collect()
     }
 
-    /// Walks two sorted lists side by side, which costs their length where looking up each name
-    /// would cost its logarithm as well.
+    /// Walks two sorted lists in parallel, which is cheaper than looking up each name.
     fn aligned(&self, names: &[&Address], regrets: &ByActor<f64>) -> Vec<f64> {
         let found = walk(names.iter().copied(), regrets);
         found.map(|regret| regret.copied().unwrap_or(self.newcomer())).collect()

@@ -1,4 +1,4 @@
-//! Forecast-implied values: what an epoch would infer if one forecaster's losses came true.
+//! Forecast-implied values: the inference of an epoch if one forecaster's losses were true.
 
 use std::collections::BTreeMap;
 
@@ -10,38 +10,38 @@ use super::{
 };
 use crate::math::{pair_values::PairValues, statistics::median};
 
-/// Where less than this share of all weight is left without an inferer, the rest is weighed by
-/// itself: relative to a much better inferer its weights have lost their digits.
+/// Minimum share of the weight without an inferer. Below it, the rest is weighed separately, since
+/// its weights relative to a much better inferer have lost their digits.
 const REST_MIN: f64 = 1e-3;
 
-/// What every forecaster of an epoch implies, with all inferers and without each.
+/// Values implied by all forecasters of an epoch, with all inferers and without each.
 #[derive(Debug)]
 pub struct Implied {
     inferers: Vec<Address>,
     forecasters: Vec<Forecaster>,
 }
 
-/// What one forecaster implies.
+/// Values implied by one forecaster.
 #[derive(Debug)]
 struct Forecaster {
     name: Address,
     value: Values,
-    /// By the inferer's position and the label; not a number where nobody it forecast would be left.
+    /// Values by position of the inferer and label; NaN if no forecast inferer would be left.
     without: Vec<f64>,
 }
 
-/// The inferers that are present and that a forecaster forecast, in a row.
+/// Present inferers with a forecast.
 #[derive(Debug, Clone, Default)]
 struct Elements<'a> {
     positions: Vec<usize>,
-    /// What the forecast predicts for each.
+    /// Regrets predicted by the forecast.
     regrets: Vec<f64>,
     values: Vec<&'a [f64]>,
 }
 
 impl Implied {
-    /// Computes what each forecaster of `epoch` implies. Without a loss to forecast against, there
-    /// are no forecasters; one that forecasts nobody who is present is dropped.
+    /// Computes the values implied by each forecaster of `epoch`. There are none without a previous
+    /// loss. A forecaster without a present inferer is dropped.
     pub fn new(epoch: &Epoch<'_>) -> Self {
         let inferers = epoch.inferences.keys().cloned().collect();
         let Some(previous_loss) = epoch.previous_loss else {
@@ -60,28 +60,29 @@ impl Implied {
         Self { inferers, forecasters }
     }
 
-    /// Who implies something, by address.
+    /// Returns the forecasters with an implied value, by address.
     pub fn forecasters(&self) -> impl Iterator<Item = &Address> {
         self.forecasters.iter().map(|forecaster| &forecaster.name)
     }
 
-    /// What they imply, in the order of [`Self::forecasters`].
+    /// Returns the implied values in the order of [`Self::forecasters`].
     pub fn values(&self) -> impl Iterator<Item = &[f64]> {
         self.forecasters.iter().map(|forecaster| forecaster.value.as_slice())
     }
 
-    /// What the forecaster at `forecaster_idx` implies without the inferer at `inferer_idx`.
+    /// Returns the value implied by the forecaster at `forecaster_idx` without the inferer at
+    /// `inferer_idx`.
     pub fn without(&self, forecaster_idx: usize, inferer_idx: usize) -> Option<&[f64]> {
         self.forecasters.get(forecaster_idx)?.without(inferer_idx)
     }
 
-    /// What each implies, by name.
+    /// Returns the implied values by forecaster.
     pub fn by_forecaster(&self) -> BTreeMap<Address, Values> {
         let named = |forecaster: &Forecaster| (forecaster.name.clone(), forecaster.value.clone());
         self.forecasters.iter().map(named).collect()
     }
 
-    /// What each implies without each inferer.
+    /// Returns the values implied without each inferer.
     pub fn by_withheld_inferer(&self) -> PairValues {
         let Some(first) = self.forecasters.first() else { return PairValues::default() };
         let rows = self.forecasters.iter().map(|forecaster| forecaster.name.clone()).collect();
@@ -114,7 +115,7 @@ impl<'a> Elements<'a> {
         elements
     }
 
-    /// All but the one at `idx`, which is one of them.
+    /// Returns all elements except the one at `idx`, which must exist.
     fn without(&self, idx: usize) -> Self {
         let mut others = self.clone();
         others.positions.remove(idx);
@@ -123,13 +124,13 @@ impl<'a> Elements<'a> {
         others
     }
 
-    /// Their values for a label.
+    /// Returns the values for a label.
     fn of_label(&self, label_idx: usize) -> Vec<f64> {
         self.values.iter().filter_map(|value| value.get(label_idx)).copied().collect()
     }
 }
 
-/// What `elements` imply; none of none.
+/// Returns the value implied by `elements`; `None` without elements.
 fn value(epoch: &Epoch<'_>, elements: &Elements<'_>) -> Option<Values> {
     let labels = 0..elements.values.first()?.len();
     if let [only] = elements.values.as_slice() {
@@ -143,9 +144,9 @@ fn value(epoch: &Epoch<'_>, elements: &Elements<'_>) -> Option<Values> {
     Some(labels.map(|label_idx| dot(&elements.of_label(label_idx), &weights) / divisor).collect())
 }
 
-/// What `elements` imply without each inferer of the epoch in turn, by the inferer's position and
-/// the label; not a number where nobody is left. One that was not forecast changes nothing: without
-/// it they imply `whole`.
+/// Returns the values implied by `elements` without each inferer of the epoch, by the inferer's
+/// position and the label; NaN without remaining inferers. Without an inferer that was not
+/// forecast, this is `whole`.
 fn without_each(epoch: &Epoch<'_>, elements: &Elements<'_>, whole: &[f64]) -> Vec<f64> {
     let n_labels = whole.len();
     let mut without = whole.repeat(epoch.inferences.len());
@@ -165,12 +166,12 @@ fn without_each(epoch: &Epoch<'_>, elements: &Elements<'_>, whole: &[f64]) -> Ve
     without
 }
 
-/// What `elements` imply without each of them, by element and label, from sums that all share; so
-/// the cost grows with their number, not with its square.
+/// Returns the values implied by `elements` without each of them, by element and label, from shared
+/// sums, so that the cost is linear.
 ///
-/// That needs one scale for all, so it is empty where each call takes its own. The sums come from
-/// both ends and are only ever added: leaving one out loses no digits. A place is not a number where
-/// the one left out holds nearly all weight.
+/// This requires a common scale, without which the result is empty. The sums start from both ends
+/// and are only added, so that no digits are lost. Entries are NaN if the left-out element has
+/// nearly all of the weight.
 fn shared_without(epoch: &Epoch<'_>, elements: &Elements<'_>, n_labels: usize) -> Vec<f64> {
     let is_shared = epoch.params.common_scale().is_some();
     if !is_shared || epoch.newcomers == Newcomers::Everyone || elements.values.len() < 3 {
@@ -193,7 +194,7 @@ fn shared_without(epoch: &Epoch<'_>, elements: &Elements<'_>, n_labels: usize) -
     without
 }
 
-/// The sums of all `numbers` but each.
+/// Returns the sums of all `numbers` except each.
 fn without_one(numbers: impl DoubleEndedIterator<Item = f64> + Clone) -> Vec<f64> {
     let before = |sum: &mut f64, number: f64| {
         let before = *sum;
@@ -207,7 +208,7 @@ fn without_one(numbers: impl DoubleEndedIterator<Item = f64> + Clone) -> Vec<f64
     sums
 }
 
-/// What `map` holds for each of `names`, which are in order.
+/// Returns the values of `map` for each of `names`, which are sorted.
 pub fn walk<'n, 'm, T>(
     names: impl Iterator<Item = &'n Address>,
     map: &'m BTreeMap<Address, T>,
@@ -215,7 +216,7 @@ pub fn walk<'n, 'm, T>(
     let mut known = map.iter().peekable();
     names.map(move |name| {
         loop {
-            // Usually it is the next one, and a shared address compares by its pointer.
+            // Usually it is the next one, and shared addresses are compared by pointer.
             if let Some((_, value)) = known.next_if(|(other, _)| *other == name) {
                 return Some(value);
             }

@@ -1,21 +1,19 @@
-//! Confidence intervals: where the values of an epoch lie, counted by their weights.
+//! Confidence intervals: weighted percentiles of the values of an epoch.
 
 use super::Values;
 
-/// The percentiles of a confidence interval, by the chain: two deviations below the middle of a
-/// normal distribution, one, the middle, one above, two.
+/// Percentiles of a confidence interval on the chain: the median of a normal distribution, and one
+/// and two deviations on both sides.
 pub const PERCENTILES: [f64; 5] = [2.28, 15.87, 50.0, 84.13, 97.72];
 
-/// Values that differ by this part (a few last digits) of themselves count as equal, as one that a
-/// forecaster implies and the inference it believes do. Equal ones stand in the order of their
-/// weights.
+/// Relative difference up to which values count as equal, such as the value implied by a forecaster
+/// and the inference it relies on. Equal values are sorted by weight.
 const TIE: f64 = 1e-15;
 
-/// Returns the values at `percentiles` (0 to 100) among `values`, each of which counts for its
-/// weight; empty where nothing has weight.
+/// Returns the values at `percentiles` (0 to 100) of weighted `values`; empty without weight.
 ///
-/// A value stands in the middle of its own weight. Between two values the percentile lies on the
-/// straight line, and before the first or after the last it is that one.
+/// Each value is at the middle of its weight. Percentiles between two values are interpolated
+/// linearly. Those outside are the first or the last value.
 pub fn percentiles(values: &[f64], weights: &[f64], percentiles: &[f64]) -> Values {
     let mut sorted: Vec<(f64, f64)> = values
         .iter()
@@ -24,7 +22,7 @@ pub fn percentiles(values: &[f64], weights: &[f64], percentiles: &[f64]) -> Valu
         .filter(|(_, weight)| *weight > 0.0 && weight.is_finite())
         .collect();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // The last digit, which rounding decides, must not decide an order.
+    // Rounding of the last digit must not affect the order.
     for equals in sorted.chunk_by_mut(|a, b| (b.0 - a.0) <= TIE * b.0.abs()) {
         equals.sort_by(|a, b| a.1.total_cmp(&b.1));
     }
@@ -43,7 +41,7 @@ pub fn percentiles(values: &[f64], weights: &[f64], percentiles: &[f64]) -> Valu
     percentiles.iter().map(|percent| interpolate(&places, percent / 100.0)).collect()
 }
 
-/// The value at `share` on the line through `places`, which are in order.
+/// Interpolates the value at `share` between sorted `places`.
 fn interpolate(places: &[(f64, f64)], share: f64) -> f64 {
     let above = places.partition_point(|(place, _)| *place < share);
     let below = above.checked_sub(1).and_then(|idx| places.get(idx));

@@ -1,8 +1,8 @@
-//! Leaving out: what the network would infer without one actor, or with one forecaster alone.
+//! Values without one actor, or with a single forecaster.
 //!
-//! Each case weighs all its actors: inferers × (inferers + forecasters) weights for all cases without
-//! an inferer. Row `synthesis` of the bench `figures` has the cost at a thousand inferers and
-//! fifty forecasters.
+//! Each case weighs all its actors, so that there are inferers × (inferers + forecasters) weights
+//! for leaving out each inferer. The row `synthesis` of the bench `figures` has the cost for a
+//! thousand inferers and fifty forecasters.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::math::{pair_values::PairValues, regret::PairwiseRegrets};
 
-/// A family of regrets, and the column of each actor of the epoch in it.
+/// A family of regrets, with the column of each actor.
 struct Against<'t, 'a> {
     table: &'t Table<'a>,
     pairwise: &'t PairwiseRegrets,
@@ -37,7 +37,8 @@ impl<'t, 'a> Against<'t, 'a> {
         }
     }
 
-    /// The regrets of all actors against the quantity of `name`: a newcomer's where a pair never met.
+    /// Returns the regrets of all actors against the value of `name`, with that of newcomers for
+    /// pairs that never met.
     fn line(&self, name: &Address) -> Vec<f64> {
         let newcomer = self.table.newcomer();
         let mut line = Vec::with_capacity(self.inferers.len() + self.forecasters.len());
@@ -55,8 +56,8 @@ impl<'t, 'a> Against<'t, 'a> {
     }
 }
 
-/// Combines without each inferer in turn, by the regrets of that case; what the forecasters imply
-/// is implied without it, too. Empty with fewer than two inferers.
+/// Combines the values without each inferer, by the regrets of that case and with the values
+/// implied without the inferer. Empty with fewer than two inferers.
 pub fn one_out_inferer(table: &Table<'_>, implied: &Implied) -> BTreeMap<Address, Values> {
     if table.inferers().len() < 2 {
         return BTreeMap::new();
@@ -66,7 +67,7 @@ pub fn one_out_inferer(table: &Table<'_>, implied: &Implied) -> BTreeMap<Address
     named(table.inferers(), each.collect::<Vec<_>>())
 }
 
-/// Combines without the inferer at `withheld_idx`.
+/// Combines the values without the inferer at `withheld_idx`.
 fn without_inferer(against: &Against<'_, '_>, implied: &Implied, withheld_idx: usize) -> Values {
     let table = against.table;
     let n_inferers = table.inferers().len();
@@ -78,8 +79,8 @@ fn without_inferer(against: &Against<'_, '_>, implied: &Implied, withheld_idx: u
     if let Some(place) = inferers.get_mut(withheld_idx) {
         *place = ABSENT;
     }
-    // A forecaster that forecast nobody else has no value. In 2024 it still had a say in the
-    // scale; where the scale is common, it could only push the others' weights to nothing.
+    // A forecaster without another inferer has no value. In 2024 it still affected the scale. With
+    // a common scale, it could only reduce the others' weights.
     let has_common_scale = table.epoch().params.common_scale().is_some();
     for (place, value) in forecasters.iter_mut().zip(&implied) {
         if has_common_scale && value.is_none() {
@@ -103,20 +104,20 @@ fn without_inferer(against: &Against<'_, '_>, implied: &Implied, withheld_idx: u
     table.mean(weight, sums)
 }
 
-/// Combines without each forecaster in turn, by the regrets of that case. Empty with fewer than
+/// Combines the values without each forecaster, by the regrets of that case. Empty with fewer than
 /// two forecasters.
 pub fn one_out_forecaster(table: &Table<'_>) -> BTreeMap<Address, Values> {
     each_forecaster(table, &table.epoch().regrets.one_out_forecaster, |is_named| !is_named)
 }
 
-/// Combines the inferers with each forecaster alone, by the regrets of that case. Empty with fewer
+/// Combines the inferers with each single forecaster, by the regrets of that case. Empty with fewer
 /// than two forecasters.
 pub fn one_in_forecaster(table: &Table<'_>) -> BTreeMap<Address, Values> {
     each_forecaster(table, &table.epoch().regrets.one_in_forecaster, |is_named| is_named)
 }
 
-/// Combines for each forecaster by its row of `pairwise`, with those forecasters that count: by
-/// whether they are the one of the row.
+/// Combines the values for each forecaster by its row of `pairwise`. Forecasters are included if
+/// `counts` returns true, which gets true for the forecaster of the row.
 fn each_forecaster(
     table: &Table<'_>,
     pairwise: &PairwiseRegrets,

@@ -1,53 +1,53 @@
-//! Weights: how much an actor counts, by how much the network would regret not to have it.
+//! Weights of actors by their regrets.
 //!
-//! Both generations of the chain take the gradient of the potential ln(1 + e^(p(x − c))) at the
-//! actor's regret, measured in units of a common scale. They differ in the scale and in what they
-//! do far from the center.
+//! Both generations of the chain use the gradient of the potential ln(1 + e^(p(x − c))) at the
+//! actor's regret, measured in units of a common scale. They differ in the scale, and in the
+//! behavior far from the center.
 
 use crate::math::statistics::{deviation, robust_deviation};
 
-/// From this far above the center (over p) on, the 2024 weights no longer grow.
+/// Distance above the center (over p) from which the 2024 weights are constant.
 const CEILING_2024: f64 = 6.75;
 
-/// The 2024 weights lift everybody so that the best is at most this far below the center (over p).
+/// Maximum distance of the best actor below the center (over p) in 2024, to which all are lifted.
 const BEST_2024: f64 = 8.25;
 
-/// Below the center by more than this (over p), a 2024 weight is nothing.
+/// Distance below the center (over p) from which a 2024 weight is zero.
 const FLOOR_2024: f64 = 17.25;
 
-/// Which of the chain's two weight functions is used.
+/// Weight function of the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::EnumString)]
 pub enum Generation {
-    /// Since version 0.17: a robust scale that is stored when losses are learned, and the best
-    /// actor's weight is exactly 1.
+    /// Since version 0.17: a robust scale that is stored with losses, and a weight of exactly 1 for
+    /// the best actor.
     #[strum(serialize = "mad-v0.17")]
     MadV017,
-    /// October 2024: the sample deviation of the regrets at hand, clamped at both ends.
+    /// October 2024: the sample deviation of the current regrets, clamped at both ends.
     #[strum(serialize = "stdev-oct2024")]
     StdevOct2024,
 }
 
-/// The settings that turn regrets into weights.
+/// Settings of the weight function.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Params {
-    /// Which weight function.
+    /// Weight function.
     pub generation: Generation,
-    /// The topic's `p_norm`: how sharply the best are preferred.
+    /// Preference for the best actors: the topic's `p_norm`.
     pub p_norm: f64,
-    /// The topic's `c_norm`: the center, in units of the scale.
+    /// Center in units of the scale: the topic's `c_norm`.
     pub c_norm: f64,
-    /// The topic's `epsilon`: what keeps the scale from zero.
+    /// Minimum scale: the topic's `epsilon`.
     pub epsilon: f64,
-    /// What keeps a sum of weights from zero.
+    /// Minimum sum of weights.
     pub epsilon_safe_div: f64,
-    /// The scale stored when losses were last learned; without it [`weights`] takes that of the
-    /// regrets it is given, and [`synthesize`](super::synthesize) one for the whole epoch.
-    /// [`Generation::StdevOct2024`] always takes its own.
+    /// Scale stored with the newest losses. Without it, [`weights`] uses that of its regrets, and
+    /// [`synthesize`](super::synthesize) one for the whole epoch. Not used by
+    /// [`Generation::StdevOct2024`].
     pub regret_scale: Option<f64>,
 }
 
 impl Params {
-    /// The stored scale, where this generation uses it and there is one.
+    /// Returns the stored scale, if this generation uses it.
     pub(crate) fn common_scale(&self) -> Option<f64> {
         match self.generation {
             Generation::MadV017 => self.regret_scale.filter(|scale| *scale > 0.0),
@@ -56,7 +56,7 @@ impl Params {
     }
 }
 
-/// Returns the scale of `regrets`: their spread, plus the topic's epsilon. Never 0.
+/// Returns the scale of `regrets`: their spread plus the topic's epsilon, never 0.
 pub fn scale(regrets: &[f64], params: &Params) -> f64 {
     let spread = match params.generation {
         Generation::MadV017 => robust_deviation(regrets),
@@ -65,15 +65,15 @@ pub fn scale(regrets: &[f64], params: &Params) -> f64 {
     spread + params.epsilon
 }
 
-/// Returns a weight for each of `regrets`, in their order; 0 or more, and not summing to anything.
+/// Returns a non-negative weight for each of `regrets`, not normalized.
 pub fn weights(regrets: &[f64], params: &Params) -> Vec<f64> {
     let mut line = regrets.to_vec();
     weigh(&mut line, params);
     line
 }
 
-/// Puts its weight in the place of each regret of `line`. One that is -∞ has no weight, and no say
-/// in a scale of the line's own.
+/// Replaces each regret of `line` by its weight. A regret of -∞ has no weight, and does not affect
+/// the line's scale.
 pub fn weigh(line: &mut [f64], params: &Params) {
     let scale = params.common_scale().unwrap_or_else(|| {
         let counting: Vec<f64> = line.iter().copied().filter(|r| r.is_finite()).collect();
@@ -89,11 +89,10 @@ pub fn weigh(line: &mut [f64], params: &Params) {
     }
 }
 
-/// Returns the function that gives the weight of a regret beside the `best` one, where regrets are
-/// measured by `scale`.
+/// Returns the weight function of regrets next to the `best` one, with this `scale`.
 ///
-/// Heights in proportion to 1 / (1 + e^z) are multiplied by a factor that keeps the greatest of them
-/// from vanishing.
+/// Values proportional to 1 / (1 + e^z) are multiplied by a factor that prevents underflow of the
+/// greatest.
 pub fn weight_beside(best: f64, scale: f64, params: &Params) -> impl Fn(f64) -> f64 {
     let Params { generation, p_norm: p, c_norm: c, .. } = *params;
     let (center, slope) = (p * c, p / scale);
@@ -112,8 +111,8 @@ pub fn weight_beside(best: f64, scale: f64, params: &Params) -> impl Fn(f64) -> 
     }
 }
 
-/// The sum of the products of `values` and `weights`, as far as both go. Four sums run side by side,
-/// so that none waits for another.
+/// Returns the dot product of the common part of `values` and `weights`. Four independent sums
+/// allow parallel execution.
 pub fn dot(values: &[f64], weights: &[f64]) -> f64 {
     let n_common = values.len().min(weights.len());
     let (values, weights) = (values.split_at(n_common).0, weights.split_at(n_common).0);
@@ -127,7 +126,7 @@ pub fn dot(values: &[f64], weights: &[f64]) -> f64 {
     sums.iter().sum::<f64>() + rest
 }
 
-/// Returns `weights` divided by their sum; none where they sum to nothing.
+/// Returns `weights` divided by their sum; `None` if the sum is zero.
 pub fn normalized(weights: &[f64]) -> Option<Vec<f64>> {
     let sum: f64 = weights.iter().sum();
     (sum > 0.0 && sum.is_finite()).then(|| weights.iter().map(|weight| weight / sum).collect())

@@ -1,7 +1,7 @@
-//! Past epochs, as built-in forecasters remember them: what inferers said and what they lost.
+//! Past epochs for the built-in forecasters: inferences and losses of inferers.
 //!
-//! An inference is kept as its offset from the crowd, which is the median of all inferences: so
-//! epochs at different prices compare.
+//! Inferences are stored as offsets from the crowd, which is the median of all inferences, so that
+//! epochs at different prices can be compared.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -12,67 +12,67 @@ use model::topic::Address;
 
 use crate::math::{loss::LossRule, regret::ByActor, statistics::median, synthesis::Values};
 
-/// The most epochs that are remembered: enough to have seen each state of a source several times,
-/// and few enough to forget what no longer holds.
+/// Maximum number of stored epochs: enough for each state of a source to occur several times, and
+/// few enough to forget outdated patterns.
 const EPOCHS_MAX: usize = 256;
 
-/// The most bytes that the remembered epochs of one topic take: [`EPOCHS_MAX`] of a dozen inferers
-/// with three labels, and the newest five of a thousand with one. They are written in each lesson.
+/// Maximum size of a topic's stored epochs, in bytes: [`EPOCHS_MAX`] of a dozen inferers with three
+/// labels, or the newest five of a thousand with one. They are written with each learned epoch.
 const BYTES_MAX: usize = 128 * 1024;
 
-/// Past epochs of a topic, oldest first: at most 256 of them, and at most 128 KiB.
+/// Past epochs of a topic, oldest first: at most 256 epochs and 128 KiB.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Past {
     epochs: VecDeque<PastEpoch>,
 }
 
-/// One past epoch.
+/// A past epoch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PastEpoch {
-    /// The inferers, in order. Epochs of the same inferers share them.
+    /// Inferers in order. Epochs with the same inferers share them.
     pub names: Arc<[Address]>,
-    /// What each lost, in the order of the names.
+    /// Loss of each inferer.
     pub losses: Vec<f64>,
-    /// How far each was from the crowd, in the order of the names: label by label.
+    /// Offset of each inferer from the crowd, by label.
     pub offsets: Vec<f64>,
 }
 
-/// An inferer that is present and has past losses.
+/// A current inferer with past losses.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Judged<'p> {
-    /// The inferer's address on the chain.
+    /// Address of the inferer on the chain.
     pub name: &'p Address,
-    /// How far it is from the crowd today, label by label.
+    /// Current offset from the crowd, by label.
     pub offset: &'p [f64],
-    /// The past epochs that it took part in, with as many labels as today, oldest first.
+    /// Past epochs with this inferer and the same number of labels, oldest first.
     pub samples: Vec<Sample<'p>>,
 }
 
-/// One inferer in one past epoch.
+/// An inferer in a past epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Sample<'p> {
-    /// The epoch's place, oldest first.
+    /// Index of the epoch, oldest first.
     pub epoch_idx: usize,
-    /// How far the inferer was from the crowd, label by label.
+    /// Offset of the inferer from the crowd, by label.
     pub offset: &'p [f64],
-    /// Its loss, never a logarithm.
+    /// Loss of the inferer, not logarithmic.
     pub plain_loss: f64,
 }
 
 impl Past {
-    /// `epochs`, oldest first, within the limits: the oldest ones are left out.
+    /// Creates a history of `epochs`, oldest first. The oldest ones beyond the limits are dropped.
     pub fn new(epochs: impl IntoIterator<Item = PastEpoch>) -> Self {
         let mut past = Self { epochs: epochs.into_iter().collect() };
         past.trim();
         past
     }
 
-    /// The epochs, oldest first.
+    /// Returns the epochs, oldest first.
     pub fn epochs(&self) -> impl ExactSizeIterator<Item = &PastEpoch> {
         self.epochs.iter()
     }
 
-    /// Remembers an epoch in which `inferences` lost `losses`. Inferers without a loss are left out.
+    /// Adds an epoch with these `inferences` and `losses`. Inferers without a loss are omitted.
     pub fn remember(&mut self, inferences: &BTreeMap<Address, Values>, losses: &ByActor<f64>) {
         let offsets = offsets(inferences);
         let judged = || offsets.iter().filter_map(|(name, o)| Some((name, o, *losses.get(name)?)));
@@ -96,7 +96,7 @@ impl Past {
         }
     }
 
-    /// How many bytes the epochs take: names count where they are not those of the epoch before.
+    /// Returns the size of the epochs in bytes. Shared names count once.
     fn bytes(&self) -> usize {
         let mut before: Option<&Arc<[Address]>> = None;
         let mut n_bytes = 0;
@@ -110,7 +110,7 @@ impl Past {
         n_bytes
     }
 
-    /// The inferers of `offsets`, in order, that have past losses by `rule`.
+    /// Returns the inferers of `offsets` that have past losses, in order.
     pub(super) fn judged<'p>(
         &'p self,
         offsets: &'p BTreeMap<Address, Values>,
@@ -123,7 +123,7 @@ impl Past {
         all.filter(|one| !one.samples.is_empty()).collect()
     }
 
-    /// The epochs with `n_labels` labels that `name` took part in, oldest first.
+    /// Returns the epochs with `name` and `n_labels` labels, oldest first.
     fn samples(&self, name: &Address, n_labels: usize, rule: LossRule) -> Vec<Sample<'_>> {
         let epochs = self.epochs.iter().enumerate();
         let comparable = epochs.filter(|(_, epoch)| epoch.n_labels() == n_labels);
@@ -139,13 +139,13 @@ impl Past {
 }
 
 impl PastEpoch {
-    /// How many labels it had.
+    /// Returns the number of labels.
     pub fn n_labels(&self) -> usize {
         self.offsets.len() / self.names.len().max(1)
     }
 }
 
-/// How far each of `inferences` is from the crowd, which is the median of all, label by label.
+/// Returns the offset of each inference from the crowd, which is the median of all, by label.
 pub(super) fn offsets(inferences: &BTreeMap<Address, Values>) -> BTreeMap<Address, Values> {
     let n_labels = inferences.values().map(Vec::len).max().unwrap_or_default();
     let of_label = |label_idx: usize| {
@@ -155,7 +155,7 @@ pub(super) fn offsets(inferences: &BTreeMap<Address, Values>) -> BTreeMap<Addres
     };
     let crowd: Values = (0..n_labels).map(of_label).collect();
     let offset = |values: &Values| -> Values {
-        // The difference of two numbers near the largest there is would be no number.
+        // The difference of two very large numbers can overflow.
         let apart = values.iter().zip(&crowd).map(|(value, crowd)| value - crowd);
         apart.map(|offset| offset.clamp(f64::MIN, f64::MAX)).collect()
     };
@@ -163,7 +163,7 @@ pub(super) fn offsets(inferences: &BTreeMap<Address, Values>) -> BTreeMap<Addres
     whole.map(|(name, values)| (name.clone(), offset(values))).collect()
 }
 
-/// How far an inference is from the crowd: the length of its offset.
+/// Returns the distance of an inference from the crowd: the length of its offset.
 pub(super) fn distance(offset: &[f64]) -> f64 {
     offset.iter().map(|part| part * part).sum::<f64>().sqrt()
 }

@@ -1,4 +1,4 @@
-//! Topics from the settings that a key hands in.
+//! Conversion of topics from and to their settings in the API.
 
 use std::{str::FromStr, time::Duration};
 
@@ -24,40 +24,39 @@ use crate::{
     network::addresses,
 };
 
-/// The smallest loss that counts, where settings do not say.
+/// Default of `loss_floor`.
 const LOSS_FLOOR_DEFAULT: f64 = 1e-12;
 
-/// How far a sum may be from 1 where settings do not say: what rounding costs.
+/// Default of `unity_tolerance`, which covers rounding.
 const UNITY_TOLERANCE_DEFAULT: f64 = 1e-6;
 
-/// The quantiles of most of the chain's topics.
+/// Default quantile, as on most of the chain's topics.
 const QUANTILE_DEFAULT: f64 = 0.25;
 
-/// How many rows a predictor reads where settings do not say.
+/// Default number of rows for a predictor.
 const N_ROWS_DEFAULT: u32 = 100;
 
-/// The number that a member of settings is, which an error names; another one where it is left out.
+/// Parses a numeric setting by its name, or returns the default.
 macro_rules! number {
     ($settings:ident.$name:ident, $default:expr) => {
         number(stringify!($name), $settings.$name.as_ref(), $default)?
     };
 }
 
-/// Settings that are no topic.
+/// Error of a setting that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("read {what}: it is {want}")]
+#[error("invalid {what}: expected {want}")]
 pub struct SettingError {
-    /// The name of the setting.
+    /// Name of the setting.
     pub what: &'static str,
-    /// What it should be.
+    /// Description of valid values.
     pub want: &'static str,
 }
 
-/// The topic that `settings` of `creator` describe, under the number `id`. Whether they fit together
-/// is for [`Topic::check`] to say.
+/// Creates the topic `id` of `creator` from `settings`. [`Topic::check`] validates the result.
 ///
 /// # Errors
-/// [`SettingError`] names what cannot be read.
+/// [`SettingError`] for the first setting that cannot be parsed.
 pub fn topic(
     id: TopicId,
     creator: Option<Address>,
@@ -134,7 +133,7 @@ pub fn topic(
     })
 }
 
-/// The settings that [`topic`] makes `topic` of, without its whitelist of workers.
+/// Returns the settings of `topic` without its whitelist of workers.
 pub fn from_topic(topic: &Topic) -> TopicSettings {
     let Topic { timing, judging, source, active_quantiles, labeling, .. } = topic;
     let text = |number: f64| Some(Decimal(decimal(number)));
@@ -227,14 +226,14 @@ fn value_range(settings: &TopicSettings) -> Result<ValueRange, SettingError> {
 }
 
 fn dataset_id(number: Option<i64>) -> Result<Option<DatasetId>, SettingError> {
-    let unfit = SettingError { what: "dataset_id", want: "a dataset's number" };
+    let unfit = SettingError { what: "dataset_id", want: "a dataset id" };
     number.map(|number| DatasetId::new(number).ok_or(unfit)).transpose()
 }
 
 fn whitelist(settings: &TopicSettings) -> Result<WorkerWhitelist, SettingError> {
     let unfit = SettingError {
         what: "worker_whitelist",
-        want: "addresses such as allo1…, with a checksum that fits",
+        want: "addresses such as allo1… with a valid checksum",
     };
     let workers = settings.worker_whitelist.iter().map(|worker| addresses::checked(worker));
     Ok(WorkerWhitelist {
