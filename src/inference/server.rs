@@ -312,7 +312,7 @@ fn chain_api() -> OpenApiRouter<App> {
         .routes(routes!(topics::get))
         .routes(routes!(topics::next_topic_id))
         .routes(routes!(topics::list, topic_settings::create))
-        .routes(routes!(topic_settings::update, topic_settings::delete))
+        .routes(routes!(topic_settings::get, topic_settings::update, topic_settings::delete))
         .routes(routes!(consumer::signer))
         .routes(routes!(topics::health))
         .routes(routes!(topic_settings::relearn))

@@ -1,4 +1,4 @@
-//! Where state is stored on this machine: one folder for services run by hand, one for each local
+//! Directories for state on this machine: one for services started by hand, and one for each local
 //! stack.
 
 use std::path::{Path, PathBuf};
@@ -10,54 +10,54 @@ use task::{
     private,
 };
 
-/// Local stacks that one user may run at once without naming a folder. Each has its own history; a
-/// ninth is refused rather than filling the disk.
+/// Maximum number of local stacks that one user can run without naming a directory. Each has its own
+/// history, and more would fill the disk.
 const STACKS_MAX: usize = 8;
 
-/// The file whose lock marks the folder of a stack or a node as in use.
+/// Name of the file whose lock marks the directory of a stack or node as in use.
 const LOCK_NAME: &str = "lock";
 
-/// The file of accounts and API keys.
+/// Name of the file of accounts and API keys.
 const ACCOUNTS_NAME: &str = "accounts.db";
 
-/// A folder that holds the state of services.
+/// A directory with the state of services.
 #[derive(Debug, Clone)]
 pub struct DataDir {
     folder: PathBuf,
 }
 
-/// A data folder that one local stack has for itself until this is dropped.
+/// A data directory that belongs to one local stack until this is dropped.
 #[derive(Debug)]
 pub struct StackClaim {
-    /// The claimed folder.
+    /// The claimed directory.
     pub data_dir: DataDir,
-    /// The system unlocks it when the process ends, however it ends.
+    /// Released by the system when the process exits for any reason.
     _lock: Lock,
 }
 
-/// Returns the program's folders on this platform.
+/// Returns the program's standard directories on this platform.
 ///
 /// # Errors
-/// If the user has no home folder.
+/// If the user has no home directory.
 pub fn project_dirs() -> anyhow::Result<ProjectDirs> {
     ProjectDirs::from("", "", "triptych")
         .context("find the home folder: set HOME, or give --data-dir")
 }
 
 impl DataDir {
-    /// Opens the folder of services run by hand, which is made if it is missing: `data_dir`, else the
-    /// platform's folder for data.
+    /// Opens the directory of services started by hand, creating it if necessary: `data_dir`, or the
+    /// platform's default.
     ///
     /// # Errors
-    /// If neither is known, or the folder cannot be made.
+    /// If the default is unknown or the directory cannot be created.
     pub fn of_services(data_dir: Option<PathBuf>) -> anyhow::Result<Self> {
         Self::create(services_folder(data_dir)?)
     }
 
-    /// As [`Self::of_services`], where there are accounts already. Nothing is made.
+    /// Like [`Self::of_services`], for an existing directory with accounts. Creates nothing.
     ///
     /// # Errors
-    /// If there are none.
+    /// If the directory has no accounts.
     pub fn with_accounts(data_dir: Option<PathBuf>) -> anyhow::Result<Self> {
         let data_dir = Self { folder: services_folder(data_dir)? };
         let path = data_dir.accounts();
@@ -76,38 +76,38 @@ impl DataDir {
         Ok(Self { folder })
     }
 
-    /// The folder itself.
+    /// Returns the path of the directory.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The file of accounts and API keys.
+    /// Returns the file of accounts and API keys.
     pub fn accounts(&self) -> PathBuf {
         self.folder.join(ACCOUNTS_NAME)
     }
 
-    /// The file of the dataset service.
+    /// Returns the file of the dataset service.
     pub fn datasets(&self) -> PathBuf {
         self.folder.join("datasets.db")
     }
 
-    /// The file of the inference service.
+    /// Returns the file of the inference service.
     pub fn inference(&self) -> PathBuf {
         self.folder.join("inference.db")
     }
 
-    /// The folder of the node called `name`.
+    /// Returns the directory of the node called `name`.
     pub fn node(&self, name: &str) -> PathBuf {
         self.folder.join("nodes").join(name)
     }
 }
 
 impl StackClaim {
-    /// Claims `data_dir` for a local stack; without one, the first of the user's stack folders that
-    /// no running stack has.
+    /// Claims `data_dir` for a local stack, or the first stack directory of the user that no running
+    /// stack has claimed.
     ///
     /// # Errors
-    /// If the folder named, or every folder, is in use; or it cannot be made.
+    /// If `data_dir` or every directory is in use, or if it cannot be created.
     pub fn acquire(data_dir: Option<PathBuf>) -> anyhow::Result<Self> {
         if let Some(folder) = data_dir {
             let shown = folder.display().to_string();
@@ -132,7 +132,7 @@ impl StackClaim {
     }
 }
 
-/// Returns every folder that a local stack may have had: `data_dir`, else those of the user.
+/// Returns the directories that can contain a local stack: `data_dir`, or all of the user's.
 pub(crate) fn stack_folders(data_dir: Option<&Path>) -> Vec<PathBuf> {
     if let Some(folder) = data_dir {
         return vec![folder.to_owned()];
@@ -141,21 +141,22 @@ pub(crate) fn stack_folders(data_dir: Option<&Path>) -> Vec<PathBuf> {
     folders_of_stacks(folders.data_local_dir()).collect()
 }
 
-/// The folders that stacks of a user have, in `base`.
+/// Returns the stack directories of a user in `base`.
 fn folders_of_stacks(base: &Path) -> impl Iterator<Item = PathBuf> {
     numbered("stack").take(STACKS_MAX).map(|name| base.join(name))
 }
 
-/// Names like `name`, itself first: `head`, `head-2`, `head-3`.
+/// Returns `name` and numbered variants of it: `head`, `head-2`, `head-3`.
 pub(crate) fn numbered(name: &str) -> impl Iterator<Item = String> {
     let others = (2..u32::MAX).map(move |number| format!("{name}-{number}"));
     std::iter::once(name.to_owned()).chain(others)
 }
 
-/// Returns the folder of services run by hand, which may not be there: `data_dir`, else the platform's.
+/// Returns the directory of services started by hand, which might not exist: `data_dir`, or the
+/// platform's default.
 ///
 /// # Errors
-/// If neither is known.
+/// If the default is unknown.
 pub fn services_folder(data_dir: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     match data_dir {
         Some(folder) => Ok(folder),
@@ -163,16 +164,17 @@ pub fn services_folder(data_dir: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Locks `folder` for this process until the lock is dropped. `None`: another process has it.
+/// Locks `folder` for this process until the lock is dropped. Returns `None` if another process holds
+/// the lock.
 ///
 /// # Errors
-/// If the folder cannot be written to.
+/// If the directory is not writable.
 pub fn lock_folder(folder: &Path) -> anyhow::Result<Option<Lock>> {
     let path = folder.join(LOCK_NAME);
     try_lock(&path).with_context(|| format!("lock {}", path.display()))
 }
 
-/// Returns whether a process holds the lock of `folder`.
+/// Returns true if a process holds the lock of `folder`.
 pub(crate) fn is_locked(folder: &Path) -> bool {
     folder.is_dir() && lock_folder(folder).is_ok_and(|lock| lock.is_none())
 }
@@ -186,13 +188,13 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_folder_is_claimed_once_at_a_time() {
+    async fn directory_is_claimed_once_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let claim = StackClaim::acquire(Some(folder.path().to_owned())).unwrap();
         let error = StackClaim::acquire(Some(folder.path().to_owned())).unwrap_err().to_string();
         assert!(error.contains("--data-dir"), "{error}");
         drop(claim);
-        // A process that another test starts holds the lock as well until it has become its program.
+        // A process started by another test also holds the lock between fork and exec.
         let acquire = async || StackClaim::acquire(Some(folder.path().to_owned()));
         until(Duration::from_secs(10), acquire).await.unwrap();
     }

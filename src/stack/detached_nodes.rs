@@ -1,4 +1,4 @@
-//! Nodes that outlive the screen: the record of each in its folder, by which a later run finds it.
+//! Records of nodes that outlive the screen, so that a later run of the program finds them.
 
 use std::{
     fs,
@@ -15,27 +15,27 @@ use crate::{
     process::{Command, Facts, Running},
 };
 
-/// The folder of added nodes, in that of a stack.
+/// Name of the directory of added nodes in the directory of a stack.
 pub(crate) const ADDED_FOLDER: &str = "added";
 
-/// The file of a node that is kept, in its folder.
+/// Name of a detached node's record in the node's directory.
 const RECORD: &str = "kept.json";
 
-/// The file of a node's log, in its folder.
+/// Name of a node's log in the node's directory.
 pub(crate) const LOG: &str = "log";
 
 /// A node that was left running.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DetachedNode {
-    /// What the screen shows of it.
+    /// The node as the screen shows it.
     #[serde(flatten)]
     pub(crate) node: LocalNode,
-    /// Its folder, whose lock it holds.
+    /// Directory of the node, which it has locked.
     #[serde(skip)]
     pub(crate) folder: PathBuf,
-    /// The arguments that it was started with.
+    /// Arguments of the node's process.
     pub(crate) arguments: Vec<String>,
-    /// What it had logged about itself.
+    /// Facts from the node's log.
     #[serde(flatten)]
     pub(crate) facts: Facts,
 }
@@ -51,7 +51,7 @@ impl DetachedNode {
         }
     }
 
-    /// Writes its record, for a later run of the program.
+    /// Writes the record, by which a later run of the program finds the node.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -71,10 +71,10 @@ impl DetachedNode {
         Some(detached)
     }
 
-    /// Returns the command that starts it again.
+    /// Returns the command that starts the node again.
     ///
     /// # Errors
-    /// If this program's own file is not known.
+    /// If the path of this program is unknown.
     pub(crate) fn command(&self) -> anyhow::Result<Command> {
         Ok(Command {
             process: self.node.name.clone().into(),
@@ -87,8 +87,8 @@ impl DetachedNode {
     }
 }
 
-/// Finds the nodes that earlier runs of the program left running, in the folders of `data_dir`'s stack or
-/// of all of the user; records of those that ended are removed.
+/// Finds nodes that earlier runs of the program left running, in the stack directory `data_dir` or in
+/// all of the user's. Removes records of nodes that have exited.
 pub(crate) fn find_all(data_dir: Option<&Path>) -> Vec<DetachedNode> {
     let mut found = Vec::new();
     for stack in stack_folders(data_dir) {
@@ -109,7 +109,7 @@ pub(crate) fn find_all(data_dir: Option<&Path>) -> Vec<DetachedNode> {
     found
 }
 
-/// Returns the folder for an added node called `name` in `stack`: one that no running node has.
+/// Returns the directory for an added node called `name` in `stack`, which no running node uses.
 pub(crate) fn free_folder(stack: &Path, name: &str) -> PathBuf {
     let mut folders = numbered(name).map(|name| stack.join(ADDED_FOLDER).join(name));
     folders.find(|folder| !is_locked(folder)).unwrap_or_else(|| stack.join(ADDED_FOLDER).join(name))
@@ -123,7 +123,7 @@ mod tests {
     use crate::data_dir::lock_folder;
 
     #[test]
-    fn a_running_node_is_found_and_the_record_of_an_ended_one_removed() {
+    fn running_node_is_found_and_record_of_exited_node_is_removed() {
         let stack = tempfile::tempdir().unwrap();
         let folder = free_folder(stack.path(), "worker-4");
         fs::create_dir_all(&folder).unwrap();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_record_is_read_with_all_it_says() {
+    fn stored_record_is_read_completely() {
         let folder = tempfile::tempdir().unwrap();
         let record = json!({
             "name": "head-2", "pid": 7, "peer_id": "12D3", "role": "head", "subgroup": null,

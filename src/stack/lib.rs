@@ -1,13 +1,20 @@
-//! The local stack: a head, three workers, the dataset and the inference service, as processes of
-//! this same program, on loopback, with state in one folder; and single nodes beside it.
+//! The local stack: a head, three workers, the dataset service and the inference service, as processes
+//! of this program on loopback, with their state in one directory. Single nodes can be added to it.
 //!
-//! [`start`] starts all of it, [`supervise`] restarts what ends, [`running`] is how other commands of
-//! the user find it, [`processes`] starts, stops and keeps processes for the screen, which asks
-//! through [`local`]. Absent on purpose: every service. What needs one (a key, an identity, the
-//! functions of a head) is asked of [`ServiceFiles`](start::ServiceFiles), which the command line
-//! implements.
+//! [`start`] starts the stack, [`supervise`] restarts processes that exit, and [`running`] lets other
+//! commands of the user find it. [`processes`] starts, stops and detaches processes for the screen,
+//! which uses the interface in [`local`]. [`program`] runs the program of an inference worker.
 //!
-//! Errors are `anyhow`'s: each ends before a person, none is looked into.
+//! The crate contains no service. Operations that need one (a key, an identity, the functions of a head)
+//! are behind [`ServiceFiles`](start::ServiceFiles), which the command line implements.
+//!
+//! Errors are `anyhow`'s, since no caller distinguishes them.
+//!
+//! ```no_run
+//! use stack::running::find_running;
+//! let addresses = find_running().expect("a local stack runs");
+//! println!("head at {}", addresses.heads[0]);
+//! ```
 
 pub mod data_dir;
 mod detached_nodes;

@@ -1,7 +1,7 @@
-//! Local processes as the screen sees them: what it requests, and the events it receives.
+//! Local processes as the screen sees them: its requests, and the events it receives.
 //!
-//! [`Processes`](crate::processes::Processes) implements [`LocalStack`]; tests of the screen have
-//! implementations of their own. Nothing here starts a process.
+//! [`Processes`](crate::processes::Processes) implements [`LocalStack`]. Tests of the screen have their
+//! own implementations.
 
 mod fields;
 
@@ -16,267 +16,270 @@ use tokio::sync::mpsc;
 
 pub use self::fields::Fields;
 
-/// Where the three services are, and the key that opens two of them.
+/// Addresses of the three services, with the credentials for them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Addresses {
-    /// The heads of a cluster, such as `http://127.0.0.1:8080`; most have one.
+    /// Heads of a cluster, such as `http://127.0.0.1:8080`. Most clusters have one.
     pub heads: Vec<String>,
     /// The dataset service, such as `http://127.0.0.1:8081/api`.
     pub datasets: Option<String>,
     /// The inference service, such as `http://127.0.0.1:8082`.
     pub inference: Option<String>,
-    /// The key for the dataset and the inference service.
+    /// Key for the dataset service and the inference service.
     pub api_key: Option<ApiKey>,
-    /// The token for the head.
+    /// Token for the heads.
     pub head_token: Option<Token>,
 }
 
 /// A head, workers and services that live as long as the screen.
 #[async_trait]
 pub trait LocalStack: Send + Sync {
-    /// Attaches to the stack that another process of this user runs, and returns once
-    /// [`LocalEvent::Attached`] was sent. If none runs, starts everything, and returns once
-    /// [`LocalEvent::Ready`] was sent.
+    /// Attaches to the stack that another process of this user runs, and returns after sending
+    /// [`LocalEvent::Attached`]. If none runs, starts one, and returns after sending
+    /// [`LocalEvent::Ready`].
     ///
-    /// Sends what happens to `events`, also after it returned, until [`Self::stop`]. The queue is
-    /// bounded: where it is full, lines of logs may be dropped, and nothing else. The call may be
-    /// dropped half way, when the screen is closed that soon; [`Self::stop`] follows then, too.
+    /// Continues to send `events` until [`Self::stop`]. If the queue is full, only log lines are
+    /// dropped. The call can be cancelled when the screen is closed early. [`Self::stop`] is called in
+    /// that case, too.
     ///
     /// # Errors
-    /// [`LocalError`] if something does not start. What did start goes with [`Self::stop`].
+    /// [`LocalError`] if a part does not start. [`Self::stop`] ends the parts that did.
     async fn start(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError>;
 
-    /// Starts a node beside the stack, and returns once its process runs. Sends
-    /// [`LocalEvent::Node`], then its log lines, to `events`.
+    /// Adds a node to the stack, and returns when its process runs. Sends [`LocalEvent::Node`] and then
+    /// its log lines.
     ///
     /// # Errors
-    /// [`LocalError`] if it does not start, or ends at once.
+    /// [`LocalError`] if the node does not start or exits immediately.
     async fn add(&self, wish: NodeWish, events: mpsc::Sender<LocalEvent>)
     -> Result<(), LocalError>;
 
-    /// Stops the process called `name`; [`LocalEvent::Exited`] follows.
+    /// Stops the process called `name`. [`LocalEvent::Exited`] follows.
     ///
     /// # Errors
-    /// [`LocalError`] if there is none.
+    /// [`LocalError`] if there is no such process.
     async fn end(&self, name: &str) -> Result<(), LocalError>;
 
-    /// Stops the process called `name`, if it runs, and starts it as it was, on the same ports.
+    /// Restarts the process called `name` on the same ports.
     ///
     /// # Errors
-    /// [`LocalError`] if there is none, or it does not start.
+    /// [`LocalError`] if there is no such process or it does not start.
     async fn restart(&self, name: &str, events: mpsc::Sender<LocalEvent>)
     -> Result<(), LocalError>;
 
-    /// Looks for nodes that an earlier run of the program left running, and sends
-    /// [`LocalEvent::Found`] for each.
+    /// Finds nodes that an earlier run of the program left running, and sends [`LocalEvent::Found`] for
+    /// each.
     ///
     /// # Errors
-    /// [`LocalError`] if they cannot be looked for.
+    /// [`LocalError`] if the records cannot be read.
     async fn find_kept(&self, events: mpsc::Sender<LocalEvent>) -> Result<(), LocalError>;
 
-    /// Lets added nodes go on when everything else is stopped.
+    /// Detaches added nodes, so that they keep running after [`Self::stop`].
     fn keep(&self);
 
-    /// Measures what each process uses, by name; those that the system does not report are left out.
+    /// Measures the resource usage of each process, by name. Omits processes for which the system
+    /// reports nothing.
     fn usage(&self) -> Vec<(String, Usage)>;
 
-    /// Reads the module or folder at `path` as a function.
+    /// Packs the module or directory at `path` as a function.
     ///
     /// # Errors
-    /// [`LocalError`] if it is none.
+    /// [`LocalError`] if it is not a function.
     async fn pack(&self, path: &str) -> Result<Packed, LocalError>;
 
-    /// Stops everything that was started, but for nodes that are to be kept, and waits until it is
-    /// gone, at most about 2 s.
+    /// Stops everything that was started, apart from detached nodes, and waits for at most about 2 s
+    /// until it has exited.
     ///
-    /// May be called while [`Self::start`] runs, and when nothing was started.
+    /// Can be called while [`Self::start`] runs, and if nothing was started.
     async fn stop(&self);
 }
 
-/// A node to be started.
+/// Options of a node to be added.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeWish {
     /// `head` or `worker`.
     pub role: String,
-    /// The port it listens on for other nodes, 0 for any free one.
+    /// Port for other nodes; 0 for any free one.
     pub port: u16,
-    /// The port of a head's REST API, 0 for any free one.
+    /// Port of a head's REST API; 0 for any free one.
     pub rest_port: u16,
     /// Multiaddresses of nodes to stay connected to.
     pub boot_nodes: Vec<String>,
-    /// Groups to join beside the general one.
+    /// Groups to join in addition to the general one.
     pub subgroups: Vec<String>,
-    /// How many functions a worker runs at once; 0 for as many as a node does by itself.
+    /// Number of functions that a worker runs at the same time; 0 for the node's default.
     pub n_slots: u32,
-    /// What a worker declares of itself, each `NAME=VALUE`.
+    /// Attributes of a worker, as `NAME=VALUE`.
     pub attributes: Vec<String>,
-    /// The folder of a runtime to call, as bls-runtime is; none for the one built in.
+    /// Directory of an external runtime such as bls-runtime; `None` for the built-in one.
     pub runtime: Option<String>,
-    /// Whether it goes on when the screen is closed.
+    /// True if the node keeps running when the screen is closed.
     pub is_kept: bool,
 }
 
-/// What a process uses.
+/// Resource usage of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Usage {
-    /// Processor time since the last look, in percent of one processor; none at the first look.
+    /// Processor time since the previous measurement, in percent of one processor; `None` at the first
+    /// one.
     pub cpu_percent: Option<f64>,
     /// Memory in use.
     pub memory_bytes: u64,
 }
 
-/// A function as it is given to a head.
+/// A function in the form in which it is installed at a head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packed {
-    /// What people call it.
+    /// Human-readable name.
     pub name: String,
-    /// Its content id.
+    /// Content id.
     pub function_id: String,
-    /// The file to run.
+    /// Module to run.
     pub method: String,
-    /// Its blocks, as a CAR of one root.
+    /// Blocks of the function, as a CAR with one root.
     pub car: Vec<u8>,
 }
 
-/// Something could not be done with local processes or files.
+/// A failed operation on local processes or files.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct LocalError {
-    /// What was tried, such as `start the dataset service`.
+    /// The operation, such as `start the dataset service`.
     pub what: String,
-    /// Why it failed.
+    /// The cause.
     #[source]
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-/// What happens to local processes.
+/// An event of the local processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LocalEvent {
-    /// Something is about to be started.
+    /// A part is about to be started.
     Starting {
-        /// What, for people: `head`, `worker 2 of 3 (gpu)`, `datasets`.
+        /// Human-readable name of the part: `head`, `worker 2 of 3 (gpu)`, `datasets`.
         what: String,
     },
     /// Another process runs a stack at these addresses, and nothing was started.
     Attached(Addresses),
-    /// Everything runs and answers.
+    /// All parts respond.
     Ready(LocalReady),
-    /// A node was started, or started again.
+    /// A node was started or restarted.
     Node(LocalNode),
-    /// A node runs that was left running before.
+    /// A node of an earlier run of the program is still running.
     Found(LocalNode),
-    /// Another service was started again.
+    /// A service was restarted.
     Service {
-        /// Its name, as in [`LocalLog::process`].
+        /// Name of the process, as in [`LocalLog::process`].
         name: String,
-        /// Its process id.
+        /// Process id.
         pid: u32,
     },
-    /// A process wrote a line to its log.
+    /// A process logged a line.
     Log(LocalLog),
-    /// A process ended unasked, and is restarted: [`Self::Node`] or [`Self::Service`] follows.
+    /// A process exited unexpectedly and is being restarted. [`Self::Node`] or [`Self::Service`]
+    /// follows.
     Restarting {
-        /// Its name, as in [`LocalLog::process`].
+        /// Name of the process, as in [`LocalLog::process`].
         process: String,
-        /// Its exit code; none where a signal ended it.
+        /// Exit code; `None` if the process was killed by a signal.
         code: Option<i32>,
-        /// When it is restarted.
+        /// Time until the restart.
         restart_in: Duration,
     },
-    /// A process ended for good.
+    /// A process exited and is not restarted.
     Exited {
-        /// Its name, as in [`LocalLog::process`].
+        /// Name of the process, as in [`LocalLog::process`].
         process: String,
-        /// Its exit code; none where a signal ended it.
+        /// Exit code; `None` if the process was killed by a signal.
         code: Option<i32>,
     },
 }
 
-/// A stack that runs.
+/// A running stack.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LocalReady {
-    /// Where it answers.
+    /// Addresses of the services.
     pub addresses: Addresses,
-    /// Its nodes, the head first.
+    /// Nodes, starting with the head.
     pub nodes: Vec<LocalNode>,
-    /// Name and process number of its other services.
+    /// Name and process id of the other services.
     pub services: Vec<(String, u32)>,
-    /// The functions its head holds.
+    /// Functions installed at the head.
     pub functions: Vec<LocalFunction>,
 }
 
 /// A node among the local processes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LocalNode {
-    /// What the screen calls it, as in [`LocalLog::process`]: `head`, `worker-1`.
+    /// Name on the screen, as in [`LocalLog::process`]: `head`, `worker-1`.
     pub name: String,
-    /// Its peer id.
+    /// Peer id.
     pub peer_id: String,
     /// `head` or `worker`.
     pub role: String,
-    /// The group it is in beside the general one.
+    /// Group of the node in addition to the general one.
     pub subgroup: Option<String>,
-    /// Its process id.
+    /// Process id.
     pub pid: u32,
-    /// Where a head serves its REST API.
+    /// Address of a head's REST API.
     pub rest_api: Option<String>,
-    /// Whether it goes on when the screen is closed.
+    /// True if the node keeps running when the screen is closed.
     #[serde(skip)]
     pub is_kept: bool,
-    /// Whether it was started by hand, beside the stack.
+    /// True if the node was added to the stack by hand.
     #[serde(skip)]
     pub is_added: bool,
 }
 
-/// A function that a head holds.
+/// A function that is installed at a head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalFunction {
-    /// What people call it.
+    /// Human-readable name.
     pub name: String,
-    /// Its content id.
+    /// Content id.
     pub function_id: String,
-    /// The file to run.
+    /// Module to run.
     pub method: String,
 }
 
 /// A line of a process's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalLog {
-    /// Which process: `head`, `worker-1`, `datasets`, `inference`.
+    /// Name of the process: `head`, `worker-1`, `datasets`, `inference`.
     pub process: String,
-    /// How serious it is.
+    /// Severity.
     pub level: Level,
-    /// When it was written.
+    /// Time of the line.
     pub time: Timestamp,
-    /// What it says.
+    /// Message.
     pub message: String,
-    /// Name and value of each further field.
+    /// Names and values of the other fields.
     pub fields: Fields,
 }
 
-/// How serious a line of a log is.
+/// Severity of a log line.
 #[derive(
     Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, EnumString, VariantArray,
 )]
 #[strum(ascii_case_insensitive)]
 pub enum Level {
-    /// Each step of the work.
+    /// Single steps.
     Trace,
-    /// For who works on the program.
+    /// Details for developers.
     Debug,
-    /// Start, stop, one line for each request.
+    /// Starts, stops, and one line per request.
     #[default]
     Info,
-    /// Carried on, degraded.
+    /// Continued in degraded form.
     #[strum(serialize = "warn", serialize = "warning")]
     Warn,
-    /// Somebody must act.
+    /// An operator must act.
     #[strum(serialize = "error", serialize = "fatal", serialize = "panic")]
     Error,
 }
 
 impl Level {
-    /// Three letters, as a log shows them.
+    /// Returns three letters for a log view.
     #[must_use]
     pub const fn short(self) -> &'static str {
         match self {
@@ -288,7 +291,7 @@ impl Level {
         }
     }
 
-    /// The level that `text` names in any case, such as `info` or `WARN`; [`Self::Info`] if none.
+    /// Parses a level such as `info` or `WARN`. Any other text is [`Self::Info`].
     #[must_use]
     pub fn named(text: &str) -> Self {
         text.parse().unwrap_or_default()

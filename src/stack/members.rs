@@ -1,5 +1,5 @@
-//! The members of a local stack: its workers obey its heads alone, and its heads take its workers
-//! alone. Their ids are in two files that its nodes follow, so that nodes join while others run.
+//! Members of a local stack: its workers obey only its heads, and its heads accept only its workers. The
+//! ids are in two files that running nodes watch, so that nodes can join later.
 
 use std::{
     collections::BTreeSet,
@@ -11,19 +11,19 @@ use anyhow::Context as _;
 use model::node::{PeerId, Role};
 use task::file::{FileMode, write_atomic};
 
-/// The files of ids, in the stack's folder.
+/// The files of ids in the directory of a stack.
 #[derive(Debug)]
 pub(crate) struct Members {
     folder: PathBuf,
 }
 
 impl Members {
-    /// Creates the members of the stack in `folder`.
+    /// Returns the members of the stack in `folder`.
     pub(crate) fn new(folder: &Path) -> Self {
         Self { folder: folder.to_owned() }
     }
 
-    /// Makes `peer` a member. Both files are there from here on.
+    /// Makes `peer` a member. Creates missing files of either role.
     ///
     /// # Errors
     /// If a file cannot be read or written.
@@ -46,7 +46,7 @@ impl Members {
         Ok(())
     }
 
-    /// The arguments by which a node of `role` trusts the members, and the peers in `others`.
+    /// Returns the arguments that make a node of `role` trust the members and the peers in `others`.
     pub(crate) fn arguments(&self, role: Role, others: &[&str]) -> Vec<String> {
         let (flag, trusted) = match role {
             Role::Head => ("--accept", Role::Worker),
@@ -65,7 +65,7 @@ impl Members {
     }
 }
 
-/// The ids in a file, or none if there is no such file.
+/// Reads the ids in a file. Returns `None` if it does not exist.
 fn read(path: &Path) -> io::Result<Option<BTreeSet<String>>> {
     match fs::read_to_string(path) {
         Ok(text) => {

@@ -1,4 +1,4 @@
-//! One process of the local stack: started, listened to, stopped.
+//! A single process of the local stack: starting it, reading its log, and stopping it.
 
 mod adopted;
 
@@ -28,40 +28,41 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// What a process writes to the standard input of one that it started, for that one to go on without it.
+/// Line that a parent writes to the standard input of its process before it exits, so that the process
+/// keeps running.
 pub const STAY: &[u8] = b"stay\n";
 
-/// The variable that names the database of services on several machines. Those of a local stack have
-/// files in its folder, with the key that its screen shows.
+/// Variable with the address of a shared database. It is not passed on, since a local stack stores its
+/// state in its own directory.
 const STORE_VARIABLE: &str = "TRIPTYCH_STORE";
 
-/// How long a process may take to drain before it is killed. The screen promises its user a prompt
-/// within 2 seconds of quitting.
+/// Maximum time to drain before a process is killed. The screen promises a prompt within 2 seconds of
+/// quitting.
 const DRAIN_MAX: Duration = Duration::from_millis(1500);
 
-/// How long the output of a process that has ended is still read: a process that it started may hold
-/// its pipes open. With [`DRAIN_MAX`] it stays within those 2 seconds.
+/// Maximum time to read remaining output of an exited process, whose children can hold its pipes open.
+/// Together with [`DRAIN_MAX`] it stays within those 2 seconds.
 const LAST_LINES_MAX: Duration = Duration::from_millis(400);
 
-/// The longest log line taken from a process, in bytes.
+/// Maximum length of a log line in bytes.
 const LINE_BYTES_MAX: u64 = 16 * 1024;
 
-/// How often the log file of a detached process is read.
+/// Interval for reading the log file of a detached process.
 const READ_EVERY: Duration = Duration::from_millis(250);
 
-/// One log line of a process, as it came.
+/// A log line of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// The name of the process.
+    /// Name of the process.
     pub process: Arc<str>,
-    /// The line without its line feed: a JSON object, or whatever else the process wrote.
+    /// The line without its line feed: a JSON object, or any other output.
     pub text: String,
-    /// The members of the object; `None` of any other line.
+    /// Members of the JSON object; `None` for other output.
     pub(crate) members: Option<Map<String, Value>>,
 }
 
 impl Line {
-    /// The line `text` of `process`.
+    /// Parses the line `text` of `process`.
     #[must_use]
     pub fn new(process: Arc<str>, text: String) -> Self {
         let members = serde_json::from_str(&text).ok();
@@ -69,73 +70,73 @@ impl Line {
     }
 }
 
-/// What a process has logged about itself so far.
+/// Facts about a process, from its log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
-    /// The peer id of a node.
+    /// Peer id of a node.
     #[serde(skip)]
     pub peer_id: Option<String>,
-    /// A node's multiaddresses.
+    /// Multiaddresses of a node.
     pub multiaddresses: Vec<String>,
-    /// The address a service answers on, such as `127.0.0.1:41233`.
+    /// Address of a service, such as `127.0.0.1:41233`.
     pub address: Option<String>,
-    /// The last line that said something failed.
+    /// The latest line about a failure.
     #[serde(skip)]
     pub trouble: Option<String>,
-    /// How it ended, if it did.
+    /// Exit status, once the process has exited.
     #[serde(skip)]
     pub ended: Option<Ended>,
 }
 
-/// How a process ended.
+/// Exit status of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
-    /// Its exit code; none where a signal ended it.
+    /// Exit code; `None` if the process was killed by a signal.
     pub code: Option<i32>,
-    /// The same for people: `exit status: 1`, `signal: 9 (SIGKILL)`.
+    /// Human-readable form: `exit status: 1`, `signal: 9 (SIGKILL)`.
     pub text: String,
 }
 
-/// What starts a process.
+/// Command line and environment of a process.
 #[derive(Clone)]
 pub struct Command {
-    /// What people call it.
+    /// Human-readable name.
     pub process: Arc<str>,
-    /// The executable: this program.
+    /// The executable, usually this program.
     pub program: PathBuf,
-    /// The arguments; `--stop-with-stdin` is added where the process does not outlive this one.
+    /// Arguments. `--stop-with-stdin` is added unless the process is detached.
     pub arguments: Vec<String>,
-    /// Secrets, which belong in the environment: arguments can be read by everyone.
+    /// Secrets. They are passed in the environment because every user can read arguments.
     pub environment: Vec<(&'static str, String)>,
-    /// The file of its log, if it may outlive this process.
+    /// Log file of a process that can be detached.
     pub log: Option<PathBuf>,
-    /// Whether it outlives this process from the start, however that ends; it needs a log.
+    /// True if the process is detached from the start. Requires `log`.
     pub is_kept: bool,
 }
 
-/// A process that runs, or ran.
+/// Handle of a process that runs or has exited.
 #[derive(Debug, Clone)]
 pub struct Running {
-    /// What people call it.
+    /// Human-readable name.
     pub process: Arc<str>,
-    /// Its process id.
+    /// Process id.
     pub pid: u32,
     facts: watch::Receiver<Facts>,
     command: Arc<Command>,
-    /// Whether it outlives this process.
+    /// True if the process is detached.
     is_kept: Arc<AtomicBool>,
-    /// Notified when it is to end.
+    /// Notified to end the process.
     end_request: Arc<Notify>,
-    /// Whether its end was ever requested.
+    /// True after [`Self::end`] was called.
     is_end_requested: Arc<AtomicBool>,
 }
 
 impl Command {
-    /// Starts the process. It ends with `group`, and with this process however that ends: it reads
-    /// a pipe that closes then. One that is kept goes on, and one that has a log of its own may be
-    /// kept at any time; see [`Running::keep`].
+    /// Starts the process. It exits with `group`, and also if this process is killed, since it reads a
+    /// pipe that closes then. A detached process keeps running. A process with a log file can be
+    /// detached at any time with [`Running::keep`].
     ///
-    /// Lines that find `lines` full are dropped: a reader that stalls must not stall a service.
+    /// Log lines are dropped while `lines` is full, so that a slow reader does not block the process.
     ///
     /// # Errors
     /// If the process cannot be started.
@@ -160,7 +161,7 @@ impl Command {
         } else {
             command.arg("--stop-with-stdin").stdin(Stdio::piped());
         }
-        // A group of its own, so that ^C in the terminal reaches this process alone, which then
+        // In its own process group, so that ^C in the terminal reaches only this process, which then
         // stops the others in order.
         #[cfg(unix)]
         command.process_group(0);
@@ -195,8 +196,7 @@ impl Command {
         Ok(running)
     }
 
-    /// Takes charge of a process that an earlier run of this program started with this command and
-    /// left running.
+    /// Takes over a process that an earlier run of this program started with this command.
     pub fn adopt(self, left: LeftRunning, group: &Group, lines: &mpsc::Sender<Line>) -> Running {
         let LeftRunning { pid, folder, facts } = left;
         let (tell, facts) = watch::channel(facts);
@@ -218,17 +218,17 @@ impl Command {
 /// A process that an earlier run of this program left running.
 #[derive(Debug)]
 pub struct LeftRunning {
-    /// Its process id.
+    /// Process id.
     pub pid: u32,
-    /// The folder whose lock it holds as long as it runs.
+    /// Directory that the process has locked.
     pub folder: PathBuf,
-    /// What it had logged about itself.
+    /// Facts from its log so far.
     pub facts: Facts,
 }
 
 impl std::fmt::Debug for Command {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Not the environment, which holds secrets.
+        // Without the environment, which contains secrets.
         f.debug_struct("Command").field("process", &self.process).finish_non_exhaustive()
     }
 }
@@ -246,10 +246,10 @@ impl Running {
         }
     }
 
-    /// Waits until the process has logged what `look` looks for.
+    /// Waits until `look` returns a value for the facts in the log.
     ///
     /// # Errors
-    /// If the process ends first: with its last error.
+    /// If the process exits first. Contains its last error.
     pub async fn wait_for<T>(
         &self,
         look: impl Fn(&Facts) -> Option<T> + Send + Sync,
@@ -264,41 +264,41 @@ impl Running {
         })
     }
 
-    /// Ends the process, and waits until it has ended.
+    /// Stops the process and waits until it has exited.
     pub async fn end(&self) -> Ended {
         self.is_end_requested.store(true, Ordering::Release);
         self.end_request.notify_one();
         self.wait_for_end().await
     }
 
-    /// Whether [`Self::end`] was called.
+    /// Returns true if [`Self::end`] was called.
     pub fn is_end_requested(&self) -> bool {
         self.is_end_requested.load(Ordering::Acquire)
     }
 
-    /// Whether it has ended.
+    /// Returns true if the process has exited.
     pub fn has_ended(&self) -> bool {
         self.facts.borrow().ended.is_some()
     }
 
-    /// Whether it outlives this process.
+    /// Returns true if the process is detached.
     pub fn is_kept(&self) -> bool {
         self.is_kept.load(Ordering::Acquire)
     }
 
-    /// Lets it outlive this process, if it has a log of its own.
+    /// Detaches the process if it has a log file.
     pub fn keep(&self) {
         if self.command.log.is_some() {
             self.is_kept.store(true, Ordering::Release);
         }
     }
 
-    /// What it has logged about itself so far.
+    /// Returns the facts in the log so far.
     pub fn facts(&self) -> Facts {
         self.facts.borrow().clone()
     }
 
-    /// Returns the command that starts it as it was, on the same ports.
+    /// Returns a command that starts the process again on the same ports.
     pub fn restart_command(&self) -> Command {
         let mut command = (*self.command).clone();
         command.is_kept = self.is_kept();
@@ -318,14 +318,14 @@ impl Running {
         command
     }
 
-    /// Waits until the process has ended, and returns how.
+    /// Waits until the process has exited.
     pub async fn wait_for_end(&self) -> Ended {
         let ended = self.wait_for(|facts| facts.ended.clone()).await;
         ended.unwrap_or_else(|error| Ended { code: None, text: error.to_string() })
     }
 }
 
-/// Gives `flag` another value, where it is among the arguments.
+/// Replaces the value of `flag`, if it is among the arguments.
 fn set_value(arguments: &mut [String], flag: &str, value: &str) {
     let place = arguments.iter().position(|argument| argument == flag);
     if let Some(place) = place.and_then(|idx| arguments.get_mut(idx + 1)) {
@@ -333,15 +333,15 @@ fn set_value(arguments: &mut [String], flag: &str, value: &str) {
     }
 }
 
-/// The file that a process logs to.
+/// Log file of a process.
 struct LogFile {
     path: PathBuf,
-    /// Bytes of earlier runs, which are skipped.
+    /// Offset of the first unread byte. Lines of earlier runs are skipped.
     n_read: u64,
 }
 
 impl LogFile {
-    /// Reads what the process writes, until the group stops.
+    /// Reads lines as they are written, until the group stops.
     async fn follow(
         self,
         process: Arc<str>,
@@ -355,7 +355,7 @@ impl LogFile {
         let mut log = BufReader::new(file);
         let mut text = String::new();
         loop {
-            // The rest of a partial line comes with a later read.
+            // The rest of a partial line follows with a later read.
             match log.read_line(&mut text).await {
                 Ok(1..) if text.ends_with('\n') => {
                     take_line(&process, text.trim_end(), &tell, &lines);
@@ -368,8 +368,8 @@ impl LogFile {
     }
 }
 
-/// Reads `output` to its end, and hands each line that is not blank to `take`. The rest of a line of
-/// more than `bytes_max` counts as another.
+/// Reads `output` to its end and passes each line that is not blank to `take`. Lines longer than
+/// `bytes_max` are split.
 pub(crate) async fn read_lines(
     output: impl AsyncRead + Unpin,
     bytes_max: u64,
@@ -386,7 +386,7 @@ pub(crate) async fn read_lines(
     }
 }
 
-/// Takes the lines of `output` to its end, which dropping `_reading` reports.
+/// Handles the lines of `output` to its end. The caller is notified by the drop of `_reading`.
 async fn take_lines(
     process: Arc<str>,
     output: impl AsyncRead + Unpin,
@@ -397,7 +397,7 @@ async fn take_lines(
     read_lines(output, LINE_BYTES_MAX, |line| take_line(&process, line, &tell, &lines)).await;
 }
 
-/// Learns from a line, and passes it on.
+/// Updates the facts from a line and forwards it.
 fn take_line(
     process: &Arc<str>,
     text: &str,
@@ -406,11 +406,11 @@ fn take_line(
 ) {
     let line = Line::new(Arc::clone(process), text.to_owned());
     tell.send_if_modified(|facts| learn(facts, &line));
-    // Full: the line is dropped, as promised above. Closed: nobody listens any more.
+    // The queue is full (the line is dropped) or closed (there is no reader).
     drop(lines.try_send(line));
 }
 
-/// Reads facts about the process from a log line. Returns whether any is new.
+/// Updates the facts from a log line. Returns true if they changed.
 fn learn(facts: &mut Facts, line: &Line) -> bool {
     let Some(line) = &line.members else {
         facts.trouble = Some(line.text.clone());
@@ -439,7 +439,7 @@ fn learn(facts: &mut Facts, line: &Line) -> bool {
     *facts != before
 }
 
-/// Asks a process to end by a signal, which works without a pipe to it.
+/// Sends SIGTERM, which works without a pipe to the process.
 #[cfg(unix)]
 fn terminate(pid: Option<u32>) {
     use rustix::process::{Pid, Signal, kill_process};
@@ -449,23 +449,23 @@ fn terminate(pid: Option<u32>) {
     }
 }
 
-/// Without signals, it is killed after the wait.
+/// Does nothing: without signals the process is killed later.
 #[cfg(not(unix))]
 fn terminate(_: Option<u32>) {}
 
-/// What ends a process.
+/// Conditions that end a process.
 struct Ends {
     group: Group,
-    /// Notified when the process is to end.
+    /// Notified to end the process.
     request: Arc<Notify>,
     is_kept: Arc<AtomicBool>,
-    /// Closed once all output was read.
+    /// Closed when all output was read.
     readers: mpsc::Receiver<()>,
 }
 
-/// Waits for the process to end by itself, or ends it with the group or on request.
+/// Waits for the process to exit, or stops it with the group or on request.
 async fn wait_or_end(mut child: Child, tell: watch::Sender<Facts>, mut ends: Ends) {
-    // Taken out of the child, which would close it before waiting.
+    // Taken out of the child, since `wait` would close it.
     let mut stdin = child.stdin.take();
     let is_kept = || ends.is_kept.load(Ordering::Acquire);
     let is_over = tokio::select! {
@@ -474,7 +474,7 @@ async fn wait_or_end(mut child: Child, tell: watch::Sender<Facts>, mut ends: End
         () = ends.group.stopped() => {
             if is_kept() {
                 if let Some(stdin) = &mut stdin {
-                    // Where it is not taken, the process is ending already.
+                    // If this fails, the process is already exiting.
                     stdin.write_all(STAY).await.ok();
                 }
                 return;
@@ -491,12 +491,12 @@ async fn wait_or_end(mut child: Child, tell: watch::Sender<Facts>, mut ends: End
         if let Ok(status) = timeout(DRAIN_MAX, child.wait()).await {
             status
         } else {
-            // It may have ended in between; either way it is waited for next.
+            // The process might have exited in between. The next line waits for it in any case.
             drop(child.start_kill());
             child.wait().await
         }
     };
-    // Its last line says why it ended.
+    // The last line contains the reason of the exit.
     drop(timeout(LAST_LINES_MAX, ends.readers.recv()).await);
     let ended = match status {
         Ok(status) => Ended { code: status.code(), text: status.to_string() },

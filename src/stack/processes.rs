@@ -1,5 +1,5 @@
-//! The local stack as the screen sees it: starts it, reports what happens to it, stops it; and single
-//! nodes beside it.
+//! The local stack for the screen: starts it, reports its events and stops it, together with nodes that
+//! the user adds.
 
 use std::{
     collections::BTreeMap,
@@ -35,29 +35,29 @@ use crate::{
     usage::Meter,
 };
 
-/// Log lines that may wait for the screen; further ones are dropped.
+/// Maximum number of log lines that wait for the screen. Further lines are dropped.
 const LINES_CAPACITY: usize = 1024;
 
-/// The longest wait for a stack that another process is starting, after which a second one is
-/// started. A start that takes longer fails.
+/// Maximum time to wait for a stack that another process is starting. A second one is started
+/// afterwards, since a start that takes longer fails.
 const ATTACH_WITHIN: Duration = Duration::from_mins(1);
 
 /// Prefix of the names of nodes that were left running.
 const KEPT_PREFIX: &str = "kept-";
 
-/// A process, and its node if it is one.
+/// A process with its node, if it is one.
 type Process = (Running, Option<LocalNode>);
 
-/// How a stack and the nodes beside it are started.
+/// Options of the stack and of added nodes.
 #[derive(Debug, Clone)]
 pub struct ProcessesOptions {
-    /// The folder of its state; `None` for a free one of the user.
+    /// Directory of the stack; `None` for a free one of the user.
     pub data_dir: Option<PathBuf>,
-    /// The token of the head, which its process takes from the environment.
+    /// Token of the head, passed to its process in the environment.
     pub head_token: Option<Token>,
 }
 
-/// A local stack that the screen starts and stops, and nodes that it starts beside it.
+/// A local stack that the screen starts and stops, and nodes that it adds.
 #[derive(Clone)]
 pub struct Processes {
     options: ProcessesOptions,
@@ -65,10 +65,10 @@ pub struct Processes {
     group: Group,
     /// Held while a process runs.
     claimed: Arc<Mutex<Option<StackClaim>>>,
-    /// The folder of the stack of another process to which this one attached.
+    /// Directory of the stack of another process to which this one is attached.
     attached: Arc<Mutex<Option<PathBuf>>>,
     running: Arc<Mutex<Vec<Process>>>,
-    /// The folder of each added node, by its name.
+    /// Directory of each added node, by name.
     folders: Arc<Mutex<BTreeMap<String, PathBuf>>>,
     meter: Arc<Mutex<Meter>>,
 }
@@ -80,7 +80,7 @@ impl std::fmt::Debug for Processes {
 }
 
 impl Processes {
-    /// Prepares a stack. Nothing is started, and no folder is made.
+    /// Prepares a stack. Starts nothing and creates no directory.
     #[must_use]
     pub fn new(options: ProcessesOptions, files: Arc<dyn ServiceFiles>) -> Self {
         Self {
@@ -100,7 +100,7 @@ impl Processes {
         if let Some(stack) = running::wait_for_running(data_dir.as_deref(), ATTACH_WITHIN).await {
             let addresses = Addresses { head_token, ..stack.addresses };
             *self.attached.lock() = Some(stack.folder);
-            // Where the screen is gone nobody waits for this.
+            // Fails if the screen is closed.
             drop(events.send(LocalEvent::Attached(addresses)).await);
             return Ok(());
         }
@@ -120,7 +120,7 @@ impl Processes {
                     format!("{awaited} (for {} s)", since.as_secs())
                 }
             };
-            // A full queue holds newer news than this.
+            // If the queue is full, it contains more recent events.
             drop(events.try_send(LocalEvent::Starting { what }));
         };
         let started =
@@ -133,19 +133,19 @@ impl Processes {
             self.watch(&process, events);
             self.insert(process, node);
         }
-        // Where the screen is gone nobody waits for this.
+        // Fails if the screen is closed.
         drop(events.send(LocalEvent::Ready(started.ready)).await);
         Ok(())
     }
 
-    /// Returns where processes write lines, which go to `events`.
+    /// Returns a queue for log lines of processes, which are forwarded to `events`.
     fn forward_lines(&self, events: &mpsc::Sender<LocalEvent>) -> mpsc::Sender<Line> {
         let (lines, received) = mpsc::channel(LINES_CAPACITY);
         self.group.spawn_to_end("local log lines", forward(received, events.clone()));
         lines
     }
 
-    /// Restarts the process each time it ends unexpectedly, and sends what happens to it.
+    /// Restarts the process whenever it exits unexpectedly, and reports its events.
     fn watch(&self, process: &Running, events: &mpsc::Sender<LocalEvent>) {
         let (name, events) = (Arc::clone(&process.process), events.clone());
         let (local, sender, reported) = (self.clone(), events.clone(), Arc::clone(&name));
@@ -158,12 +158,12 @@ impl Processes {
         self.group.spawn("watch a process", async move {
             let Some(ended) = supervised.await else { return };
             let exited = LocalEvent::Exited { process: name.to_string(), code: ended.code };
-            // Where the screen is gone nobody waits for this.
+            // Fails if the screen is closed.
             drop(events.send(exited).await);
         });
     }
 
-    /// Sends what happened to the process called `name`, and inserts the one that replaces it.
+    /// Reports an event of the process called `name`. A restarted process replaces its predecessor.
     async fn report(&self, name: &str, happened: Supervised, events: &mpsc::Sender<LocalEvent>) {
         let process = name.to_owned();
         let event = match happened {
@@ -185,11 +185,11 @@ impl Processes {
                 node.map_or(LocalEvent::Service { name: process, pid }, LocalEvent::Node)
             }
         };
-        // Where the screen is gone nobody waits for this.
+        // Fails if the screen is closed.
         drop(events.send(event).await);
     }
 
-    /// Creates the folder of an added node called `name`.
+    /// Creates the directory of an added node called `name`.
     fn create_folder(&self, name: &str) -> anyhow::Result<PathBuf> {
         let mut claimed = self.claimed.lock();
         if claimed.is_none() {
@@ -202,8 +202,7 @@ impl Processes {
         Ok(folder)
     }
 
-    /// The members of the stack to which this process attached, else of the stack whose folder is
-    /// claimed.
+    /// Returns the members of the stack to which this process is attached, or of its own stack.
     fn members(&self) -> anyhow::Result<Members> {
         if let Some(folder) = &*self.attached.lock() {
             return Ok(Members::new(folder));
@@ -212,7 +211,7 @@ impl Processes {
         Ok(Members::new(claimed.as_ref().context("claim a folder")?.data_dir.folder()))
     }
 
-    /// The first name of its kind that no process has.
+    /// Returns the first unused name for a node of `role`.
     fn free_name(&self, role: &str) -> String {
         let processes = self.running.lock();
         let is_taken = |name: &str| processes.iter().any(|(process, _)| *process.process == *name);
@@ -251,7 +250,7 @@ impl Processes {
         self.launch(command, &wish, events).await
     }
 
-    /// Starts a node, and returns once it has logged its peer id and its addresses.
+    /// Starts a node and returns when it has logged its peer id and its addresses.
     async fn launch(
         &self,
         command: Command,
@@ -279,7 +278,7 @@ impl Processes {
         Ok(())
     }
 
-    /// Watches and inserts a process, and sends the `event` of its start.
+    /// Supervises and stores a process, and sends the `event` of its start.
     async fn announce(
         &self,
         running: Running,
@@ -289,18 +288,18 @@ impl Processes {
     ) {
         self.watch(&running, events);
         self.insert(running, node);
-        // Where the screen is gone nobody waits for this.
+        // Fails if the screen is closed.
         drop(events.send(event).await);
     }
 
-    /// Inserts a process, replacing the one that had its name.
+    /// Stores a process, replacing the one with the same name.
     fn insert(&self, running: Running, node: Option<LocalNode>) {
         let mut processes = self.running.lock();
         processes.retain(|(process, _)| process.process != running.process);
         processes.push((running, node));
     }
 
-    /// Writes the record of a node that is kept, by which a later run finds it.
+    /// Writes the record of a detached node, by which a later run finds it.
     fn record(&self, running: &Running, node: &LocalNode) {
         let Some(folder) = self.folders.lock().get(&node.name).cloned() else { return };
         if running.is_kept()
@@ -318,7 +317,7 @@ impl Processes {
         events: &mpsc::Sender<LocalEvent>,
     ) -> anyhow::Result<()> {
         let mut detached = detached;
-        // Another name than those that a stack gives, which it may be giving right now.
+        // A name that differs from the names of a stack that is being started.
         let name = detached.node.name.trim_start_matches(KEPT_PREFIX).to_owned();
         let kept = format!("{KEPT_PREFIX}{name}");
         let is_free = |name: &String| !self.folders.lock().contains_key(name);
@@ -446,12 +445,12 @@ impl LocalStack for Processes {
 async fn forward(mut lines: mpsc::Receiver<Line>, events: mpsc::Sender<LocalEvent>) {
     let clock = Clock::system();
     while let Some(line) = lines.recv().await {
-        // Full: dropped, as the screen expects of log lines.
+        // If the queue is full, the line is dropped.
         drop(events.try_send(LocalEvent::Log(read_line(line, clock.now()))));
     }
 }
 
-/// Reads a log line. One that is no JSON object is a warning: services write nothing else.
+/// Parses a log line. Output other than JSON objects is a warning, since services do not write any.
 fn read_line(line: Line, now: Timestamp) -> LocalLog {
     let process = line.process.to_string();
     let Some(mut members) = line.members else {
@@ -466,7 +465,7 @@ fn read_line(line: Line, now: Timestamp) -> LocalLog {
     LocalLog { process, level, time, message, fields }
 }
 
-/// A text as it is, any other value as JSON.
+/// Returns a string as it is, and any other value as JSON.
 fn text_of(value: Value) -> String {
     match value {
         Value::String(text) => text,
@@ -486,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_line_is_parsed() {
+    fn json_line_is_parsed() {
         check(
             r#"{"level":"warn","port":":80","n":3,"time":"2026-07-30T21:57:00Z","message":"x"}"#,
             Level::Warn,
@@ -496,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_with_remote_boot_nodes_listens_on_all_interfaces() {
+    fn node_with_remote_boot_nodes_listens_on_all_interfaces() {
         let address = |boot_node: &str| {
             let boot_nodes = vec![boot_node.to_owned()];
             let wish = NodeWish { role: "worker".to_owned(), boot_nodes, ..NodeWish::default() };
@@ -509,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_declares_its_attributes_and_a_head_none() {
+    fn only_workers_declare_attributes() {
         let attribute = |role: &str| {
             let attributes = ["zone=a", "gpu=a100"].map(str::to_owned).to_vec();
             let wish = NodeWish { role: role.to_owned(), attributes, ..NodeWish::default() };
@@ -522,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_not_json_is_a_warning() {
+    fn line_that_is_not_json_is_a_warning() {
         check("thread panicked", Level::Warn, "thread panicked", &[]);
     }
 }

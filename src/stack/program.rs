@@ -1,7 +1,6 @@
-//! A worker's program: a child process that answers each epoch with a line of JSON.
+//! The program of an inference worker: a child process that prints a line of JSON for each epoch.
 //!
-//! It runs in a shell and in a process group of its own, so that what it starts ends with it. Absent
-//! on purpose: what it is asked, and when it is started again.
+//! It runs in a shell in its own process group, so that its children are killed with it.
 
 use std::{collections::BTreeMap, mem::take, process::Stdio, sync::Arc, time::Duration};
 
@@ -18,21 +17,21 @@ use tokio::{
 
 use crate::process::read_lines;
 
-/// The most bytes of standard output that are read for one answer. A forecast of the thousand
-/// inferers of a large topic has less than a tenth of it.
+/// Maximum size of a response on standard output. A forecast for the thousand inferers of a large topic
+/// has less than a tenth of it.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The most bytes of a line of standard error that are shown.
+/// Maximum length of a displayed line of standard error.
 const ERROR_LINE_BYTES_MAX: u64 = 2000;
 
-/// Lines of standard error that are shown for each answer: a traceback, and some more.
+/// Maximum number of displayed lines of standard error per response: a traceback and some more.
 const ERROR_LINES_MAX: u32 = 50;
 
-/// The exit codes with which a shell says that a command cannot be run, or does not exist.
+/// Exit codes of a shell for a command that cannot be executed or does not exist.
 const EXIT_NO_COMMAND: [i32; 2] = [126, 127];
 
-/// How long the end of standard error is waited for after that of the program: what it started may
-/// hold it open.
+/// Maximum time to wait for the end of standard error after the program has exited, since its children
+/// can hold it open.
 const ERRORS_WITHIN: Duration = Duration::from_millis(500);
 
 /// A running program.
@@ -44,29 +43,29 @@ pub struct Program {
     said: Arc<Mutex<Said>>,
     /// Closed at the end of standard error.
     errors_end: oneshot::Receiver<()>,
-    /// The part of the last question that it has not read yet.
+    /// Part of the last request that the program has not read yet.
     unsent: Vec<u8>,
-    /// The part of its next answer that it has printed.
+    /// Part of the next response that the program has printed.
     printed: Vec<u8>,
-    /// True from a question to its answer.
+    /// True from a request to its response.
     is_asked: bool,
     has_answered: bool,
 }
 
-/// What came on standard error.
+/// State of standard error.
 #[derive(Debug, Default)]
 struct Said {
-    /// Lines shown since the last question.
+    /// Number of displayed lines since the last request.
     n_shown: u32,
     last_line: Option<String>,
 }
 
 impl Program {
-    /// Starts `command` in a shell, with `environment` beside that of this process. What it writes
-    /// to standard error goes to `tell` as it comes, by a task of `group`.
+    /// Starts `command` in a shell with additional `environment` variables. A task of `group` passes
+    /// lines of standard error to `tell`.
     ///
     /// # Errors
-    /// If there is no shell, or no process is left.
+    /// If the shell cannot be started.
     pub fn start(
         command: &str,
         environment: &BTreeMap<&str, String>,
@@ -102,28 +101,28 @@ impl Program {
         })
     }
 
-    /// True if the program has answered a question. Until then it may be loading.
+    /// Returns true if the program has responded to a request. Until then it might be loading.
     #[must_use]
     pub const fn has_answered(&self) -> bool {
         self.has_answered
     }
 
-    /// Waits, at most for `within`, until the program has answered its last question, and drops that
-    /// answer, which is too late. Returns false if the program is still loading. Cancel-safe.
+    /// Waits for at most `within` until the program has responded to its last request, and drops that
+    /// response, which is too late. Returns false if the program is still loading. Cancel-safe.
     ///
     /// # Errors
-    /// As for [`Self::ask`].
+    /// Same as [`Self::ask`].
     pub async fn is_ready(&mut self, within: Duration) -> anyhow::Result<bool> {
         Ok(!self.is_asked || self.answer(within).await?.is_some())
     }
 
-    /// Gives `input` to the program and waits for its next line, at most for `within`. Returns `None`
-    /// if the program has not answered anything yet: it may still be loading, and its answer is for
-    /// [`Self::is_ready`].
+    /// Sends `input` to the program and waits for its next line, for at most `within`. Returns `None` if
+    /// the program has never responded: it might still be loading, and [`Self::is_ready`] handles its
+    /// response.
     ///
     /// # Errors
-    /// If it ends, stays silent after it has answered before, or prints too much. It is of no more
-    /// use then.
+    /// If the program exits, times out after an earlier response, or prints too much. It must not be
+    /// used afterwards.
     pub async fn ask(&mut self, input: &str, within: Duration) -> anyhow::Result<Option<String>> {
         self.said.lock().n_shown = 0;
         self.unsent = input.as_bytes().to_vec();
@@ -147,14 +146,14 @@ impl Program {
         bail!("{ended}")
     }
 
-    /// Sends the question and reads a line, from where the last call was cancelled.
+    /// Sends the request and reads a line, continuing after a cancelled call.
     async fn exchange(&mut self) -> anyhow::Result<()> {
         let Self { stdin, stdout, unsent, printed, .. } = self;
         let write = async {
             while let (Some(stdin), false) = (stdin.as_mut(), unsent.is_empty()) {
                 match stdin.write(unsent).await {
                     Ok(n_bytes) if n_bytes > 0 => drop(unsent.drain(..n_bytes)),
-                    // A program that reads nothing has ended, or is silent: `answer` reports both.
+                    // The program has exited or is not reading. `answer` reports both.
                     _ => return,
                 }
             }
@@ -170,16 +169,16 @@ impl Program {
         tokio::join!(write, read).1
     }
 
-    /// Gives `input` to the program, lets it read to its end, and waits until it ends, at most for
-    /// `within`. Returns the last line that it printed and that is not blank.
+    /// Sends `input` to the program, closes its standard input, and waits for at most `within` until it
+    /// exits. Returns the last line of output that is not blank.
     ///
     /// # Errors
-    /// If it fails, does not end, or prints nothing or too much.
+    /// If the program fails, times out, or prints nothing or too much.
     pub async fn finish(mut self, input: &str, within: Duration) -> anyhow::Result<String> {
         let (stdin, stdout) = (self.stdin.take(), &mut self.stdout);
         let write = async {
             if let Some(mut stdin) = stdin {
-                // A program need not read all, or anything.
+                // A program can ignore its input.
                 drop(stdin.write_all(input.as_bytes()).await);
             }
         };
@@ -199,10 +198,10 @@ impl Program {
         line.map(str::to_owned).context("the program printed nothing")
     }
 
-    /// Waits until the program has ended.
+    /// Waits until the program has exited.
     async fn ended(&mut self, within: Duration) -> anyhow::Result<Ended> {
         let status = within_limit(within, async { Ok(self.child.wait().await?) }).await?;
-        // Either way, what came is all there is.
+        // On a timeout, the lines so far are used.
         drop(timeout(ERRORS_WITHIN, &mut self.errors_end).await);
         let last_line = self.said.lock().last_line.take();
         Ok(Ended { is_success: status.success(), code: status.code(), last_line })
@@ -211,7 +210,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It has a number as long as nobody waited for its end.
+        // The process group id is valid until the child has been waited for.
         #[cfg(unix)]
         if let Some(pid) = self.child.id().and_then(|pid| i32::try_from(pid).ok())
             && let Some(pid) = rustix::process::Pid::from_raw(pid)
@@ -223,7 +222,7 @@ impl Drop for Program {
     }
 }
 
-/// How a program ended.
+/// Exit status of a program, with its last line of standard error.
 struct Ended {
     is_success: bool,
     code: Option<i32>,
@@ -253,7 +252,7 @@ fn check_size(output: &[u8]) -> anyhow::Result<()> {
     bail!("the program printed {ANSWER_BYTES_MAX} bytes and more for one answer")
 }
 
-/// Waits for `work`, at most for `limit`.
+/// Waits for `work` for at most `limit`.
 async fn within_limit<T>(
     limit: Duration,
     work: impl Future<Output = anyhow::Result<T>>,
@@ -269,7 +268,7 @@ fn text(bytes: Vec<u8>) -> anyhow::Result<String> {
     String::from_utf8(bytes).context("read the program's output as UTF-8")
 }
 
-/// Shows what comes on standard error, line by line.
+/// Displays standard error line by line.
 async fn show_errors(
     stderr: impl AsyncRead + Send + Unpin + 'static,
     said: Arc<Mutex<Said>>,
@@ -307,7 +306,7 @@ mod tests {
         let echo = "while read -r line; do echo \"got $line\"; done";
         let load = format!("while [ ! -e {} ]; do sleep 0.01; done; {echo}", loaded.display());
         let mut program = program(&load);
-        // More than a pipe holds, so that the rest is sent once the program reads.
+        // Larger than a pipe, so that the rest is sent when the program reads.
         let first = "x".repeat(200_000) + "\n";
         assert!(program.is_ready(SHORT).await.unwrap(), "nothing was asked yet");
         assert_eq!(program.ask(&first, SHORT).await.unwrap(), None);

@@ -1,6 +1,6 @@
-//! Where the local stack of a user answers, and its key, for the user's other commands: a file in the
-//! folder of the stack, valid as long as a process has locked the folder. While a stack starts, the
-//! file says so, and other processes can wait for it.
+//! Record of a user's running stack: its addresses and key, for other commands of the user. The file is
+//! in the directory of the stack and is valid while a process has locked the directory. It also says
+//! that a stack is starting, so that other processes can wait for it.
 
 use std::{
     env, fs,
@@ -21,26 +21,26 @@ use crate::{
     local::Addresses,
 };
 
-/// The file in the stack's folder.
+/// Name of the record in the directory of the stack.
 const FILE_NAME: &str = "running.json";
 
-/// The environment variable that names the folder of the stack.
+/// Environment variable with the directory of the stack.
 const FOLDER_VARIABLE: &str = "TRIPTYCH_DATA_DIR";
 
-/// Finds the stack in the folder that the environment names, else the first one of this user that
-/// runs; `None` if none does. Its addresses come with a key, and without a token.
+/// Finds the stack in the directory from the environment, or the first running one of this user. Returns
+/// its addresses with a key but without a token.
 #[must_use]
 pub fn find_running() -> Option<Addresses> {
     folders().iter().find_map(|folder| read(folder))
 }
 
-/// Returns the folder of the stack that [`find_running`] finds.
+/// Returns the directory of the stack that [`find_running`] finds.
 #[must_use]
 pub fn running_folder() -> Option<PathBuf> {
     folders().into_iter().find(|folder| read(folder).is_some())
 }
 
-/// The folder that the environment names, else those of this user.
+/// Returns the directory from the environment, or all directories of this user.
 fn folders() -> Vec<PathBuf> {
     let folder = env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty());
     stack_folders(folder.map(PathBuf::from).as_deref())
@@ -49,14 +49,14 @@ fn folders() -> Vec<PathBuf> {
 /// A local stack that another process runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunningStack {
-    /// The folder of its state.
+    /// Directory of the stack.
     pub(crate) folder: PathBuf,
-    /// As [`find_running`] returns them.
+    /// Addresses, as returned by [`find_running`].
     pub(crate) addresses: Addresses,
 }
 
-/// Finds the first stack that another process runs: in `data_dir`, else in the folders of this user.
-/// Waits up to `within` for one that is starting. Returns `None` if none runs.
+/// Finds the first stack that another process runs, in `data_dir` or in the directories of this user.
+/// Waits up to `within` for one that is starting.
 pub(crate) async fn wait_for_running(
     data_dir: Option<&Path>,
     within: Duration,
@@ -94,11 +94,11 @@ fn read(folder: &Path) -> Option<Addresses> {
         api_key: Some(member("api_key")?.parse().ok()?),
         head_token: None,
     };
-    // A stack that was killed leaves its file behind.
+    // A killed stack leaves its file behind.
     is_locked(folder).then_some(addresses)
 }
 
-/// Records where the stack in `folder` answers.
+/// Records the addresses of the stack in `folder`.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -109,7 +109,7 @@ pub(crate) fn write(folder: &Path, addresses: &Addresses) -> anyhow::Result<()> 
     write_record(folder, &record)
 }
 
-/// Records that a stack starts in `folder`, in place of an earlier stack.
+/// Records that a stack is starting in `folder`, replacing an earlier record.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -125,7 +125,7 @@ fn write_record(folder: &Path, record: &Value) -> anyhow::Result<()> {
 
 /// Removes the record of the stack in `folder`.
 pub(crate) fn remove(folder: &Path) {
-    // Most often there is none.
+    // Usually there is none.
     drop(fs::remove_file(folder.join(FILE_NAME)));
 }
 
@@ -135,7 +135,7 @@ mod tests {
     use crate::data_dir::StackClaim;
 
     #[tokio::test]
-    async fn a_record_is_valid_as_long_as_its_stack_runs() {
+    async fn record_is_valid_while_stack_runs() {
         let folder = tempfile::tempdir().unwrap();
         let claim = StackClaim::acquire(Some(folder.path().to_owned())).unwrap();
         let addresses = Addresses {
@@ -148,7 +148,7 @@ mod tests {
         write(folder.path(), &addresses).unwrap();
         assert_eq!(read(folder.path()), Some(addresses));
         drop(claim);
-        // A process that another test starts has the lock, too, until it runs its program.
+        // A process started by another test also holds the lock between fork and exec.
         let is_over = || async { read(folder.path()).map_or(Ok(()), Err) };
         wait::until(Duration::from_secs(10), is_over).await.unwrap();
         remove(folder.path());

@@ -1,4 +1,4 @@
-//! Starts the local stack, each process once those it needs answer.
+//! Starts the local stack. Each process is started when those it depends on respond.
 
 use std::{
     env, fs,
@@ -37,25 +37,25 @@ use crate::{
     running,
 };
 
-/// The environment variable by which services and commands take their API key.
+/// Environment variable with the API key of services and commands.
 pub const KEY_VARIABLE: &str = "TRIPTYCH_API_KEY";
 
-/// The name of a node's private key in its folder.
+/// Name of a node's private key in its directory.
 pub(crate) const KEY_FILE: &str = "key";
 
-/// The name of the folder of a node's functions in its folder, where `--db` puts it.
+/// Name of the directory of functions in the directory of a node.
 const FUNCTIONS_FOLDER: &str = "functions";
 
-/// The flag with which a service does not limit callers on this machine: here there are no others.
+/// Flag that exempts callers on this machine from rate limits.
 const UNLIMITED: &str = "--unlimited-loopback";
 
-/// The longest wait for the stack to answer. A first start on a loaded machine takes a few seconds.
+/// Maximum time for the stack to respond. A first start on a busy machine takes a few seconds.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
-/// How often a stack that is starting reports what it waits for. Most start within a few seconds.
+/// Interval of progress reports of a slow start. Most starts take a few seconds.
 const DELAY_REPORT_EVERY: Duration = Duration::from_secs(10);
 
-/// The nodes of the stack, the head first.
+/// Nodes of the stack, starting with the head.
 const NODES: [NodeSpec; 4] = [
     NodeSpec { name: "head", role: Role::Head, subgroup: None },
     NodeSpec { name: "worker-1", role: Role::Worker, subgroup: None },
@@ -71,22 +71,22 @@ struct NodeSpec {
     subgroup: Option<&'static str>,
 }
 
-/// How to start a stack.
+/// Options of a stack.
 #[derive(Debug)]
 pub struct StackOptions {
-    /// Its folder, which no other stack uses meanwhile.
+    /// Directory of the stack.
     pub claim: StackClaim,
-    /// Where it answers.
+    /// Ports of the services.
     pub ports: Ports,
-    /// The least severe lines that its processes log.
+    /// Minimum level of log lines.
     pub log_level: Level,
-    /// Variables of their environment, beside this process's own.
+    /// Additional environment variables.
     pub environment: Vec<(&'static str, String)>,
-    /// The token of the head, which its process takes from the environment.
+    /// Token of the head, passed to its process in the environment.
     pub head_token: Option<Token>,
 }
 
-/// Ports on loopback, 0 for any free one.
+/// Ports on loopback; 0 for any free one.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ports {
     /// The head's REST API.
@@ -97,59 +97,59 @@ pub struct Ports {
     pub inference: u16,
 }
 
-/// What a stack needs of the services' own files.
+/// Operations on the files of services.
 #[async_trait]
 pub trait ServiceFiles: Send + Sync {
-    /// Gives the stack's key in the accounts of `data_dir` a new secret, and returns it: accounts keep
-    /// hashes alone. What the key owns it keeps.
+    /// Gives the stack's key in the accounts of `data_dir` a new secret, since accounts store only
+    /// hashes. The key keeps its datasets.
     ///
     /// # Errors
     /// If the accounts cannot be opened or written.
     async fn renew_key(&self, data_dir: &DataDir) -> anyhow::Result<ApiKey>;
 
-    /// Reads the identity of a node from the file `key`, which is made if it is missing.
+    /// Reads the identity of a node from the file `key`, creating it if necessary.
     ///
     /// # Errors
     /// If the file cannot be read or written.
     fn load_identity(&self, key: &Path) -> anyhow::Result<PeerId>;
 
-    /// Stores the demo functions in the head's `folder` of functions, and lists them.
+    /// Installs the demo functions in the head's directory of functions, and lists them.
     ///
     /// # Errors
-    /// If the folder cannot be written.
+    /// If the directory is not writable.
     async fn add_functions(&self, folder: PathBuf) -> anyhow::Result<Vec<LocalFunction>>;
 
-    /// Reads the module or folder at `path` as a function.
+    /// Packs the module or directory at `path` as a function.
     ///
     /// # Errors
-    /// If it is none.
+    /// If it is not a function.
     async fn pack(&self, path: &Path) -> anyhow::Result<Packed>;
 }
 
-/// A stack that answers.
+/// A stack whose parts respond.
 #[derive(Debug)]
 pub struct StartedStack {
-    /// Where it answers, and what it holds.
+    /// Addresses, nodes and functions.
     pub ready: LocalReady,
-    /// Its processes: nodes, the head first, then services.
+    /// Processes: nodes, starting with the head, then services.
     pub processes: Vec<Running>,
 }
 
-/// How far the start of a stack is.
+/// Progress of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress<'a> {
     /// These parts are being started.
     Starting(&'a str),
-    /// It takes longer than usual.
+    /// The start takes longer than usual.
     Delayed {
-        /// The time since the start.
+        /// Time since the start.
         since: Duration,
-        /// What has not happened yet.
+        /// The pending condition.
         awaited: &'a str,
     },
 }
 
-/// What a start waits for, in words for people.
+/// The pending condition of a start, for people.
 #[derive(Debug, Default)]
 struct Awaited(Mutex<String>);
 
@@ -158,7 +158,7 @@ impl Awaited {
         *self.0.lock() = what.into();
     }
 
-    /// Waits for `work`, and reports what it waits for every [`DELAY_REPORT_EVERY`].
+    /// Runs `work`, and reports the pending condition every [`DELAY_REPORT_EVERY`].
     async fn report_while<T>(
         &self,
         work: impl Future<Output = T>,
@@ -179,7 +179,7 @@ impl Awaited {
     }
 }
 
-/// What starting a stack needs at every step.
+/// Context of all steps of a start.
 struct Starter<'a> {
     program: PathBuf,
     options: &'a StackOptions,
@@ -189,12 +189,12 @@ struct Starter<'a> {
     awaited: &'a Awaited,
 }
 
-/// Starts a stack whose processes end with `group`, and waits until all of it answers.
+/// Starts a stack whose processes exit with `group`, and waits until all parts respond.
 ///
-/// `lines` gets what the processes log, `progress` what is being started and what is waited for.
+/// Sends log lines to `lines` and calls `progress` for each step and for delays.
 ///
 /// # Errors
-/// If a process cannot be started or ends, or the stack does not answer within a minute.
+/// If a process cannot be started or exits, or if the stack does not respond within a minute.
 pub async fn start(
     options: &StackOptions,
     files: &dyn ServiceFiles,
@@ -208,14 +208,14 @@ pub async fn start(
     let awaited = Awaited::default();
     let starter = Starter { program, options, files, group, lines, awaited: &awaited };
     let started = awaited.report_while(starter.run(&progress), &progress).await;
-    // Other processes must not wait for a stack that did not start.
+    // Other processes must not wait for a stack that failed to start.
     let started = started.inspect_err(|_| running::remove(folder))?;
     running::write(folder, &started.ready.addresses)?;
     Ok(started)
 }
 
 impl Starter<'_> {
-    /// Starts all parts, each once those it needs answer.
+    /// Starts all parts, each when its dependencies respond.
     async fn run(&self, progress: &(impl Fn(Progress<'_>) + Sync)) -> anyhow::Result<StartedStack> {
         let (data_dir, awaited) = (&self.options.claim.data_dir, self.awaited);
         progress(Progress::Starting("head and dataset service"));
@@ -238,7 +238,7 @@ impl Starter<'_> {
         let datasets_url = base(datasets.wait_for(|facts| facts.address.clone()).await?) + "/api";
         awaited.set("the workers to listen");
         let nodes = describe_nodes(&processes, &head_url).await?;
-        // The first epoch opens with the inference service and asks the workers at once.
+        // The inference service opens its first epoch when it starts, and needs the workers then.
         processes.push(datasets);
         or_first_end(&processes, self.wait_for_cluster(&head_url, &nodes)).await?;
         progress(Progress::Starting("inference service"));
@@ -260,8 +260,8 @@ impl Starter<'_> {
         Ok(StartedStack { ready, processes })
     }
 
-    /// Gives every node its identity, which it keeps from start to start, and the head its functions,
-    /// which are returned. The nodes are members of the stack from here on.
+    /// Creates missing identities of nodes, registers the nodes as members, and installs the head's
+    /// functions, which are returned.
     async fn prepare_nodes(&self) -> anyhow::Result<Vec<LocalFunction>> {
         let data_dir = &self.options.claim.data_dir;
         let members = Members::new(data_dir.folder());
@@ -318,7 +318,7 @@ impl Starter<'_> {
         self.start_process("inference", arguments, environment)
     }
 
-    /// The arguments of a service that listens on `port`.
+    /// Returns the arguments of a service that listens on `port`.
     fn service_arguments(&self, service: &str, port: u16) -> Vec<String> {
         let listen = format!("127.0.0.1:{port}");
         let folder = self.options.claim.data_dir.folder().display().to_string();
@@ -327,7 +327,7 @@ impl Starter<'_> {
             .to_vec()
     }
 
-    /// Waits until the head answers and is connected to every one of `nodes`.
+    /// Waits until the head responds and is connected to all `nodes`.
     async fn wait_for_cluster(&self, head: &str, nodes: &[LocalNode]) -> anyhow::Result<()> {
         let awaited = self.awaited;
         awaited.set(format!("the head to answer at {head}"));
@@ -353,15 +353,15 @@ impl Starter<'_> {
     }
 }
 
-/// Whether a node connects to nodes of this machine alone.
+/// Returns true if all boot nodes are on this machine.
 pub(crate) fn is_local(wish: &NodeWish) -> bool {
     wish.boot_nodes.iter().all(|address| address.starts_with("/ip4/127."))
 }
 
-/// Returns the arguments of a node with its state in `folder`. It dials no peer of last time: ports
-/// change from start to start.
+/// Returns the arguments of a node with its state in `folder`. It does not dial peers of earlier runs,
+/// since ports change from start to start.
 pub(crate) fn node_arguments(wish: &NodeWish, folder: &Path) -> Vec<String> {
-    // Nodes of this machine connect on loopback; other nodes must reach those that join them.
+    // Nodes of this machine connect on loopback. Other nodes must be reachable by those that join them.
     let address = if is_local(wish) { "127.0.0.1" } else { "0.0.0.0" };
     let mut arguments = vec!["node".to_owned(), "--no-dialback-peers".to_owned()];
     let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
@@ -371,7 +371,7 @@ pub(crate) fn node_arguments(wish: &NodeWish, folder: &Path) -> Vec<String> {
     add("--private-key", folder.join(KEY_FILE).display().to_string());
     add("--db", folder.display().to_string());
     if is_local(wish) {
-        // What is tried on one machine is no business of public servers.
+        // Local experiments do not contact public servers.
         add("--gateways", "none".to_owned());
     }
     if !wish.boot_nodes.is_empty() {
@@ -394,7 +394,7 @@ pub(crate) fn node_arguments(wish: &NodeWish, folder: &Path) -> Vec<String> {
     arguments
 }
 
-/// Describes the nodes that `processes` begin with, once each has logged its peer id.
+/// Describes the nodes at the beginning of `processes` when each has logged its peer id.
 async fn describe_nodes(processes: &[Running], head: &str) -> anyhow::Result<Vec<LocalNode>> {
     let mut nodes = Vec::new();
     for (running, node) in processes.iter().zip(NODES) {
@@ -412,7 +412,7 @@ async fn describe_nodes(processes: &[Running], head: &str) -> anyhow::Result<Vec
     Ok(nodes)
 }
 
-/// Waits until the services answer, and lets the key of this start see what is public.
+/// Waits until the services respond, and grants the stack's key access to public datasets.
 async fn wait_for_services(addresses: &Addresses, awaited: &Awaited) -> anyhow::Result<()> {
     let Addresses { datasets, inference, api_key, .. } = addresses;
     let [datasets, inference] = [datasets, inference].map(|url| url.as_deref().unwrap_or_default());
@@ -430,7 +430,7 @@ async fn wait_for_services(addresses: &Addresses, awaited: &Awaited) -> anyhow::
     answers.await.context("reach the services")
 }
 
-/// Waits for `work`, but not past the end of one of `processes`.
+/// Waits for `work`. Fails if one of `processes` exits first.
 async fn or_first_end(
     processes: &[Running],
     work: impl Future<Output = anyhow::Result<()>> + Send,
@@ -441,7 +441,7 @@ async fn or_first_end(
     }
 }
 
-/// Waits until one of `processes` ends, and returns which and how.
+/// Waits until one of `processes` exits, and returns its name and exit status as an error.
 async fn wait_for_first_end(processes: &[Running]) -> anyhow::Error {
     let ends = processes.iter().map(|process| Box::pin(process.wait_for_end()));
     let (ended, index, _) = select_all(ends).await;
@@ -453,7 +453,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_start_reports_what_it_waits_for() {
+    async fn slow_start_reports_pending_condition() {
         let awaited = Awaited::default();
         let reports = Mutex::new(Vec::new());
         let work = async {

@@ -1,4 +1,4 @@
-//! Restarts processes that end unexpectedly, with exponential backoff.
+//! Restarts processes that exit unexpectedly, with exponential backoff.
 
 use std::time::Duration;
 
@@ -10,40 +10,41 @@ use tokio::{
 
 use crate::process::{Ended, Line, Running};
 
-/// The first pause: long enough that sockets of the process are free again.
+/// First pause: long enough for the ports of the process to be free again.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
-/// The longest pause: a process that cannot run costs two starts a minute.
+/// Maximum pause: a process that cannot run is started twice a minute.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Pauses start over for a process that ran this long.
+/// Run time after which the pauses start over.
 const STEADY_AFTER: Duration = Duration::from_mins(2);
 
-/// What happens to a supervised process.
+/// An event of a supervised process.
 #[derive(Debug)]
 pub enum Supervised {
-    /// It ended, and is restarted after the pause.
+    /// The process exited and is restarted after the pause.
     Ended {
-        /// How it ended.
+        /// Exit status.
         ended: Ended,
-        /// The pause before the restart.
+        /// Pause before the restart.
         restart_in: Duration,
     },
-    /// It was restarted.
+    /// The process was restarted.
     Restarted(Running),
-    /// It could not be restarted, and is tried again after the pause.
+    /// The restart failed and is tried again after the pause.
     Failed {
-        /// Why it did not start.
+        /// The cause.
         error: anyhow::Error,
-        /// The pause before the restart.
+        /// Pause before the next attempt.
         restart_in: Duration,
     },
 }
 
-/// Restarts `process` on the same ports each time it ends unexpectedly, and calls `report` for what
-/// happens to it. Lines of a restarted process go to `lines`.
+/// Restarts `process` on the same ports whenever it exits unexpectedly, and calls `report` for each
+/// event. Sends lines of restarted processes to `lines`.
 ///
-/// Returns how it ended on request; `None` where it was waiting for its restart then.
+/// Returns the exit status when the process is ended on request; `None` if it was waiting for its
+/// restart.
 pub async fn supervise<F: Future<Output = ()> + Send>(
     mut process: Running,
     group: Group,

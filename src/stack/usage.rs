@@ -4,14 +4,15 @@ use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
 use crate::local::Usage;
 
-/// Measures processes, and remembers the last measurement: processor time is counted since then.
+/// Measures processes. Processor time is counted since the previous measurement.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     system: Option<System>,
 }
 
 impl Meter {
-    /// What each of `processes`, by name and number, uses now; nothing where the system does not tell.
+    /// Returns the usage of `processes`, given by name and id. Omits processes for which the system
+    /// reports nothing.
     pub(crate) fn measure(&mut self, processes: &[(String, u32)]) -> Vec<(String, Usage)> {
         let Some(system) = self.system.take().or_else(|| System::new().ok()) else {
             return Vec::new();
@@ -38,7 +39,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_process_that_runs_is_measured_and_one_that_is_gone_is_left_out() {
+    fn running_process_is_measured_and_missing_one_is_omitted() {
         let mut meter = Meter::default();
         let processes = [("me".to_owned(), std::process::id()), ("none".to_owned(), u32::MAX)];
         let first = meter.measure(&processes);

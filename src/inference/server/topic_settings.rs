@@ -69,6 +69,22 @@ pub(super) async fn create(
     topics::respond(inference, &created, false).await
 }
 
+/// Returns the settings of a topic, as they were given or as they are by default.
+///
+/// Variables of a predictor are for operators' keys: they are left out for others.
+#[utoipa::path(get, path = paths::TOPIC_SETTINGS, operation_id = "topic_settings",
+    tag = "taking part", params(TopicPart),
+    responses((status = 200, description = "The settings", body = TopicSettings)))]
+pub(super) async fn get(asked: Asked, holder: Holder) -> Result<Json<TopicSettings>, ApiError> {
+    let topic = asked.topic()?;
+    let mut settings = settings::from_topic(&topic);
+    settings.worker_whitelist = topic.whitelist.workers.iter().map(ToString::to_string).collect();
+    if let Some(predictor) = settings.predictor.as_mut().filter(|_| !holder.is_operators()) {
+        predictor.env.clear();
+    }
+    Ok(Json(settings))
+}
+
 /// Replaces all settings of a topic that the key created. Type, arity, unity and case stay.
 ///
 /// Needed are `metadata`, `dataset`, `column` and `horizon_seconds`; what else is left out is as on

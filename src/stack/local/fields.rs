@@ -1,15 +1,15 @@
-//! The fields of a log line, in little memory: tens of thousands of lines are kept.
+//! Compact storage for the fields of log lines, of which the screen keeps tens of thousands.
 
-/// Names and values in their order, all in one text.
+/// Names and values in order, concatenated in one text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Fields {
     text: Box<str>,
-    /// Where each name and each value ends in it.
+    /// End of each name and value in `text`.
     ends: Box<[usize]>,
 }
 
 impl Fields {
-    /// Each name with its value.
+    /// Returns each name with its value.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> + Clone {
         let mut start = 0;
         self.ends.chunks_exact(2).filter_map(move |ends| {
@@ -20,13 +20,13 @@ impl Fields {
         })
     }
 
-    /// How many there are.
+    /// Returns the number of fields.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len() / 2
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_in_comes_out() {
+    fn fields_round_trip() {
         check(&[]);
         check(&[("", "")]);
         check(&[("peer", "12D3"), ("exit", ""), ("größe", "3 µs")]);

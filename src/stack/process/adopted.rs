@@ -1,5 +1,5 @@
-//! A process that an earlier run of this program left running: watched by its lock, ended by its
-//! number.
+//! A process that an earlier run of this program left running. It is watched by its lock and ended by
+//! its process id.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,25 +16,26 @@ use tokio::{
 use super::{DRAIN_MAX, Ended, Facts, terminate};
 use crate::data_dir::is_locked;
 
-/// How often its lock is checked: the system does not notify of the end of what is no child.
+/// Interval for checking the lock. The system does not notify of the exit of processes other than
+/// children.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
 
-/// How often its lock is checked while its end is awaited.
+/// Interval for checking the lock while waiting for the exit.
 const WAIT_EVERY: Duration = Duration::from_millis(20);
 
 /// A process that was left running.
 pub(super) struct Adopted {
     pub(super) pid: u32,
-    /// The folder whose lock it holds.
+    /// Directory that the process has locked.
     pub(super) folder: PathBuf,
     /// Ends the watch, not the process.
     pub(super) group: Group,
-    /// Notified when the process is to end.
+    /// Notified to end the process.
     pub(super) request: Arc<Notify>,
 }
 
 impl Adopted {
-    /// Watches the process until it ends, or the group stops; ends it on request.
+    /// Watches the process until it exits or the group stops. Ends the process on request.
     pub(super) async fn watch(self, tell: watch::Sender<Facts>) {
         let is_requested = loop {
             tokio::select! {
@@ -72,6 +73,6 @@ fn kill(pid: u32) {
     }
 }
 
-/// Without signals it stays until its user ends it.
+/// Does nothing: without signals only the user can end the process.
 #[cfg(not(unix))]
 fn kill(_: u32) {}

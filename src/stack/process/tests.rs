@@ -1,6 +1,6 @@
 use super::*;
 
-/// Starts `script` as if it were a service, in a group to be shut down.
+/// Starts `script` like a service.
 fn shell(script: &str) -> (Group, Running, mpsc::Receiver<Line>) {
     let group = Group::default();
     let (lines, received) = mpsc::channel(16);
@@ -17,7 +17,7 @@ fn shell(script: &str) -> (Group, Running, mpsc::Receiver<Line>) {
 }
 
 #[tokio::test]
-async fn addresses_are_read_from_log_lines() {
+async fn addresses_are_read_from_log() {
     let (group, running, _lines) = shell(
         r#"echo '{"message":"created host","id":"12D3","addresses":["/ip4/127.0.0.1/tcp/1/p2p/12D3"]}'
            echo '{"message":"Node API starting","address":"127.0.0.1:80"}'; cat"#,
@@ -29,7 +29,7 @@ async fn addresses_are_read_from_log_lines() {
 }
 
 #[tokio::test]
-async fn a_process_that_ends_early_says_why() {
+async fn error_of_early_exit_contains_cause() {
     let (_group, running, _lines) =
         shell(r#"echo '{"level":"error","message":"bind","error":"in use"}'; exit 3"#);
     let error = running.wait_for(|facts| facts.address.clone()).await.unwrap_err();
@@ -37,8 +37,8 @@ async fn a_process_that_ends_early_says_why() {
 }
 
 #[tokio::test]
-async fn the_last_line_of_a_process_is_read_before_its_end_is_reported() {
-    // What writes it is reaped by another process, and goes on until the first one is.
+async fn last_line_is_read_before_exit_is_reported() {
+    // The writer is not a child of this process and runs until the shell has been reaped.
     let (_group, running, _lines) = shell(
         r#"(while kill -0 $$ 2>/dev/null; do :; done
             echo '{"level":"error","message":"disk full"}') & exit 3"#,
@@ -48,7 +48,7 @@ async fn the_last_line_of_a_process_is_read_before_its_end_is_reported() {
 }
 
 #[tokio::test]
-async fn a_stopped_group_closes_the_pipe_and_waits_for_the_end() {
+async fn stopped_group_closes_pipe_and_waits_for_exit() {
     let (group, running, mut lines) = shell("cat; echo drained");
     group.shutdown().await;
     assert_eq!(running.wait_for_end().await.text, "exit status: 0");
@@ -56,14 +56,14 @@ async fn a_stopped_group_closes_the_pipe_and_waits_for_the_end() {
 }
 
 #[tokio::test]
-async fn a_process_that_does_not_drain_is_killed() {
+async fn process_that_does_not_drain_is_killed() {
     let (group, running, _lines) = shell("trap '' TERM INT; exec sleep 600");
     group.shutdown().await;
     assert!(running.wait_for_end().await.text.contains("signal: 9"));
 }
 
 #[tokio::test]
-async fn a_process_is_ended_alone_and_restarted_on_its_ports() {
+async fn single_process_is_ended_and_restarts_on_same_ports() {
     let (group, running, _lines) = shell("cat");
     assert!(!running.has_ended());
     assert_eq!(running.end().await.code, Some(0));
@@ -77,7 +77,7 @@ async fn a_process_is_ended_alone_and_restarted_on_its_ports() {
 }
 
 #[tokio::test]
-async fn a_kept_process_outlives_the_group_and_logs_to_its_file() {
+async fn detached_process_outlives_group_and_logs_to_file() {
     let folder = tempfile::tempdir().unwrap();
     let group = Group::default();
     let (lines, mut received) = mpsc::channel(16);
@@ -96,18 +96,18 @@ async fn a_kept_process_outlives_the_group_and_logs_to_its_file() {
     group.shutdown().await;
     assert!(!running.has_ended(), "the group is gone, the process is not");
     drop(request);
-    // Nobody waits for it any more, so that its end is seen by its number alone.
+    // The handle is gone, so the process is ended by its id.
     terminate(Some(running.pid));
 }
 
 #[tokio::test]
-async fn a_process_with_a_log_outlives_the_group_on_request_alone() {
+async fn process_with_log_outlives_group_only_if_kept() {
     for is_kept in [true, false] {
         let folder = tempfile::tempdir().unwrap();
         let group = Group::default();
         let (lines, mut received) = mpsc::channel(16);
         let log = folder.path().join("log");
-        std::fs::write(&log, "of before\n").unwrap();
+        std::fs::write(&log, "earlier run\n").unwrap();
         let command = Command {
             process: "added".into(),
             program: "/bin/sh".into(),

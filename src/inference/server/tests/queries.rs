@@ -335,6 +335,9 @@ async fn topics_are_created_changed_and_put_to_rest_by_their_key_alone() {
     other["metadata"] = json!("renamed");
     let (status, updated) = fixture.put("PUT", "/api/v1/topics/3", &other).await;
     assert_eq!((status, &updated["topic"]["metadata"]), (200, &json!("renamed")));
+    let (_, read) = fixture.get("/api/v1/topics/3").await;
+    assert_eq!((&read["metadata"], &read["horizon_seconds"]), (&json!("renamed"), &json!(60)));
+    assert_eq!(fixture.put("PUT", "/api/v1/topics/3", &read).await.0, 200, "{read}");
     other["output_arity"] = json!("single");
     assert_eq!(fixture.put("PUT", "/api/v1/topics/3", &other).await.0, 400);
     let rest = json!({"active": false});
