@@ -111,17 +111,17 @@ pub enum InferenceError {
 fn not_yours(topic: TopicId, is_built_in: bool) -> String {
     if is_built_in {
         format!(
-            "topic {topic} came with the program, and no key can change it: start the service without \
-             --demo to be without it"
+            "topic {topic} is built in and cannot be changed; start the service without --demo to omit \
+             it"
         )
     } else {
-        format!("another key created topic {topic}")
+        format!("topic {topic} was created by another key")
     }
 }
 
 fn too_far_back(from: BlockHeight, earliest: Option<BlockHeight>) -> String {
     match earliest {
-        Some(earliest) => format!("before nonce {earliest}"),
-        None => format!("nonce {from}: nothing was learned yet"),
+        Some(earliest) => format!("earliest nonce that can be relearned is {earliest}"),
+        None => format!("nonce {from} cannot be relearned, since nothing was learned yet"),
     }
 }

@@ -1,4 +1,4 @@
-//! Document 3 over HTTP. Errors are mapped in one place.
+//! HTTP API of the network. Errors are mapped in one place.
 
 mod bundle_body;
 mod consumer;
@@ -60,87 +60,87 @@ use crate::{
     store::StoreError,
 };
 
-/// The longest body taken, in bytes: a forecast of every inferer that an epoch takes.
+/// Maximum size of a request body in bytes: enough for a forecast of all inferers of an epoch.
 const BODY_BYTES_MAX: usize = 256 * 1024;
 
-/// How often the network's file is looked for where it was opened.
+/// Interval of checks that the network's file still exists.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long a handler may take. Each reads a little from a local file.
+/// Maximum time of a handler. Each reads little from a local file.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// What the service is started with.
+/// Options of the service.
 #[derive(Debug, Clone)]
 pub struct ServiceOptions {
-    /// The address to listen on: `127.0.0.1:0` for a free port.
+    /// Address to listen on, `127.0.0.1:0` for a free port.
     pub listen: String,
-    /// The network's file, where there is no database.
+    /// File of the network, used without a database.
     pub store: PathBuf,
-    /// The database that holds the network, which several services may share.
+    /// Database of the network, which several services can share.
     pub database: Option<DatabaseUrl>,
-    /// True if nothing is written to the database, such as a standby. No epoch opens or closes here.
+    /// True if the database is read-only, such as a standby. Epochs do not open or close then.
     pub is_read_only: bool,
-    /// Who may ask, and how often.
+    /// Authentication and rate limits.
     pub gate: Gate,
-    /// How long a block of the local chain takes.
+    /// Time between blocks of the local chain.
     pub block_time: Duration,
-    /// What a topic keeps of its epochs where it does not say itself.
+    /// Default retention of epochs.
     pub retention: Retention,
-    /// The topics to have beside those in the file.
+    /// Built-in topics, besides those in the store.
     pub topics: Vec<Topic>,
-    /// For whom inferences are signed, and by whom.
+    /// Signer and consumers of signed inferences.
     pub consumers: Consumers,
-    /// How many workers of one account, or of one key of the operator, an epoch takes.
+    /// Maximum number of workers per epoch of an account, or of an operator's key.
     pub quota: WorkerQuota,
 }
 
-/// Why the service did not start.
+/// Error when starting the service.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The network's file or a topic is unfit.
-    #[error("open the network in {place}")]
+    /// The network could not be opened.
+    #[error("network in {place} could not be opened")]
     Open {
-        /// The network's file, or its database.
+        /// The network's file or database.
         place: String,
-        /// Why it did not open.
+        /// Cause.
         source: InferenceError,
     },
-    /// The address is not to be had.
+    /// The service cannot listen on the address.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The address cannot be told.
-    #[error("tell the address listened on")]
+    /// The address of the service is unknown.
+    #[error("address of the service is unknown")]
     Address(#[source] io::Error),
 }
 
-/// The state of the handlers. Each layer and each handler clones it: it costs one count.
+/// State of the handlers. Cloning it is cheap.
 type App = Arc<Service>;
 
 /// The fields of [`App`].
 struct Service {
     inference: Inference,
-    /// Where topics read.
+    /// Datasets of the topics.
     rows: Arc<dyn Rows>,
-    /// The newest bundles as they are sent.
+    /// Newest bundles as JSON.
     bodies: Arc<emissions::Bodies>,
     consumers: Arc<Consumers>,
     quota: WorkerQuota,
     description: Arc<LazyDescription>,
     health: Arc<SharedCheck<Result<(), ApiError>>>,
-    /// Room for endless answers.
+    /// Permits of streams.
     streams: Arc<Semaphore>,
-    /// The part of the streams that one account may have open.
+    /// Maximum number of streams per account.
     stream_limit: StreamLimit,
-    /// Endless answers end with it.
+    /// Group of the service. Streams end with it.
     group: Group,
 }
 
-/// Who holds the key of a request.
+/// Holder of a request's API key.
 #[derive(Debug, Clone, Copy)]
 struct Holder {
     id: KeyId,
-    /// Whose it is; none for one that the operator made.
+    /// Account of the key; `None` for an operator's key.
     account: Option<AccountId>,
 }
 
@@ -149,7 +149,7 @@ impl Holder {
         self.account.is_none()
     }
 
-    /// Whose submissions count together with those of this key.
+    /// Returns the submitter, whose submissions are counted together.
     fn submitter(self) -> Submitter {
         self.account.map_or_else(
             || Submitter::Key(self.id.get()),
@@ -157,7 +157,7 @@ impl Holder {
         )
     }
 
-    /// The address that submits for the key, or for one of its models.
+    /// Returns the address of the key, or of its worker `model`.
     fn address(self, model: Option<&str>) -> Address {
         addresses::of_key(self.id.get(), model)
     }
@@ -174,20 +174,20 @@ impl<S: Send + Sync> FromRequestParts<S> for Holder {
     }
 }
 
-/// A running service. It stops with its group.
+/// Running service. It stops with its group.
 #[derive(Debug, Clone)]
 pub struct InferenceService {
-    /// Where it listens.
+    /// Address of the service.
     pub address: SocketAddr,
-    /// The network behind it.
+    /// Network of the service.
     pub inference: Inference,
 }
 
 impl InferenceService {
-    /// Opens the network, starts a runner for each topic, and serves, all in `group`.
+    /// Opens the network, starts a runner for each topic, and serves in `group`.
     ///
     /// # Errors
-    /// A [`StartError`] that names what failed; then nothing was started.
+    /// [`StartError`]; then nothing was started.
     pub async fn start(
         options: ServiceOptions,
         runs: Arc<dyn Runs>,
@@ -223,7 +223,7 @@ impl InferenceService {
     }
 }
 
-/// Looks each second whether the network's file is in its place, which logs that it is not.
+/// Checks periodically that the network's file still exists, and logs if it does not.
 async fn look_after(inference: Inference) {
     while !matches!(
         inference.check_file().await,
@@ -233,7 +233,7 @@ async fn look_after(inference: Inference) {
     }
 }
 
-/// Every path of the service. All but the health check, the metrics and the description ask for an
+/// Returns the router of the service. All paths except for health, metrics and description need an
 /// API key.
 pub fn router(
     inference: Inference,
@@ -329,9 +329,9 @@ fn chain_api() -> OpenApiRouter<App> {
         .merge(emissions::api())
 }
 
-/// Whether the service answers.
+/// Returns whether the service works.
 #[utoipa::path(get, path = paths::HEALTH, operation_id = "health", tag = "service", security(()),
-    responses((status = 200, description = "It does", body = ServiceHealth)))]
+    responses((status = 200, description = "The service works", body = ServiceHealth)))]
 async fn health(
     State(service): State<App>,
     Extension(gate): Extension<Gate>,
@@ -347,9 +347,9 @@ async fn health(
     Ok(Json(ServiceHealth { failing_topics, is_read_only }))
 }
 
-/// Counts, as Prometheus text.
+/// Returns metrics as Prometheus text.
 #[utoipa::path(get, path = paths::METRICS, operation_id = "metrics", tag = "service", security(()),
-    responses((status = 200, description = "Counts", body = String, content_type = "text/plain")))]
+    responses((status = 200, description = "Metrics", body = String, content_type = "text/plain")))]
 async fn metrics(
     State(service): State<App>,
     Extension(gate): Extension<Gate>,
@@ -357,7 +357,7 @@ async fn metrics(
     Ok(web::metrics::respond(service.inference.render_metrics(gate.keys()).await?))
 }
 
-/// Has a request see the topics as another service left them.
+/// Updates the topics that another service changed, before the request is handled.
 async fn catch_up(service: App, request: Request, next: Next) -> Response {
     match service.inference.catch_up().await {
         Ok(()) => next.run(request).await,

@@ -60,8 +60,8 @@ impl PairValues {
         numbers: Vec<f64>,
     ) -> Option<Self> {
         let n_pairs = rows.len().checked_mul(columns.len())?;
-        let is_fit = width > 0 && n_pairs.checked_mul(width)? == numbers.len();
-        is_fit.then_some(Self { rows, columns, width, numbers })
+        let is_valid = width > 0 && n_pairs.checked_mul(width)? == numbers.len();
+        is_valid.then_some(Self { rows, columns, width, numbers })
     }
 
     /// Creates pairs with one number from `by_row`. Columns are sorted.

@@ -482,10 +482,10 @@ struct Simple {
 /// Returns the baselines of `topic`: `last`, `mean`, and `drift` for numbers.
 pub fn baselines(topic: &Topic) -> Vec<Arc<dyn Model>> {
     let kinds = [(Kind::Last, "last"), (Kind::Mean, "mean"), (Kind::Drift, "drift")];
-    let is_fit = |kind: Kind| kind != Kind::Drift || topic.truth == Truth::Value;
+    let is_valid = |kind: Kind| kind != Kind::Drift || topic.truth == Truth::Value;
     let model =
         |(kind, name)| -> Arc<dyn Model> { Arc::new(Simple { kind, topic: topic.clone(), name }) };
-    kinds.into_iter().filter(|(kind, _)| is_fit(*kind)).map(model).collect()
+    kinds.into_iter().filter(|(kind, _)| is_valid(*kind)).map(model).collect()
 }
 
 /// Error of a baseline without rows to predict from.

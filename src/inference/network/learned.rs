@@ -238,7 +238,7 @@ impl Learned {
         self.initial_regret = initial_regret(crowd, &params).unwrap_or(self.initial_regret);
     }
 
-    /// Returns the actors whose experience satisfies `is_fit` with their ordinary regrets: inferers
+    /// Returns the actors whose experience satisfies `is_included` with their ordinary regrets: inferers
     /// first, by address.
     pub(crate) fn actors(
         &self,
@@ -246,7 +246,7 @@ impl Learned {
     ) -> Vec<(Role, &Address, f64)> {
         let mut actors = Vec::new();
         for role in Role::ALL {
-            for (name, _) in self.experience[role].iter().filter(|(_, seen)| is_fit(seen)) {
+            for (name, _) in self.experience[role].iter().filter(|(_, seen)| is_included(seen)) {
                 let regret = self.regrets.ordinary[role].get(name);
                 actors.extend(regret.map(|regret| (role, name, *regret)));
             }

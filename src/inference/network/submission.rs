@@ -209,7 +209,7 @@ fn labeled(
         let sum: f64 = came.iter().map(|value| value.value).sum();
         if (sum - 1.0).abs() > tolerance {
             let text = format!("require_unity violated: sum={sum} tol={tolerance}");
-            return Err(PayloadError(format!("cannot take the values: {text}")));
+            return Err(PayloadError(text));
         }
     }
     if topic.is_single() {

@@ -159,10 +159,10 @@ impl Predictor {
     /// Returns true if the models have distinct valid names, and are few enough.
     fn has_valid_models(&self) -> bool {
         let names: BTreeSet<&str> = self.models.iter().map(|model| model.name.as_str()).collect();
-        let is_fit = |name: &&str| {
+        let is_valid = |name: &&str| {
             !name.is_empty() && name.len() <= STRING_BYTES_MAX && !name.chars().any(is_unprintable)
         };
-        names.len() == self.models.len() && names.len() <= MODELS_MAX && names.iter().all(is_fit)
+        names.len() == self.models.len() && names.len() <= MODELS_MAX && names.iter().all(is_valid)
     }
 }
 
@@ -302,7 +302,7 @@ impl Topic {
     /// # Errors
     /// [`TopicSettingsError`] with the first problem.
     pub fn check(&self) -> Result<(), TopicSettingsError> {
-        let faults = [self.find_misfit(), self.find_unfit_text(), self.find_out_of_range()];
+        let faults = [self.find_misfit(), self.find_invalid_text(), self.find_out_of_range()];
         let fault = faults.into_iter().flatten().next();
         fault.map_or(Ok(()), |fault| Err(TopicSettingsError { id: self.id, fault }))
     }
@@ -337,7 +337,7 @@ impl Topic {
         let mut sorted = self.labels.clone();
         sorted.sort();
         sorted.dedup();
-        let are_fit = self.labels.iter().all(|label| is_fit_label(label, self.labeling));
+        let are_valid = self.labels.iter().all(|label| is_valid_label(label, self.labeling));
         let is_single_fit = !self.is_single() || self.labels == [SINGLE_LABEL];
         let are_few = self.labels.len() <= LABELS_MAX && sorted.len() == self.labels.len();
         let is_direction = matches!(self.truth, Truth::Direction { .. });
@@ -347,7 +347,7 @@ impl Topic {
             "ground truth lag is shorter than the epoch".to_owned()
         } else if worker_submission_window == 0 || worker_submission_window > epoch_length {
             "submission window is not between 1 and the epoch length".to_owned()
-        } else if !are_fit || !are_few || !is_single_fit {
+        } else if !are_valid || !are_few || !is_single_fit {
             format!(
                 "labels must be at most {LABELS_MAX} distinct short names, and only `y` for a single output"
             )
@@ -414,7 +414,7 @@ impl Topic {
             Truth::Direction { threshold } => threshold,
             Truth::Value => 0.0,
         };
-        let is_fit = [
+        let is_valid = [
             ("p_norm", (0.1..=100.0).contains(&p_norm)),
             ("c_norm", (-100.0..=100.0).contains(&c_norm)),
             ("alpha_regret", alpha_regret > 0.0 && alpha_regret <= 1.0),
@@ -435,7 +435,7 @@ impl Topic {
             ("value_min", self.value_range.is_satisfiable()),
             ("models", self.predictor.as_ref().is_none_or(Predictor::has_valid_models)),
         ];
-        let (what, _) = is_fit.into_iter().find(|(_, is_fit)| !is_fit)?;
+        let (what, _) = is_valid.into_iter().find(|(_, is_valid)| !is_valid)?;
         Some(format!("{what} is out of range"))
     }
 
@@ -545,7 +545,7 @@ pub fn canonical_label(text: &str, labeling: Labeling) -> Option<String> {
 }
 
 /// Returns true if `label` is in the form of [`canonical_label`].
-pub fn is_fit_label(label: &str, labeling: Labeling) -> bool {
+pub fn is_valid_label(label: &str, labeling: Labeling) -> bool {
     canonical_label(label, labeling).is_some_and(|canonical| canonical == label)
 }
 

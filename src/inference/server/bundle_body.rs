@@ -1,5 +1,5 @@
-//! Bodies with bundles: values of pairs are written while they are sent, row by row, so that a bundle
-//! of a thousand inferers and fifty forecasters, which is 16 MB as JSON, never is in memory whole.
+//! Bodies with bundles. Values of pairs are written row by row while they are sent, since they can
+//! be 16 MB of JSON.
 
 use std::{
     io,
@@ -27,46 +27,45 @@ use crate::math::{
     regret::Losses,
 };
 
-/// Where a body has values of pairs.
+/// Start of the values of pairs in a body.
 const PLACE: &str = "\"one_out_inferer_forecaster_values\":[";
 
-/// The most numbers of pairs that are written before anything is sent: less than a megabyte of JSON.
-/// Such a body has a length.
+/// Maximum number of values of pairs in a body that is sent at once.
 const NUMBERS_AT_ONCE: usize = 4096;
 
-/// A body, piece by piece.
+/// Pieces of a body.
 pub(super) type Pieces = Box<dyn Iterator<Item = io::Result<Bytes>> + Send>;
 
-/// The values of pairs of a bundle, and how they are written.
+/// Values of pairs of a bundle.
 #[derive(Debug, Clone)]
 pub(super) struct PairBody {
     pairs: Arc<PairValues>,
-    /// Ids and names.
+    /// Ids and names of the labels.
     labels: Vec<(u32, String)>,
-    /// Whether they are one number for each, as up to v9.
+    /// True for one number per value, as up to v9.
     is_old: bool,
 }
 
 impl PairBody {
-    /// Those of `bundle`.
+    /// Returns the pairs of `bundle`.
     pub(super) fn new(bundle: &FullBundle, is_old: bool) -> Self {
         let labels = bundle.combined_value.iter();
         let labels = labels.map(|value| (value.label_id, value.label_name.clone()));
         Self { pairs: Arc::clone(&bundle.without_inferer), labels: labels.collect(), is_old }
     }
 
-    /// Losses of pairs, one number for each.
+    /// Returns losses of pairs, one number for each.
     pub(super) fn of_losses(losses: &Losses) -> Self {
         let pairs = Arc::new(losses.one_out_inferer_forecaster.clone());
         Self { pairs, labels: Vec::new(), is_old: true }
     }
 
-    /// Whether the body is long: then it is sent piece by piece, without a length.
+    /// Returns true if the body is sent in pieces.
     pub(super) fn is_long(&self) -> bool {
         self.pairs.numbers().len() > NUMBERS_AT_ONCE
     }
 
-    /// The pairs of the row `row_idx`; `is_first` where no row before it has any.
+    /// Returns the row `row_idx` as JSON. `is_first` is true if no previous row has pairs.
     fn row(&self, row_idx: usize, is_first: bool) -> serde_json::Result<Vec<u8>> {
         let Some(forecaster) = self.pairs.rows().get(row_idx) else { return Ok(Vec::new()) };
         let mut bytes = Vec::new();
@@ -109,11 +108,10 @@ fn put(bytes: &mut Vec<u8>, is_first: bool, element: &impl Serialize) -> serde_j
     serde_json::to_writer(bytes, element)
 }
 
-/// Returns `head` as JSON, piece by piece, with each of `bodies` in the next of its lists of such
-/// values.
+/// Returns `head` as pieces of JSON, with each of `bodies` in the next list of pairs.
 ///
 /// # Errors
-/// [`ApiError`] if `head` cannot be written.
+/// [`ApiError`] if `head` cannot be serialized.
 pub(super) fn pieces(
     head: &impl Serialize,
     bodies: impl IntoIterator<Item = PairBody>,
@@ -135,10 +133,10 @@ pub(super) fn pieces(
     Ok(Box::new(pieces.chain(once(Ok(text.into())))))
 }
 
-/// Answers with `head` as JSON, and `bodies` in it.
+/// Returns a response with `head` as JSON, and `bodies` in it.
 ///
 /// # Errors
-/// As [`pieces`].
+/// See [`pieces`].
 pub(super) fn answer(head: &impl Serialize, bodies: Vec<PairBody>) -> Result<Response, ApiError> {
     let is_long = bodies.iter().any(PairBody::is_long);
     let pieces = pieces(head, bodies)?;
@@ -148,10 +146,10 @@ pub(super) fn answer(head: &impl Serialize, bodies: Vec<PairBody>) -> Result<Res
     join(pieces).map(json)
 }
 
-/// All of `pieces` in one.
+/// Joins `pieces`.
 ///
 /// # Errors
-/// [`ApiError`] if one cannot be written.
+/// [`ApiError`] if a piece cannot be serialized.
 pub(super) fn join(pieces: Pieces) -> Result<Bytes, ApiError> {
     let mut bytes = Vec::new();
     for piece in pieces {
@@ -160,7 +158,7 @@ pub(super) fn join(pieces: Pieces) -> Result<Bytes, ApiError> {
     Ok(bytes.into())
 }
 
-/// An answer whose body is JSON.
+/// Returns a response with a JSON body.
 pub(super) fn json(body: impl Into<Body>) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body.into()).into_response()
 }

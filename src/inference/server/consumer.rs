@@ -1,4 +1,4 @@
-//! The consumer API: combined values signed for contracts, and topics page by page.
+//! Consumer API: signed values for contracts, and pages of topics.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use super::{
         NOT_SIGNABLE, NOTHING_TO_SIGN,
         parameters::{ChainPart, ConsumerMembers, ConsumerRefusal, NetworkPart},
     },
-    request::{Asked, read_topic_id},
+    request::{Params, read_topic_id},
 };
 use crate::{
     Inference, InferenceError,
@@ -34,40 +34,39 @@ use crate::{
     },
 };
 
-/// For whom inferences are signed, and by whom.
+/// Signer and consumers of signed inferences.
 #[derive(Debug, Clone)]
 pub struct Consumers {
-    /// The key pair that signs.
+    /// Key pair that signs.
     pub signer: Signer,
-    /// The contract on each chain that is served, by the chain's name, such as
-    /// `ethereum-11155111`.
+    /// Contracts by name of their chain, such as `ethereum-11155111`.
     pub chains: BTreeMap<String, Domain>,
-    /// The topics of prices, by asset and how far ahead, such as `BTC/8h`.
+    /// Topics of prices by asset and timeframe, such as `BTC/8h`.
     pub prices: BTreeMap<String, TopicId>,
 }
 
-/// A topic's newest combined value with its confidence interval, signed for a contract.
+/// Returns a topic's newest combined value with its confidence interval, signed for a contract.
 ///
-/// The signature is secp256k1 over the typed data that the public consumer contract checks: 65 bytes
-/// r, s, v. Amounts have 18 decimals as whole numbers, cut and not rounded; those called normalized
-/// are plain decimals. The timestamp is in seconds since 1970. Negative values are refused, since a
-/// contract's numbers are not signed.
+/// The signature is secp256k1 over the typed data of the public consumer contract: 65 bytes r, s,
+/// v. Amounts are integers with 18 decimals, truncated; normalized ones are plain decimals. The
+/// timestamp is in seconds since 1970. Negative values are refused, since contracts have unsigned
+/// numbers.
 #[utoipa::path(get, path = paths::CONSUMER, operation_id = "consumer", tag = "consumer",
     params(ChainPart, ConsumerMembers),
-    responses((status = 200, description = "The value and its signature", body = Envelope<Body>),
+    responses((status = 200, description = "Value and signature", body = Envelope<Body>),
         (status = 400, description = NOT_SIGNABLE, body = ConsumerRefusal),
         (status = 404, description = NOTHING_TO_SIGN, body = ConsumerRefusal)))]
-pub(super) async fn value(asked: Asked) -> Result<Json<Envelope<Body>>, ConsumerError> {
-    let text = asked.text("allora_topic_id")?;
-    if asked.find("inference_value_type")?.is_some_and(|kind| kind != "uint256") {
-        let message = "inference_value_type is uint256, the one type that is signed";
+pub(super) async fn value(params: Params) -> Result<Json<Envelope<Body>>, ConsumerError> {
+    let text = params.text("allora_topic_id")?;
+    if params.find("inference_value_type")?.is_some_and(|kind| kind != "uint256") {
+        let message = "inference_value_type must be uint256";
         return Err(ApiError::invalid(message).into());
     }
     let topic = read_topic_id("topic_id", &text)?;
-    Ok(signed(&asked.service, &asked.text("chain_id")?, topic).await?)
+    Ok(signed(&params.service, &params.text("chain_id")?, topic).await?)
 }
 
-/// The newest value of `topic`, signed for `chain`.
+/// Signs the newest value of `topic` for `chain`.
 async fn signed(
     service: &App,
     chain: &str,
@@ -76,7 +75,7 @@ async fn signed(
     let Consumers { signer, chains, .. } = service.consumers.as_ref();
     let domain = *chains.get(chain).ok_or_else(|| {
         let served: Vec<&str> = chains.keys().map(String::as_str).collect();
-        ApiError::not_found(format!("chain not served, use one of: {}", served.join(", ")))
+        ApiError::not_found(format!("unknown chain, use one of: {}", served.join(", ")))
     })?;
     let bundles = service.inference.latest(topic).await?;
     let (value, intervals) = match &bundles.signed {
@@ -84,7 +83,7 @@ async fn signed(
         None => (&bundles.bundle.combined_value, &bundles.intervals),
     };
     let [value] = value.as_slice() else {
-        let message = format!("topic {topic} has several labels, and a contract takes one number");
+        let message = format!("topic {topic} has several labels, which cannot be signed");
         return Err(ApiError::invalid(message));
     };
     let normalized = decimal(value.value);
@@ -94,7 +93,7 @@ async fn signed(
     let percentiles: Vec<String> =
         if values.is_empty() { Vec::new() } else { PERCENTILES.map(decimal).to_vec() };
     let amount = |text: &String| {
-        Amount::of_decimal(text).map_err(|error| ApiError::invalid(format!("cannot {error}")))
+        Amount::of_decimal(text).map_err(|error| ApiError::invalid(error.to_string()))
     };
     let inference = SignedInference {
         network_inference: amount(&normalized)?,
@@ -122,65 +121,66 @@ async fn signed(
     }))
 }
 
-/// `data` as the answer to a request.
+/// Wraps `data` in a successful response.
 fn wrapped<T>(data: T) -> Json<Envelope<T>> {
     let request_id = Uuid::new_v4().to_string();
     Json(Envelope { request_id, status: true, api_response_message: None, data: Some(data) })
 }
 
-/// The newest price of an asset, signed likewise. Which topic tells it is for the operator.
+/// Returns the newest price of an asset, signed for a contract.
 ///
-/// The signature is secp256k1 over the typed data that the public consumer contract checks: 65 bytes
-/// r, s, v. Amounts have 18 decimals as whole numbers, cut and not rounded; those called normalized
-/// are plain decimals. The timestamp is in seconds since 1970. Negative values are refused, since a
-/// contract's numbers are not signed.
+/// The operator assigns a topic to each price. The signature is secp256k1 over the typed data of
+/// the public consumer contract: 65 bytes r, s, v. Amounts are integers with 18 decimals,
+/// truncated; normalized ones are plain decimals. The timestamp is in seconds since 1970. Negative
+/// values are refused, since contracts have unsigned numbers.
 #[utoipa::path(get, path = paths::CONSUMER_PRICE, operation_id = "consumer_price",
     tag = "consumer", params(ChainPart,
-        ("asset" = String, Path, min_length = 1, description = "The asset, such as `BTC`."),
-        ("timeframe" = String, Path, min_length = 1, description = "How far ahead, such as `8h`.")),
+        ("asset" = String, Path, min_length = 1, description = "Asset, such as `BTC`."),
+        ("timeframe" = String, Path, min_length = 1, description = "Time until the price, such as `8h`.")),
     responses(
-        (status = 200, description = "The value and its signature",
+        (status = 200, description = "Value and signature",
             body = Envelope<Body>),
         (status = 400, description = NOT_SIGNABLE, body = ConsumerRefusal),
         (status = 404, description = NOTHING_TO_SIGN, body = ConsumerRefusal)))]
-pub(super) async fn price(asked: Asked) -> Result<Json<Envelope<Body>>, ConsumerError> {
-    let (chain, asset) = (asked.text("chain_id")?, asked.text("asset")?);
-    let timeframe = asked.text("timeframe")?;
-    let prices = &asked.service.consumers.prices;
+pub(super) async fn price(params: Params) -> Result<Json<Envelope<Body>>, ConsumerError> {
+    let (chain, asset) = (params.text("chain_id")?, params.text("asset")?);
+    let timeframe = params.text("timeframe")?;
+    let prices = &params.service.consumers.prices;
     let topic = *prices.get(&format!("{asset}/{timeframe}")).ok_or_else(|| {
         let known: Vec<&str> = prices.keys().map(String::as_str).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        ApiError::not_found(format!("price not served, use one of: {known}"))
+        ApiError::not_found(format!("unknown price, use one of: {known}"))
     })?;
-    Ok(signed(&asked.service, &chain, topic).await?)
+    Ok(signed(&params.service, &chain, topic).await?)
 }
 
-/// How many topics a page has.
+/// Number of topics of a page.
 const PAGE: usize = 100;
 
-/// The networks' names that clients ask for. Both are this one.
+/// Names of networks that clients request. All are this network.
 const NETWORKS: [&str; 2] = ["allora-testnet-1", "allora-mainnet-1"];
 
-/// Topics, 100 a page. Both networks are this one.
+/// Returns pages of 100 topics. All networks are the same.
 #[utoipa::path(get, path = paths::CONSUMER_TOPICS, operation_id = "consumer_topics",
     tag = "consumer", params(NetworkPart,
         ("continuation_token" = Option<String>, Query,
-            description = "What the page before says; on the last page there is none.")),
+            description = "Token of the previous page, which the last page does not have.")),
     responses((status = 200, description = "A page of topics", body = Envelope<ConsumerTopics>),
-        (status = 400, description = "The token is none", body = ConsumerRefusal),
-        (status = 404, description = "There is no such network", body = ConsumerRefusal)))]
-pub(super) async fn topics(asked: Asked) -> Result<Json<Envelope<ConsumerTopics>>, ConsumerError> {
-    if !NETWORKS.contains(&asked.text("network")?.as_str()) {
-        let message = format!("network not served, use one of: {}", NETWORKS.join(", "));
+        (status = 400, description = "Invalid token", body = ConsumerRefusal),
+        (status = 404, description = "Unknown network", body = ConsumerRefusal)))]
+pub(super) async fn topics(
+    params: Params,
+) -> Result<Json<Envelope<ConsumerTopics>>, ConsumerError> {
+    if !NETWORKS.contains(&params.text("network")?.as_str()) {
+        let message = format!("unknown network, use one of: {}", NETWORKS.join(", "));
         return Err(ApiError::not_found(message).into());
     }
-    let token = asked.find("continuation_token")?.filter(|token| !token.is_empty());
-    let after: Option<u64> = token
-        .map(|token| token.parse())
-        .transpose()
-        .map_err(|_| ApiError::mismatch("continuation_token", "it is what the page before says"))?;
+    let token = params.find("continuation_token")?.filter(|token| !token.is_empty());
+    let after: Option<u64> = token.map(|token| token.parse()).transpose().map_err(|_| {
+        ApiError::mismatch("continuation_token", "expected the token of the previous page")
+    })?;
     let after = after.unwrap_or_default();
-    let inference = &asked.service.inference;
+    let inference = &params.service.inference;
     let topics = inference.topics();
     let mut rest = topics.iter().filter(|topic| topic.id.get() > after);
     let mut page = Vec::new();
@@ -193,7 +193,7 @@ pub(super) async fn topics(asked: Asked) -> Result<Json<Envelope<ConsumerTopics>
 }
 
 async fn topic_body(inference: &Inference, topic: &Topic) -> Result<ConsumerTopic, InferenceError> {
-    // Without a bundle nobody has taken part yet.
+    // A topic without a bundle has no workers.
     let newest = inference.latest(topic.id).await.ok();
     let n_workers = newest.as_ref().map_or(0, |bundles| {
         bundles.bundle.inferer_values.len() + bundles.bundle.forecaster_values.len()
@@ -216,9 +216,9 @@ async fn topic_body(inference: &Inference, topic: &Topic) -> Result<ConsumerTopi
     })
 }
 
-/// The account that signs values for contracts.
+/// Returns the account that signs values for contracts.
 #[utoipa::path(get, path = paths::SIGNER, operation_id = "signer", tag = "network",
-    responses((status = 200, description = "The account", body = SignerBody)))]
+    responses((status = 200, description = "Account", body = SignerBody)))]
 pub(super) async fn signer(State(service): State<App>) -> Json<SignerBody> {
     let consumers = &service.consumers;
     let contracts = consumers.chains.iter();

@@ -1,4 +1,4 @@
-//! The chain's queries, a file for each family, as in [`wire::paths::emissions`].
+//! Queries of the chain, grouped as in [`wire::paths::emissions`].
 
 mod bundles;
 mod fixed;
@@ -17,15 +17,15 @@ use super::{
     App,
     error::ApiError,
     openapi::parameters::{
-        ActorAddress, AskedAddress, AtBlock, ByVersion, ChainParams, HeightPart, LeaveOut,
+        ActorAddress, AddressMember, AtBlock, ByVersion, ChainParams, HeightPart, LeaveOut,
         PageMembers, TopicMember, TopicPart, Version,
     },
-    request::Asked,
+    request::Params,
 };
 use crate::network::topic::Topic;
 
 /// Description of a successful response.
-const FOUND: &str = "What was asked for";
+const FOUND: &str = "Result";
 
 /// Result of a query.
 type Answer<T> = Result<Json<T>, ApiError>;
@@ -116,10 +116,10 @@ fn actors_api() -> OpenApiRouter<App> {
         .routes(routes!(whitelist::can_update_topic_whitelist))
 }
 
-/// Error of a topic with several labels, which the old version cannot express.
+/// Error of a topic with several labels, which the old version cannot represent.
 fn no_form(topic: &Topic) -> ApiError {
     let id = topic.id;
     ApiError::invalid(format!(
-        "topic {id} has several labels, which {EMISSIONS_OLD} has no form for: use {EMISSIONS_NEW}"
+        "topic {id} has several labels, which {EMISSIONS_OLD} cannot represent; use {EMISSIONS_NEW}"
     ))
 }

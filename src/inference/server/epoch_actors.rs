@@ -1,4 +1,4 @@
-//! `GET /api/v1/topics/{topic_id}/epochs/`: past epochs actor by actor, as a file that is written while
+//! `GET /api/v1/topics/{topic_id}/epochs/`: past epochs by actor, as a file that is written while
 //! it is sent.
 
 use std::{collections::VecDeque, io, ops::RangeInclusive};
@@ -26,21 +26,21 @@ use wire::{inference::network::EpochActorBody, paths};
 use super::{
     error::ApiError,
     openapi::parameters::TopicPart,
-    request::Asked,
+    request::Params,
     stream::{Permits, admit_stream},
 };
 use crate::{Inference, store::EpochActor};
 
-/// Number of epochs of a response if the request does not say.
+/// Default number of epochs of a response.
 const LIMIT_DEFAULT: u32 = 1_000;
 
 /// Maximum number of epochs of a response.
 const LIMIT_MAX: u32 = 10_000;
 
-/// Stored bytes of the epochs that are read together: memory of a response is a few times as much.
+/// Number of stored bytes that are read together. A response needs a multiple of it as memory.
 const BATCH_BYTES_MAX: u64 = 4 << 20;
 
-/// A column of the file: its name and type, and its value of an actor.
+/// Column of the file: its name, type, and value of an actor.
 type Field = (&'static str, Dtype, fn(&EpochActor) -> Option<Value>);
 
 /// The columns after `timestamp`, which is the time at which the epoch opened.
@@ -61,7 +61,7 @@ const FIELDS: [Field; 14] = [
     ("naive_loss", Dtype::Float, |row| finite(row.naive_loss)),
 ];
 
-/// A file that is being sent.
+/// File that is being sent.
 struct Export {
     inference: Inference,
     topic: TopicId,
@@ -81,10 +81,11 @@ enum State {
     End,
 }
 
-/// Exports a topic's newest past epochs, oldest first: a row for each epoch, actor and label.
+/// Exports past epochs of a topic, oldest first, with a row for each epoch, actor and label.
 ///
-/// `timestamp` is the time at which the epoch opened. Losses are of the kind that the topic learns from.
-/// `truth`, losses and scores are absent until the truth is known. A response has 10 000 epochs at most:
+/// `timestamp` is the time at which the epoch opened. `truth`, losses and scores are missing until
+/// the truth is known. A response has 10 000 epochs at most. Set `to` to the nonce before the first
+/// one to get earlier epochs.
 /// those before them are the ones up to the nonce before the first, as `to`.
 #[utoipa::path(get, path = paths::TOPIC_EPOCHS, operation_id = "epochs", tag = "network",
     params(TopicPart,
@@ -104,15 +105,15 @@ enum State {
         (Vec<u8> = "application/vnd.apache.arrow.stream")))))]
 pub(super) async fn get(
     Extension(Admitted(key)): Extension<Admitted>,
-    asked: Asked,
+    params: Params,
 ) -> Result<Response, ApiError> {
-    let topic = asked.topic_id()?;
-    let limit = asked.limit("limit", LIMIT_DEFAULT, LIMIT_MAX)?;
-    let nonces = asked.read_or("from", 0)?..=asked.read_or("to", BlockHeight::MAX)?;
-    let output = read_output(&asked)?;
-    let actor = asked.find("actor")?;
-    let permits = admit_stream(&asked.service, &key)?;
-    let inference = asked.service.inference.clone();
+    let topic = params.topic_id()?;
+    let limit = params.limit("limit", LIMIT_DEFAULT, LIMIT_MAX)?;
+    let nonces = params.read_or("from", 0)?..=params.read_or("to", BlockHeight::MAX)?;
+    let output = read_output(&params)?;
+    let actor = params.find("actor")?;
+    let permits = admit_stream(&params.service, &key)?;
+    let inference = params.service.inference.clone();
     let sizes = inference.read(topic, move |store| store.epoch_sizes(topic, nonces, limit)).await?;
     let export = Export {
         inference,
@@ -132,10 +133,10 @@ pub(super) async fn get(
     Ok((headers, body).into_response())
 }
 
-fn read_output(asked: &Asked) -> Result<Output, ApiError> {
-    let Some(text) = asked.find("output")? else { return Ok(Output::Json) };
+fn read_output(params: &Params) -> Result<Output, ApiError> {
+    let Some(text) = params.find("output")? else { return Ok(Output::Json) };
     let names = Output::VARIANTS.join(", ");
-    text.parse().map_err(|_| ApiError::mismatch("output", format_args!("it is one of {names}")))
+    text.parse().map_err(|_| ApiError::mismatch("output", format_args!("expected one of {names}")))
 }
 
 fn columns() -> Vec<Column> {
@@ -181,7 +182,7 @@ impl Export {
                 self.state = State::Rows;
             }
             State::Rows => {
-                // A batch without a row of the actor, or one that waits in a group, writes nothing.
+                // A batch can be empty, without rows of the actor or with incomplete groups.
                 while piece.is_empty()
                     && let Some(nonces) = self.batches.pop_front()
                 {

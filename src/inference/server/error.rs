@@ -1,4 +1,4 @@
-//! Errors as the chain's gateway words them: `{"code":5,"message":"…","details":[]}`.
+//! Errors in the form of the chain's gateway: `{"code":5,"message":"…","details":[]}`.
 
 use std::{error::Error, fmt::Display};
 
@@ -20,50 +20,50 @@ use wire::{
 
 use crate::{InferenceError, network::signer::SignerError, store::StoreError};
 
-/// Seconds after which a caller may come again where the service cannot answer now.
+/// `Retry-After` in seconds, if the service is unavailable.
 const RETRY_AFTER_SECONDS: u32 = 5;
 
-/// The public text of an internal failure.
+/// Message of an internal error.
 const INTERNAL: &str = "internal error";
 
-/// Why a request is refused, as the caller reads it.
+/// Reason why a request is refused.
 #[derive(Debug, Clone)]
 pub(super) struct ApiError {
     code: Code,
     message: String,
 }
 
-/// The gRPC codes that the gateway shows, each with the status that it makes of it.
+/// gRPC codes of the gateway, each with its HTTP status.
 mod code {
     use super::{Code, StatusCode};
 
-    /// A part of the request is not what it should be.
+    /// The request is invalid.
     pub(super) const INVALID_ARGUMENT: Code = (3, StatusCode::BAD_REQUEST);
-    /// The answer took too long.
+    /// The response took too long.
     pub(super) const DEADLINE_EXCEEDED: Code = (4, StatusCode::GATEWAY_TIMEOUT);
-    /// What is asked for does not exist.
+    /// The resource does not exist.
     pub(super) const NOT_FOUND: Code = (5, StatusCode::NOT_FOUND);
-    /// The same was submitted before.
+    /// The worker already submitted.
     pub(super) const ALREADY_EXISTS: Code = (6, StatusCode::CONFLICT);
-    /// The key may not do that.
+    /// The key has no permission.
     pub(super) const PERMISSION_DENIED: Code = (7, StatusCode::FORBIDDEN);
-    /// The key asked too often.
+    /// The rate limit is exceeded.
     pub(super) const RESOURCE_EXHAUSTED: Code = (8, StatusCode::TOO_MANY_REQUESTS);
-    /// Ours: also 8 to the caller, with a status that says more than 429.
+    /// The disk is full. Also code 8, with a more specific status.
     pub(super) const DISK_FULL: Code = (8, StatusCode::INSUFFICIENT_STORAGE);
-    /// There are as many as may be.
+    /// The request conflicts with a limit or a state.
     pub(super) const ABORTED: Code = (10, StatusCode::CONFLICT);
-    /// The path or its version is not served.
+    /// The path or its version is not implemented.
     pub(super) const UNIMPLEMENTED: Code = (12, StatusCode::NOT_IMPLEMENTED);
     /// The service failed.
     pub(super) const INTERNAL: Code = (13, StatusCode::INTERNAL_SERVER_ERROR);
-    /// Something that the answer needs is away for now.
+    /// A required service is temporarily unavailable.
     pub(super) const UNAVAILABLE: Code = (14, StatusCode::SERVICE_UNAVAILABLE);
-    /// The key is missing or unknown.
+    /// The API key is missing or unknown.
     pub(super) const UNAUTHENTICATED: Code = (16, StatusCode::UNAUTHORIZED);
 }
 
-/// A code, and its status.
+/// Code and HTTP status.
 type Code = (u32, StatusCode);
 
 impl ApiError {
@@ -71,65 +71,65 @@ impl ApiError {
         Self { code, message: message.into() }
     }
 
-    /// The version in the path is not served.
+    /// The version in the path is not supported.
     pub(super) fn version(version: &str) -> Self {
         let version: String = version.chars().take(32).collect();
         let served = EMISSIONS_VERSIONS.join(", ");
-        let message = format!("version {version} is not served, use one of: {served}");
+        let message = format!("version {version} is not supported, use one of: {served}");
         Self::new(code::UNIMPLEMENTED, message)
     }
 
-    /// The path or the method is not served.
+    /// The path or the method is not implemented.
     pub(super) fn not_implemented() -> Self {
         Self::new(code::UNIMPLEMENTED, "Not Implemented")
     }
 
-    /// A part of the path or the query is unfit.
+    /// A path or query parameter is invalid.
     pub(super) fn mismatch(parameter: &str, reason: impl Display) -> Self {
         Self::invalid(format!("type mismatch, parameter: {parameter}, error: {reason}"))
     }
 
-    /// `text`, a part of the path or the query, cannot be read.
+    /// A path or query parameter cannot be parsed.
     pub(super) fn syntax(parameter: &str, text: &str) -> Self {
         let text: String = text.chars().take(96).collect();
         Self::mismatch(parameter, format_args!("parsing {text:?}: invalid syntax"))
     }
 
-    /// A body or a query that cannot be served.
+    /// The body or a parameter is invalid.
     pub(super) fn invalid(message: impl Into<String>) -> Self {
         Self::new(code::INVALID_ARGUMENT, message)
     }
 
-    /// What is asked for does not exist.
+    /// The resource does not exist.
     pub(super) fn not_found(message: impl Into<String>) -> Self {
         Self::new(code::NOT_FOUND, message)
     }
 
-    /// The key may not.
+    /// The key has no permission.
     pub(super) fn denied(message: impl Into<String>) -> Self {
         Self::new(code::PERMISSION_DENIED, message)
     }
 
-    /// Whether it can be served depends on something that does not answer now.
+    /// A required service is temporarily unavailable.
     pub(super) fn unavailable(message: impl Into<String>) -> Self {
         Self::new(code::UNAVAILABLE, message)
     }
 
-    /// The request has no key that is known.
+    /// The API key is missing or unknown.
     pub(super) fn unknown_key() -> Self {
         Self::new(code::UNAUTHENTICATED, "invalid API key")
     }
 
     fn full() -> Self {
-        let message = "the service's disk is full: nothing was stored; retry once there is space";
+        let message = "disk of the service is full, nothing was stored; retry later";
         Self::new(code::DISK_FULL, message)
     }
 
     fn replaced() -> Self {
-        Self::unavailable("the service's file was removed or replaced: nothing was stored")
+        Self::unavailable("file of the service was removed or replaced, nothing was stored")
     }
 
-    /// Logs an internal failure, whose cause the caller does not see.
+    /// Maps an internal error. Unexpected ones are logged, and their cause is not returned.
     pub(super) fn broken(error: &(dyn Error + 'static)) -> Self {
         let mut cause = Some(error);
         while let Some(error) = cause {
@@ -138,21 +138,19 @@ impl ApiError {
                 Some(StoreError::Replaced) => return Self::replaced(),
                 Some(StoreError::ReadOnly) => {
                     return Self::unavailable(
-                        "this service is read-only: nothing was stored; use one that is not",
+                        "service is read-only, nothing was stored; use one that is not",
                     );
                 }
                 Some(error) if error.is_busy() => {
                     return Self::unavailable(
-                        "another process has the service's file locked: nothing was stored; try again",
+                        "file of the service is locked, nothing was stored; retry",
                     );
                 }
                 Some(StoreError::Unreachable(_)) => {
-                    return Self::unavailable(
-                        "the service's database cannot be reached; try again",
-                    );
+                    return Self::unavailable("database of the service is unreachable; retry");
                 }
                 Some(error @ StoreError::Raced) => {
-                    return Self::unavailable(format!("cannot {error}; try again"));
+                    return Self::unavailable(format!("{error}; retry"));
                 }
                 _ => cause = error.source(),
             }
@@ -198,7 +196,7 @@ impl From<AccountsError> for ApiError {
         match error {
             AccountsError::Unreachable(_) => {
                 error!(cause = chain(&error), "failed to check an API key");
-                Self::unavailable("API keys cannot be checked now")
+                Self::unavailable("API keys cannot be checked; retry")
             }
             AccountsError::Full => Self::full(),
             AccountsError::Replaced => Self::replaced(),
@@ -219,7 +217,7 @@ impl From<serde_json::Error> for ApiError {
     }
 }
 
-/// A refusal in the form of the consumer API.
+/// Error in the form of the consumer API.
 #[derive(Debug)]
 pub(super) struct ConsumerError(ApiError);
 
@@ -249,7 +247,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// `response`, which says when to come again where that helps.
+/// Adds `Retry-After` to a response if the service is unavailable.
 fn retried(mut response: Response) -> Response {
     if response.status() == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
@@ -257,12 +255,12 @@ fn retried(mut response: Response) -> Response {
     response
 }
 
-/// Words a refusal of the gate.
+/// Returns the response to a request that the gate refused.
 pub(super) fn refused(refusal: Refusal) -> Response {
     let error = match refusal {
         Refusal::NoKey(NoKey::Missing) => ApiError::new(
             code::UNAUTHENTICATED,
-            format!("missing API key: send it in the {API_KEY_HEADER} header"),
+            format!("API key missing in header {API_KEY_HEADER}"),
         ),
         Refusal::NoKey(_) | Refusal::KeyUnknown => ApiError::unknown_key(),
         Refusal::Limited(exceeded) => ApiError::new(code::RESOURCE_EXHAUSTED, exceeded.to_string()),
@@ -271,7 +269,7 @@ pub(super) fn refused(refusal: Refusal) -> Response {
     error.into_response()
 }
 
-/// Words a refusal that was made around the handlers.
+/// Returns the response to a request that a layer refused.
 pub(super) fn refusal(status: StatusCode, message: &'static str) -> Response {
     let code = match status {
         StatusCode::GATEWAY_TIMEOUT => code::DEADLINE_EXCEEDED,

@@ -1,4 +1,4 @@
-//! `GET /api/openapi.json`: describes the whole service, with its limits. Needs no key.
+//! `GET /api/openapi.json`: description of the service with its limits. Needs no key.
 
 pub(super) mod parameters;
 
@@ -13,68 +13,66 @@ use wire::{error::InferenceError, paths};
 use super::{App, keyed_api, open_api};
 use crate::network::submission::WorkerQuota;
 
-/// What the service is, at the head of its description. Its limits follow.
-const ABOUT: &str = "A prediction network on one machine: topics, the workers and forecasters that \
-    submit to them epoch by epoch, what the network makes of it, and what came true. It answers the \
-    queries of the chain's gateway in the chain's own shapes, the consumer API with signed values, \
-    and some questions that the chain does not answer.\n\n\
-    Send the API key in the header `x-api-key`, in any letter case, or as `Authorization: Bearer`. Heights, nonces, lags and windows \
-    count blocks of the local chain; a nonce is the height at which an epoch opened. As on the chain, \
-    whole numbers of 64 bits and decimals are texts. Losses are base-10 logarithms, unless the topic \
-    allows negative ones.\n\n\
-    The newest bundle is that of the newest epoch that closed: its weights follow from the losses \
-    learned until then. A topic that is unknown, or has no bundle yet, is a 404 with code 5 on every \
-    query, where the chain answers an empty bundle to some. A version that is not served is a 501 \
-    whose message names those that are.\n\n\
-    A worker's address is `allo1…`, bech32 of 20 bytes. A node's is the hash of its public key, as the \
-    chain's addresses are: RIPEMD-160 of SHA-256 of a secp256k1 key, the first 20 bytes of SHA-256 of \
-    an Ed25519 key. An API key has no public key: the address of its holder, and of each model of its \
-    holder, is made from the key's number and the model's name, and stays when the key is renewed.";
+/// Introduction of the description. The limits follow.
+const ABOUT: &str = "A prediction network on one machine: topics, workers and forecasters that \
+    submit to them in epochs, combined values, and true values. It has the queries of the chain's \
+    gateway in the chain's format, the consumer API with signed values, and more.\n\n\
+    Send the API key in the header `x-api-key`, or as `Authorization: Bearer`. Heights, nonces, lags \
+    and windows count blocks of the local chain; a nonce is the height at which an epoch opened. As on \
+    the chain, 64-bit integers and decimals are strings. Losses are base-10 logarithms, unless the \
+    topic allows negative losses.\n\n\
+    The newest bundle is that of the newest closed epoch: its weights are computed from the losses \
+    learned before. An unknown topic, or one without a bundle, is a 404 with code 5; the chain returns \
+    an empty bundle for some queries instead. An unsupported version is a 501 that lists the \
+    supported ones.\n\n\
+    A worker's address is `allo1…`, bech32 of 20 bytes. A node's is the hash of its public key, as on \
+    the chain: RIPEMD-160 of SHA-256 of a secp256k1 key, the first 20 bytes of SHA-256 of an Ed25519 \
+    key. API keys have no public key: addresses of a holder and of its models are derived from the \
+    key's number and the model's name, and do not change when the key is renewed.";
 
-/// Groups of operations, in the order of the description.
+/// Groups of operations, in order.
 const GROUPS: [(&str, &str); 10] = [
-    ("bundles", "What the network makes of submissions, as the chain tells it."),
-    ("submissions", "What workers submitted. An epoch that is open is not told."),
-    ("losses", "Losses, the regrets that follow from them, and weights."),
-    ("windows", "Topics, their windows, and what is open or due."),
-    ("scores", "Scores of one epoch, and their moving averages."),
-    ("not here", "Stakes, rewards, fees and global whitelists: zeros in the chain's shape."),
-    ("network", "Ours: the whole network at a glance, its past, and its events."),
-    ("taking part", "Ours: creating topics and submitting to them."),
-    ("consumer", "Signed values for contracts, and topics page by page."),
-    ("service", "How the service is."),
+    ("bundles", "Combined values, in the chain's format."),
+    ("submissions", "Submissions of closed epochs."),
+    ("losses", "Losses, regrets and weights."),
+    ("windows", "Topics and their submission windows."),
+    ("scores", "Scores and their moving averages."),
+    ("constants", "Stakes, rewards, fees and global whitelists: constant, in the chain's format."),
+    ("network", "Overview, past epochs and events of the network."),
+    ("participation", "Topic settings and submissions."),
+    ("consumer", "Signed values for contracts, and pages of topics."),
+    ("service", "State of the service."),
 ];
 
-/// The answer to what cannot be read.
-pub(super) const UNFIT: &str =
-    "Code 3: a part of the path, the query or the body is not what it should be";
+/// Description of an invalid request.
+pub(super) const UNFIT: &str = "Code 3: the path, the query or the body is invalid";
 
-/// The answer where there is nothing.
-const MISSING: &str = "Code 5: there is no such topic, or nothing of it yet";
+/// Description of a missing resource.
+const MISSING: &str = "Code 5: the topic does not exist, or has no data yet";
 
-/// The answer to a version that is not served.
-const UNSERVED: &str = "Code 12: the version is not served, and the message names those that are";
+/// Description of an unsupported version.
+const UNSERVED: &str =
+    "Code 12: the version is not supported; the message lists the supported ones";
 
-/// The answer to a key that may not.
+/// Description of a missing permission.
 pub(super) const DENIED: &str =
-    "Code 7: topics are made with an operator's key, and changed by the key that made them";
+    "Code 7: only an operator's key can create a topic, and only that key can change it";
 
-/// The answer where the dataset service is away.
-pub(super) const UNCHECKED: &str =
-    "Code 14: the dataset service did not answer, so that the dataset cannot be checked";
+/// Description of an unavailable dataset service.
+pub(super) const UNCHECKED: &str = "Code 14: the dataset service did not respond";
 
-/// The answer with a topic.
-pub(super) const OF_TOPIC: &str = "The topic, as the chain writes it";
+/// Description of a response with a topic.
+pub(super) const OF_TOPIC: &str = "Topic in the chain's format";
 
-/// The answer to what cannot be signed.
-pub(super) const NOT_SIGNABLE: &str = "A parameter is unfit, the topic has several labels, or the value \
-    is negative or too large for 256 bits";
+/// Description of a value that cannot be signed.
+pub(super) const NOT_SIGNABLE: &str = "A parameter is invalid, the topic has several labels, or the \
+    value is negative or too large for 256 bits";
 
-/// The answer where there is nothing to sign.
+/// Description of a missing value to sign.
 pub(super) const NOTHING_TO_SIGN: &str =
-    "There is no such chain, price, network or topic, or no bundle yet";
+    "The chain, price, network or topic does not exist, or has no bundle yet";
 
-/// What every operation below a path may refuse.
+/// Errors that all operations below a path have in common.
 const REFUSALS: [SharedRefusal<'_>; 5] = [
     SharedRefusal { below: "/emissions/", status: "400", text: UNFIT },
     SharedRefusal { below: "/emissions/", status: "404", text: MISSING },
@@ -83,8 +81,7 @@ const REFUSALS: [SharedRefusal<'_>; 5] = [
     SharedRefusal { below: paths::TOPIC_SETTINGS, status: "404", text: MISSING },
 ];
 
-/// The description of a service that lets keys in by these limits, and takes so much of a key. It
-/// does not change while the service runs, and is written when somebody asks for it.
+/// Description of a service with limits. It is created on the first request.
 #[derive(Debug)]
 pub(super) struct LazyDescription {
     limits: Limits,
@@ -93,33 +90,33 @@ pub(super) struct LazyDescription {
 }
 
 impl LazyDescription {
-    /// The description of a service with these limits.
+    /// Creates the description of a service with these limits.
     pub(super) const fn new(limits: Limits, quota: WorkerQuota) -> Self {
         Self { limits, quota, written: OnceLock::new() }
     }
 
-    /// The same as it is sent.
+    /// Returns the description.
     pub(super) fn get(&self) -> &Description {
         let document = || Description::new(&document(self.limits, self.quota), paths::OPENAPI);
         self.written.get_or_init(document)
     }
 }
 
-/// This description of the service.
+/// Returns this description of the service.
 #[utoipa::path(get, path = paths::OPENAPI, operation_id = "openapi", tag = "service", security(()),
-    responses((status = 200, description = "An OpenAPI document", body = Object)))]
+    responses((status = 200, description = "OpenAPI document", body = Object)))]
 pub(super) async fn get(State(service): State<App>) -> Response {
     service.description.get().document()
 }
 
-/// This description as a page for people.
+/// Returns this description as an HTML page.
 #[utoipa::path(get, path = paths::DOCS, operation_id = "docs", tag = "service", security(()),
-    responses((status = 200, description = "A page", body = String, content_type = "text/html")))]
+    responses((status = 200, description = "HTML page", body = String, content_type = "text/html")))]
 pub(super) async fn docs(State(service): State<App>) -> Response {
     service.description.get().page()
 }
 
-/// The description as a value.
+/// Returns the description as JSON.
 fn document(limits: Limits, quota: WorkerQuota) -> Value {
     let about = About {
         title: "Network inference service",
@@ -132,47 +129,46 @@ fn document(limits: Limits, quota: WorkerQuota) -> Value {
     };
     let api = keyed_api().merge(open_api()).into_openapi();
     let mut document = describe::<InferenceError, InferenceError>(api, &about);
-    // What was answered is there.
+    // Successful responses always have data.
     for name in ["ConsumerTopics", "SignedInference"] {
         let answer = &mut document["components"]["schemas"][format!("Answer_{name}")];
         answer["required"] = json!(["request_id", "status", "data"]);
         answer["properties"]["data"] = json!({
             "$ref": format!("#/components/schemas/{name}"),
-            "description": "What was asked for.",
+            "description": "Result of the query.",
         });
     }
     document
 }
 
-/// What keys may do here, in words.
+/// Describes the limits of keys.
 fn describe_limits(limits: Limits, WorkerQuota(n_workers): WorkerQuota) -> String {
     let Limits { rate, burst, requests_per_day, bytes_per_day } = limits;
     let mut sentences = vec![match (rate, burst) {
-        (0, _) => {
-            "Keys may ask as often as they like, unless they have limits of their own.".to_owned()
-        }
+        (0, _) => "The number of requests is not limited, except for keys with their own limits."
+            .to_owned(),
         (rate, burst) => format!(
-            "The keys of an account may make {rate} requests a second together, {} at once; a key \
-             with limits of its own has those.",
+            "The keys of an account can make {rate} requests per second together, with bursts of {}, \
+             except for keys with their own limits.",
             if burst == 0 { rate } else { burst }
         ),
     }];
     if requests_per_day > 0 {
-        sentences.push(format!("They may make {requests_per_day} requests a day of UTC."));
+        sentences.push(format!("The maximum is {requests_per_day} requests per UTC day."));
     }
     if bytes_per_day > 0 {
         sentences.push(format!(
-            "They may have {bytes_per_day} bytes of bodies a day of UTC, both ways."
+            "The maximum is {bytes_per_day} bytes of bodies per UTC day, of requests and responses."
         ));
     }
     sentences.push(
-        "More is a 429 with code 8 and `Retry-After` in seconds; the headers `RateLimit-Limit`, \
-         `RateLimit-Remaining` and `RateLimit-Reset` tell beforehand."
+        "Requests over a limit get a 429 with code 8 and `Retry-After` in seconds; the headers \
+         `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset` are in each response."
             .to_owned(),
     );
     if n_workers > 0 {
         sentences.push(format!(
-            "An account may have {n_workers} workers in an epoch of a topic, under all its keys."
+            "An account can have {n_workers} workers per epoch of a topic, with all its keys."
         ));
     }
     sentences.join(" ")

@@ -1,4 +1,4 @@
-//! What a request asks for: parts of its path and members of its query, each read by its name.
+//! Parameters of a request, by name.
 
 use std::{collections::HashMap, str::FromStr, sync::Arc};
 
@@ -13,15 +13,15 @@ use wire::paths::{EMISSIONS_OLD, EMISSIONS_VERSIONS};
 use super::{App, Holder, error::ApiError};
 use crate::network::topic::Topic;
 
-/// A request without its body.
-pub(super) struct Asked {
+/// Parameters of a request, with its service and holder.
+pub(super) struct Params {
     pub(super) service: App,
     pub(super) holder: Holder,
     path: HashMap<String, String>,
     uri: Uri,
 }
 
-impl FromRequestParts<App> for Asked {
+impl FromRequestParts<App> for Params {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, service: &App) -> Result<Self, ApiError> {
@@ -32,8 +32,8 @@ impl FromRequestParts<App> for Asked {
     }
 }
 
-impl Asked {
-    /// The part of the path called `name`, or the member of the query, if there is one.
+impl Params {
+    /// Returns the path or query parameter `name`, if it exists.
     pub(super) fn find(&self, name: &str) -> Result<Option<String>, ApiError> {
         if let Some(part) = self.path.get(name) {
             return Ok(Some(part.clone()));
@@ -42,42 +42,44 @@ impl Asked {
         Ok(pairs.into_iter().find(|(other, _)| other == name).map(|(_, value)| value))
     }
 
-    /// Returns true if the path has a part called `name`.
+    /// Returns true if the path has the parameter `name`.
     pub(super) fn has_part(&self, name: &str) -> bool {
         self.path.contains_key(name)
     }
 
-    /// As [`Self::find`], of one that has to be there.
+    /// Returns the required parameter `name`.
     pub(super) fn text(&self, name: &str) -> Result<String, ApiError> {
-        self.find(name)?.ok_or_else(|| ApiError::mismatch(name, "it is missing"))
+        self.find(name)?.ok_or_else(|| ApiError::mismatch(name, "missing"))
     }
 
-    /// As [`Self::text`], read as a `T`.
+    /// Parses the required parameter `name`.
     pub(super) fn read<T: FromStr>(&self, name: &str) -> Result<T, ApiError> {
         let text = self.text(name)?;
         text.parse().map_err(|_| ApiError::syntax(name, &text))
     }
 
-    /// As [`Self::read`], or `default` without one.
+    /// Parses the parameter `name`, or returns `default` if it is missing.
     pub(super) fn read_or<T: FromStr>(&self, name: &str, default: T) -> Result<T, ApiError> {
         if self.find(name)?.is_some() { self.read(name) } else { Ok(default) }
     }
 
-    /// The member of the query called `name`, a number from 1 to `max`; `default` without one.
+    /// Parses the parameter `name` as a number from 1 to `max`, or returns `default` if it is
+    /// missing.
     pub(super) fn limit(&self, name: &str, default: u32, max: u32) -> Result<u32, ApiError> {
         let Some(text) = self.find(name)? else { return Ok(default) };
         let limit = text.parse().ok().filter(|limit| (1..=max).contains(limit));
-        limit
-            .ok_or_else(|| ApiError::mismatch(name, format_args!("it is a number from 1 to {max}")))
+        limit.ok_or_else(|| {
+            ApiError::mismatch(name, format_args!("expected a number from 1 to {max}"))
+        })
     }
 
-    /// The number of the topic, in a version that is served.
+    /// Returns the topic id, if the version is supported.
     pub(super) fn topic_id(&self) -> Result<TopicId, ApiError> {
         self.check_version()?;
         read_topic_id("topic_id", &self.text("topic_id")?)
     }
 
-    /// The topic, in a version that is served.
+    /// Returns the topic, if the version is supported.
     pub(super) fn topic(&self) -> Result<Arc<Topic>, ApiError> {
         Ok(self.service.inference.find_topic(self.topic_id()?)?)
     }
@@ -90,12 +92,12 @@ impl Asked {
         self.read(name)
     }
 
-    /// Whether numbers stand alone, without labels.
+    /// Returns true if the version has values without labels.
     pub(super) fn is_old(&self) -> bool {
         self.path.get("version").is_some_and(|version| version == EMISSIONS_OLD)
     }
 
-    /// Refuses a version in the path that is not served.
+    /// Checks that the version in the path is supported.
     pub(super) fn check_version(&self) -> Result<(), ApiError> {
         match self.path.get("version") {
             Some(version) if !EMISSIONS_VERSIONS.contains(&version.as_str()) => {
@@ -106,9 +108,9 @@ impl Asked {
     }
 }
 
-/// Reads the number of a topic.
+/// Parses a topic id.
 pub(super) fn read_topic_id(name: &str, text: &str) -> Result<TopicId, ApiError> {
     let number: u64 = text.parse().map_err(|_| ApiError::syntax(name, text))?;
-    // Topics are numbered from 1.
+    // Ids start at 1.
     TopicId::new(number).ok_or_else(|| ApiError::invalid("invalid topic id"))
 }

@@ -1,8 +1,8 @@
 //! `GET /api/v1/topics/{topic_id}/stream`: new bundles of a topic, as server-sent events.
 //!
-//! The newest bundle there is comes first, then each new one as an event `bundle` whose id is its
-//! nonce. A reader that returns with the id of its last event gets the bundles since then first. One
-//! that is slow skips to the newest: a bundle it missed is in the history.
+//! The newest bundle is sent first, then each new one as an event `bundle` whose id is its nonce. A
+//! client that reconnects with the id of its last event first gets the bundles since then. Slow
+//! clients skip bundles.
 
 use std::{collections::VecDeque, iter::once, sync::Arc, time::Duration};
 
@@ -34,49 +34,48 @@ use super::{
     bundle_body::{PairBody, Pieces, join, pieces},
     error::ApiError,
     openapi::parameters::TopicPart,
-    request::Asked,
+    request::Params,
 };
 use crate::{InferenceError, News, metrics, store::Bundles};
 
-/// How often a line is sent where there is no news, so that a dead line is noticed.
+/// Interval of comments without news, which detect broken connections.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 
-/// Bundles at most that a reader gets of those it missed: twenty minutes of the shortest epochs. Those
-/// before are in the history.
+/// Maximum number of missed bundles that are sent to a client.
 const MISSED_MAX: u32 = 100;
 
-/// Permits of a long response: one of all, and one of its account.
+/// Permits of a stream: one of all, and one of its account.
 pub(super) type Permits = (OwnedSemaphorePermit, StreamPermit);
 
-/// A reader, and what it has seen.
+/// Client of a stream.
 struct Reader {
     service: App,
     topic: TopicId,
     news: watch::Receiver<News>,
-    /// Bundles that it missed before it came back, oldest first.
+    /// Missed bundles that are still to be sent, oldest first.
     missed: VecDeque<BlockHeight>,
     seen: Option<BlockHeight>,
     _permits: Permits,
     _open: RaisedGauge,
 }
 
-/// Follows new bundles of a topic, as server-sent events.
+/// Returns new bundles of a topic, as server-sent events.
 ///
-/// The newest bundle comes first, then each new one as an event `bundle`, whose id is the nonce and
-/// whose data is as `v10` of the newest bundle, with every array. With the id of the last event as
-/// `Last-Event-ID`, the bundles since then come first, up to the newest 100. A slow reader skips to the
-/// newest. A comment every 15 seconds tells that the line is alive.
+/// The newest bundle is sent first, then each new one as an event `bundle`, whose id is the nonce
+/// and whose data is the newest bundle as in `v10`, with all arrays. With `Last-Event-ID`, the
+/// bundles since that event are sent first, at most 100. Slow clients skip bundles. A comment every
+/// 15 seconds keeps the connection alive.
 #[utoipa::path(get, path = paths::TOPIC_STREAM, operation_id = "stream", tag = "network",
     params(TopicPart, ("Last-Event-ID" = Option<String>, Header,
-        description = "The id of the last event that was received.")),
-    responses((status = 200, description = "Events, without end",
+        description = "Id of the last received event.")),
+    responses((status = 200, description = "Events",
         body = String, content_type = "text/event-stream")))]
 pub(super) async fn get(
     Extension(Admitted(key)): Extension<Admitted>,
-    asked: Asked,
+    params: Params,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let (topic, service) = (asked.topic()?.id, asked.service);
+    let (topic, service) = (params.topic()?.id, params.service);
     let permits = admit_stream(&service, &key)?;
     let mut news = service.inference.news();
     news.mark_changed();
@@ -96,23 +95,23 @@ pub(super) async fn get(
     Ok((headers, Body::from_stream(events.flatten())).into_response())
 }
 
-/// Admits a long response to the holder of `key`.
+/// Admits a stream of the holder of `key`.
 ///
 /// # Errors
 /// [`ApiError`] if too many are open.
 pub(super) fn admit_stream(service: &App, key: &Verified) -> Result<Permits, ApiError> {
     let permit = Arc::clone(&service.streams).try_acquire_owned();
     let permit =
-        permit.map_err(|_| ApiError::unavailable("too many follow topics; try again later"))?;
+        permit.map_err(|_| ApiError::unavailable("too many streams are open; retry later"))?;
     let own = service.stream_limit.take(key);
     let own = own.ok_or_else(|| {
-        ApiError::unavailable("too many streams of this account are open; try again later")
+        ApiError::unavailable("too many streams of this account are open; retry later")
     })?;
     Ok((permit, own))
 }
 
-/// Returns the nonce of the last event that a reader received before; `None` if it does not say, or
-/// says one that does not exist yet.
+/// Returns the nonce of the last event that the client received; `None` if it is missing, or newer
+/// than all bundles.
 async fn last_event(
     service: &App,
     topic: TopicId,
@@ -126,7 +125,8 @@ async fn last_event(
     Ok(newest.first().filter(|newest| last <= **newest).map(|_| last))
 }
 
-/// Returns the event of a bundle, piece by piece, its data in one line; `None` if it cannot be written.
+/// Returns the event of a bundle in pieces, with its data in one line; `None` if it cannot be
+/// serialized.
 fn event(bundles: &Bundles) -> Option<Pieces> {
     let nonce = bundles.bundle.nonce;
     let pairs = PairBody::new(&bundles.bundle, false);
@@ -142,7 +142,7 @@ fn event(bundles: &Bundles) -> Option<Pieces> {
 }
 
 impl Reader {
-    /// Returns the next event, or a comment without news; `None` once the service stops.
+    /// Returns the next event, or a comment if there is none; `None` once the service stops.
     async fn next(&mut self) -> Option<Pieces> {
         loop {
             if let Some(nonce) = self.missed.pop_front() {
@@ -151,7 +151,7 @@ impl Reader {
                         self.seen = Some(nonce);
                         return event(&bundles);
                     }
-                    // It is no longer kept.
+                    // The bundle was deleted.
                     Err(InferenceError::NoBundle { .. }) => continue,
                     Err(_) => return None,
                 }
@@ -163,7 +163,7 @@ impl Reader {
                 () = self.service.group.stopped() => return None,
                 changed = self.news.changed() => changed.ok()?,
             }
-            // Before the first bundle there is nothing to tell.
+            // The topic has no bundle yet.
             let Ok(bundles) = self.service.inference.recent_bundle(self.topic).await else {
                 continue;
             };

@@ -1,8 +1,7 @@
-//! `POST /api/v1/topics/{topic_id}/submissions`: takes a worker's payload for an epoch. On the answer
-//! it is durable.
+//! `POST /api/v1/topics/{topic_id}/submissions`: stores a worker's payload for an epoch.
 //!
-//! With `dry_run` it is only checked. A payload counts for the address of the key that sends it. A
-//! key that names `model` has an address for each name, so that it can run several workers.
+//! A payload is attributed to the address of the key that sends it. A key has another address for
+//! each `model`, so that it can run several workers.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ use wire::{
     paths,
 };
 
-use super::{Holder, error::ApiError, openapi::parameters::TopicPart, request::Asked};
+use super::{Holder, error::ApiError, openapi::parameters::TopicPart, request::Params};
 use crate::{
     Inference, Sender,
     math::sortition::Record,
@@ -26,41 +25,42 @@ use crate::{
     },
 };
 
-/// The longest name of a model, in characters.
+/// Maximum length of a model name in characters.
 const MODEL_CHARS_MAX: usize = 64;
 
-/// Submits an inference, a forecast or both for the epoch that is open. On the answer it is durable.
+/// Submits an inference, a forecast or both for the open epoch.
 ///
-/// One payload is taken for each address and epoch; what came first stays. The same payload again, as
-/// after a lost response, succeeds, also after the window if it names its `nonce`. The address is that
-/// of the key, or of the key's `model`. A value is a decimal of at most 64 characters, up to 1e40, kept as a
-/// double. A forecast is of losses, in the unit of the topic's. What is kept counts if its actor is
-/// active when the window closes: the best by the moving average of their scores are, as many as the
-/// topic has places; actors without a score share a part of these, and those far from all others'
-/// values rest.
+/// The first payload of an address and epoch is stored durably, and cannot be changed. The same
+/// payload again succeeds, even after the window if it has its `nonce`. The address is that of the
+/// key, or of the key's `model`. Values are decimals of at most 64 characters, up to 1e40, stored
+/// as doubles. Forecasts are losses, in the unit of the topic. A submission counts if its actor is
+/// active when the window closes: those with the best moving average of scores are, as many as the
+/// topic allows; new actors share a part of these places, and outliers among them are inactive.
 #[utoipa::path(post, path = paths::TOPIC_SUBMISSIONS, operation_id = "submit",
-    tag = "taking part", params(TopicPart), request_body = SubmissionBody,
-    responses((status = 200, description = "It is kept", body = Accepted),
-        (status = 403, description = "Code 7: the worker is not on the topic's whitelist",
+    tag = "participation", params(TopicPart), request_body = SubmissionBody,
+    responses((status = 200, description = "Submission stored", body = Accepted),
+        (status = 403, description = "Code 7: worker not on the topic's whitelist",
             body = InferenceError),
-        (status = 409, description = "Code 6: this worker submitted another payload for this nonce; \
-            code 10: the epoch has all it takes, of this account or of all",
+        (status = 409, description = "Code 6: the worker already submitted another payload for this \
+            nonce; code 10: the maximum number of submissions is reached, of this account or in total",
             body = InferenceError)))]
 pub(super) async fn post(
-    asked: Asked,
+    params: Params,
     holder: Holder,
     request: Request,
 ) -> Result<Json<Accepted>, ApiError> {
-    let topic = asked.topic_id()?;
+    let topic = params.topic_id()?;
     let body: SubmissionBody = json(request).await?;
-    let settings = asked.topic()?;
-    let service = asked.service;
+    let settings = params.topic()?;
+    let service = params.service;
     let inference = &service.inference;
     let is_name = |name: &String| {
         (1..=MODEL_CHARS_MAX).contains(&name.chars().count()) && !name.chars().any(is_unprintable)
     };
     if body.model.as_ref().is_some_and(|model| !is_name(model)) {
-        return Err(ApiError::invalid(format!("model is 1 to {MODEL_CHARS_MAX} plain characters")));
+        return Err(ApiError::invalid(format!(
+            "model must have 1 to {MODEL_CHARS_MAX} printable characters"
+        )));
     }
     let nonce = match &body.nonce {
         Some(text) => text.0.parse().map_err(|_| ApiError::syntax("nonce", &text.0))?,
@@ -92,7 +92,7 @@ pub(super) async fn post(
     }))
 }
 
-/// The nonce whose window is open.
+/// Returns the nonce whose window is open.
 async fn open(inference: &Inference, topic: &Topic) -> Result<BlockHeight, ApiError> {
     let progress = inference.progress(topic.id).await?;
     let (id, height) = (topic.id, inference.chain().height());
@@ -101,11 +101,11 @@ async fn open(inference: &Inference, topic: &Topic) -> Result<BlockHeight, ApiEr
         ApiError::invalid(if topic.is_active {
             let next = epoch::next_nonce(topic.timing, progress.last_nonce, height);
             format!(
-                "no submission window of topic {id} is open: the next opens with block {next}, and \
-                 this is block {height}"
+                "no submission window of topic {id} is open at block {height}; the next one opens at \
+                 block {next}"
             )
         } else {
-            format!("no submission window of topic {id} is open: it is paused")
+            format!("no submission window of topic {id} is open, since it is paused")
         })
     })
 }

@@ -1,4 +1,4 @@
-//! Topics as their creators change them: `POST /api/v1/topics`, and what is below a topic's path.
+//! Creation and changes of topics.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ use super::{
         DENIED, OF_TOPIC, UNCHECKED, UNFIT,
         parameters::{ActorAddress, TopicPart},
     },
-    request::Asked,
+    request::Params,
     topics,
 };
 use crate::{
@@ -41,21 +41,21 @@ use crate::{
     },
 };
 
-/// Creates a topic, which belongs to the key. Its first epoch opens with the next block.
+/// Creates a topic that belongs to the key. Its first epoch opens with the next block.
 ///
-/// Needed are `metadata`, `dataset`, `column` and `horizon_seconds`; what else is left out is as on
-/// most topics of the chain. The dataset, the column and rows less than a horizon apart have to be
-/// there. Its truth is the column's value that many seconds after the newest row there was when the
-/// epoch opened, looked for once `ground_truth_lag` blocks have passed. The horizon has to be longer
-/// than the submission window lasts, unless the topic is `experimental`: else workers could read the
-/// truth before they submit.
-#[utoipa::path(post, path = paths::TOPICS, operation_id = "create_topic", tag = "taking part",
+/// `metadata`, `dataset`, `column` and `horizon_seconds` are required; the other settings default
+/// to those of most topics of the chain. The dataset and the column have to exist, with rows less
+/// than the horizon apart. The truth is the column's value that many seconds after the newest row
+/// at the opening of the epoch, read once `ground_truth_lag` blocks have passed. The horizon has to
+/// be longer than the submission window, unless the topic is `experimental`: otherwise, workers
+/// could read the truth before they submit.
+#[utoipa::path(post, path = paths::TOPICS, operation_id = "create_topic", tag = "participation",
     request_body = TopicSettings,
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
         (status = 400, description = UNFIT, body = InferenceError),
         (status = 403, description = DENIED, body = InferenceError),
         (status = 409, body = InferenceError,
-            description = "Code 10: there are as many topics as may be, of this key or in all"),
+            description = "Code 10: the maximum number of topics is reached, of this key or in total"),
         (status = 503, description = UNCHECKED, body = InferenceError)))]
 pub(super) async fn create(
     State(service): State<App>,
@@ -69,14 +69,14 @@ pub(super) async fn create(
     topics::respond(inference, &created, false).await
 }
 
-/// Returns the settings of a topic, as they were given or as they are by default.
+/// Returns the settings of a topic, including defaults.
 ///
-/// Variables of a predictor are for operators' keys: they are left out for others.
+/// Environment variables of a predictor are returned only for an operator's key.
 #[utoipa::path(get, path = paths::TOPIC_SETTINGS, operation_id = "topic_settings",
-    tag = "taking part", params(TopicPart),
-    responses((status = 200, description = "The settings", body = TopicSettings)))]
-pub(super) async fn get(asked: Asked, holder: Holder) -> Result<Json<TopicSettings>, ApiError> {
-    let topic = asked.topic()?;
+    tag = "participation", params(TopicPart),
+    responses((status = 200, description = "Settings", body = TopicSettings)))]
+pub(super) async fn get(params: Params, holder: Holder) -> Result<Json<TopicSettings>, ApiError> {
+    let topic = params.topic()?;
     let mut settings = settings::from_topic(&topic);
     settings.worker_whitelist = topic.whitelist.workers.iter().map(ToString::to_string).collect();
     if let Some(predictor) = settings.predictor.as_mut().filter(|_| !holder.is_operators()) {
@@ -85,41 +85,40 @@ pub(super) async fn get(asked: Asked, holder: Holder) -> Result<Json<TopicSettin
     Ok(Json(settings))
 }
 
-/// Replaces all settings of a topic that the key created. Type, arity, unity and case stay.
+/// Replaces all settings of a topic that the key created.
 ///
-/// Needed are `metadata`, `dataset`, `column` and `horizon_seconds`; what else is left out is as on
-/// most topics of the chain. The dataset, the column and rows less than a horizon apart have to be
-/// there. Its truth is the column's value that many seconds after the newest row there was when the
-/// epoch opened, looked for once `ground_truth_lag` blocks have passed. The horizon has to be longer
-/// than the submission window lasts, unless the topic is `experimental`: else workers could read the
-/// truth before they submit.
+/// Type, arity, unity and case cannot be changed. `metadata`, `dataset`, `column` and
+/// `horizon_seconds` are required; the other settings default to those of most topics of the chain.
+/// The dataset and the column have to exist, with rows less than the horizon apart. The horizon has
+/// to be longer than the submission window, unless the topic is `experimental`: otherwise, workers
+/// could read the truth before they submit.
 #[utoipa::path(put, path = paths::TOPIC_SETTINGS, operation_id = "update_topic",
-    tag = "taking part", params(TopicPart), request_body = TopicSettings,
+    tag = "participation", params(TopicPart), request_body = TopicSettings,
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
         (status = 403, description = DENIED, body = InferenceError),
         (status = 503, description = UNCHECKED, body = InferenceError)))]
 pub(super) async fn update(
-    asked: Asked,
+    params: Params,
     holder: Holder,
     request: Request,
 ) -> Result<Json<TopicResponse>, ApiError> {
-    let inference = &asked.service.inference;
-    let described = described(inference, request, asked.topic_id()?, &holder).await?;
-    check_source(&asked.service.rows, &described).await?;
+    let inference = &params.service.inference;
+    let described = described(inference, request, params.topic_id()?, &holder).await?;
+    check_source(&params.service.rows, &described).await?;
     let updated = inference.update_topic(described, &holder.address(None)).await?;
     topics::respond(inference, &updated, false).await
 }
 
 /// Deletes a topic that the key created.
 ///
-/// Its epochs go with it, and its number is not given to another topic.
+/// Its epochs are deleted, and its id is not used again.
 #[utoipa::path(delete, path = paths::TOPIC_SETTINGS, operation_id = "delete_topic",
-    tag = "taking part", params(TopicPart),
-    responses((status = 204, description = "It is gone"),
+    tag = "participation", params(TopicPart),
+    responses((status = 204, description = "Topic deleted"),
         (status = 403, description = DENIED, body = InferenceError)))]
-pub(super) async fn delete(asked: Asked, holder: Holder) -> Result<StatusCode, ApiError> {
-    let (topic, by) = (asked.topic_id()?, holder.address(None));
-    asked.service.inference.delete_topic(topic, &by).await?;
+pub(super) async fn delete(params: Params, holder: Holder) -> Result<StatusCode, ApiError> {
+    let (topic, by) = (params.topic_id()?, holder.address(None));
+    params.service.inference.delete_topic(topic, &by).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -130,9 +129,9 @@ async fn described(
     holder: &Holder,
 ) -> Result<Topic, ApiError> {
     let settings: TopicSettings = json(request).await?;
-    // Topics read datasets and run functions with the rights of the service itself.
+    // Topics read datasets and run functions with the permissions of the service.
     if !holder.is_operators() {
-        return Err(ApiError::denied("topics are made with an operator's key"));
+        return Err(ApiError::denied("only an operator's key can create or change a topic"));
     }
     let topic = settings::topic(id, Some(holder.address(None)), settings);
     let topic = topic.map_err(|error| ApiError::invalid(error.to_string()))?;
@@ -140,85 +139,86 @@ async fn described(
     Ok(topic)
 }
 
-/// Has epochs of a topic that the key created open, or not.
-#[utoipa::path(put, path = paths::TOPIC_ACTIVE, operation_id = "set_active", tag = "taking part",
+/// Activates or pauses a topic that the key created.
+#[utoipa::path(put, path = paths::TOPIC_ACTIVE, operation_id = "set_active", tag = "participation",
     params(TopicPart), request_body = TopicActive,
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
         (status = 403, description = DENIED, body = InferenceError)))]
 pub(super) async fn set_active(
-    asked: Asked,
+    params: Params,
     holder: Holder,
     request: Request,
 ) -> Result<Json<TopicResponse>, ApiError> {
     let TopicActive { active } = json(request).await?;
-    let (inference, by) = (&asked.service.inference, holder.address(None));
-    let topic = inference.set_active(asked.topic_id()?, active, &by).await?;
+    let (inference, by) = (&params.service.inference, holder.address(None));
+    let topic = inference.set_active(params.topic_id()?, active, &by).await?;
     topics::respond(inference, &topic, false).await
 }
 
 /// Adds a worker to the whitelist of a topic that the key created.
 #[utoipa::path(put, path = paths::TOPIC_WHITELISTED, operation_id = "add_to_whitelist",
-    tag = "taking part", params(TopicPart,
-        ("worker" = inline(ActorAddress), Path, description = "The worker's address.")),
+    tag = "participation", params(TopicPart,
+        ("worker" = inline(ActorAddress), Path, description = "Address of the worker.")),
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
         (status = 403, description = DENIED, body = InferenceError)))]
 pub(super) async fn add_to_whitelist(
-    asked: Asked,
+    params: Params,
     holder: Holder,
 ) -> Result<Json<TopicResponse>, ApiError> {
-    change_whitelist(asked, holder, ListChange::Add).await
+    change_whitelist(params, holder, ListChange::Add).await
 }
 
-/// Takes a worker off the whitelist of a topic that the key created.
+/// Removes a worker from the whitelist of a topic that the key created.
 #[utoipa::path(delete, path = paths::TOPIC_WHITELISTED, operation_id = "remove_from_whitelist",
-    tag = "taking part", params(TopicPart,
-        ("worker" = inline(ActorAddress), Path, description = "The worker's address.")),
+    tag = "participation", params(TopicPart,
+        ("worker" = inline(ActorAddress), Path, description = "Address of the worker.")),
     responses((status = 200, description = OF_TOPIC, body = TopicResponse),
         (status = 403, description = DENIED, body = InferenceError)))]
 pub(super) async fn remove_from_whitelist(
-    asked: Asked,
+    params: Params,
     holder: Holder,
 ) -> Result<Json<TopicResponse>, ApiError> {
-    change_whitelist(asked, holder, ListChange::Remove).await
+    change_whitelist(params, holder, ListChange::Remove).await
 }
 
 async fn change_whitelist(
-    asked: Asked,
+    params: Params,
     holder: Holder,
     change: ListChange,
 ) -> Result<Json<TopicResponse>, ApiError> {
-    let id = asked.topic_id()?;
+    let id = params.topic_id()?;
     let worker = match change {
-        ListChange::Add => addresses::checked(&asked.text("worker")?)
+        ListChange::Add => addresses::checked(&params.text("worker")?)
             .map_err(|why| ApiError::mismatch("worker", why))?,
-        ListChange::Remove => asked.address("worker")?,
+        ListChange::Remove => params.address("worker")?,
     };
-    let inference = &asked.service.inference;
+    let inference = &params.service.inference;
     let changed = inference.change_whitelist(id, worker, change, &holder.address(None)).await?;
     topics::respond(inference, &changed, false).await
 }
 
-/// Has a topic that the key created learn again from past epochs, after corrections.
+/// Relearns past epochs of a topic that the key created, after corrections of its dataset.
 ///
-/// The truth of past epochs is read again from the dataset, and regrets, scores and losses follow
-/// from it. Bundles stay as they were served. Epochs that were thinned cannot be learned from again.
-#[utoipa::path(post, path = paths::TOPIC_RELEARN, operation_id = "relearn", tag = "taking part",
+/// The truth of these epochs is read again, and regrets, scores and losses are computed again.
+/// Bundles do not change. Thinned epochs cannot be relearned.
+#[utoipa::path(post, path = paths::TOPIC_RELEARN, operation_id = "relearn", tag = "participation",
     params(TopicPart), request_body = RelearnBody,
-    responses((status = 200, description = "What came of it", body = RelearnedBody),
+    responses((status = 200, description = "Relearned epochs", body = RelearnedBody),
         (status = 403, description = DENIED, body = InferenceError),
-        (status = 409, description = "Code 10: not all is kept from there on",
+        (status = 409, description = "Code 10: the epochs were deleted or thinned",
             body = InferenceError),
         (status = 503, description = UNCHECKED, body = InferenceError)))]
 pub(super) async fn relearn(
-    asked: Asked,
+    params: Params,
     holder: Holder,
     request: Request,
 ) -> Result<Json<RelearnedBody>, ApiError> {
-    let id = asked.topic_id()?;
+    let id = params.topic_id()?;
     let body: RelearnBody = json(request).await?;
     let from = body.from_nonce.0.trim().parse();
-    let from = from.map_err(|_| ApiError::mismatch("from_nonce", "it is a height, such as 120"))?;
-    let service = asked.service;
+    let from =
+        from.map_err(|_| ApiError::mismatch("from_nonce", "expected a height, such as 120"))?;
+    let service = params.service;
     let inference = service.inference.clone();
     let topic = inference.owned(id, &holder.address(None))?;
     let inputs = inference.inputs_since(id, from).await?;
@@ -228,9 +228,9 @@ pub(super) async fn relearn(
         let learn = async {
             let source = &topic.source;
             let unread = |why: String| {
-                ApiError::unavailable(format!("cannot read dataset {}: {why}", source.dataset))
+                ApiError::unavailable(format!("dataset {} cannot be read: {why}", source.dataset))
             };
-            let late = |_| unread(format!("no answer within {ROWS_WITHIN:?}"));
+            let late = |_| unread(format!("no response within {ROWS_WITHIN:?}"));
             let broken = |cause: Cause| unread(chain(cause.as_ref()));
             let dataset = match source.dataset_id {
                 Some(dataset) => dataset,
@@ -244,39 +244,40 @@ pub(super) async fn relearn(
             }
             Ok(worker.relearn(id, from, outcomes).await?)
         };
-        // Nobody may wait any more.
+        // The client may have disconnected.
         sender.send(learn.await).ok();
     });
-    let stopped = |_| ApiError::unavailable("the service is stopping");
+    let stopped = |_| ApiError::unavailable("service is stopping");
     Ok(Json(done.await.map_err(stopped)??))
 }
 
-/// How many of the newest rows show how far apart they are: with fewer than three there is no telling.
+/// Number of newest rows for measuring their interval.
 const N_ROWS: u32 = 20;
 
-/// Refuses a `topic` whose dataset or column does not exist, or whose horizon is shorter than rows
-/// are apart.
+/// Checks that the dataset and the column of `topic` exist, and that its rows are close enough
+/// together for the horizon.
 ///
 /// # Errors
-/// An [`ApiError`] that says what exists, or that the dataset service does not answer.
+///
+/// [`ApiError`] lists existing ones, or reports that the dataset service is unavailable.
 async fn check_source(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<(), ApiError> {
     let source = &topic.source;
     let (name, column) = (&source.dataset, &source.column);
     let unchecked =
-        |why: String| ApiError::unavailable(format!("cannot check dataset {name}: {why}"));
-    let late = |_| unchecked(format!("no answer within {ROWS_WITHIN:?}"));
+        |why: String| ApiError::unavailable(format!("dataset {name} cannot be checked: {why}"));
+    let late = |_| unchecked(format!("no response within {ROWS_WITHIN:?}"));
     let described = timeout(ROWS_WITHIN, rows.describe(name, source.dataset_id)).await;
     let (id, columns) = match described.map_err(late)? {
         Err(cause) => return Err(unchecked(chain(cause.as_ref()))),
         Ok(Described::Missing { others }) => {
             return Err(ApiError::invalid(format!(
-                "there is no dataset {name} that this service's key may read; {}",
-                list("it may read", &others)
+                "dataset {name} does not exist, or is not readable by this service; {}",
+                list("readable datasets:", &others)
             )));
         }
         Ok(Described::Ambiguous { ids }) => {
             return Err(ApiError::invalid(format!(
-                "several datasets are called {name}: set dataset_id to one of {}",
+                "several datasets have the name {name}, set dataset_id to one of {}",
                 ids.join(", ")
             )));
         }
@@ -287,11 +288,11 @@ async fn check_source(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<(), ApiErro
     let is_column = |known: &&DatasetColumn| known.name == *column;
     let what = match columns.iter().find(is_column) {
         Some(known) if known.is_numeric => None,
-        Some(_) => Some(format!("column {column} of dataset {name} does not hold numbers")),
+        Some(_) => Some(format!("column {column} of dataset {name} is not numeric")),
         None => Some(format!("dataset {name} has no column {column}")),
     };
     if let Some(what) = what {
-        let numbers = list("columns of numbers are", &numbers);
+        let numbers = list("numeric columns:", &numbers);
         return Err(ApiError::invalid(format!("{what}; {numbers}")));
     }
     let newest = timeout(ROWS_WITHIN, rows.newest(id, N_ROWS)).await.map_err(late)?;
@@ -299,8 +300,7 @@ async fn check_source(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<(), ApiErro
     let apart = spacing(newest.iter().map(|row| row.timestamp).collect());
     match apart.filter(|apart| *apart > source.horizon) {
         Some(apart) => Err(ApiError::invalid(format!(
-            "horizon_seconds is {} and rows of dataset {name} are {} seconds apart: no row would say \
-             what came true; it is at least {}",
+            "horizon_seconds is {}, but rows of dataset {name} are {} seconds apart; use at least {}",
             source.horizon.as_secs(),
             apart.as_secs(),
             apart.as_secs()
@@ -309,7 +309,7 @@ async fn check_source(rows: &Arc<dyn Rows>, topic: &Topic) -> Result<(), ApiErro
     }
 }
 
-/// How far apart most of `timestamps` are; none where there are too few.
+/// Returns the median interval of `timestamps`; `None` if there are fewer than three.
 fn spacing(mut timestamps: Vec<Timestamp>) -> Option<Duration> {
     timestamps.sort();
     let mut apart: Vec<Duration> =

@@ -1,7 +1,7 @@
-//! Topics: their settings as on the chain, and with their clocks, actors and health.
+//! Topics: their settings as on the chain, and with their schedule, actors and health.
 //!
-//! The actors of a topic are written once for each bundle and lesson, and sent as they are: those of a
-//! thousand inferers are larger than the rest of the list.
+//! The actors of a topic are serialized once for each bundle and update, since they are most of the
+//! list.
 
 use axum::{Json, extract::State, response::Response};
 use model::{
@@ -21,7 +21,7 @@ use super::{
     bundle_body::json,
     error::ApiError,
     openapi::parameters::{TopicPart, Version},
-    request::Asked,
+    request::Params,
 };
 use crate::{
     Inference,
@@ -33,12 +33,12 @@ use crate::{
     },
 };
 
-/// Where a topic's summary has its actors. In a text its quotes would be escaped.
+/// Start of a topic's actors. Quotes inside of texts are escaped.
 const PLACE: &str = "\"actors\":[";
 
-/// Every topic with its clock and its actors.
+/// Returns all topics with their schedule and actors.
 #[utoipa::path(get, path = paths::TOPICS, operation_id = "list_topics", tag = "network",
-    responses((status = 200, description = "All topics, by number", body = TopicList)))]
+    responses((status = 200, description = "Topics by id", body = TopicList)))]
 pub(super) async fn list(State(service): State<App>) -> Result<Response, ApiError> {
     let inference = &service.inference;
     let overviews = inference.overviews().await?;
@@ -47,7 +47,7 @@ pub(super) async fn list(State(service): State<App>) -> Result<Response, ApiErro
         u64::try_from(inference.chain().block_time().as_millis()).unwrap_or(u64::MAX);
     let summary = |overview: &Overview| {
         let problems = inference.problems(overview.topic.id).into_iter();
-        let problem = problems.map(|p| format!("it fails to {}: {}", p.failing, p.reason));
+        let problem = problems.map(|p| format!("fails to {}: {}", p.failing, p.reason));
         summary(overview, block_height, problem.reduce(|all, next| format!("{all}; {next}")))
     };
     let topics = overviews.iter().map(summary).collect();
@@ -64,7 +64,7 @@ pub(super) async fn list(State(service): State<App>) -> Result<Response, ApiErro
     Ok(json(body))
 }
 
-/// A topic without its actors.
+/// Returns a topic without its actors.
 fn summary(overview: &Overview, height: BlockHeight, problem: Option<String>) -> TopicSummary {
     let Overview { topic, progress, actors } = overview;
     let timing = topic.timing;
@@ -96,17 +96,17 @@ fn summary(overview: &Overview, height: BlockHeight, problem: Option<String>) ->
     }
 }
 
-/// A topic's settings.
+/// Returns the settings of a topic in the chain's format.
 ///
-/// Nothing is staked or paid here: the weight is 1 where epochs open and 0 where not.
+/// Stakes and rewards do not exist. The weight is 1 if the topic is active, otherwise 0.
 #[utoipa::path(get, path = paths::TOPIC, operation_id = "topic", tag = "windows",
     params(Version, TopicPart),
-    responses((status = 200, description = "What was asked for", body = TopicResponse)))]
-pub(super) async fn get(asked: Asked) -> Result<Json<TopicResponse>, ApiError> {
-    respond(&asked.service.inference, &*asked.topic()?, asked.is_old()).await
+    responses((status = 200, description = "Topic", body = TopicResponse)))]
+pub(super) async fn get(params: Params) -> Result<Json<TopicResponse>, ApiError> {
+    respond(&params.service.inference, &*params.topic()?, params.is_old()).await
 }
 
-/// Answers with `topic`; as up to v9 where it `is_old`.
+/// Returns a response with `topic`; as up to v9 if `is_old`.
 pub(super) async fn respond(
     inference: &Inference,
     topic: &Topic,
@@ -120,12 +120,12 @@ pub(super) async fn respond(
     }))
 }
 
-/// The name of a topic's kind on the chain.
+/// Returns the name of a topic kind on the chain.
 pub(super) fn type_name(kind: TopicKind) -> String {
     format!("TOPIC_TYPE_{}", kind.to_string().to_uppercase())
 }
 
-/// A topic's settings, with what they have come to.
+/// Returns the settings of a topic, with what it learned.
 pub(super) async fn body(
     inference: &Inference,
     topic: &Topic,
@@ -177,20 +177,20 @@ fn labeling(topic: &Topic) -> TopicLabeling {
     }
 }
 
-/// The number that the next topic will get.
+/// Returns the id of the next topic.
 #[utoipa::path(get, path = paths::NEXT_TOPIC_ID, tag = "windows", params(Version),
-    responses((status = 200, description = "What was asked for", body = NextTopicId)))]
-pub(super) async fn next_topic_id(asked: Asked) -> Result<Json<NextTopicId>, ApiError> {
-    asked.check_version()?;
-    let next_topic_id = asked.service.inference.next_topic_id().to_string();
+    responses((status = 200, description = "Id", body = NextTopicId)))]
+pub(super) async fn next_topic_id(params: Params) -> Result<Json<NextTopicId>, ApiError> {
+    params.check_version()?;
+    let next_topic_id = params.service.inference.next_topic_id().to_string();
     Ok(Json(NextTopicId { next_topic_id }))
 }
 
-/// Whether a topic works, why not, and what it keeps of its past.
+/// Returns the state of a topic, its problems, and the size of its stored epochs.
 #[utoipa::path(get, path = paths::TOPIC_HEALTH, operation_id = "topic_health", tag = "network",
-    params(TopicPart), responses((status = 200, description = "Its health", body = TopicHealth)))]
-pub(super) async fn health(asked: Asked) -> Result<Json<TopicHealth>, ApiError> {
-    let (topic, inference) = (asked.topic()?, &asked.service.inference);
+    params(TopicPart), responses((status = 200, description = "State", body = TopicHealth)))]
+pub(super) async fn health(params: Params) -> Result<Json<TopicHealth>, ApiError> {
+    let (topic, inference) = (params.topic()?, &params.service.inference);
     let id = topic.id;
     let problems = inference.problems(id);
     let retention = inference.retention_of(&topic);

@@ -1,5 +1,5 @@
-//! What a topic infers and inferred, beyond the chain's queries: values, weights, intervals, past epochs
-//! and the leaderboard.
+//! Values of a topic beyond the chain's queries: weights, intervals, past epochs and the
+//! leaderboard.
 
 use axum::{Json, response::Response};
 use model::topic::{BlockHeight, decimal};
@@ -16,7 +16,7 @@ use super::{
     emissions::loss_body,
     error::ApiError,
     openapi::parameters::TopicPart,
-    request::Asked,
+    request::Params,
 };
 use crate::{
     math::{
@@ -26,11 +26,11 @@ use crate::{
     network::{close::Interval, leaderboard},
 };
 
-/// The newest bundle with every array, weights and confidence intervals.
+/// Returns the newest bundle with all arrays, weights and confidence intervals.
 #[utoipa::path(get, path = paths::TOPIC_LATEST, operation_id = "latest", tag = "network",
-    params(TopicPart), responses((status = 200, description = "The bundle", body = LatestBody)))]
-pub(super) async fn latest(asked: Asked) -> Result<Response, ApiError> {
-    let bundles = asked.service.inference.latest(asked.topic_id()?).await?;
+    params(TopicPart), responses((status = 200, description = "Bundle", body = LatestBody)))]
+pub(super) async fn latest(params: Params) -> Result<Response, ApiError> {
+    let bundles = params.service.inference.latest(params.topic_id()?).await?;
     let head = LatestBody {
         network_inferences: bundles.bundle.bundle.clone(),
         weights: weights(&bundles.shares),
@@ -58,14 +58,14 @@ fn intervals(intervals: &[Interval]) -> Vec<IntervalBody> {
     intervals.iter().map(body).collect()
 }
 
-/// One number of the newest bundle, for who wants no array.
+/// Returns one combined value of the newest bundle.
 #[utoipa::path(get, path = paths::TOPIC_VALUE, operation_id = "value", tag = "network",
     params(TopicPart, ("label" = Option<String>, Query,
-        description = "The label, on a topic with several.")),
-    responses((status = 200, description = "The combined value", body = ScalarBody)))]
-pub(super) async fn value(asked: Asked) -> Result<Json<ScalarBody>, ApiError> {
-    let (topic, label) = (asked.topic_id()?, asked.find("label")?);
-    let bundles = asked.service.inference.latest(topic).await?;
+        description = "Label, required on a topic with several.")),
+    responses((status = 200, description = "Combined value", body = ScalarBody)))]
+pub(super) async fn value(params: Params) -> Result<Json<ScalarBody>, ApiError> {
+    let (topic, label) = (params.topic_id()?, params.find("label")?);
+    let bundles = params.service.inference.latest(topic).await?;
     let values = &bundles.bundle.combined_value;
     let found = match &label {
         Some(label) => values.iter().find(|value| value.label_name == *label),
@@ -74,7 +74,7 @@ pub(super) async fn value(asked: Asked) -> Result<Json<ScalarBody>, ApiError> {
     let value = found.ok_or_else(|| {
         let labels: Vec<&str> = values.iter().map(|value| value.label_name.as_str()).collect();
         ApiError::invalid(format!(
-            "topic {topic} has no such label: use ?label= {}",
+            "label missing or unknown for topic {topic}, expected one of {}",
             labels.join(", ")
         ))
     })?;
@@ -86,57 +86,56 @@ pub(super) async fn value(asked: Asked) -> Result<Json<ScalarBody>, ApiError> {
     }))
 }
 
-/// How many epochs are returned where the request does not say.
+/// Default number of epochs of a response.
 const LIMIT_DEFAULT: u32 = 100;
 
-/// The most epochs returned at once: enough for a line across any screen.
+/// Maximum number of epochs of a response.
 const LIMIT_MAX: u32 = 1000;
 
-/// A topic's newest past epochs from one nonce to another, oldest first, with what came true and what
-/// it cost.
+/// Returns past epochs of a topic with their truth and losses, oldest first.
 ///
-/// One response has 1 000 epochs at most. The ones before them are those up to the nonce before the
-/// first one, as `to`.
+/// A response has 1000 epochs at most. Set `to` to the nonce before the first one to get earlier
+/// epochs.
 #[utoipa::path(get, path = paths::TOPIC_HISTORY, operation_id = "history", tag = "network",
     params(TopicPart,
         ("from" = Option<u64>, Query, minimum = 0, format = "uint64",
-            description = "The first nonce, itself included; 0 where it is left out."),
+            description = "First nonce, inclusive; 0 by default."),
         ("to" = Option<u64>, Query, minimum = 0, format = "uint64",
-            description = "The last nonce, itself included; the newest where it is left out."),
+            description = "Last nonce, inclusive; the newest by default."),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
-            description = "The number of epochs, of which the newest are returned; 100 where it is \
-                           left out.")),
+            description = "Maximum number of epochs, of which the newest are returned; 100 by default.")),
     responses((status = 200, description = "Epochs", body = TopicHistory)))]
-pub(super) async fn history(asked: Asked) -> Result<Json<TopicHistory>, ApiError> {
-    let (id, limit) = (asked.topic_id()?, asked.limit("limit", LIMIT_DEFAULT, LIMIT_MAX)?);
-    let nonces = asked.read_or("from", 0)?..=asked.read_or("to", BlockHeight::MAX)?;
-    let epochs = asked.service.inference.history(id, nonces, limit).await?;
+pub(super) async fn history(params: Params) -> Result<Json<TopicHistory>, ApiError> {
+    let (id, limit) = (params.topic_id()?, params.limit("limit", LIMIT_DEFAULT, LIMIT_MAX)?);
+    let nonces = params.read_or("from", 0)?..=params.read_or("to", BlockHeight::MAX)?;
+    let epochs = params.service.inference.history(id, nonces, limit).await?;
     Ok(Json(TopicHistory { topic_id: id.get(), epochs }))
 }
 
-/// Ranks a topic's actors by their mean loss, and has the losses of its values next to a baseline.
+/// Returns a topic's actors ranked by their mean loss, and the losses of its values with a
+/// baseline.
 ///
-/// Actors are compared in the epochs that all ranked ones have in common, by the loss that the network
-/// learns from. An actor needs 10 of the newest 20 epochs to be ranked.
+/// Ranked actors are compared in the epochs that all of them have in common. An actor needs 10 of
+/// the newest 20 epochs to be ranked.
 #[utoipa::path(get, path = paths::TOPIC_LEADERBOARD, operation_id = "leaderboard",
     tag = "network", params(TopicPart, ("epochs" = Option<u32>, Query, minimum = 1, maximum = 500,
-        description = "The newest epochs that were learned from to take means of; fewer of a topic \
-                       with many actors, 100 where it is left out.")),
-    responses((status = 200, description = "Actors and losses", body = Leaderboard)))]
-pub(super) async fn leaderboard(asked: Asked) -> Result<Json<Leaderboard>, ApiError> {
-    let (id, inference) = (asked.topic_id()?, &asked.service.inference);
-    let n_epochs = asked.limit("epochs", leaderboard::EPOCHS_DEFAULT, leaderboard::EPOCHS_MAX)?;
+        description = "Number of newest learned epochs to average; fewer for a topic with many actors, \
+                       100 by default.")),
+    responses((status = 200, description = "Leaderboard", body = Leaderboard)))]
+pub(super) async fn leaderboard(params: Params) -> Result<Json<Leaderboard>, ApiError> {
+    let (id, inference) = (params.topic_id()?, &params.service.inference);
+    let n_epochs = params.limit("epochs", leaderboard::EPOCHS_DEFAULT, leaderboard::EPOCHS_MAX)?;
     Ok(Json(inference.ranking(id, n_epochs).await?))
 }
 
-/// One past epoch with all that led to it and came of it.
+/// Returns a past epoch with its bundle, weights, truth, losses and scores.
 #[utoipa::path(get, path = paths::TOPIC_EPOCH, operation_id = "epoch", tag = "network",
     params(TopicPart, ("nonce" = u64, Path, minimum = 0, format = "uint64",
-        description = "The height at which it opened.")),
-    responses((status = 200, description = "The epoch", body = EpochBody)))]
-pub(super) async fn epoch(asked: Asked) -> Result<Response, ApiError> {
-    let (topic, nonce) = (asked.topic_id()?, asked.read("nonce")?);
-    let (settings, inference) = (asked.topic()?, &asked.service.inference);
+        description = "Height at which the epoch opened.")),
+    responses((status = 200, description = "Epoch", body = EpochBody)))]
+pub(super) async fn epoch(params: Params) -> Result<Response, ApiError> {
+    let (topic, nonce) = (params.topic_id()?, params.read("nonce")?);
+    let (settings, inference) = (params.topic()?, &params.service.inference);
     let bundles = inference.bundle_at(topic, nonce).await?;
     let truth = inference.history(topic, nonce..=nonce, 1).await?.pop();
     let losses = inference.losses_until(topic, nonce, 1).await?;

@@ -29,13 +29,13 @@ pub struct EpochActor {
     pub label: String,
     /// Value that the actor inferred or implied.
     pub value: f64,
-    /// Share of the actor in the combined value.
+    /// Weight of the actor in the combined value.
     pub weight: Option<f64>,
     /// Loss of the actor, once the truth is known.
     pub loss: Option<f64>,
     /// How much more the network would have lost without the actor, once the truth is known.
     pub score: Option<f64>,
-    /// Value that came true.
+    /// True value.
     pub truth: Option<f64>,
     /// Combined value of all actors.
     pub combined_value: Option<f64>,

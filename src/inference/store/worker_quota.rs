@@ -162,13 +162,13 @@ impl Epoch<'_, '_> {
             Record::Trusted => ("trusted", SUBMISSIONS_MAX),
         };
         if self.count(counter, 1)? > n_max {
-            return full("it has as many submissions as it takes".to_owned());
+            return full("maximum number of submissions reached".to_owned());
         }
         if let Some(counter) = origin.submitter.counter()
             && !origin.quota.allows(self.count(&counter, 1)?)
         {
             let n_max = origin.quota.0;
-            return full(format!("it has {n_max} workers of this account, the most of one"));
+            return full(format!("maximum of {n_max} workers per account reached"));
         }
         if origin.is_dry_run {
             return Err(StoreError::NotKept(SubmitOutcome::Taken));
@@ -195,7 +195,7 @@ impl Epoch<'_, '_> {
             n_labels += u32::from(added > 0);
         }
         if n_labels > LABELS_MAX {
-            return full(format!("it has {LABELS_MAX} labels"));
+            return full(format!("maximum of {LABELS_MAX} labels reached"));
         }
         self.count(LABELS, n_labels - n_before).map(drop)
     }

@@ -87,7 +87,7 @@ fn labels_are_trimmed_and_small_unless_case_matters() {
     check_label("  Up ", false, Some("up"));
     check_label("  Up ", true, Some("Up"));
     check_label("BTC/USD 5-min_v1.2", false, Some("btc/usd 5-min_v1.2"));
-    assert!(!is_fit_label("Up", Labeling::MULTI) && is_fit_label("up", Labeling::MULTI));
+    assert!(!is_valid_label("Up", Labeling::MULTI) && is_valid_label("up", Labeling::MULTI));
 }
 
 #[test]

@@ -1,9 +1,8 @@
-//! Bundles, in the form of each version.
+//! Bundles, in the format of each version.
 //!
-//! On a single-output topic the three arrays about forecasters are empty, as the document says;
-//! `?leave_out=all` fills them as the chain does. A topic that is unknown, or has no bundle yet, is
-//! a 404: the chain answers an empty bundle, and its clients fall over the missing value. The
-//! newest bundles are written once, and then sent as they are.
+//! Three arrays about forecasters are empty on a topic with one output, unless `leave_out=all` is
+//! set. An unknown topic, or one without a bundle, is a 404: the chain returns an empty bundle,
+//! which its clients cannot read. The newest bundles are cached as JSON.
 
 use std::{collections::HashMap, future::ready, io, iter::once, sync::Arc};
 
@@ -26,7 +25,7 @@ use wire::{
 
 use super::{
     super::bundle_body::{self, PairBody, Pieces, json, pieces},
-    ApiError, Asked, AtBlock, ByVersion, FOUND, HeightPart, LeaveOut, PageMembers, TopicPart,
+    ApiError, AtBlock, ByVersion, FOUND, HeightPart, LeaveOut, PageMembers, Params, TopicPart,
     Version, no_form,
 };
 use crate::{
@@ -36,21 +35,22 @@ use crate::{
     store::Bundles,
 };
 
-/// How a bundle is written.
+/// Format of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Form {
-    /// One number for each quantity, as up to v9; labeled values otherwise.
+    /// True for one number per value, as up to v9; otherwise labeled values.
     is_old: bool,
-    /// Whether a single output's arrays about forecasters are filled.
+    /// True if arrays about forecasters are filled.
     is_full: bool,
-    /// Whether outliers are left out.
+    /// True if outliers are excluded.
     is_resistant: bool,
 }
 
-/// A body, and the nonce of the bundle it was written from.
+/// Body, and the nonce of its bundle.
 type Written = (BlockHeight, Bytes);
 
-/// The newest bundles as they are sent, but for long ones. At most one for each topic and form.
+/// Cached bodies of the newest bundles, unless they are long. At most one for each topic and
+/// format.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Bodies(RwLock<HashMap<(TopicId, Form), Written>>);
 
@@ -74,7 +74,7 @@ impl Bodies {
         self.keep(key, nonce, &latest, pairs)
     }
 
-    /// Answers with `head` and `pairs`, and keeps that where it is short.
+    /// Returns a response with `head` and `pairs`, and caches it if it is short.
     fn keep(
         &self,
         key: (TopicId, Form),
@@ -91,56 +91,56 @@ impl Bodies {
     }
 }
 
-/// The newest bundle of a topic without outliers.
+/// Returns the newest bundle of a topic without outliers.
 ///
-/// Leaves out submissions that are further from the epoch's median than 11 times the moving
-/// average of the median deviation, this epoch included. Without any it is the ordinary bundle. A
-/// topic with several labels has no such form: code 3.
+/// Excludes submissions that are further from the epoch's median than 11 times the moving average
+/// of the median deviation, including this epoch. Without any, it is the ordinary bundle. Not
+/// supported for topics with several labels: code 3.
 #[utoipa::path(get, path = of::LATEST_OUTLIER_RESISTANT, tag = "bundles", params(Version, TopicPart, LeaveOut),
     responses((status = 200, description = FOUND, body = inline(ByVersion<LatestBundle, LatestNetworkInferencesV9>))))]
 pub(super) async fn latest_network_inferences_outlier_resistant(
-    asked: Asked,
+    params: Params,
 ) -> Result<Response, ApiError> {
-    newest_bundle(&asked, true).await
+    newest_bundle(&params, true).await
 }
 
-/// The bundle of one epoch, as it was made when the epoch closed.
+/// Returns the bundle of an epoch.
 ///
-/// A topic with several labels has no form in `v9`: code 3, which says so.
+/// `v9` does not support topics with several labels: code 3.
 #[utoipa::path(get, path = of::AT_BLOCK, tag = "bundles", params(Version, TopicPart, HeightPart, LeaveOut),
     responses((status = 200, description = FOUND, body = inline(AtBlock))))]
-pub(super) async fn network_inferences_at_block(asked: Asked) -> Result<Response, ApiError> {
-    older_bundle(&asked, false).await
+pub(super) async fn network_inferences_at_block(params: Params) -> Result<Response, ApiError> {
+    older_bundle(&params, false).await
 }
 
-/// The bundle of one epoch without outliers.
+/// Returns the bundle of an epoch without outliers.
 ///
-/// Leaves out submissions that are further from the epoch's median than 11 times the moving
-/// average of the median deviation, this epoch included. Without any it is the ordinary bundle. A
-/// topic with several labels has no such form: code 3.
+/// Excludes submissions that are further from the epoch's median than 11 times the moving average
+/// of the median deviation, including this epoch. Without any, it is the ordinary bundle. Not
+/// supported for topics with several labels: code 3.
 #[utoipa::path(get, path = of::AT_BLOCK_OUTLIER_RESISTANT, tag = "bundles", params(Version, TopicPart, HeightPart, LeaveOut),
     responses((status = 200, description = FOUND, body = inline(AtBlock))))]
 pub(super) async fn network_inferences_at_block_outlier_resistant(
-    asked: Asked,
+    params: Params,
 ) -> Result<Response, ApiError> {
-    older_bundle(&asked, true).await
+    older_bundle(&params, true).await
 }
 
-/// Answers the newest bundle, without outliers where it `is_resistant`.
+/// Returns the newest bundle, without outliers if `is_resistant`.
 pub(in crate::server) async fn newest_bundle(
-    asked: &Asked,
+    params: &Params,
     is_resistant: bool,
 ) -> Result<Response, ApiError> {
-    let topic = asked.topic()?;
-    let form = Form::read(asked, &topic, is_resistant)?;
-    let bundles = asked.service.inference.latest(topic.id).await?;
-    asked.service.bodies.respond(&topic, form, &bundles)
+    let topic = params.topic()?;
+    let form = Form::read(params, &topic, is_resistant)?;
+    let bundles = params.service.inference.latest(topic.id).await?;
+    params.service.bodies.respond(&topic, form, &bundles)
 }
 
-async fn older_bundle(asked: &Asked, is_resistant: bool) -> Result<Response, ApiError> {
-    let topic = asked.topic()?;
-    let form = Form::read(asked, &topic, is_resistant)?;
-    let bundles = asked.service.inference.bundle_at(topic.id, asked.height()?).await?;
+async fn older_bundle(params: &Params, is_resistant: bool) -> Result<Response, ApiError> {
+    let topic = params.topic()?;
+    let form = Form::read(params, &topic, is_resistant)?;
+    let bundles = params.service.inference.bundle_at(topic.id, params.height()?).await?;
     let bundle = select_bundle(&topic, form, &bundles);
     let pairs = PairBody::new(&bundle, form.is_old);
     if form.is_old {
@@ -152,22 +152,22 @@ async fn older_bundle(asked: &Asked, is_resistant: bool) -> Result<Response, Api
 }
 
 impl Form {
-    fn read(asked: &Asked, topic: &Topic, is_resistant: bool) -> Result<Self, ApiError> {
+    fn read(params: &Params, topic: &Topic, is_resistant: bool) -> Result<Self, ApiError> {
         let resists = topic.labels.len() == 1 && topic.kind == TopicKind::Regression;
         if is_resistant && !resists {
             let message =
                 "outlier resistant network inferences are not supported for multi-label topics";
             return Err(ApiError::invalid(message));
         }
-        let leave_out = asked.find("leave_out")?;
+        let leave_out = params.find("leave_out")?;
         if leave_out.as_ref().is_some_and(|arrays| arrays != "all") {
-            return Err(ApiError::mismatch("leave_out", "it is `all`, or not there"));
+            return Err(ApiError::mismatch("leave_out", "expected `all`"));
         }
-        Ok(Self { is_old: asked.is_old(), is_full: leave_out.is_some(), is_resistant })
+        Ok(Self { is_old: params.is_old(), is_full: leave_out.is_some(), is_resistant })
     }
 }
 
-/// The bundle that `form` asks for.
+/// Returns the bundle of `form`.
 fn select_bundle(topic: &Topic, form: Form, bundles: &Bundles) -> FullBundle {
     let resistant = bundles.resistant.as_ref().filter(|_| form.is_resistant);
     let FullBundle { mut bundle, mut without_inferer } =
@@ -184,40 +184,40 @@ fn single(topic: &Topic, bundle: Bundle) -> Result<ValueBundle, ApiError> {
     bundle.try_into().map_err(|_| no_form(topic))
 }
 
-/// The newest bundle of a topic.
+/// Returns the newest bundle of a topic.
 ///
-/// A topic with several labels has no form in `v9`: code 3, which says so.
+/// `v9` does not support topics with several labels: code 3.
 #[utoipa::path(get, path = paths::LATEST_NETWORK_INFERENCES, tag = "bundles",
     params(Version, TopicPart, LeaveOut),
     responses((status = 200, description = FOUND,
         body = inline(ByVersion<LatestBundle, LatestNetworkInferencesV9>))))]
-pub(super) async fn latest_network_inferences(asked: Asked) -> Result<Response, ApiError> {
-    newest_bundle(&asked, false).await
+pub(super) async fn latest_network_inferences(params: Params) -> Result<Response, ApiError> {
+    newest_bundle(&params, false).await
 }
 
-/// How many bundles a page has where the request does not say.
+/// Default number of bundles of a page.
 const LIMIT_DEFAULT: u64 = 100;
 
 /// Start of the bundles in the JSON of a page.
 const PAGE_START: &str = "\"network_inferences\":[";
 
-/// The most bundles of a page.
+/// Maximum number of bundles of a page.
 const LIMIT_MAX: u64 = 1000;
 
-/// Past bundles of a topic, page by page from the newest. Ours.
+/// Returns pages of past bundles of a topic, newest page first.
 ///
-/// In the form of `v10`, whatever the version, with every array. `next_to` is what `to` is on the page
-/// before; it is null on the oldest.
+/// Bundles are in the format of `v10` with all arrays, for all versions. `next_to` is the `to` of
+/// the previous epochs; null on the oldest page.
 #[utoipa::path(get, path = paths::NETWORK_INFERENCES, operation_id = "network_inferences",
     tag = "bundles", params(Version, TopicPart, PageMembers),
     responses((status = 200, description = FOUND, body = NetworkInferencesPage)))]
-pub(super) async fn network_inferences(asked: Asked) -> Result<Response, ApiError> {
-    let topic = asked.topic_id()?;
-    let (from, to) = (asked.read_or("from", 0)?, asked.read_or("to", BlockHeight::MAX)?);
-    let limit = asked.read_or("limit", LIMIT_DEFAULT)?.clamp(1, LIMIT_MAX);
+pub(super) async fn network_inferences(params: Params) -> Result<Response, ApiError> {
+    let topic = params.topic_id()?;
+    let (from, to) = (params.read_or("from", 0)?, params.read_or("to", BlockHeight::MAX)?);
+    let limit = params.read_or("limit", LIMIT_DEFAULT)?.clamp(1, LIMIT_MAX);
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-    // One more than asked for says whether there is another page.
-    let inference = asked.service.inference.clone();
+    // One more than the limit shows whether there is another page.
+    let inference = params.service.inference.clone();
     let mut nonces = inference.nonces(topic, from..=to, limit.saturating_add(1)).await?;
     let is_more = nonces.len() > usize::try_from(limit).unwrap_or(usize::MAX);
     let next_to = is_more.then(|| nonces.remove(0)).map(|older| older.to_string());
@@ -245,7 +245,7 @@ pub(super) async fn network_inferences(asked: Asked) -> Result<Response, ApiErro
     Ok(json(Body::from_stream(body)))
 }
 
-/// One bundle of a page; none where it is no longer kept.
+/// Returns a bundle of a page; `None` if it was deleted.
 async fn page_bundle(
     inference: &Inference,
     topic: TopicId,
@@ -258,8 +258,8 @@ async fn page_bundle(
         Err(error) => return Err(io::Error::other(error)),
     };
     let pairs = PairBody::new(&bundles.bundle, false);
-    let pieces =
-        pieces(&bundles.bundle.bundle, [pairs]).map_err(|_| io::Error::other("write a bundle"))?;
+    let pieces = pieces(&bundles.bundle.bundle, [pairs])
+        .map_err(|_| io::Error::other("bundle cannot be serialized"))?;
     let comma = (!is_first).then(|| Ok(Bytes::from_static(b",")));
     Ok(Some(Box::new(comma.into_iter().chain(pieces))))
 }

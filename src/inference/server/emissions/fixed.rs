@@ -1,8 +1,7 @@
-//! Queries with constant responses: the chain's parameters, and what this network does not have, such as
-//! stakes, rewards, fees and global whitelists.
+//! Queries with constant responses: the chain's parameters, and what this network does not have,
+//! such as stakes, rewards, fees and global whitelists.
 //!
-//! Clients of the chain send them before they work. Each of the latter has one response in the chain's
-//! shape, which a table in [`wire`] holds: they are routed and described from that table.
+//! Clients of the chain need them. The latter are routed and described from a table in [`wire`].
 
 use axum::{
     Json,
@@ -18,7 +17,7 @@ use wire::paths::emissions::{
     windows::PARAMS,
 };
 
-use super::{Answer, ApiError, App, Asked, ChainParams, FOUND, Version};
+use super::{Answer, ApiError, App, ChainParams, FOUND, Params, Version};
 use crate::{
     math::{
         outlier,
@@ -30,28 +29,30 @@ use crate::{
     },
 };
 
-/// The group of these queries in the description.
-const GROUP: &str = "not here";
+/// Group of these queries in the description.
+const GROUP: &str = "constants";
 
-/// Returns the router of all fixed queries, with their description.
+/// Returns the router of all constant queries, with their description.
 pub(super) fn api() -> OpenApiRouter<App> {
     let router = OpenApiRouter::with_openapi(description());
     QUERIES.iter().fold(router, |router, query| {
-        router
-            .route(query.path, get(move |asked: Asked| async move { respond(&asked, query.body) }))
+        router.route(
+            query.path,
+            get(move |params: Params| async move { respond(&params, query.body) }),
+        )
     })
 }
 
-/// Returns the fixed `body` to a request for a topic that exists, or for no topic.
-fn respond(asked: &Asked, body: &'static str) -> Result<Response, ApiError> {
-    asked.check_version()?;
-    if asked.has_part("topic_id") {
-        asked.topic()?;
+/// Returns the constant `body`, if the topic of the request exists.
+fn respond(params: &Params, body: &'static str) -> Result<Response, ApiError> {
+    params.check_version()?;
+    if params.has_part("topic_id") {
+        params.topic()?;
     }
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-/// Returns the description of all fixed queries. It is valid by construction, and a test reads it.
+/// Returns the description of all constant queries. It is always valid, as a test checks.
 fn description() -> OpenApi {
     let paths: Map<String, Value> =
         QUERIES.iter().map(|query| (query.path.to_owned(), operation(query))).collect();
@@ -68,7 +69,7 @@ fn operation(query: &FixedQuery) -> Value {
     let parameters: Vec<Value> = parts.clone().map(parameter).collect();
     let name = query.path.split('/').filter(|part| !part.is_empty() && !part.starts_with('{'));
     let name: Vec<&str> = name.skip(1).collect();
-    // Two queries of the chain differ by their parts alone.
+    // Two queries of the chain differ only in their parameters.
     let id = format!("{}_{}", name.join("_"), parts.count());
     let body: Value = serde_json::from_str(query.body).unwrap_or_default();
     json!({"get": {
@@ -77,7 +78,7 @@ fn operation(query: &FixedQuery) -> Value {
         "operationId": id,
         "parameters": parameters,
         "responses": {"200": {
-            "description": "Always the same",
+            "description": "Constant response",
             "content": {"application/json": {"schema": {"type": "object"}, "example": body}},
         }},
     }})
@@ -86,20 +87,18 @@ fn operation(query: &FixedQuery) -> Value {
 fn parameter(name: &str) -> Value {
     let (text, schema) = match name {
         "version" => {
-            ("The version of the chain's API.", json!({"type": "string", "enum": ["v10", "v9"]}))
+            ("Version of the chain's API.", json!({"type": "string", "enum": ["v10", "v9"]}))
         }
         "topic_id" => {
-            ("The topic's number.", json!({"type": "integer", "format": "uint64", "minimum": 1}))
+            ("Id of the topic.", json!({"type": "integer", "format": "uint64", "minimum": 1}))
         }
-        "block_height" => {
-            ("A height.", json!({"type": "integer", "format": "uint64", "minimum": 0}))
-        }
-        _ => ("An address, or a topic's number.", json!({"type": "string"})),
+        "block_height" => ("Height.", json!({"type": "integer", "format": "uint64", "minimum": 0})),
+        _ => ("Address, or id of a topic.", json!({"type": "string"})),
     };
     json!({"name": name, "in": "path", "required": true, "description": text, "schema": schema})
 }
 
-/// Parameters that mean nothing here, by the defaults of the chain as of v0.17 (`DefaultParams` in
+/// Parameters without a meaning here: defaults of the chain as of v0.17 (`DefaultParams` in
 /// `x/emissions/types/params.go`).
 const OF_CHAIN: &[(&str, &str)] = &[
     ("beta_entropy", "0.25"),
@@ -133,7 +132,7 @@ const OF_CHAIN: &[(&str, &str)] = &[
     ("validators_vs_allora_percent_reward", "0.25"),
 ];
 
-/// Parameters that hold here, as on the chain. Nothing costs anything, and nothing is staked.
+/// Parameters with a meaning here, with the values of the chain. Fees and stakes are 0.
 const OURS: &[(&str, &str)] = &[
     ("version", "v10"),
     ("create_topic_fee", "0"),
@@ -150,7 +149,7 @@ const OURS: &[(&str, &str)] = &[
     ("required_minimum_stake", "0"),
 ];
 
-/// Whitelists, of which only that of topic creators exists: keys of operators create topics.
+/// Whitelists. Only operators' keys create topics.
 const WHITELISTS: &[(&str, bool)] = &[
     ("global_admin_whitelist_appended", false),
     ("global_reputer_whitelist_enabled", false),
@@ -159,13 +158,13 @@ const WHITELISTS: &[(&str, bool)] = &[
     ("topic_creator_whitelist_enabled", true),
 ];
 
-/// The chain's parameters by name.
+/// Returns the chain's parameters by name.
 ///
-/// Those that this network takes are its own, the others are as on the chain.
+/// Limits are those of this network, the others those of the chain.
 #[utoipa::path(get, path = PARAMS, tag = "windows", params(Version),
     responses((status = 200, description = FOUND, body = inline(ChainParams))))]
-pub(super) async fn params(asked: Asked) -> Answer<Value> {
-    asked.check_version()?;
+pub(super) async fn params(params: Params) -> Answer<Value> {
+    params.check_version()?;
     let limits = [
         ("inference_outlier_detection_alpha", outlier::ALPHA.to_string()),
         ("inference_outlier_detection_threshold", outlier::THRESHOLD.to_string()),

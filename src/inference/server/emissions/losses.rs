@@ -1,5 +1,4 @@
-//! Losses, regrets and weights. The dataset is the only reputer here: it reports the network's own
-//! losses.
+//! Losses, regrets and weights. The dataset is the only reputer: it reports the network's losses.
 
 use axum::{Json, response::Response};
 use model::topic::{Address, BlockHeight, decimal};
@@ -14,7 +13,7 @@ use wire::{
 
 use super::{
     super::bundle_body::{self, PairBody},
-    ActorAddress, Answer, ApiError, Asked, ByVersion, FOUND, HeightPart, TopicMember, TopicPart,
+    ActorAddress, Answer, ApiError, ByVersion, FOUND, HeightPart, Params, TopicMember, TopicPart,
     Version,
 };
 use crate::{
@@ -22,25 +21,25 @@ use crate::{
     network::{addresses, queries::Against, topic::Topic},
 };
 
-/// The losses of every quantity of one epoch.
+/// Returns all losses of an epoch.
 ///
 /// Base-10 logarithms, unless the topic allows negative losses.
 #[utoipa::path(get, path = of::NETWORK_LOSS, tag = "losses", params(Version, TopicPart, HeightPart),
     responses((status = 200, description = FOUND, body = NetworkLoss)))]
-pub(super) async fn network_loss(asked: Asked) -> Result<Response, ApiError> {
-    let topic = asked.topic()?;
-    let (loss_bundle, pairs) = read_losses(&asked, &topic, "").await?;
+pub(super) async fn network_loss(params: Params) -> Result<Response, ApiError> {
+    let topic = params.topic()?;
+    let (loss_bundle, pairs) = read_losses(&params, &topic, "").await?;
     bundle_body::answer(&NetworkLoss { loss_bundle }, vec![pairs])
 }
 
-/// What each reputer reported for one epoch: the dataset is the one reputer here.
+/// Returns the losses that the only reputer, the dataset, reported for an epoch.
 #[utoipa::path(get, path = of::REPUTER_LOSS_BUNDLES, tag = "losses", params(Version, TopicPart, HeightPart),
     responses((status = 200, description = FOUND, body = inline(ByVersion<ReputerLossBundles, ReputerLossBundlesV9>))))]
-pub(super) async fn reputer_loss_bundles(asked: Asked) -> Result<Response, ApiError> {
-    let topic = asked.topic()?;
+pub(super) async fn reputer_loss_bundles(params: Params) -> Result<Response, ApiError> {
+    let topic = params.topic()?;
     let reputer = addresses::of_reputer(&topic.source.dataset);
-    let (bundle, pairs) = read_losses(&asked, &topic, reputer.as_str()).await?;
-    if asked.is_old() {
+    let (bundle, pairs) = read_losses(&params, &topic, reputer.as_str()).await?;
+    if params.is_old() {
         let (signature, pubkey) = (None, String::new());
         let bundle = ReputerValueBundle { value_bundle: bundle, signature, pubkey };
         let loss_bundles = ReputerValueBundles { reputer_value_bundles: vec![bundle] };
@@ -49,149 +48,157 @@ pub(super) async fn reputer_loss_bundles(asked: Asked) -> Result<Response, ApiEr
     bundle_body::answer(&ReputerLossBundles { loss_bundles: vec![bundle] }, vec![pairs])
 }
 
-/// An inferer's regret.
+/// Returns an inferer's regret.
 ///
-/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+/// Defaults to the topic's initial regret, at block 0.
 #[utoipa::path(get, path = of::INFERER_REGRET, tag = "losses", params(Version, TopicPart,
     ("actor_id" = inline(ActorAddress), Path,
-        description = "The actor's address.")),
+        description = "Address of the actor.")),
     responses((status = 200, description = FOUND, body = RegretResponse)))]
-pub(super) async fn inferer_network_regret(asked: Asked) -> Answer<RegretResponse> {
-    regret(&asked, Against::Combined, Role::Inferer, "actor_id").await
+pub(super) async fn inferer_network_regret(params: Params) -> Answer<RegretResponse> {
+    regret(&params, Against::Combined, Role::Inferer, "actor_id").await
 }
 
-/// A forecaster's regret.
+/// Returns a forecaster's regret.
 ///
-/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+/// Defaults to the topic's initial regret, at block 0.
 #[utoipa::path(get, path = of::FORECASTER_REGRET, tag = "losses", params(Version, TopicPart,
     ("worker" = inline(ActorAddress), Path,
-        description = "The forecaster's address.")),
+        description = "Address of the forecaster.")),
     responses((status = 200, description = FOUND, body = RegretResponse)))]
-pub(super) async fn forecaster_network_regret(asked: Asked) -> Answer<RegretResponse> {
-    regret(&asked, Against::Combined, Role::Forecaster, "worker").await
+pub(super) async fn forecaster_network_regret(params: Params) -> Answer<RegretResponse> {
+    regret(&params, Against::Combined, Role::Forecaster, "worker").await
 }
 
-/// A regret with one forecaster alone.
+/// Returns a regret with a single forecaster.
 ///
-/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+/// Defaults to the topic's initial regret, at block 0.
 #[utoipa::path(get, path = of::ONE_IN_FORECASTER_REGRET, tag = "losses", params(Version, TopicPart,
     ("forecaster" = inline(ActorAddress), Path,
-        description = "The forecaster's address."),
+        description = "Address of the forecaster."),
     ("inferer" = inline(ActorAddress), Path,
-        description = "The inferer's address, or the forecaster's again.")),
+        description = "Address of an inferer or of the same forecaster.")),
     responses((status = 200, description = FOUND, body = RegretResponse)))]
-pub(super) async fn one_in_forecaster_network_regret(asked: Asked) -> Answer<RegretResponse> {
-    asked.topic()?;
-    let with = asked.address("forecaster")?;
-    let is_own = asked.address("inferer")? == with;
+pub(super) async fn one_in_forecaster_network_regret(params: Params) -> Answer<RegretResponse> {
+    params.topic()?;
+    let with = params.address("forecaster")?;
+    let is_own = params.address("inferer")? == with;
     let role = if is_own { Role::Forecaster } else { Role::Inferer };
-    regret(&asked, Against::OneIn(with), role, "inferer").await
+    regret(&params, Against::OneIn(with), role, "inferer").await
 }
 
-/// An inferer's regret against the naive value.
+/// Returns an inferer's regret against the naive value.
 ///
-/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+/// Defaults to the topic's initial regret, at block 0.
 #[utoipa::path(get, path = of::NAIVE_REGRET, tag = "losses", params(Version, TopicMember,
     ("inferer" = inline(ActorAddress), Query,
-        description = "The inferer's address.")),
+        description = "Address of the inferer.")),
     responses((status = 200, description = FOUND, body = RegretResponse)))]
-pub(super) async fn naive_inferer_network_regret(asked: Asked) -> Answer<RegretResponse> {
-    regret(&asked, Against::Naive, Role::Inferer, "inferer").await
+pub(super) async fn naive_inferer_network_regret(params: Params) -> Answer<RegretResponse> {
+    regret(&params, Against::Naive, Role::Inferer, "inferer").await
 }
 
-/// The same as it is spelled up to `v9`.
+/// Returns an inferer's regret against the naive value, by its name up to `v9`.
 ///
-/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+/// Defaults to the topic's initial regret, at block 0.
 #[utoipa::path(get, path = of::NATIVE_REGRET, tag = "losses", params(Version, TopicMember,
     ("inferer" = inline(ActorAddress), Query,
-        description = "The inferer's address.")),
+        description = "Address of the inferer.")),
     responses((status = 200, description = FOUND, body = RegretResponse)))]
-pub(super) async fn native_inferer_network_regret(asked: Asked) -> Answer<RegretResponse> {
-    regret(&asked, Against::Naive, Role::Inferer, "inferer").await
+pub(super) async fn native_inferer_network_regret(params: Params) -> Answer<RegretResponse> {
+    regret(&params, Against::Naive, Role::Inferer, "inferer").await
 }
 
-/// An inferer's regret without another one.
+/// Returns an inferer's regret without another inferer.
 ///
-/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+/// Defaults to the topic's initial regret, at block 0.
 #[utoipa::path(get, path = of::ONE_OUT_INFERER_INFERER_REGRET, tag = "losses", params(Version, TopicMember,
     ("one_out_inferer" = inline(ActorAddress), Query,
-        description = "The address of the inferer left out."),
+        description = "Address of the excluded inferer."),
     ("inferer" = inline(ActorAddress), Query,
-        description = "The inferer's address.")),
+        description = "Address of the inferer.")),
     responses((status = 200, description = FOUND, body = RegretResponse)))]
-pub(super) async fn one_out_inferer_inferer_network_regret(asked: Asked) -> Answer<RegretResponse> {
-    one_out_regret(&asked, Role::Inferer, Role::Inferer).await
+pub(super) async fn one_out_inferer_inferer_network_regret(
+    params: Params,
+) -> Answer<RegretResponse> {
+    one_out_regret(&params, Role::Inferer, Role::Inferer).await
 }
 
-/// A forecaster's regret without an inferer.
+/// Returns a forecaster's regret without an inferer.
 ///
-/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+/// Defaults to the topic's initial regret, at block 0.
 #[utoipa::path(get, path = of::ONE_OUT_INFERER_FORECASTER_REGRET, tag = "losses", params(Version, TopicMember,
     ("one_out_inferer" = inline(ActorAddress), Query,
-        description = "The address of the inferer left out."),
+        description = "Address of the excluded inferer."),
     ("forecaster" = inline(ActorAddress), Query,
-        description = "The forecaster's address.")),
+        description = "Address of the forecaster.")),
     responses((status = 200, description = FOUND, body = RegretResponse)))]
 pub(super) async fn one_out_inferer_forecaster_network_regret(
-    asked: Asked,
+    params: Params,
 ) -> Answer<RegretResponse> {
-    one_out_regret(&asked, Role::Inferer, Role::Forecaster).await
+    one_out_regret(&params, Role::Inferer, Role::Forecaster).await
 }
 
-/// An inferer's regret without a forecaster.
+/// Returns an inferer's regret without a forecaster.
 ///
-/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+/// Defaults to the topic's initial regret, at block 0.
 #[utoipa::path(get, path = of::ONE_OUT_FORECASTER_INFERER_REGRET, tag = "losses", params(Version, TopicMember,
     ("one_out_forecaster" = inline(ActorAddress), Query,
-        description = "The address of the forecaster left out."),
+        description = "Address of the excluded forecaster."),
     ("inferer" = inline(ActorAddress), Query,
-        description = "The inferer's address.")),
+        description = "Address of the inferer.")),
     responses((status = 200, description = FOUND, body = RegretResponse)))]
 pub(super) async fn one_out_forecaster_inferer_network_regret(
-    asked: Asked,
+    params: Params,
 ) -> Answer<RegretResponse> {
-    one_out_regret(&asked, Role::Forecaster, Role::Inferer).await
+    one_out_regret(&params, Role::Forecaster, Role::Inferer).await
 }
 
-/// A forecaster's regret without another one.
+/// Returns a forecaster's regret without another forecaster.
 ///
-/// Who has none yet has the topic's initial regret, at block 0. Unit: that of the topic's losses.
+/// Defaults to the topic's initial regret, at block 0.
 #[utoipa::path(get, path = of::ONE_OUT_FORECASTER_FORECASTER_REGRET, tag = "losses", params(Version, TopicMember,
     ("one_out_forecaster" = inline(ActorAddress), Query,
-        description = "The address of the forecaster left out."),
+        description = "Address of the excluded forecaster."),
     ("forecaster" = inline(ActorAddress), Query,
-        description = "The forecaster's address.")),
+        description = "Address of the forecaster.")),
     responses((status = 200, description = FOUND, body = RegretResponse)))]
 pub(super) async fn one_out_forecaster_forecaster_network_regret(
-    asked: Asked,
+    params: Params,
 ) -> Answer<RegretResponse> {
-    one_out_regret(&asked, Role::Forecaster, Role::Forecaster).await
+    one_out_regret(&params, Role::Forecaster, Role::Forecaster).await
 }
 
-/// The regret of an actor of `role` against the combined value without one of `out_role`.
-async fn one_out_regret(asked: &Asked, out_role: Role, role: Role) -> Answer<RegretResponse> {
-    asked.topic()?;
-    let out = asked.address(&format!("one_out_{}", out_role.name()))?;
-    regret(asked, Against::OneOut(out_role, out), role, role.name()).await
+/// Returns the regret of an actor of `role` against the combined value without an actor of
+/// `out_role`.
+async fn one_out_regret(params: &Params, out_role: Role, role: Role) -> Answer<RegretResponse> {
+    params.topic()?;
+    let out = params.address(&format!("one_out_{}", out_role.name()))?;
+    regret(params, Against::OneOut(out_role, out), role, role.name()).await
 }
 
-/// The regret of the actor that is called `name` in the request.
-async fn regret(asked: &Asked, against: Against, role: Role, name: &str) -> Answer<RegretResponse> {
-    let topic = asked.topic()?;
-    let actor = asked.address(name)?;
-    let (nonce, regret) = asked.service.inference.regret(topic.id, against, role, actor).await?;
+/// Returns the regret of the actor in the parameter `name`.
+async fn regret(
+    params: &Params,
+    against: Against,
+    role: Role,
+    name: &str,
+) -> Answer<RegretResponse> {
+    let topic = params.topic()?;
+    let actor = params.address(name)?;
+    let (nonce, regret) = params.service.inference.regret(topic.id, against, role, actor).await?;
     let regret = TimestampedValue { block_height: nonce.to_string(), value: decimal(regret) };
     Ok(Json(RegretResponse { regret }))
 }
 
-/// The losses of the epoch that is asked for, without those of pairs, and these.
+/// Returns the losses of the epoch of a request, without those of pairs, and the latter.
 async fn read_losses(
-    asked: &Asked,
+    params: &Params,
     topic: &Topic,
     reputer: &str,
 ) -> Result<(ValueBundle, PairBody), ApiError> {
-    let nonce = asked.height()?;
-    let found = asked.service.inference.losses_until(topic.id, nonce, 1).await?;
+    let nonce = params.height()?;
+    let found = params.service.inference.losses_until(topic.id, nonce, 1).await?;
     let found = found.into_iter().find(|(of, _)| *of == nonce);
     let (_, losses) = found.ok_or_else(|| {
         ApiError::not_found(format!("no network losses of topic {} at block {nonce}", topic.id))
@@ -199,7 +206,7 @@ async fn read_losses(
     Ok((body(topic, nonce, reputer, &losses), PairBody::of_losses(&losses)))
 }
 
-/// Losses as a reputer reports them, without those of pairs.
+/// Returns losses as a reputer reports them, without those of pairs.
 pub(in crate::server) fn body(
     topic: &Topic,
     nonce: BlockHeight,
@@ -230,39 +237,39 @@ fn values(by_actor: &ByActor<f64>) -> Vec<WorkerValue> {
     by_actor.iter().map(value).collect()
 }
 
-/// The scale of regrets that weights are reckoned with; 0 before there is one.
+/// Returns the current scale of regrets; 0 before the first one.
 #[utoipa::path(get, path = weights::REGRET_STDNORM, tag = "losses", params(Version, TopicPart),
     responses((status = 200, description = FOUND, body = ValueResponse)))]
-pub(super) async fn latest_regret_stdnorm(asked: Asked) -> Answer<ValueResponse> {
-    let learned = asked.service.inference.learned(asked.topic_id()?).await?;
+pub(super) async fn latest_regret_stdnorm(params: Params) -> Answer<ValueResponse> {
+    let learned = params.service.inference.learned(params.topic_id()?).await?;
     Ok(Json(ValueResponse { value: decimal(learned.regret_scale.unwrap_or_default()) }))
 }
 
-/// An inferer's share, as it follows from the newest regrets.
+/// Returns an inferer's weight by the newest regrets.
 ///
-/// 0 to 1; those of all actors of a topic sum to 1. 0 for who has none.
+/// The weights of all actors of a topic sum to 1.
 #[utoipa::path(get, path = weights::INFERER_WEIGHT, tag = "losses", params(Version, TopicPart,
     ("actor_id" = inline(ActorAddress), Path,
-        description = "The actor's address.")),
+        description = "Address of the actor.")),
     responses((status = 200, description = FOUND, body = WeightResponse)))]
-pub(super) async fn latest_inferer_weight(asked: Asked) -> Answer<WeightResponse> {
-    weight(&asked, Role::Inferer).await
+pub(super) async fn latest_inferer_weight(params: Params) -> Answer<WeightResponse> {
+    weight(&params, Role::Inferer).await
 }
 
-/// A forecaster's share, as it follows from the newest regrets.
+/// Returns a forecaster's weight by the newest regrets.
 ///
-/// 0 to 1; those of all actors of a topic sum to 1. 0 for who has none.
+/// The weights of all actors of a topic sum to 1.
 #[utoipa::path(get, path = weights::FORECASTER_WEIGHT, tag = "losses", params(Version, TopicPart,
     ("actor_id" = inline(ActorAddress), Path,
-        description = "The actor's address.")),
+        description = "Address of the actor.")),
     responses((status = 200, description = FOUND, body = WeightResponse)))]
-pub(super) async fn latest_forecaster_weight(asked: Asked) -> Answer<WeightResponse> {
-    weight(&asked, Role::Forecaster).await
+pub(super) async fn latest_forecaster_weight(params: Params) -> Answer<WeightResponse> {
+    weight(&params, Role::Forecaster).await
 }
 
-async fn weight(asked: &Asked, role: Role) -> Answer<WeightResponse> {
-    let (topic, name) = (asked.topic()?, asked.address("actor_id")?);
-    let shares = asked.service.inference.learned_shares(topic.id).await?;
+async fn weight(params: &Params, role: Role) -> Answer<WeightResponse> {
+    let (topic, name) = (params.topic()?, params.address("actor_id")?);
+    let shares = params.service.inference.learned_shares(topic.id).await?;
     let weight = shares[role].get(&name).copied().unwrap_or_default();
     Ok(Json(WeightResponse { weight: decimal(weight) }))
 }

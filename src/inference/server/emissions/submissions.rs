@@ -1,5 +1,5 @@
-//! Submissions, as they came. Those of an epoch that is open are not told before it closes: who
-//! looks at the others' values first could repeat them.
+//! Submissions of closed epochs. Those of an open epoch are not returned, so that nobody can copy
+//! them.
 
 use axum::Json;
 use model::topic::{Address, BlockHeight, decimal};
@@ -16,39 +16,39 @@ use wire::{
 };
 
 use super::{
-    ActorAddress, Answer, ApiError, Asked, FOUND, HeightPart, TopicPart, Version, no_form,
+    ActorAddress, Answer, ApiError, FOUND, HeightPart, Params, TopicPart, Version, no_form,
 };
 use crate::network::{epoch::is_open, submission::Submission, topic::Topic};
 
-/// The inferences of one epoch.
+/// Returns the inferences of an epoch.
 ///
-/// None while its window is open: who looks at the others' values first could repeat them.
+/// Empty while its window is open, so that nobody can copy them.
 #[utoipa::path(get, path = of::INFERENCES, tag = "submissions", params(Version, TopicPart, HeightPart),
     responses((status = 200, description = FOUND, body = InferencesAtBlock)))]
-pub(super) async fn inferences_at_block(asked: Asked) -> Answer<InferencesAtBlock> {
-    let topic = asked.topic()?;
-    let inferences = read_inferences(&asked, &topic, asked.height()?).await?;
+pub(super) async fn inferences_at_block(params: Params) -> Answer<InferencesAtBlock> {
+    let topic = params.topic()?;
+    let inferences = read_inferences(&params, &topic, params.height()?).await?;
     Ok(Json(InferencesAtBlock { inferences }))
 }
 
-/// The inferences of the newest epoch that closed.
+/// Returns the inferences of the newest closed epoch.
 #[utoipa::path(get, path = of::LATEST_INFERENCES, tag = "submissions", params(Version, TopicPart),
     responses((status = 200, description = FOUND, body = LatestInferences)))]
-pub(super) async fn latest_inferences(asked: Asked) -> Answer<LatestInferences> {
-    let topic = asked.topic()?;
-    let nonce = asked.service.inference.latest(topic.id).await?.bundle.nonce;
-    let inferences = read_inferences(&asked, &topic, nonce).await?;
+pub(super) async fn latest_inferences(params: Params) -> Answer<LatestInferences> {
+    let topic = params.topic()?;
+    let nonce = params.service.inference.latest(topic.id).await?.bundle.nonce;
+    let inferences = read_inferences(&params, &topic, nonce).await?;
     Ok(Json(LatestInferences { inferences, block_height: nonce.to_string() }))
 }
 
-/// The forecasts of one epoch.
+/// Returns the forecasts of an epoch.
 ///
-/// None while its window is open.
+/// Empty while its window is open.
 #[utoipa::path(get, path = of::FORECASTS, tag = "submissions", params(Version, TopicPart, HeightPart),
     responses((status = 200, description = FOUND, body = ForecastsAtBlock)))]
-pub(super) async fn forecasts_at_block(asked: Asked) -> Answer<ForecastsAtBlock> {
-    let (topic, nonce) = (asked.topic()?, asked.height()?);
-    let submissions = read_closed(&asked, &topic, nonce).await?;
+pub(super) async fn forecasts_at_block(params: Params) -> Answer<ForecastsAtBlock> {
+    let (topic, nonce) = (params.topic()?, params.height()?);
+    let submissions = read_closed(&params, &topic, nonce).await?;
     let forecasting = submissions.into_iter().filter(|submission| !submission.forecast.is_empty());
     let forecasts = forecasting
         .map(|submission| ForecastBody {
@@ -69,16 +69,17 @@ pub(super) async fn forecasts_at_block(asked: Asked) -> Answer<ForecastsAtBlock>
     Ok(Json(ForecastsAtBlock { forecasts: Forecasts { forecasts } }))
 }
 
-/// The newest inference of a worker.
+/// Returns the newest inference of a worker.
 ///
-/// That of an open window is shown to the key that submitted it alone, else the one before.
+/// An inference of an open window is returned only to the key that submitted it, otherwise the
+/// previous one.
 #[utoipa::path(get, path = of::LATEST_INPUT_INFERENCE, tag = "submissions", params(Version, TopicPart,
     ("worker" = inline(ActorAddress), Path,
-        description = "The worker's address.")),
+        description = "Address of the worker.")),
     responses((status = 200, description = FOUND, body = LatestInputInference)))]
-pub(super) async fn latest_input_inference(asked: Asked) -> Answer<LatestInputInference> {
-    let topic = asked.topic()?;
-    let (nonce, submission) = newest(&asked, &topic).await?;
+pub(super) async fn latest_input_inference(params: Params) -> Answer<LatestInputInference> {
+    let topic = params.topic()?;
+    let (nonce, submission) = newest(&params, &topic).await?;
     let labeled = |value: LabeledValue| InputLabeledValueBody {
         label: value.label_name,
         value: decimal(value.value),
@@ -96,30 +97,30 @@ pub(super) async fn latest_input_inference(asked: Asked) -> Answer<LatestInputIn
     }))
 }
 
-/// The same as it was called up to `v9`.
+/// Returns the newest inference of a worker, by its name up to `v9`.
 #[utoipa::path(get, path = of::LATEST_INFERENCE, tag = "submissions", params(Version, TopicPart,
     ("worker" = inline(ActorAddress), Path,
-        description = "The worker's address.")),
+        description = "Address of the worker.")),
     responses((status = 200, description = FOUND, body = LatestInference)))]
-pub(super) async fn latest_inference(asked: Asked) -> Answer<LatestInference> {
-    let topic = asked.topic()?;
-    let (nonce, submission) = newest(&asked, &topic).await?;
-    let latest_inference = body(&topic, asked.is_old(), nonce, submission)?;
+pub(super) async fn latest_inference(params: Params) -> Answer<LatestInference> {
+    let topic = params.topic()?;
+    let (nonce, submission) = newest(&params, &topic).await?;
+    let latest_inference = body(&topic, params.is_old(), nonce, submission)?;
     Ok(Json(LatestInference { latest_inference }))
 }
 
-async fn newest(asked: &Asked, topic: &Topic) -> Result<(BlockHeight, Submission), ApiError> {
-    let text = asked.text("worker")?;
+async fn newest(params: &Params, topic: &Topic) -> Result<(BlockHeight, Submission), ApiError> {
+    let text = params.text("worker")?;
     let worker: Address = text.parse().map_err(|_| ApiError::syntax("worker_address", &text))?;
-    let inference = &asked.service.inference;
+    let inference = &params.service.inference;
     let mut found = inference.newest_of(topic.id, worker.clone(), BlockHeight::MAX).await?;
     let height = inference.chain().height();
     let is_hidden = |(nonce, submission): &(BlockHeight, Submission)| {
         is_open(topic.timing, *nonce, height)
-            && asked.holder.address(submission.name.as_deref()) != worker
+            && params.holder.address(submission.name.as_deref()) != worker
     };
     if let Some((nonce, _)) = found.as_ref().filter(|newest| is_hidden(newest)) {
-        // Windows do not overlap, so the one before is closed.
+        // Windows do not overlap, so the previous one is closed.
         let before = nonce.checked_sub(1);
         found = match before {
             Some(before) => inference.newest_of(topic.id, worker.clone(), before).await?,
@@ -132,30 +133,30 @@ async fn newest(asked: &Asked, topic: &Topic) -> Result<(BlockHeight, Submission
 }
 
 async fn read_inferences(
-    asked: &Asked,
+    params: &Params,
     topic: &Topic,
     nonce: BlockHeight,
 ) -> Result<Inferences, ApiError> {
-    let submissions = read_closed(asked, topic, nonce).await?;
+    let submissions = read_closed(params, topic, nonce).await?;
     let inferring = submissions.into_iter().filter(|submission| !submission.inference.is_empty());
-    let bodies = inferring.map(|own| body(topic, asked.is_old(), nonce, own));
+    let bodies = inferring.map(|own| body(topic, params.is_old(), nonce, own));
     Ok(Inferences { inferences: bodies.collect::<Result<_, _>>()? })
 }
 
-/// What was submitted for `nonce`; nothing while its window is open.
+/// Returns the submissions for `nonce`; none while its window is open.
 async fn read_closed(
-    asked: &Asked,
+    params: &Params,
     topic: &Topic,
     nonce: BlockHeight,
 ) -> Result<Vec<Submission>, ApiError> {
-    let inference = &asked.service.inference;
+    let inference = &params.service.inference;
     if is_open(topic.timing, nonce, inference.chain().height()) {
         return Ok(Vec::new());
     }
     Ok(inference.submissions(topic.id, nonce).await?)
 }
 
-/// The inference of `submission`; one number where it `is_old`.
+/// Returns the inference of `submission`; a single number if `is_old`.
 fn body(
     topic: &Topic,
     is_old: bool,
@@ -178,7 +179,7 @@ fn body(
     })
 }
 
-/// The value of `submission` on a topic with one output.
+/// Returns the value of `submission` on a topic with one output.
 fn only(topic: &Topic, submission: &Submission) -> Option<String> {
     submission.inference.first().filter(|_| topic.is_single()).map(|value| decimal(value.value))
 }

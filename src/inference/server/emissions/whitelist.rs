@@ -1,7 +1,7 @@
-//! Actors of a topic: who is allowed to take part, who is known, and who did take part.
+//! Actors of a topic: permitted, known and active ones.
 //!
-//! Nobody registers here. A worker counts as registered once it took part, as in the states of
-//! windows. The dataset of a topic is its only reputer, and losses are accepted from nobody else.
+//! Registration does not exist. A worker counts as registered once it was active. The dataset of a
+//! topic is its only reputer.
 
 use axum::Json;
 use model::topic::{Address, TopicId};
@@ -14,67 +14,69 @@ use wire::{
     paths::emissions::whitelist as of,
 };
 
-use super::{ActorAddress, Answer, ApiError, Asked, FOUND, TopicPart, Version};
+use super::{ActorAddress, Answer, ApiError, FOUND, Params, TopicPart, Version};
 use crate::{
     Inference, InferenceError,
     math::regret::ByRole,
     network::{addresses, topic::Topic},
 };
 
-/// Whether a topic takes submissions of the workers on its whitelist alone.
+/// Returns whether only workers on the whitelist can submit to a topic.
 #[utoipa::path(get, path = of::IS_ENABLED, tag = "windows", params(Version, TopicPart),
     responses((status = 200, description = FOUND, body = IsTopicWorkerWhitelistEnabled)))]
 pub(super) async fn is_topic_worker_whitelist_enabled(
-    asked: Asked,
+    params: Params,
 ) -> Answer<IsTopicWorkerWhitelistEnabled> {
-    let is_topic_worker_whitelist_enabled = asked.topic()?.whitelist.is_enabled;
+    let is_topic_worker_whitelist_enabled = params.topic()?.whitelist.is_enabled;
     Ok(Json(IsTopicWorkerWhitelistEnabled { is_topic_worker_whitelist_enabled }))
 }
 
-/// Whether a worker is on a topic's whitelist.
+/// Returns whether a worker is on a topic's whitelist.
 #[utoipa::path(get, path = of::IS_WHITELISTED, tag = "windows", params(Version, TopicPart,
     ("address" = inline(ActorAddress), Path,
-        description = "The worker's address.")),
+        description = "Address of the worker.")),
     responses((status = 200, description = FOUND, body = IsWhitelistedTopicWorker)))]
-pub(super) async fn is_whitelisted_topic_worker(asked: Asked) -> Answer<IsWhitelistedTopicWorker> {
+pub(super) async fn is_whitelisted_topic_worker(
+    params: Params,
+) -> Answer<IsWhitelistedTopicWorker> {
     let is_whitelisted_topic_worker =
-        asked.topic()?.whitelist.workers.contains(&asked.address("address")?);
+        params.topic()?.whitelist.workers.contains(&params.address("address")?);
     Ok(Json(IsWhitelistedTopicWorker { is_whitelisted_topic_worker }))
 }
 
-/// Whether a topic takes submissions of a worker.
+/// Returns whether a worker can submit to a topic.
 ///
-/// It does if the worker is on its whitelist, or that is not enabled.
+/// True if the whitelist is disabled, or contains the worker.
 #[utoipa::path(get, path = of::CAN_SUBMIT, tag = "windows", params(Version, TopicPart,
     ("address" = inline(ActorAddress), Path,
-        description = "The worker's address.")),
+        description = "Address of the worker.")),
     responses((status = 200, description = FOUND, body = CanSubmitWorkerPayload)))]
-pub(super) async fn can_submit_worker_payload(asked: Asked) -> Answer<CanSubmitWorkerPayload> {
-    let can_submit_worker_payload = asked.topic()?.whitelist.admits(&asked.address("address")?);
+pub(super) async fn can_submit_worker_payload(params: Params) -> Answer<CanSubmitWorkerPayload> {
+    let can_submit_worker_payload = params.topic()?.whitelist.admits(&params.address("address")?);
     Ok(Json(CanSubmitWorkerPayload { can_submit_worker_payload }))
 }
 
-/// The active inferers of the newest epoch that closed.
+/// Returns the active inferers of the newest closed epoch.
 ///
-/// None before the first.
+/// Empty before the first.
 #[utoipa::path(get, path = of::ACTIVE_INFERERS, tag = "windows", params(Version, TopicPart),
     responses((status = 200, description = FOUND, body = ActiveInferers)))]
-pub(super) async fn active_inferers(asked: Asked) -> Answer<ActiveInferers> {
-    let active = active(&asked.service.inference, &*asked.topic()?).await?;
+pub(super) async fn active_inferers(params: Params) -> Answer<ActiveInferers> {
+    let active = active(&params.service.inference, &*params.topic()?).await?;
     Ok(Json(ActiveInferers { inferers: texts(&active.inferer) }))
 }
 
-/// The active forecasters of the newest epoch that closed.
+/// Returns the active forecasters of the newest closed epoch, including built-in ones.
 ///
-/// None before the first. Those that every topic has built in are among them.
+/// Empty before the first.
 #[utoipa::path(get, path = of::ACTIVE_FORECASTERS, tag = "windows", params(Version, TopicPart),
     responses((status = 200, description = FOUND, body = ActiveForecasters)))]
-pub(super) async fn active_forecasters(asked: Asked) -> Answer<ActiveForecasters> {
-    let active = active(&asked.service.inference, &*asked.topic()?).await?;
+pub(super) async fn active_forecasters(params: Params) -> Answer<ActiveForecasters> {
+    let active = active(&params.service.inference, &*params.topic()?).await?;
     Ok(Json(ActiveForecasters { forecasters: texts(&active.forecaster) }))
 }
 
-/// Who is active in the newest epoch that closed with a bundle; none before it.
+/// Returns the active actors of the newest closed epoch; none before the first.
 pub(super) async fn active(
     inference: &Inference,
     topic: &Topic,
@@ -93,89 +95,89 @@ fn texts(names: &[Address]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
-/// Whether a worker took part in a topic.
+/// Returns whether a worker was active in a topic.
 #[utoipa::path(get, path = of::WORKER_REGISTERED, tag = "windows",
-    params(Version, TopicPart, ("address" = inline(ActorAddress), Path, description = "The worker's address.")),
+    params(Version, TopicPart, ("address" = inline(ActorAddress), Path, description = "Address of the worker.")),
     responses((status = 200, description = FOUND, body = IsRegistered)))]
-pub(super) async fn worker_registered(asked: Asked) -> Answer<IsRegistered> {
-    let (topic, worker) = (asked.topic()?, asked.address("address")?);
-    Ok(Json(IsRegistered { is_registered: took_part(&asked, topic.id, &worker).await? }))
+pub(super) async fn worker_registered(params: Params) -> Answer<IsRegistered> {
+    let (topic, worker) = (params.topic()?, params.address("address")?);
+    Ok(Json(IsRegistered { is_registered: took_part(&params, topic.id, &worker).await? }))
 }
 
-/// Whether an address is that of a topic's dataset, its only reputer.
+/// Returns whether an address belongs to a topic's dataset, its only reputer.
 #[utoipa::path(get, path = of::REPUTER_REGISTERED, tag = "windows",
-    params(Version, TopicPart, ("address" = inline(ActorAddress), Path, description = "The reputer's address.")),
+    params(Version, TopicPart, ("address" = inline(ActorAddress), Path, description = "Address of the reputer.")),
     responses((status = 200, description = FOUND, body = IsRegistered)))]
-pub(super) async fn reputer_registered(asked: Asked) -> Answer<IsRegistered> {
-    let is_registered = is_reputer(&*asked.topic()?, &asked.address("address")?);
+pub(super) async fn reputer_registered(params: Params) -> Answer<IsRegistered> {
+    let is_registered = is_reputer(&*params.topic()?, &params.address("address")?);
     Ok(Json(IsRegistered { is_registered }))
 }
 
-/// The node of a worker.
+/// Returns the node of a worker.
 ///
-/// A worker that took part in a topic is its own owner. Others are unknown.
+/// A worker that was active in a topic is its own owner. Others are unknown.
 #[utoipa::path(get, path = of::WORKER_NODE, tag = "windows",
-    params(Version, ("address" = inline(ActorAddress), Path, description = "The worker's address.")),
+    params(Version, ("address" = inline(ActorAddress), Path, description = "Address of the worker.")),
     responses((status = 200, description = FOUND, body = NodeInfo)))]
-pub(super) async fn worker_node_info(asked: Asked) -> Answer<NodeInfo> {
-    asked.check_version()?;
-    let worker = asked.address("address")?;
-    for topic in asked.service.inference.topics() {
-        if took_part(&asked, topic.id, &worker).await? {
+pub(super) async fn worker_node_info(params: Params) -> Answer<NodeInfo> {
+    params.check_version()?;
+    let worker = params.address("address")?;
+    for topic in params.service.inference.topics() {
+        if took_part(&params, topic.id, &worker).await? {
             return Ok(node(&worker));
         }
     }
     Err(ApiError::not_found(format!("worker {worker} not found")))
 }
 
-/// The node of a reputer.
+/// Returns the node of a reputer.
 ///
 /// The dataset of a topic is its own owner. Others are unknown.
 #[utoipa::path(get, path = of::REPUTER_NODE, tag = "windows",
-    params(Version, ("address" = inline(ActorAddress), Path, description = "The reputer's address.")),
+    params(Version, ("address" = inline(ActorAddress), Path, description = "Address of the reputer.")),
     responses((status = 200, description = FOUND, body = NodeInfo)))]
-pub(super) async fn reputer_node_info(asked: Asked) -> Answer<NodeInfo> {
-    asked.check_version()?;
-    let reputer = asked.address("address")?;
-    if asked.service.inference.topics().iter().any(|topic| is_reputer(topic, &reputer)) {
+pub(super) async fn reputer_node_info(params: Params) -> Answer<NodeInfo> {
+    params.check_version()?;
+    let reputer = params.address("address")?;
+    if params.service.inference.topics().iter().any(|topic| is_reputer(topic, &reputer)) {
         return Ok(node(&reputer));
     }
     Err(ApiError::not_found(format!("reputer {reputer} not found")))
 }
 
-/// Whether an address is that of a topic's dataset, its only reputer.
+/// Returns whether an address belongs to a topic's dataset, its only reputer.
 #[utoipa::path(get, path = of::IS_WHITELISTED_REPUTER, tag = "windows",
-    params(Version, TopicPart, ("address" = inline(ActorAddress), Path, description = "The reputer's address.")),
+    params(Version, TopicPart, ("address" = inline(ActorAddress), Path, description = "Address of the reputer.")),
     responses((status = 200, description = FOUND, body = IsWhitelistedTopicReputer)))]
 pub(super) async fn is_whitelisted_topic_reputer(
-    asked: Asked,
+    params: Params,
 ) -> Answer<IsWhitelistedTopicReputer> {
-    let is_whitelisted_topic_reputer = is_reputer(&*asked.topic()?, &asked.address("address")?);
+    let is_whitelisted_topic_reputer = is_reputer(&*params.topic()?, &params.address("address")?);
     Ok(Json(IsWhitelistedTopicReputer { is_whitelisted_topic_reputer }))
 }
 
-/// Whether a topic takes losses of an address: those of its dataset.
+/// Returns whether an address can submit losses to a topic: only its dataset can.
 #[utoipa::path(get, path = of::CAN_SUBMIT_REPUTER, tag = "windows",
-    params(Version, TopicPart, ("address" = inline(ActorAddress), Path, description = "The reputer's address.")),
+    params(Version, TopicPart, ("address" = inline(ActorAddress), Path, description = "Address of the reputer.")),
     responses((status = 200, description = FOUND, body = CanSubmitReputerPayload)))]
-pub(super) async fn can_submit_reputer_payload(asked: Asked) -> Answer<CanSubmitReputerPayload> {
-    let can_submit_reputer_payload = is_reputer(&*asked.topic()?, &asked.address("address")?);
+pub(super) async fn can_submit_reputer_payload(params: Params) -> Answer<CanSubmitReputerPayload> {
+    let can_submit_reputer_payload = is_reputer(&*params.topic()?, &params.address("address")?);
     Ok(Json(CanSubmitReputerPayload { can_submit_reputer_payload }))
 }
 
-/// Whether an address created a topic, and so changes its whitelist.
+/// Returns whether an address created a topic, and so can change its whitelist.
 #[utoipa::path(get, path = of::CAN_UPDATE, tag = "windows",
-    params(Version, TopicPart, ("address" = inline(ActorAddress), Path, description = "An address.")),
+    params(Version, TopicPart, ("address" = inline(ActorAddress), Path, description = "Address.")),
     responses((status = 200, description = FOUND, body = CanUpdateTopicWhitelist)))]
-pub(super) async fn can_update_topic_whitelist(asked: Asked) -> Answer<CanUpdateTopicWhitelist> {
-    let (topic, address) = (asked.topic()?, asked.address("address")?);
+pub(super) async fn can_update_topic_whitelist(params: Params) -> Answer<CanUpdateTopicWhitelist> {
+    let (topic, address) = (params.topic()?, params.address("address")?);
     let can_update_topic_whitelist = topic.creator.as_ref() == Some(&address);
     Ok(Json(CanUpdateTopicWhitelist { can_update_topic_whitelist }))
 }
 
-/// Returns true if `worker` took part in an epoch of the topic that was learned from.
-async fn took_part(asked: &Asked, topic: TopicId, worker: &Address) -> Result<bool, ApiError> {
-    let learned = asked.service.inference.learned(topic).await?;
+/// Returns true if `worker` was active in a learned epoch of the topic.
+async fn took_part(params: &Params, topic: TopicId, worker: &Address) -> Result<bool, ApiError> {
+    let learned = params.service.inference.learned(topic).await?;
     Ok(learned.is_scored(worker))
 }
 

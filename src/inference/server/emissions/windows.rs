@@ -1,4 +1,4 @@
-//! Topics and their windows: what is open, what is due, what came last.
+//! Topics and their windows.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use wire::{
 };
 
 use super::{
-    super::topics, Answer, ApiError, Asked, AskedAddress, FOUND, HeightPart, TopicPart, Version,
+    super::topics, AddressMember, Answer, ApiError, FOUND, HeightPart, Params, TopicPart, Version,
 };
 use crate::{
     math::regret::Role,
@@ -25,113 +25,117 @@ use crate::{
     },
 };
 
-/// Whether there is such a topic.
+/// Returns whether a topic exists.
 #[utoipa::path(get, path = of::TOPIC_EXISTS, tag = "windows", params(Version, TopicPart),
     responses((status = 200, description = FOUND, body = TopicExists)))]
-pub(super) async fn topic_exists(asked: Asked) -> Answer<TopicExists> {
-    let exists = asked.service.inference.topic(asked.topic_id()?).is_some();
+pub(super) async fn topic_exists(params: Params) -> Answer<TopicExists> {
+    let exists = params.service.inference.topic(params.topic_id()?).is_some();
     Ok(Json(TopicExists { exists }))
 }
 
-/// Whether a topic's epochs open.
+/// Returns whether a topic is active.
 #[utoipa::path(get, path = of::IS_TOPIC_ACTIVE, tag = "windows", params(Version, TopicPart),
     responses((status = 200, description = FOUND, body = IsTopicActive)))]
-pub(super) async fn is_topic_active(asked: Asked) -> Answer<IsTopicActive> {
-    Ok(Json(IsTopicActive { is_active: asked.topic()?.is_active }))
+pub(super) async fn is_topic_active(params: Params) -> Answer<IsTopicActive> {
+    Ok(Json(IsTopicActive { is_active: params.topic()?.is_active }))
 }
 
-/// The topics whose epochs open now.
+/// Returns the active topics.
 ///
-/// What was at other heights is not kept: every height gives the same answer.
+/// The history is not stored: the result is the same for all heights.
 #[utoipa::path(get, path = of::ACTIVE_TOPICS, tag = "windows", params(Version, HeightPart),
     responses((status = 200, description = FOUND, body = ActiveTopics)))]
-pub(super) async fn active_topics_at_block(asked: Asked) -> Answer<ActiveTopics> {
-    asked.check_version()?;
-    asked.height()?;
-    let inference = &asked.service.inference;
+pub(super) async fn active_topics_at_block(params: Params) -> Answer<ActiveTopics> {
+    params.check_version()?;
+    params.height()?;
+    let inference = &params.service.inference;
     let mut topics = Vec::new();
     for topic in inference.topics().iter().filter(|topic| topic.is_active) {
-        topics.push(topics::body(inference, topic, asked.is_old()).await?);
+        topics.push(topics::body(inference, topic, params.is_old()).await?);
     }
     Ok(Json(ActiveTopics { topics, pagination: Pagination { next_key: None } }))
 }
 
-/// The height at which a topic's next epoch opens.
+/// Returns the height at which a topic's next epoch opens.
 #[utoipa::path(get, path = of::NEXT_CHURNING_BLOCK, tag = "windows", params(Version, TopicPart),
     responses((status = 200, description = FOUND, body = NextChurningBlock)))]
-pub(super) async fn next_churning_block_by_topic_id(asked: Asked) -> Answer<NextChurningBlock> {
-    let Standing { topic, progress, height } = Standing::read(&asked).await?;
+pub(super) async fn next_churning_block_by_topic_id(params: Params) -> Answer<NextChurningBlock> {
+    let Standing { topic, progress, height } = Standing::read(&params).await?;
     let next = epoch::next_nonce(topic.timing, progress.last_nonce, height);
     Ok(Json(NextChurningBlock { block_height: next.to_string() }))
 }
 
-/// Whether an epoch is open.
+/// Returns whether an epoch is open.
 #[utoipa::path(get, path = of::IS_WORKER_NONCE_UNFULFILLED, tag = "windows", params(Version, TopicPart, HeightPart),
     responses((status = 200, description = FOUND, body = IsWorkerNonceUnfulfilled)))]
-pub(super) async fn is_worker_nonce_unfulfilled(asked: Asked) -> Answer<IsWorkerNonceUnfulfilled> {
-    let progress = Standing::read(&asked).await?.progress;
-    let is_worker_nonce_unfulfilled = progress.open.contains(&asked.height()?);
+pub(super) async fn is_worker_nonce_unfulfilled(
+    params: Params,
+) -> Answer<IsWorkerNonceUnfulfilled> {
+    let progress = Standing::read(&params).await?.progress;
+    let is_worker_nonce_unfulfilled = progress.open.contains(&params.height()?);
     Ok(Json(IsWorkerNonceUnfulfilled { is_worker_nonce_unfulfilled }))
 }
 
-/// Whether an epoch has closed and is still to be learned from.
+/// Returns whether an epoch is closed but not learned yet.
 #[utoipa::path(get, path = of::IS_REPUTER_NONCE_UNFULFILLED, tag = "windows", params(Version, TopicPart, HeightPart),
     responses((status = 200, description = FOUND, body = IsReputerNonceUnfulfilled)))]
 pub(super) async fn is_reputer_nonce_unfulfilled(
-    asked: Asked,
+    params: Params,
 ) -> Answer<IsReputerNonceUnfulfilled> {
-    let progress = Standing::read(&asked).await?.progress;
-    let is_reputer_nonce_unfulfilled = progress.unlearned.contains(&asked.height()?);
+    let progress = Standing::read(&params).await?.progress;
+    let is_reputer_nonce_unfulfilled = progress.unlearned.contains(&params.height()?);
     Ok(Json(IsReputerNonceUnfulfilled { is_reputer_nonce_unfulfilled }))
 }
 
-/// The epochs of a topic that are open.
+/// Returns the open epochs of a topic.
 #[utoipa::path(get, path = of::UNFULFILLED_WORKER_NONCES, tag = "windows", params(Version, TopicPart),
     responses((status = 200, description = FOUND, body = Nonces<Nonce>)))]
-pub(super) async fn unfulfilled_worker_nonces(asked: Asked) -> Answer<Nonces<Nonce>> {
-    let open = Standing::read(&asked).await?.progress.open;
+pub(super) async fn unfulfilled_worker_nonces(params: Params) -> Answer<Nonces<Nonce>> {
+    let open = Standing::read(&params).await?.progress.open;
     Ok(Json(Nonces::new(open.into_iter().map(Nonce::new))))
 }
 
-/// The epochs of a topic that are to be learned from.
+/// Returns the epochs of a topic that are not learned yet.
 #[utoipa::path(get, path = of::UNFULFILLED_REPUTER_NONCES, tag = "windows", params(Version, TopicPart),
     responses((status = 200, description = FOUND, body = Nonces<ReputerNonce>)))]
-pub(super) async fn unfulfilled_reputer_nonces(asked: Asked) -> Answer<Nonces<ReputerNonce>> {
-    let unlearned = Standing::read(&asked).await?.progress.unlearned;
+pub(super) async fn unfulfilled_reputer_nonces(params: Params) -> Answer<Nonces<ReputerNonce>> {
+    let unlearned = Standing::read(&params).await?.progress.unlearned;
     Ok(Json(Nonces::new(unlearned.into_iter().map(ReputerNonce::new))))
 }
 
-/// The epochs of a topic that take submissions now.
+/// Returns the epochs of a topic that accept submissions.
 #[utoipa::path(get, path = of::OPEN_WORKER_WINDOWS, tag = "windows", params(Version, TopicPart),
     responses((status = 200, description = FOUND, body = Nonces<Nonce>)))]
-pub(super) async fn open_worker_submission_windows(asked: Asked) -> Answer<Nonces<Nonce>> {
-    let Standing { topic, progress, height } = Standing::read(&asked).await?;
+pub(super) async fn open_worker_submission_windows(params: Params) -> Answer<Nonces<Nonce>> {
+    let Standing { topic, progress, height } = Standing::read(&params).await?;
     let open = progress.open.into_iter();
     let open = open.filter(|nonce| epoch::is_open(topic.timing, *nonce, height));
     Ok(Json(Nonces::new(open.map(Nonce::new))))
 }
 
-/// The epochs of a topic whose truth is asked for now.
+/// Returns the epochs of a topic that wait for their truth.
 #[utoipa::path(get, path = of::OPEN_REPUTER_WINDOWS, tag = "windows", params(Version, TopicPart),
     responses((status = 200, description = FOUND, body = Nonces<ReputerNonce>)))]
-pub(super) async fn open_reputer_submission_windows(asked: Asked) -> Answer<Nonces<ReputerNonce>> {
-    let Standing { topic, progress, height } = Standing::read(&asked).await?;
+pub(super) async fn open_reputer_submission_windows(
+    params: Params,
+) -> Answer<Nonces<ReputerNonce>> {
+    let Standing { topic, progress, height } = Standing::read(&params).await?;
     let due = progress.unlearned.into_iter();
     let due = due.filter(|nonce| reputers(topic.timing, *nonce).0 <= height);
     Ok(Json(Nonces::new(due.map(ReputerNonce::new))))
 }
 
-/// Where a topic's workers stand: this window and the next.
-#[utoipa::path(get, path = of::WORKER_WINDOW_STATUS, tag = "windows", params(Version, TopicPart, AskedAddress),
+/// Returns the current and the next submission window of a topic's workers.
+#[utoipa::path(get, path = of::WORKER_WINDOW_STATUS, tag = "windows", params(Version, TopicPart, AddressMember),
     responses((status = 200, description = FOUND, body = WindowStatus)))]
-pub(super) async fn worker_submission_window_status(asked: Asked) -> Answer<WindowStatus> {
-    let Standing { topic, progress, height } = Standing::read(&asked).await?;
+pub(super) async fn worker_submission_window_status(params: Params) -> Answer<WindowStatus> {
+    let Standing { topic, progress, height } = Standing::read(&params).await?;
     let next = epoch::next_nonce(topic.timing, progress.last_nonce, height);
     let open = progress.open.last().copied();
     let current = open.or(progress.last_nonce).unwrap_or_default();
     let last = |nonce| epoch::close_height(topic.timing, nonce).saturating_sub(1);
-    let address = read_address(&asked)?;
-    let learned = asked.service.inference.learned(topic.id).await?;
+    let address = read_address(&params)?;
+    let learned = params.service.inference.learned(topic.id).await?;
     Ok(Json(WindowStatus {
         is_open: open.is_some_and(|nonce| epoch::is_open(topic.timing, nonce, height)),
         current_nonce_block_height: current.to_string(),
@@ -147,11 +151,11 @@ pub(super) async fn worker_submission_window_status(asked: Asked) -> Answer<Wind
     }))
 }
 
-/// Where a topic's reputer stands: this window and the next.
-#[utoipa::path(get, path = of::REPUTER_WINDOW_STATUS, tag = "windows", params(Version, TopicPart, AskedAddress),
+/// Returns the current and the next window of a topic's reputer.
+#[utoipa::path(get, path = of::REPUTER_WINDOW_STATUS, tag = "windows", params(Version, TopicPart, AddressMember),
     responses((status = 200, description = FOUND, body = WindowStatus)))]
-pub(super) async fn reputer_submission_window_status(asked: Asked) -> Answer<WindowStatus> {
-    let Standing { topic, progress, height } = Standing::read(&asked).await?;
+pub(super) async fn reputer_submission_window_status(params: Params) -> Answer<WindowStatus> {
+    let Standing { topic, progress, height } = Standing::read(&params).await?;
     let current = progress.unlearned.first().copied();
     let next = progress
         .unlearned
@@ -160,7 +164,7 @@ pub(super) async fn reputer_submission_window_status(asked: Asked) -> Answer<Win
         .unwrap_or_else(|| epoch::next_nonce(topic.timing, progress.last_nonce, height));
     let (start, end) = current.map_or((0, 0), |nonce| reputers(topic.timing, nonce));
     let (next_start, next_end) = reputers(topic.timing, next);
-    let address = read_address(&asked)?;
+    let address = read_address(&params)?;
     let reputer = addresses::of_reputer(&topic.source.dataset);
     Ok(Json(WindowStatus {
         is_open: current.is_some() && start <= height,
@@ -175,12 +179,12 @@ pub(super) async fn reputer_submission_window_status(asked: Asked) -> Answer<Win
     }))
 }
 
-/// The newest epoch of a topic that closed.
+/// Returns the newest closed epoch of a topic.
 #[utoipa::path(get, path = of::LAST_WORKER_COMMIT, tag = "windows", params(Version, TopicPart),
     responses((status = 200, description = FOUND, body = LastCommit)))]
-pub(super) async fn topic_last_worker_commit_info(asked: Asked) -> Answer<LastCommit> {
-    let topic = asked.topic()?;
-    let newest = asked.service.inference.nonces(topic.id, 0..=BlockHeight::MAX, 1).await?;
+pub(super) async fn topic_last_worker_commit_info(params: Params) -> Answer<LastCommit> {
+    let topic = params.topic()?;
+    let newest = params.service.inference.nonces(topic.id, 0..=BlockHeight::MAX, 1).await?;
     let commit = |nonce| Commit {
         block_height: epoch::close_height(topic.timing, nonce).to_string(),
         nonce: Nonce::new(nonce),
@@ -188,12 +192,12 @@ pub(super) async fn topic_last_worker_commit_info(asked: Asked) -> Answer<LastCo
     Ok(Json(LastCommit { last_commit: newest.last().copied().map(commit) }))
 }
 
-/// The newest epoch of a topic that was learned from.
+/// Returns the newest learned epoch of a topic.
 #[utoipa::path(get, path = of::LAST_REPUTER_COMMIT, tag = "windows", params(Version, TopicPart),
     responses((status = 200, description = FOUND, body = LastCommit)))]
-pub(super) async fn topic_last_reputer_commit_info(asked: Asked) -> Answer<LastCommit> {
-    let topic = asked.topic()?;
-    let nonce = asked.service.inference.learned(topic.id).await?.nonce;
+pub(super) async fn topic_last_reputer_commit_info(params: Params) -> Answer<LastCommit> {
+    let topic = params.topic()?;
+    let nonce = params.service.inference.learned(topic.id).await?.nonce;
     let commit = |nonce| Commit {
         block_height: reputers(topic.timing, nonce).0.to_string(),
         nonce: Nonce::new(nonce),
@@ -201,15 +205,15 @@ pub(super) async fn topic_last_reputer_commit_info(asked: Asked) -> Answer<LastC
     Ok(Json(LastCommit { last_commit: nonce.map(commit) }))
 }
 
-/// The nonce that a topic learned from last; 0 before the first.
+/// Returns the nonce of the newest learned epoch of a topic; 0 before the first.
 #[utoipa::path(get, path = of::REWARD_NONCE, tag = "windows", params(Version, TopicPart),
     responses((status = 200, description = FOUND, body = RewardNonce)))]
-pub(super) async fn topic_reward_nonce(asked: Asked) -> Answer<RewardNonce> {
-    let learned = asked.service.inference.learned(asked.topic_id()?).await?;
+pub(super) async fn topic_reward_nonce(params: Params) -> Answer<RewardNonce> {
+    let learned = params.service.inference.learned(params.topic_id()?).await?;
     Ok(Json(RewardNonce { nonce: learned.nonce.unwrap_or_default().to_string() }))
 }
 
-/// A topic, where its epochs stand, and the height of the chain.
+/// Topic, its progress, and the height of the chain.
 struct Standing {
     topic: Arc<Topic>,
     progress: Progress,
@@ -217,21 +221,21 @@ struct Standing {
 }
 
 impl Standing {
-    async fn read(asked: &Asked) -> Result<Self, ApiError> {
-        let (topic, inference) = (asked.topic()?, &asked.service.inference);
+    async fn read(params: &Params) -> Result<Self, ApiError> {
+        let (topic, inference) = (params.topic()?, &params.service.inference);
         let progress = inference.progress(topic.id).await?;
         Ok(Self { topic, progress, height: inference.chain().height() })
     }
 }
 
-/// The first and the last block in which reputers report for `nonce`.
+/// Returns the first and the last block in which reputers report for `nonce`.
 fn reputers(timing: Timing, nonce: BlockHeight) -> (BlockHeight, BlockHeight) {
     let start = nonce.saturating_add(timing.ground_truth_lag);
     (start, start.saturating_add(timing.epoch_length))
 }
 
-/// The address that is asked about.
-fn read_address(asked: &Asked) -> Result<Option<Address>, ApiError> {
-    let text = asked.find("address")?.filter(|text| !text.is_empty());
-    text.map(|_| asked.address("address")).transpose()
+/// Returns the address of a request, if it has one.
+fn read_address(params: &Params) -> Result<Option<Address>, ApiError> {
+    let text = params.find("address")?.filter(|text| !text.is_empty());
+    text.map(|_| params.address("address")).transpose()
 }

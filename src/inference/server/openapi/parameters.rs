@@ -1,4 +1,4 @@
-//! Parameters that many operations share, for their description. Handlers read them by name.
+//! Shared parameters, for the description. Handlers read them by name.
 #![expect(dead_code, reason = "they describe what handlers read by name")]
 
 use std::{collections::BTreeMap, marker::PhantomData};
@@ -12,8 +12,7 @@ use wire::inference::{
     chain::{NetworkInferencesAtBlock, ValueBundle},
 };
 
-/// Parameters of many operations. Their description is compiled once, not for each operation, since it
-/// does not ask where the operation has them.
+/// Shared parameters, whose description is compiled once.
 pub(in crate::server) struct Shared<Fields>(PhantomData<Fields>);
 
 impl<Fields: IntoParams> IntoParams for Shared<Fields> {
@@ -26,20 +25,20 @@ fn describe<Fields: IntoParams>() -> Vec<Parameter> {
     Fields::into_params(|| None)
 }
 
-/// The version of the chain's API.
+/// Version of the chain's API.
 pub(in crate::server) type Version = Shared<VersionFields>;
 
-/// The topic in a path.
+/// Topic in a path.
 pub(in crate::server) type TopicPart = Shared<TopicFields>;
 
-/// The epoch in a path.
+/// Epoch in a path.
 pub(in crate::server) type HeightPart = Shared<HeightFields>;
 
-/// The version of the chain's API.
+/// Version of the chain's API.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(in crate::server) struct VersionFields {
-    /// `v10` has a value for each label; `v9` has one number for each quantity.
+    /// `v10` has a value for each label, `v9` one number for each value.
     #[param(inline)]
     version: VersionName,
 }
@@ -51,47 +50,47 @@ enum VersionName {
     V9,
 }
 
-/// The topic in a path.
+/// Topic in a path.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(in crate::server) struct TopicFields {
-    /// The topic's number.
+    /// Id of the topic.
     #[param(minimum = 1, format = "uint64")]
     topic_id: u64,
 }
 
-/// The topic in a query.
+/// Topic in a query.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(in crate::server) struct TopicMember {
-    /// The topic's number.
+    /// Id of the topic.
     #[param(minimum = 1, format = "uint64")]
     topic_id: u64,
 }
 
-/// Who is asked about in a query.
+/// Address in a query.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(in crate::server) struct AskedAddress {
-    /// An address, to learn whether it took part and may; nobody where it is empty.
+pub(in crate::server) struct AddressMember {
+    /// Address of which to return the permissions; none by default.
     address: Option<String>,
 }
 
-/// The epoch in a path.
+/// Epoch in a path.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(in crate::server) struct HeightFields {
-    /// The nonce: the height at which the epoch opened.
+    /// Height at which the epoch opened.
     #[param(minimum = 0, format = "uint64")]
     block_height: u64,
 }
 
-/// The address of an actor.
+/// Address of an actor.
 #[derive(ToSchema)]
 #[schema(value_type = String, pattern = "^allo1[a-z0-9]{1,85}$")]
 pub(in crate::server) struct ActorAddress(String);
 
-/// The first in `v10`, the second in `v9`.
+/// `v10` has the first, `v9` the second.
 #[derive(ToSchema)]
 #[serde(untagged)]
 pub(in crate::server) enum ByVersion<New, Old> {
@@ -99,7 +98,7 @@ pub(in crate::server) enum ByVersion<New, Old> {
     V9(Old),
 }
 
-/// A bundle of one epoch: the first in `v10`, the second in `v9`.
+/// Bundle of an epoch: `v10` has the first, `v9` the second.
 #[derive(ToSchema)]
 #[serde(untagged)]
 pub(in crate::server) enum AtBlock {
@@ -107,14 +106,14 @@ pub(in crate::server) enum AtBlock {
     V9(NetworkInferencesAtBlock<ValueBundle>),
 }
 
-/// The chain's parameters.
+/// Parameters of the chain.
 #[derive(ToSchema)]
 pub(in crate::server) struct ChainParams {
-    /// Each parameter by its name.
+    /// Parameters by name.
     params: BTreeMap<String, ChainParam>,
 }
 
-/// A parameter of the chain: a number as text, or whether something is enabled.
+/// Parameter of the chain: a number as string, or a flag.
 #[derive(ToSchema)]
 #[serde(untagged)]
 pub(in crate::server) enum ChainParam {
@@ -122,14 +121,13 @@ pub(in crate::server) enum ChainParam {
     Flag(bool),
 }
 
-/// Which arrays of a bundle are filled.
+/// Filled arrays of a bundle.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(in crate::server) struct LeaveOut {
     /// Fills `one_out_forecaster_values`, `one_in_forecaster_values` and
-    /// `one_out_inferer_forecaster_values` on a topic with one output, as the chain does. Without it they
-    /// are empty there: the documented form has three such empty arrays, and these are the three
-    /// without a documented element. `one_out_inferer_values`, whose element is documented, is filled.
+    /// `one_out_inferer_forecaster_values` on a topic with one output. By default, they are empty,
+    /// since the chain does not document their elements.
     #[param(inline)]
     leave_out: Option<LeaveOutName>,
 }
@@ -140,39 +138,38 @@ enum LeaveOutName {
     All,
 }
 
-/// Which past bundles a page has.
+/// Past bundles of a page.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(in crate::server) struct PageMembers {
-    /// The first nonce, itself included.
+    /// First nonce, inclusive.
     #[param(minimum = 0, default = 0, format = "uint64")]
     from: Option<u64>,
-    /// The last nonce, itself included: the newest where it does not say.
+    /// Last nonce, inclusive; the newest by default.
     #[param(minimum = 0, format = "uint64")]
     to: Option<u64>,
-    /// Bundles of a page at most: held between 1 and 1 000.
+    /// Maximum number of bundles of a page, limited to 1000.
     #[param(minimum = 0, default = 100, format = "uint64")]
     limit: Option<u64>,
 }
 
-/// The chain whose contract checks a signature.
+/// Chain whose contract verifies a signature.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(in crate::server) struct ChainPart {
-    /// The chain whose contract is to take the value, such as `ethereum-11155111`. An unknown one is
-    /// refused with those that are served.
+    /// Name of the chain, such as `ethereum-11155111`.
     #[param(min_length = 1)]
     chain_id: String,
 }
 
-/// Which value is signed.
+/// Value to sign.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(in crate::server) struct ConsumerMembers {
-    /// The topic's number. Its topic has one label.
+    /// Id of the topic, which has one label.
     #[param(minimum = 1, format = "uint64")]
     allora_topic_id: u64,
-    /// What the value is signed as.
+    /// Type of the signed value.
     #[param(inline)]
     inference_value_type: Option<SignedType>,
 }
@@ -183,11 +180,11 @@ enum SignedType {
     Uint256,
 }
 
-/// The network of a list of topics.
+/// Network of a list of topics.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(in crate::server) struct NetworkPart {
-    /// The network as its clients call it.
+    /// Name of the network.
     #[param(inline)]
     network: NetworkName,
 }
@@ -200,14 +197,14 @@ enum NetworkName {
     Mainnet,
 }
 
-/// A refusal of the consumer API.
+/// Error of the consumer API.
 #[derive(ToSchema)]
 pub(in crate::server) struct ConsumerRefusal {
-    /// The request's number.
+    /// Id of the request.
     request_id: String,
-    /// False: it was not answered.
+    /// Always false.
     status: bool,
-    /// Why it was not answered.
+    /// Reason.
     #[schema(rename = "apiResponseMessage")]
     api_response_message: String,
 }

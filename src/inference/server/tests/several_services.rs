@@ -24,12 +24,12 @@ struct Line {
 
 /// Passes on what both sides send, until one of them ends or an answer is lost.
 async fn pass_on(mut client: TcpStream, mut server: TcpStream, loses_answer: Arc<AtomicBool>) {
-    let (mut asked, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    let (mut params, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     loop {
         tokio::select! {
-            n = client.read(&mut asked) => {
+            n = client.read(&mut params) => {
                 let Ok(n @ 1..) = n else { return };
-                let bytes = &asked[..n];
+                let bytes = &params[..n];
                 let is_commit = bytes.windows(7).any(|word| word == b"COMMIT\0");
                 server.write_all(bytes).await.unwrap();
                 if is_commit && loses_answer.swap(false, Ordering::SeqCst) {
