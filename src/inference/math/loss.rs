@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_are_no_loss_method() {
+    fn unknown_loss_methods_are_rejected() {
         assert!("rmse".parse::<LossMethod>().is_err());
     }
 }

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_spread_is_taken_as_it_is_and_later_ones_count_for_a_fifth() {
+    fn spread_is_a_moving_average() {
         let first = Baseline::after(None, &[9.0, 10.0, 12.0]).unwrap();
         assert_eq!(first, Baseline { median: 10.0, spread: 1.0 });
         let second = Baseline::after(Some(first), &[20.0, 26.0, 32.0]).unwrap();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn spread_after_equal_values_is_not_averaged_with_zero() {
+    fn spread_of_zero_is_not_averaged() {
         let equal = Baseline::after(None, &[100.0; 5]).unwrap();
         assert_eq!(equal, Baseline { median: 100.0, spread: 0.0 });
         let next = Baseline::after(Some(equal), &[99.0, 100.0, 101.0, 104.0, 100.0]).unwrap();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_eleven_spreads_away_is_an_outlier() {
+    fn value_beyond_eleven_spreads_is_an_outlier() {
         let baseline = Baseline { median: 10.0, spread: 1.0 };
         assert!(!baseline.is_outlier(21.0) && !baseline.is_outlier(-1.0));
         assert!(baseline.is_outlier(21.001) && baseline.is_outlier(-1.001));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn where_values_are_alike_one_more_than_the_median_away_is_not_signed() {
+    fn distant_value_among_equal_ones_is_an_outlier() {
         let alike = Baseline { median: 4.3, spread: 0.0 };
         assert!(!alike.is_outlier(1e6) && alike.is_unsignable(1e6) && alike.is_unsignable(-0.1));
         assert!(!alike.is_unsignable(8.5));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_dropped_without_a_baseline_that_says_something() {
+    fn no_outliers_without_a_spread() {
         for baseline in
             [Baseline { median: 0.0, spread: 1.0 }, Baseline { median: 10.0, spread: 0.0 }]
         {

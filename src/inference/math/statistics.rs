@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_interpolate_between_neighbors() {
+    fn quantiles_are_interpolated() {
         let values: Vec<f64> = (1..=10).map(f64::from).collect();
         check(quantile(&values, 0.25).unwrap(), 3.25);
         check(median(&values).unwrap(), 5.5);
@@ -75,14 +75,14 @@ mod tests {
     }
 
     #[test]
-    fn a_robust_deviation_does_not_move_with_an_outlier() {
+    fn median_deviation_is_robust_to_outliers() {
         check(robust_deviation(&[0.1, 0.2, 0.3]), 0.14826);
         check(robust_deviation(&[0.1, 0.2, 300.0]), 0.14826);
         check(robust_deviation(&[]), 0.0);
     }
 
     #[test]
-    fn the_deviation_of_one_value_is_zero() {
+    fn deviation_of_one_value_is_zero() {
         check(deviation(&[7.0]), 0.0);
         check(deviation(&[1.0, 3.0]), std::f64::consts::SQRT_2);
     }

@@ -120,8 +120,8 @@ mod tests {
     }
 
     #[test]
-    fn a_node_has_the_address_of_its_public_key() {
-        // The generator of the curve. Wallets of the chain compute the same address.
+    fn node_has_the_address_of_its_public_key() {
+        // Generator of the curve. Wallets of the chain compute the same address.
         let generator = "16Uiu2HAm3cuhhRL2msUuLF62KRSfneFDx94RsuouyW25Ho42cFMq";
         check(generator, "751e76e8199196d454941c45d1b3a323f1433bd6");
         let address = of_peer(&generator.parse().unwrap());
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_public_key_has_the_hash_of_a_name() {
+    fn others_have_the_hash_of_a_name() {
         let of = of_key(7, Some("drift"));
         let (_, bytes) = bech32::decode(of.as_str()).unwrap();
         assert_eq!(bytes, Sha256::digest("key:7/drift")[..20]);

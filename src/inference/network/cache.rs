@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_before_a_change_is_not_kept_after_it() {
+    fn data_read_before_a_change_is_not_cached_after_it() {
         let (cache, topic) = (Cache::default(), TopicId::FIRST);
         let read = cache.load(
             topic,

@@ -193,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_block_is_number_one() {
+    fn first_block_has_height_one() {
         let blocks = Blocks::starting(timestamp(100), Duration::from_secs(5));
         assert_eq!([99, 100, 104, 105].map(|s| blocks.height(timestamp(s))), [1, 1, 1, 2]);
         assert_eq!(blocks.began(2), timestamp(105));
     }
 
     #[test]
-    fn heights_go_on_where_the_pace_changes() {
+    fn heights_continue_when_the_block_time_changes() {
         let blocks = Blocks::starting(timestamp(0), Duration::from_secs(1));
         assert_eq!(blocks.height(timestamp(1000)), 1001);
         let slower = blocks.paced(timestamp(1000), Duration::from_secs(5));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_tells_how_long_a_block_is_away() {
+    fn time_until_a_block_is_computed() {
         let clock = Clock::manual(timestamp(0));
         let chain =
             Chain::new(clock.clone(), Blocks::starting(timestamp(0), Duration::from_secs(1)));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn corrections_of_the_date_are_seen_once_and_change_no_height() {
+    fn clock_corrections_are_detected_once_and_change_no_height() {
         let clock = Clock::manual(timestamp(1000));
         let chain =
             Chain::new(clock.clone(), Blocks::starting(timestamp(0), Duration::from_secs(1)));
@@ -233,25 +233,25 @@ mod tests {
             assert_eq!(
                 leap.blocks.height(timestamp(date)),
                 1011,
-                "the next run goes on from there"
+                "the next run continues from there"
             );
             assert_eq!(chain.take_leap(), None);
         }
     }
 
     #[test]
-    fn the_clock_of_a_database_is_followed_forth_and_not_back() {
+    fn database_clock_is_followed_only_forward() {
         let date = timestamp(1_000_000);
         let blocks = Blocks::starting(date, Duration::from_hours(1));
         let chain = Chain::new(Clock::system(), Blocks::starting(timestamp(0), blocks.block_time));
-        assert_eq!(chain.follow(date, blocks), None, "whatever the machine's clock says");
+        assert_eq!(chain.follow(date, blocks), None, "the machine's clock is ignored");
         assert_eq!((chain.height(), chain.take_leap()), (1, None));
         assert!(chain.now().since(date) < Duration::from_hours(1));
         // The machine was suspended for two hours.
         let later = date + Duration::from_mins(150);
         assert_eq!((chain.follow(later, blocks), chain.height()), (None, 3));
         let late = timestamp(later.seconds() - 1);
-        assert_eq!(chain.follow(late, blocks), None, "the answer was under way");
+        assert_eq!(chain.follow(late, blocks), None, "the response was delayed");
         assert!(chain.now() >= later);
         // Another leader's clock is a day behind.
         let yesterday = timestamp(later.seconds() - 86_400);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_before_the_newest_nonce_goes_on_from_it() {
+    fn date_before_the_newest_nonce_continues_from_it() {
         let blocks = Blocks::starting(timestamp(0), Duration::from_secs(1));
         assert_eq!(blocks.at_least(timestamp(100), 90), blocks);
         let later = blocks.at_least(timestamp(100), 5000);

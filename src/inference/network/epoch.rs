@@ -138,12 +138,12 @@ mod tests {
     }
 
     #[test]
-    fn the_first_epoch_opens_at_once() {
+    fn first_epoch_opens_immediately() {
         check(&Progress::default(), 5, &[Step::Open { nonce: 5, n_skipped: 0 }]);
     }
 
     #[test]
-    fn a_window_closes_after_its_last_block() {
+    fn window_closes_after_its_last_block() {
         check(&progress(5, &[5], &[]), 11, &[]);
         check(&progress(5, &[5], &[]), 12, &[Step::Close { nonce: 5 }]);
         check(&progress(5, &[], &[]), 16, &[]);
@@ -152,13 +152,13 @@ mod tests {
     }
 
     #[test]
-    fn a_window_as_long_as_its_epoch_ends_with_it() {
+    fn window_as_long_as_its_epoch_ends_with_it() {
         let timing = Timing { worker_submission_window: 12, ..TIMING };
         assert_eq!(close_height(timing, 5), 17);
     }
 
     #[test]
-    fn the_next_epoch_keeps_its_nonce_while_its_window_lasts() {
+    fn next_epoch_keeps_its_nonce_during_its_window() {
         check(&progress(5, &[], &[]), 17, &[Step::Open { nonce: 17, n_skipped: 0 }]);
         check(&progress(5, &[], &[]), 23, &[Step::Open { nonce: 17, n_skipped: 0 }]);
     }
@@ -170,13 +170,13 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_left_open_by_a_stop_closes_before_the_next_opens() {
+    fn open_epoch_closes_before_the_next_opens() {
         let steps = [Step::Close { nonce: 5 }, Step::Open { nonce: 500, n_skipped: 41 }];
         check(&progress(5, &[5], &[]), 500, &steps);
     }
 
     #[test]
-    fn the_oldest_epoch_is_learned_from_after_the_lag_and_given_up_on_in_the_end() {
+    fn oldest_epoch_is_learned_after_the_lag_and_finally_abandoned() {
         let progress = progress(60, &[], &[5, 17]);
         check(&progress, 64, &[]);
         check(&progress, 65, &[Step::Learn { nonce: 5, is_last_try: false }]);
@@ -185,13 +185,13 @@ mod tests {
     }
 
     #[test]
-    fn at_rest_nothing_opens_and_what_is_open_closes() {
+    fn paused_topic_closes_but_does_not_open_epochs() {
         let rest = Care { opens: false, ..CARE };
         assert_eq!(due(rest, &progress(5, &[5], &[]), 500), [Step::Close { nonce: 5 }]);
     }
 
     #[test]
-    fn a_truth_half_an_hour_ahead_is_waited_for_in_the_present_too() {
+    fn truth_is_awaited_for_the_horizon() {
         let timing = Timing { ground_truth_lag: 36, ..TIMING };
         let second = Duration::from_secs(1);
         assert_eq!(patience(timing, Duration::from_mins(30), second), 3600);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_makes_nothing_due() {
+    fn decreasing_height_has_no_steps() {
         check(&progress(100, &[100], &[40]), 50, &[]);
     }
 }

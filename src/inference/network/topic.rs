@@ -338,7 +338,7 @@ impl Topic {
         sorted.sort();
         sorted.dedup();
         let are_valid = self.labels.iter().all(|label| is_valid_label(label, self.labeling));
-        let is_single_fit = !self.is_single() || self.labels == [SINGLE_LABEL];
+        let has_single_label = !self.is_single() || self.labels == [SINGLE_LABEL];
         let are_few = self.labels.len() <= LABELS_MAX && sorted.len() == self.labels.len();
         let is_direction = matches!(self.truth, Truth::Direction { .. });
         let are_directions = sorted.is_empty() || sorted == ["down", "flat", "up"];
@@ -347,7 +347,7 @@ impl Topic {
             "ground truth lag is shorter than the epoch".to_owned()
         } else if worker_submission_window == 0 || worker_submission_window > epoch_length {
             "submission window is not between 1 and the epoch length".to_owned()
-        } else if !are_valid || !are_few || !is_single_fit {
+        } else if !are_valid || !are_few || !has_single_label {
             format!(
                 "labels must be at most {LABELS_MAX} distinct short names, and only `y` for a single output"
             )
@@ -376,10 +376,10 @@ impl Topic {
             ("function", predictor.map(|predictor| &predictor.function)),
             ("method", predictor.map(|predictor| &predictor.method)),
         ];
-        let is_unfit = |text: &String| {
+        let is_invalid = |text: &String| {
             text.is_empty() || text.len() > STRING_BYTES_MAX || text.chars().any(is_unprintable)
         };
-        let (what, _) = texts.into_iter().find(|(_, text)| text.is_some_and(is_unfit))?;
+        let (what, _) = texts.into_iter().find(|(_, text)| text.is_some_and(is_invalid))?;
         Some(format!(
             "{what} is empty, longer than {STRING_BYTES_MAX} bytes, or has control or invisible \
              characters"

@@ -246,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_counts() {
+    fn last_line_is_the_prediction() {
         check("{\"value\":\"103.420\"}\n", Some(&[("y", "103.420")]));
         check("loading\n{\"value\":2.5}\n\n", Some(&[("y", "2.5")]));
         check(r#"{"values":{"up":"0.4","down":0.6}}"#, Some(&[("down", "0.6"), ("up", "0.4")]));
     }
 
     #[test]
-    fn anything_else_is_no_prediction() {
+    fn invalid_predictions_are_rejected() {
         for stdout in ["", "\n", "103.42", "{}", r#"{"value":null}"#, r#"{"values":[1]}"#, "{"] {
             check(stdout, None);
         }

@@ -1,4 +1,4 @@
-//! Every path, through the router.
+//! Tests of all paths with the router.
 
 mod active;
 mod epoch_actors;
@@ -48,7 +48,7 @@ impl Fixture {
         Self::on(None, gate).await
     }
 
-    /// A service on the database at this address, or on a file of its own.
+    /// Creates a service with the database at `database`, or with its own file.
     async fn on(database: Option<&str>, gate: GateOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = Clock::manual(Timestamp::from_seconds(1_800_000_000));
@@ -87,7 +87,7 @@ impl Fixture {
         (status, body)
     }
 
-    /// Sends `body` as the key's holder.
+    /// Sends `body` with the fixture's key.
     async fn put(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let request = Request::builder().method(method).uri(path);
         let request = request.header("x-api-key", self.key.reveal());
@@ -102,7 +102,7 @@ impl Fixture {
         self.send("GET", path, Some(("X-Api-Key", self.key.reveal()))).await
     }
 
-    /// Runs one epoch of topic `id` with two workers, and learns from it what `outcome` says.
+    /// Runs an epoch of topic `id` with two workers, and learns it with the truth `outcome`.
     async fn epoch(&self, id: u64, values: [&[(&str, &str)]; 2], outcome: f64) {
         let topic = id.to_string().parse().unwrap();
         let nonce = self.inference.chain().height();
@@ -125,7 +125,7 @@ impl Fixture {
         self.clock.advance(Duration::from_secs(12));
     }
 
-    /// Checks the refusal of a path: its status, gRPC code and message.
+    /// Checks status, gRPC code and message of an error.
     #[track_caller]
     fn check((got_status, got): (u16, Value), status: u16, code: u32, message: &str) {
         let want = json!({"code": code, "message": message, "details": []});
@@ -133,7 +133,7 @@ impl Fixture {
     }
 }
 
-/// One chain, one price, and a signer that anybody may know.
+/// Returns a chain, a price, and a known signer.
 fn consumers() -> Consumers {
     let contract = "0x8E45fbef38DaC54e32AfB27AC8cBab30E6818ce6".parse().unwrap();
     Consumers {
@@ -147,10 +147,10 @@ fn consumers() -> Consumers {
 const LATEST: &str = "/emissions/v10/latest_network_inferences";
 
 #[tokio::test]
-async fn a_key_is_asked_for_everywhere_but_at_the_health_check() {
+async fn key_is_required_except_for_the_health_check() {
     let fixture = Fixture::new().await;
     let path = format!("{LATEST}/1");
-    let missing = "missing API key: send it in the x-api-key header";
+    let missing = "API key missing in header x-api-key";
     Fixture::check(fixture.send("GET", &path, None).await, 401, 16, missing);
     Fixture::check(fixture.send("GET", "/nowhere", None).await, 401, 16, missing);
     for key in ["UP-000000000000000000000000", "let me in"] {
@@ -165,7 +165,7 @@ async fn a_key_is_asked_for_everywhere_but_at_the_health_check() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_a_507_and_unhealthy_until_there_is_space() {
+async fn full_disk_is_507_and_unhealthy_until_there_is_space() {
     let fixture = Fixture::new().await;
     fixture.inference.open_epoch("1".parse().unwrap(), 1).await.unwrap();
     fixture.inference.limit_pages(1);
@@ -177,7 +177,7 @@ async fn a_full_disk_is_a_507_and_unhealthy_until_there_is_space() {
     let (status, refused) = fixture.put("POST", path, &body).await;
     assert_eq!(status, 507, "{refused}");
     assert!(refused["message"].as_str().unwrap().contains("disk is full"), "{refused}");
-    assert_eq!(fixture.get("/api/v1/topics").await.0, 200, "reads go on");
+    assert_eq!(fixture.get("/api/v1/topics").await.0, 200, "reads still work");
     for _ in 0..3 {
         assert_eq!(fixture.send("GET", "/health", None).await.0, 507);
     }
@@ -191,7 +191,7 @@ async fn a_full_disk_is_a_507_and_unhealthy_until_there_is_space() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_refused_as_the_gateway_does() {
+async fn missing_resources_have_the_gateways_errors() {
     let fixture = Fixture::new().await;
     let check = Fixture::check;
     check(fixture.get(&format!("{LATEST}/9")).await, 404, 5, "topic 9 not found");
@@ -201,13 +201,13 @@ async fn what_is_not_there_is_refused_as_the_gateway_does() {
     let mismatch = "type mismatch, parameter: topic_id, error: parsing \"x\": invalid syntax";
     check(fixture.get(&format!("{LATEST}/x")).await, 400, 3, mismatch);
     check(fixture.get(&format!("{LATEST}/0")).await, 400, 3, "invalid topic id");
-    let version = "version v3 is not served, use one of: v10, v9";
+    let version = "version v3 is not supported, use one of: v10, v9";
     check(fixture.get("/emissions/v3/latest_network_inferences/1").await, 501, 12, version);
     check(fixture.get("/nowhere").await, 501, 12, "Not Implemented");
     let key = Some(("x-api-key", fixture.key.reveal()));
     let post = fixture.send("POST", &format!("{LATEST}/1"), key).await;
     check(post, 501, 12, "Not Implemented");
-    let limit = "type mismatch, parameter: limit, error: it is a number from 1 to 1000";
+    let limit = "type mismatch, parameter: limit, error: expected a number from 1 to 1000";
     for text in ["0", "1001", "x"] {
         let path = format!("/api/v1/topics/1/history?limit={text}");
         check(fixture.get(&path).await, 400, 3, limit);
@@ -215,7 +215,7 @@ async fn what_is_not_there_is_refused_as_the_gateway_does() {
 }
 
 #[tokio::test]
-async fn the_latest_bundle_of_a_single_output_has_no_forecaster_arrays() {
+async fn latest_bundle_of_a_single_output_has_no_forecaster_arrays() {
     let fixture = Fixture::new().await;
     for _ in 0..2 {
         fixture.epoch(1, [&[("y", "51.20")], &[("y", "55")]], 50.0).await;
@@ -236,7 +236,7 @@ async fn the_latest_bundle_of_a_single_output_has_no_forecaster_arrays() {
 }
 
 #[tokio::test]
-async fn a_classification_has_every_label_and_every_array() {
+async fn classification_has_all_labels_and_arrays() {
     let fixture = Fixture::new().await;
     let sure = &[("up", "0.7"), ("down", "0.2"), ("flat", "0.1")];
     for _ in 0..2 {
@@ -257,7 +257,7 @@ async fn a_classification_has_every_label_and_every_array() {
 }
 
 #[tokio::test]
-async fn topics_tell_their_settings() {
+async fn topics_are_returned_with_their_settings() {
     let fixture = Fixture::new().await;
     let (_, body) = fixture.get("/emissions/v10/topics/2").await;
     let topic = &body["topic"];
@@ -269,7 +269,7 @@ async fn topics_tell_their_settings() {
 }
 
 #[tokio::test]
-async fn the_list_of_topics_tells_clock_and_actors() {
+async fn topic_list_has_schedule_and_actors() {
     let fixture = Fixture::new().await;
     for _ in 0..2 {
         fixture.epoch(1, [&[("y", "51")], &[("y", "55")]], 50.0).await;
@@ -320,7 +320,7 @@ async fn history_is_oldest_first_with_truth_and_losses() {
 }
 
 #[tokio::test]
-async fn the_leaderboard_has_learned_and_plain_losses_and_knows_the_baseline() {
+async fn leaderboard_has_learned_and_plain_losses_and_a_baseline() {
     let fixture = Fixture::new().await;
     let (_, body) = fixture.get("/api/v1/topics/1/leaderboard").await;
     let none = json!({"topic_id": 1, "epochs": [], "min_epochs": 10, "n_common_epochs": 0,
@@ -333,7 +333,7 @@ async fn the_leaderboard_has_learned_and_plain_losses_and_knows_the_baseline() {
     let actors = body["actors"].as_array().unwrap();
     let of = |worker: &str| actors.iter().find(|actor| actor["worker"] == worker).unwrap();
     let near = |value: &Value, want: f64| (value.as_f64().unwrap() - want).abs() < 1e-9;
-    // Squared errors of 1, 0 (which counts as 0.01) and 1; and of 5, 4 and 3.
+    // Squared errors of 1, 0 (limited to 0.01) and 1; and of 5, 4 and 3.
     assert!(near(&of("allo1a")["mean_plain_loss"], 2.01 / 3.0), "{body}");
     assert!(near(&of("allo1a")["mean_loss"], -2.0 / 3.0), "{body}");
     assert!(near(&of("allo1b")["mean_plain_loss"], 50.0 / 3.0), "{body}");
@@ -344,7 +344,7 @@ async fn the_leaderboard_has_learned_and_plain_losses_and_knows_the_baseline() {
     let epochs = body["epochs"].as_array().unwrap();
     let uninformed: Vec<&Value> = epochs.iter().take(3).map(|epoch| &epoch["uninformed"]).collect();
     assert_eq!(uninformed, [&json!(null), &json!(1.0), &json!(2.25)]);
-    assert_eq!(body["n_common_epochs"], 12, "forecasters have no past to learn from in the first");
+    assert_eq!(body["n_common_epochs"], 12, "forecasters are inactive in the first");
     // The first bundle is the mean of both.
     assert!(near(&epochs[0]["combined"], 9.0) && near(&epochs[0]["naive"], 9.0), "{body}");
 
@@ -359,8 +359,7 @@ async fn the_leaderboard_has_learned_and_plain_losses_and_knows_the_baseline() {
 }
 
 impl Fixture {
-    /// Runs an epoch of topic 1 whose truth is 50 with workers of these names, each of which is off by
-    /// so much.
+    /// Runs an epoch of topic 1 with the truth 50 and workers with these errors, by name.
     async fn epoch_of(&self, errors: &[(&str, f64)]) {
         let (topic, nonce) = ("1".parse().unwrap(), self.inference.chain().height());
         assert!(self.inference.open_epoch(topic, nonce).await.unwrap());
@@ -377,7 +376,7 @@ impl Fixture {
         self.clock.advance(Duration::from_secs(12));
     }
 
-    /// The inferers of the leaderboard: name, rank, and epochs that count.
+    /// Returns the inferers of the leaderboard with name, rank and number of epochs.
     async fn standings(&self) -> Vec<(String, Option<u64>, u64)> {
         let (status, body) = self.get("/api/v1/topics/1/leaderboard").await;
         assert_eq!(status, 200, "{body}");
@@ -391,7 +390,7 @@ impl Fixture {
     }
 }
 
-/// The places of inferers among themselves: forecasters have ranks, too.
+/// Checks ranks of inferers among themselves, since forecasters have ranks, too.
 #[track_caller]
 fn check_order(standings: &[(String, Option<u64>, u64)], want: &[(&str, bool, u64)]) {
     let got: Vec<_> =
@@ -400,18 +399,18 @@ fn check_order(standings: &[(String, Option<u64>, u64)], want: &[(&str, bool, u6
 }
 
 #[tokio::test]
-async fn lucky_submission_is_not_ranked_and_names_stay_when_epochs_are_missed() {
+async fn lucky_submission_is_not_ranked_and_names_are_kept_in_missed_epochs() {
     let fixture = Fixture::new().await;
     for _ in 0..11 {
         fixture.epoch_of(&[("good", 1.0), ("bad", 5.0)]).await;
     }
     fixture.epoch_of(&[("good", 1.0), ("bad", 5.0), ("lucky", 0.0)]).await;
-    // Forecasters have no past to learn from in the first epoch.
+    // Forecasters are inactive in the first epoch.
     let want = [("good", true, 11), ("bad", true, 11), ("lucky", false, 1)];
     check_order(&fixture.standings().await, &want);
     fixture.epoch_of(&[("good", 1.0)]).await;
     check_order(&fixture.standings().await, &want);
-    // An actor that left is not ranked any more, and does not keep the others to its epochs.
+    // An actor that left is not ranked, and does not limit the common epochs.
     for _ in 0..12 {
         fixture.epoch_of(&[("good", 1.0), ("late", 2.0)]).await;
     }
@@ -420,14 +419,14 @@ async fn lucky_submission_is_not_ranked_and_names_stay_when_epochs_are_missed() 
 }
 
 #[tokio::test]
-async fn actors_are_compared_in_common_epochs_by_the_loss_that_is_learned() {
+async fn actors_are_ranked_by_learned_loss_in_common_epochs() {
     let fixture = Fixture::new().await;
-    // Hard epochs that only one of them has do not count against it.
+    // Difficult epochs of only one actor are not compared.
     for _ in 0..10 {
         fixture.epoch_of(&[("always", 10.0), ("steady", 10.0)]).await;
     }
     for idx in 0..10 {
-        // Its plain losses have the greater mean, their logarithms have not.
+        // Its plain losses have the greater mean, their logarithms the smaller.
         let rarely_wrong = if idx == 0 { 5.0 } else { 0.5 };
         let errors = [("always", 1.0), ("steady", rarely_wrong), ("newcomer", 2.0)];
         fixture.epoch_of(&errors).await;
@@ -439,7 +438,7 @@ async fn actors_are_compared_in_common_epochs_by_the_loss_that_is_learned() {
 }
 
 #[tokio::test]
-async fn a_started_service_runs_its_epochs_by_itself() {
+async fn started_service_runs_epochs() {
     let folder = tempfile::tempdir().unwrap();
     let clock = Clock::system();
     let accounts =
@@ -461,7 +460,7 @@ async fn a_started_service_runs_its_epochs_by_itself() {
     let service = InferenceService::start(options, runs, rows, &group, clock).await.unwrap();
     assert_ne!(service.address.port(), 0);
     let topic = "1".parse().unwrap();
-    // On a busy machine a window may close before all have answered.
+    // On a busy machine a window can close before all workers responded.
     let two_epochs = || async {
         let history = service.inference.history(topic, 0..=u64::MAX, 10).await.unwrap();
         let is_whole = history.iter().any(|epoch| epoch.n_inferers == 8);
@@ -473,8 +472,8 @@ async fn a_started_service_runs_its_epochs_by_itself() {
 }
 
 #[test]
-fn refusals_around_the_handlers_have_the_same_form() {
-    let late = error::refusal(StatusCode::GATEWAY_TIMEOUT, "no answer in time");
+fn layer_errors_have_the_same_form() {
+    let late = error::refusal(StatusCode::GATEWAY_TIMEOUT, "timeout");
     assert_eq!(late.status(), StatusCode::GATEWAY_TIMEOUT);
     let broken = error::refusal(StatusCode::INTERNAL_SERVER_ERROR, "internal error");
     assert_eq!(broken.status(), StatusCode::INTERNAL_SERVER_ERROR);

@@ -28,7 +28,7 @@ fn at_two() -> EndOptions {
 }
 
 impl Store {
-    /// Runs `statements`, whatever they do to the file.
+    /// Runs arbitrary `statements`.
     pub(crate) fn execute(&self, statements: &str) {
         let statements = statements.to_owned();
         self.write(move |session| session.run_batch(&statements)).unwrap();
@@ -41,15 +41,14 @@ fn open() -> (tempfile::TempDir, Store, Topic) {
     (folder, store, demo_topics().remove(0))
 }
 
-/// A store in the database at `url`, with the topic that the tests are about.
+/// Returns a store in the database at `url`, with the tested topic.
 pub(super) fn connect(url: &str) -> (Store, Topic) {
     let (store, topic) = (Store::connect(&url.parse().unwrap()).unwrap(), demo_topics().remove(0));
     store.put_topic(&topic, None).unwrap();
     (store, topic)
 }
 
-/// Opens a file that was in use just now: its writing thread closes it after the store is dropped, and
-/// until then opening it is refused as busy.
+/// Opens a file that was just in use: until its writing thread closes it, it is busy.
 async fn reopen(path: &Path) -> Result<Store, StoreError> {
     retry_while_busy(|| ready(Store::open(path)), StoreError::is_busy).await
 }
@@ -80,7 +79,7 @@ fn epoch_of(store: &Store, topic: &Topic, nonce: BlockHeight, submissions: &[(&s
     assert!(closed.unwrap().is_some());
 }
 
-/// Learns from the epoch `nonce` that 2 came true.
+/// Learns the epoch `nonce` with a truth of 2.
 fn learn(store: &Store, topic: &Topic, nonce: BlockHeight) -> bool {
     let settings = topic.clone();
     let teach = move |bundle: &FullBundle, learned: &Learned| {
@@ -93,7 +92,7 @@ fn learn(store: &Store, topic: &Topic, nonce: BlockHeight) -> bool {
 }
 
 #[test]
-fn write_to_a_locked_file_fails_as_busy() {
+fn write_to_a_locked_file_is_busy() {
     let (folder, store, topic) = open();
     let other = Connection::open(folder.path().join("inference.sqlite")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -103,7 +102,7 @@ fn write_to_a_locked_file_fails_as_busy() {
     store.put_topic(&topic, None).unwrap();
 }
 
-/// Declares a test of each engine for each promise of the [`contract`].
+/// Defines a test of each engine for each test of [`contract`].
 macro_rules! on_each_engine {
     ($($promise:ident),+ $(,)?) => {
         $(#[test]
@@ -133,18 +132,18 @@ macro_rules! on_each_engine {
 }
 
 on_each_engine! {
-    topics_read_back_as_they_were,
-    what_was_learned_reads_back_as_it_was,
-    epochs_replayed_from_what_is_kept_come_out_the_same,
-    regrets_cut_short_are_refused,
-    an_epoch_closes_once_and_is_learned_from_once,
-    submissions_keep_their_numbers_and_names,
-    old_epochs_go_with_all_that_belongs_to_them,
-    newcomers_leave_room_for_all_others_and_an_account_has_its_share,
-    what_rests_is_not_kept_and_comes_nearer,
+    topics_are_stored_exactly,
+    learned_state_is_stored_exactly,
+    epochs_are_relearned_exactly,
+    truncated_regrets_are_rejected,
+    epoch_closes_once_and_is_learned_once,
+    submissions_are_stored_exactly,
+    expired_epochs_are_deleted_from_all_tables,
+    submissions_of_newcomers_and_accounts_are_limited,
+    inactive_submissions_are_not_stored_and_their_scores_move,
 }
 
-/// What a store has of the topic, in every table that is copied.
+/// Returns the stored data of the topic, from all copied tables.
 fn contents(store: &Store, topic: &Topic) -> (Vec<Topic>, Option<Blocks>, Progress, String) {
     let topics = store.topics().unwrap();
     let (blocks, progress) = (store.blocks().unwrap(), store.progress(topic.id).unwrap());
@@ -153,7 +152,7 @@ fn contents(store: &Store, topic: &Topic) -> (Vec<Topic>, Option<Blocks>, Progre
 }
 
 #[tokio::test]
-async fn a_copy_to_postgres_and_back_goes_on_like_its_source() {
+async fn copy_to_postgres_and_back_continues_like_its_source() {
     use db::copy::{CopyError, CopyPlace, copy};
     let (folder, store, topic) = open();
     store.begin(Blocks { genesis: at(0), block_time: Duration::from_secs(1) }).unwrap();
@@ -180,7 +179,7 @@ async fn a_copy_to_postgres_and_back_goes_on_like_its_source() {
         Store::open(path).unwrap()
     }] {
         assert_eq!(contents(&store, &topic), want);
-        // Another one is closed and learned from with what was learned before.
+        // Another epoch is closed and learned with the previous state.
         assert!(learn(&store, &topic, 8));
         epoch(&store, &topic, 9);
     }
@@ -189,7 +188,7 @@ async fn a_copy_to_postgres_and_back_goes_on_like_its_source() {
 }
 
 #[test]
-fn a_full_disk_is_told_to_all_who_write_and_goes_by() {
+fn full_disk_fails_writes_until_there_is_space() {
     let (_folder, store, topic) = open();
     store.limit_pages(1);
     let refused = (1..10_000).find_map(|nonce| store.open_epoch(topic.id, nonce, 1, at(1)).err());
@@ -211,14 +210,14 @@ fn a_full_disk_is_told_to_all_who_write_and_goes_by() {
     for nonce in 20_000..20_100 {
         is_closed = store.close(topic.id, nonce, at_two(), |_| None);
     }
-    assert!(matches!(is_closed, Ok(None)), "it changes nothing, and needs no space: {is_closed:?}");
+    assert!(matches!(is_closed, Ok(None)), "no change needs no space: {is_closed:?}");
     store.limit_pages(1_000_000);
     store.check().unwrap();
     epoch(&store, &topic, 30_000);
 }
 
 #[tokio::test]
-async fn a_file_is_opened_once_at_a_time_and_not_used_after_it_is_replaced() {
+async fn file_is_locked_and_not_used_after_it_is_replaced() {
     let (folder, store, topic) = open();
     let path = folder.path().join("inference.sqlite");
     epoch(&store, &topic, 1);
@@ -236,7 +235,7 @@ async fn a_file_is_opened_once_at_a_time_and_not_used_after_it_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_file_of_another_version_is_refused() {
+async fn file_of_another_version_is_rejected() {
     let (folder, store, _) = open();
     store.execute("PRAGMA user_version = 99");
     drop(store);
@@ -250,7 +249,7 @@ async fn a_file_of_another_version_is_refused() {
 
 #[cfg(unix)]
 #[test]
-fn the_file_and_its_folder_are_their_owners_alone() {
+fn file_and_directory_are_private() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let base = tempfile::tempdir().unwrap();
@@ -266,25 +265,24 @@ fn the_file_and_its_folder_are_their_owners_alone() {
     }
 }
 
-/// Writes the stored file, which is of the first format: three epochs that were learned from, one that
-/// has closed, one that is open.
+/// Writes the stored file of the first format: three learned epochs, a closed and an open one.
 fn write_stored(path: &Path) {
     let stored = include_str!("../../../tests/data/inference/version-1.sql");
     Connection::open(path).unwrap().execute_batch(stored).unwrap();
 }
 
 #[test]
-fn a_stored_file_opens_with_all_that_it_holds() {
+fn file_of_the_first_format_is_upgraded() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("inference.sqlite");
     write_stored(&path);
     check_stored(&Store::open(&path).unwrap());
 }
 
-/// The stored tables are of format 2, the first that is upgraded, and have what the stored file has.
-/// `TRIPTYCH_WRITE_STORED_FILE=1` writes those of a new one.
+/// The stored tables have format 2, the first that is upgraded, with the content of the stored
+/// file. `TRIPTYCH_WRITE_STORED_FILE=1` writes them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stored_tables_open_with_all_that_they_hold() {
+async fn tables_of_format_2_are_upgraded() {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/inference/format_2.sql");
     if std::env::var_os("TRIPTYCH_WRITE_STORED_FILE").is_some_and(|value| value == "1") {
@@ -318,7 +316,7 @@ fn check_stored(store: &Store) {
     assert_eq!(epochs.iter().map(|epoch| epoch.nonce).collect::<Vec<_>>(), [1, 13, 25, 37]);
     let losses = store.losses_until(topic.id, 25, 10).unwrap();
     assert_eq!(losses.iter().map(|(nonce, _)| *nonce).collect::<Vec<_>>(), [25, 13, 1]);
-    // What was learned follows from the bundles, bit by bit.
+    // The learned state is computed exactly from the bundles.
     let mut learned = Learned::default();
     for nonce in [1, 13, 25] {
         let bundle = store.bundles(topic.id, Some(nonce)).unwrap().unwrap().bundle;

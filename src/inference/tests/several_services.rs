@@ -1,4 +1,4 @@
-//! Several services on one database do what one does: each thing once, and nothing is lost.
+//! Several services with one database do everything once, and lose nothing.
 
 use std::sync::OnceLock;
 
@@ -9,17 +9,17 @@ use tokio::sync::watch;
 use super::*;
 use test_postgres::new_database;
 
-/// Epochs whose close is raced by submissions.
+/// Number of epochs with concurrent submissions and closes.
 const N_EPOCHS: u64 = 200;
 
-/// The most that one service submits for an epoch that does not close: all of them have a place in it.
+/// Maximum number of submissions of a service per epoch, which all have a place.
 const N_SUBMISSIONS_MAX: usize = 10;
 
 fn options(topics: Vec<Topic>) -> InferenceOptions {
     InferenceOptions { block_time: Duration::from_secs(1), retention: Retention::USUAL, topics }
 }
 
-/// Three services on a new database, whose demo topics are as the first leaves them.
+/// Returns three services with a new database, which the first creates.
 async fn three(clock: &Clock) -> Option<(TopicId, Vec<Inference>)> {
     let url = new_database()?;
     let connect = async |topics| {
@@ -32,7 +32,7 @@ async fn three(clock: &Clock) -> Option<(TopicId, Vec<Inference>)> {
     Some((id, services.into()))
 }
 
-/// Submits to `nonce` until it has closed; the workers that were acknowledged.
+/// Submits to `nonce` until it is closed, and returns the workers with successful responses.
 async fn submit_until_closed(
     service: &Inference,
     sender: impl Fn(usize) -> Sender,
@@ -54,7 +54,7 @@ async fn submit_until_closed(
     acknowledged
 }
 
-/// Closes `nonce` once `n_before` submissions were taken; how often this service did.
+/// Closes `nonce` after `n_before` submissions, and returns how often this service closed it.
 async fn close_after(
     service: &Inference,
     topic: TopicId,
@@ -64,7 +64,7 @@ async fn close_after(
 ) -> usize {
     n_taken.wait_for(|n| *n >= n_before).await.unwrap();
     let mut n_closed = 0;
-    // Another service may be at it.
+    // Another service may be closing it.
     while service.progress(topic).await.unwrap().open.contains(&nonce) {
         n_closed += usize::from(service.close(topic, nonce).await.unwrap());
     }
@@ -72,7 +72,7 @@ async fn close_after(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn submissions_race_the_close_of_epochs_and_each_closes_once() {
+async fn concurrent_submissions_and_closes_close_each_epoch_once() {
     let clock = Clock::manual(START);
     let Some((topic, services)) = three(&clock).await else { return };
     for epoch in 0..N_EPOCHS {
@@ -114,7 +114,7 @@ async fn submissions_race_the_close_of_epochs_and_each_closes_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn services_that_disagree_on_the_height_open_one_epoch() {
+async fn services_with_different_heights_open_one_epoch() {
     let clock = Clock::manual(START);
     let Some((topic, services)) = three(&clock).await else { return };
     for first in [1, 101, 201] {
@@ -130,7 +130,7 @@ async fn services_that_disagree_on_the_height_open_one_epoch() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn runners_of_several_services_ask_the_workers_once_and_learn_once() {
+async fn concurrent_runners_run_and_learn_each_epoch_once() {
     let clock = Clock::manual(START);
     let Some((topic, services)) = three(&clock).await else { return };
     let runs = Arc::new(FakeRuns::default());
@@ -156,7 +156,7 @@ async fn runners_of_several_services_ask_the_workers_once_and_learn_once() {
         clock.advance(Duration::from_secs(1));
     }
     let n_models = services[0].find_topic(topic).unwrap().predictor.clone().unwrap().models.len();
-    assert_eq!(runs.n_asked.load(Ordering::SeqCst), 10 * n_models, "each once in ten epochs");
+    assert_eq!(runs.n_runs.load(Ordering::SeqCst), 10 * n_models, "each once in ten epochs");
     let history = services[1].history(topic, 0..=BlockHeight::MAX, 99).await.unwrap();
     let nonces: Vec<_> = history.iter().map(|epoch| epoch.nonce).collect();
     assert_eq!(nonces, (0..10).map(|idx| 1 + 12 * idx).collect::<Vec<_>>());
@@ -169,7 +169,7 @@ async fn runners_of_several_services_ask_the_workers_once_and_learn_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_service_whose_workers_are_asked_by_none_any_more_asks_them() {
+async fn service_takes_over_inferring_from_a_stopped_one() {
     let clock = Clock::manual(START);
     let Some((topic, services)) = three(&clock).await else { return };
     let settings = services[0].find_topic(topic).unwrap();
@@ -177,16 +177,19 @@ async fn a_service_whose_workers_are_asked_by_none_any_more_asks_them() {
     assert!(services[0].begin_asking(&settings, 1).await.unwrap());
     assert!(!services[1].begin_asking(&settings, 1).await.unwrap());
     clock.advance(Duration::from_secs(settings.timing.worker_submission_window / 2 + 1));
-    assert!(services[1].begin_asking(&settings, 1).await.unwrap(), "the first did not finish");
+    assert!(
+        services[1].begin_asking(&settings, 1).await.unwrap(),
+        "the first service did not finish"
+    );
     services[1].end_asking(topic, 1, false).await.unwrap();
-    assert!(services[2].begin_asking(&settings, 1).await.unwrap(), "the second failed");
+    assert!(services[2].begin_asking(&settings, 1).await.unwrap(), "the second service failed");
     services[2].end_asking(topic, 1, true).await.unwrap();
     clock.advance(Duration::from_hours(1));
     assert!(!services[0].begin_asking(&settings, 1).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn topics_that_several_services_change_lose_no_change() {
+async fn concurrent_topic_changes_are_all_kept() {
     let clock = Clock::manual(START);
     let Some((_, services)) = three(&clock).await else { return };
     let owner: Address = "allo1owner".parse().unwrap();
@@ -200,7 +203,7 @@ async fn topics_that_several_services_change_lose_no_change() {
         }
     }));
     let ids: BTreeSet<TopicId> = created.await.into_iter().collect();
-    assert_eq!(ids.len(), 3, "each has a number of its own: {ids:?}");
+    assert_eq!(ids.len(), 3, "ids are unique: {ids:?}");
     let id = *ids.first().unwrap();
     let listed = join_all(services.iter().enumerate().map(async |(place, service)| {
         for idx in 0..10 {
@@ -224,7 +227,7 @@ async fn topics_that_several_services_change_lose_no_change() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn who_waits_for_news_hears_of_what_another_service_closed() {
+async fn epochs_closed_by_another_service_are_notified() {
     let clock = Clock::manual(START);
     let Some((topic, services)) = three(&clock).await else { return };
     let group = Group::default();

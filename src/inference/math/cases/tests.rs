@@ -1,7 +1,7 @@
-//! Whole epochs against recorded ones, through the same door as `triptych inference synthesize`.
+//! Whole epochs compared with recorded ones, with the code of `triptych inference synthesize`.
 //!
-//! `tests/data/inference/generated.json` is always there. Upstream's own vectors lie beside the
-//! project in its home, and are compared with where they are.
+//! `tests/data/inference/generated.json` is part of the project. Vectors of upstream are compared
+//! if they exist.
 
 mod regrets;
 mod upstream_units;
@@ -13,7 +13,7 @@ use wire::inference::cases::read;
 
 use super::*;
 
-/// The path of one of upstream's files, if it is there.
+/// Returns the content of a file of upstream, if it exists.
 fn upstream(name: &str) -> Option<String> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../../../shared/vectors/inference/upstream")
@@ -26,7 +26,7 @@ fn generated() -> String {
     fs::read_to_string(path.join("../../tests/data/inference/generated.json")).unwrap()
 }
 
-/// What is right and how far off is still right, case by case.
+/// Returns expected results with their tolerance for each case.
 fn wanted(text: &str) -> Vec<Value> {
     let file: Value = serde_json::from_str(text).unwrap();
     file["cases"].as_array().unwrap().clone()
@@ -36,7 +36,7 @@ fn parsed(value: &Value) -> f64 {
     value.as_str().unwrap_or_else(|| panic!("{value} is no decimal text")).parse().unwrap()
 }
 
-/// Compares each number of `want` with the one at its place in `got`; returns how many there are.
+/// Compares each number of `want` with that of `got`, and returns how many there are.
 #[track_caller]
 fn check(what: &str, got: &Value, want: &Value, tolerance: &Value) -> usize {
     match (got, want) {
@@ -72,7 +72,7 @@ fn check_members(case: &Value, got: &impl serde::Serialize, want: &Value) -> usi
     members.map(|(m, want)| check(&format!("{name} {m}"), &got[m], want, &case["tolerance"])).sum()
 }
 
-/// Synthesizes every case of `text`, and returns how many numbers were compared.
+/// Synthesizes all cases of `text`, and returns how many numbers were compared.
 fn synthesize_all(text: &str) -> usize {
     let cases: Vec<SynthesisCase> = read(text).unwrap();
     let wanted = wanted(text);
@@ -84,7 +84,7 @@ fn synthesize_all(text: &str) -> usize {
 }
 
 #[test]
-fn forty_generated_epochs_are_reproduced() {
+fn generated_epochs_are_reproduced() {
     let text = generated();
     assert_eq!(wanted(&text).len(), 40);
     let n_compared = synthesize_all(&text);
@@ -92,14 +92,14 @@ fn forty_generated_epochs_are_reproduced() {
 }
 
 #[test]
-fn the_epochs_of_upstream_are_reproduced_where_they_lie() {
+fn upstream_epochs_are_reproduced() {
     let Some(text) = upstream("synthesis_cases.json") else { return };
     let n_compared = synthesize_all(&text);
     assert!(n_compared > 100, "only {n_compared} numbers were compared");
 }
 
 #[test]
-fn one_inference_alone_is_the_answer_digit_by_digit() {
+fn single_inference_is_returned_exactly() {
     let text = r#"{"inferences":{"Nobody else":["2605.500000000000000000001"]}}"#;
     let case: Vec<SynthesisCase> = read(text).unwrap();
     let result = synthesized(&case[0]).unwrap().result;
@@ -107,9 +107,9 @@ fn one_inference_alone_is_the_answer_digit_by_digit() {
     assert!(result.one_out_inferer.is_empty() && result.confidence_interval_values.is_empty());
 }
 
-/// The numbers are those of upstream's own test of v0.17.
+/// Numbers of upstream's test of v0.17.
 #[test]
-fn without_any_regret_each_forecast_takes_a_scale_of_its_own() {
+fn forecasts_without_regrets_have_their_own_scale() {
     let text = r#"{"cases":[{"params":{"epsilon_topic":"1e-4","p_norm":"2.0"},
         "inferences":{"worker0":["1"],"worker1":["2"]}, "previous_network_loss_log10":"0.5",
         "forecasted_losses_log10":{"forecaster0":{"worker0":"3","worker1":"4"}}},
@@ -132,34 +132,33 @@ fn without_any_regret_each_forecast_takes_a_scale_of_its_own() {
 }
 
 #[test]
-fn what_is_unfit_is_named() {
+fn invalid_cases_are_rejected() {
     let error = |text: &str| {
         let cases: Vec<SynthesisCase> = read(text).unwrap();
         task::causes::chain(&synthesized(&cases[0]).unwrap_err())
     };
-    assert_eq!(error("{}"), "combine the inferences: combine: no inferences found");
+    assert_eq!(error("{}"), "no inferences found");
     assert!(error(r#"{"algorithm":"median"}"#).contains("`median`"));
-    assert!(error(r#"{"inferences":{"a":["two"]}}"#).contains("an inference `two`"));
+    assert!(error(r#"{"inferences":{"a":["two"]}}"#).contains("inference `two`"));
     let uneven = r#"{"inferences":{"a":["1"],"b":["1","2"]}}"#;
     assert!(error(uneven).contains("2 values where others have 1"));
 }
 
 #[test]
-fn who_both_infers_and_forecasts_is_two_actors() {
+fn name_that_infers_and_forecasts_is_two_actors() {
     let text = r#"{"inferences":{"both":["1"],"b":["3"]}, "previous_network_loss_log10":"-1",
         "forecasted_losses_log10":{"both":{"both":"-3","b":"0"}},
         "regrets_after_previous_epoch":{
             "inferer":{"both":"0.5","b":"0.1"},"forecaster":{"both":"2"}}}"#;
     let cases: Vec<SynthesisCase> = read(text).unwrap();
-    let reckoned = synthesized(&cases[0]).unwrap();
-    let roles: Vec<_> =
-        reckoned.actors.iter().map(|a| (a.name.as_str(), a.role, a.regret)).collect();
+    let result = synthesized(&cases[0]).unwrap();
+    let roles: Vec<_> = result.actors.iter().map(|a| (a.name.as_str(), a.role, a.regret)).collect();
     let want = [
         ("b", Role::Inferer, Some(0.1)),
         ("both", Role::Inferer, Some(0.5)),
         ("both", Role::Forecaster, Some(2.0)),
     ];
     assert_eq!(roles, want);
-    let sum: f64 = reckoned.actors.iter().map(|actor| actor.share).sum();
+    let sum: f64 = result.actors.iter().map(|actor| actor.share).sum();
     assert!((sum - 1.0).abs() < 1e-12);
 }

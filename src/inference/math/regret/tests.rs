@@ -1,4 +1,4 @@
-//! Regrets by hand; recorded ones are among the [cases](crate::math::cases).
+//! Tests of regrets. Recorded ones are in [cases](crate::math::cases).
 
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn address(name: &str) -> Address {
 }
 
 #[test]
-fn a_regret_moves_a_part_of_the_way() {
+fn regret_is_a_moving_average() {
     let mut regrets = Regrets::default();
     regrets.ordinary.inferer.insert(address("a"), 200.0);
     regrets.ordinary.inferer.insert(address("absent"), 3.0);
@@ -36,7 +36,7 @@ fn a_regret_moves_a_part_of_the_way() {
 }
 
 #[test]
-fn a_newcomer_starts_low_among_the_experienced() {
+fn newcomer_starts_at_a_low_quantile_of_the_experienced() {
     let experienced = [
         0.644_550_620_802_118_9,
         1.021_638_689_841_348_5,
@@ -51,7 +51,7 @@ fn a_newcomer_starts_low_among_the_experienced() {
 }
 
 #[test]
-fn with_few_experienced_a_newcomer_starts_at_the_lower_quartile_of_all() {
+fn newcomer_starts_at_the_lower_quartile_of_all_if_few_are_experienced() {
     let all = [4.0, 1.0, 2.0, 3.0, 5.0];
     let crowd = Crowd { experienced: &all[..2], all: &all, n_min: 5 };
     assert_eq!(initial_regret(crowd, &PARAMS), Some(2.0));
@@ -59,7 +59,7 @@ fn with_few_experienced_a_newcomer_starts_at_the_lower_quartile_of_all() {
 }
 
 #[test]
-fn ten_epochs_make_experience_at_a_tenth() {
+fn ten_epochs_are_experience_for_alpha_of_a_tenth() {
     assert!(is_experienced(10, 0.1));
     assert!(!is_experienced(9, 0.1));
 }
@@ -73,7 +73,7 @@ fn numbered(numbers: &[Option<f64>]) -> ByActor<f64> {
 
 proptest! {
     #[test]
-    fn the_regret_of_a_pair_depends_on_no_other_pair(
+    fn regret_of_a_pair_depends_on_no_other_pair(
         epochs in prop::collection::vec(
             (
                 prop::collection::vec(prop::option::weighted(0.7, -5.0..5.0_f64), 6),
@@ -112,13 +112,13 @@ proptest! {
 }
 
 impl PairwiseRegrets {
-    /// Returns the regrets of `by_row`, by who is left out or let in.
+    /// Collects regrets by excluded or single actor.
     pub fn from_rows(by_row: &BTreeMap<Address, RoleValues>) -> Self {
         let pairs = |role| PairValues::from_rows(by_row.iter().map(|(name, of)| (name, &of[role])));
         Self { inferer: pairs(Role::Inferer), forecaster: pairs(Role::Forecaster) }
     }
 
-    /// The regrets by who is left out or let in.
+    /// Returns regrets by excluded or single actor.
     pub fn by_row(&self) -> BTreeMap<Address, RoleValues> {
         let mut by_row: BTreeMap<Address, RoleValues> = BTreeMap::new();
         for role in Role::ALL {
@@ -131,7 +131,7 @@ impl PairwiseRegrets {
 }
 
 #[test]
-fn an_inferer_is_worth_what_is_lost_without_it() {
+fn score_is_the_loss_increase_without_the_inferer() {
     let name: Address = "allo1a".parse().unwrap();
     let alone = Losses {
         combined: -2.0,

@@ -10,7 +10,7 @@ fn candidate(idx: usize, score: f64, record: Record) -> Candidate {
     Candidate { worker, score, record, arrival, is_far: false }
 }
 
-/// So many candidates of each record, the newcomers first in time.
+/// Returns this many candidates of each record, newcomers first.
 fn crowd(n_newcomers: usize, n_scored: usize) -> Vec<Candidate> {
     let newcomers = (0..n_newcomers).map(|idx| candidate(idx, -1.0, Record::Newcomer));
     let scored = (n_newcomers..n_newcomers + n_scored).map(|idx| {
@@ -34,7 +34,7 @@ fn check(n_newcomers: usize, n_scored: usize, want: [usize; 2]) {
 }
 
 #[test]
-fn newcomers_hold_a_quarter_of_the_places_that_are_taken() {
+fn newcomers_get_a_quarter_of_taken_places() {
     check(1024, 3, [1, 3]);
     check(1024, 9, [3, 9]);
     check(1024, 24, [8, 24]);
@@ -45,37 +45,37 @@ fn newcomers_hold_a_quarter_of_the_places_that_are_taken() {
 }
 
 #[test]
-fn a_newcomer_that_has_come_far_enough_takes_the_lowest_place() {
+fn good_enough_newcomer_replaces_the_lowest() {
     let mut candidates = crowd(1, 40);
     candidates[0].score = 0.01;
     let active = choose_active(candidates.clone(), PLACES);
     assert_eq!(count(&candidates, &active, Record::Newcomer), 1);
     assert_eq!(active.len(), 32);
-    assert!(!active.contains(&candidates[9].worker), "the lowest of the 32 best rests");
+    assert!(!active.contains(&candidates[9].worker), "the lowest of the 32 best is inactive");
 }
 
 #[test]
-fn of_equals_the_trusted_come_before_the_first() {
+fn equal_candidates_are_ordered_by_trust_then_time() {
     let mut candidates: Vec<_> = (0..40).map(|idx| candidate(idx, 0.0, Record::Newcomer)).collect();
     candidates[39].record = Record::Trusted;
     let active = choose_active(candidates.clone(), PLACES);
     assert!(active.contains(&candidates[39].worker) && active.contains(&candidates[0].worker));
-    assert_eq!(active.len(), 2, "one of four, and never none");
+    assert_eq!(active.len(), 2, "one of four, but at least one");
 }
 
 #[test]
-fn a_newcomer_with_a_value_far_away_rests_beside_others_and_not_among_its_like() {
+fn outlying_newcomer_is_inactive_unless_alone() {
     let mut candidates = crowd(1, 3);
     candidates[0].is_far = true;
     assert_eq!(choose_active(candidates.clone(), PLACES).len(), 3);
     candidates[1].is_far = true;
-    assert_eq!(choose_active(candidates.clone(), PLACES).len(), 3, "a score is a record");
+    assert_eq!(choose_active(candidates.clone(), PLACES).len(), 3, "scored, not a newcomer");
     candidates.truncate(1);
     assert_eq!(choose_active(candidates, PLACES).len(), 1);
 }
 
 #[test]
-fn newcomers_start_below_all_and_come_to_the_quantile() {
+fn newcomers_start_below_all_and_move_to_the_quantile() {
     assert!((initial_score(&[]) - 0.0).abs() < 1e-12);
     assert!((initial_score(&[0.5]) - 0.5).abs() < 1e-12);
     let scores = [0.1, 0.2, 0.3];
@@ -101,7 +101,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn the_order_of_candidates_changes_nothing(
+    fn result_does_not_depend_on_order(
         candidates in candidates(), n_max in 1..40_usize, newcomer_share in 0.0..=1.0_f64,
     ) {
         let places = Places { n_max, newcomer_share };
@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn places_are_filled_and_never_more_than_there_are(
+    fn places_are_filled_but_not_exceeded(
         candidates in candidates(), n_max in 1..40_usize, newcomer_share in 0.0..=1.0_f64,
     ) {
         let active = choose_active(candidates.clone(), Places { n_max, newcomer_share });
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn newcomers_never_outnumber_their_share(
+    fn newcomers_do_not_exceed_their_share(
         candidates in candidates(), n_max in 4..40_usize, newcomer_share in 0.0..=0.5_f64,
     ) {
         let active = choose_active(candidates.clone(), Places { n_max, newcomer_share });
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn no_known_actor_rests_for_a_worse_one(candidates in candidates(), n_max in 1..40_usize) {
+    fn known_actor_is_not_replaced_by_a_worse_one(candidates in candidates(), n_max in 1..40_usize) {
         let active = choose_active(candidates.clone(), Places { n_max, newcomer_share: 0.25 });
         let lowest = candidates.iter().filter(|of| active.contains(&of.worker));
         let lowest = lowest.map(|of| of.score).fold(f64::INFINITY, f64::min);
@@ -144,14 +144,14 @@ proptest! {
 
 #[test]
 fn score_of_an_absent_actor_moves_to_the_initial_score() {
-    // The chain's own example: four missed epochs take 300 to 265.61, where newcomers start at 200.
+    // Example of the chain: four missed epochs change 300 to 265.61, with an initial score of 200.
     assert!((penalized(300.0, 200.0, 0.1, 4) - 265.61).abs() < 1e-9);
     assert!((penalized(300.0, 200.0, 0.1, 0) - 300.0).abs() < 1e-9);
 }
 
 #[test]
 fn epochs_between_two_submissions_are_missed() {
-    // As in the chain's table: the last epoch ended at 100, each is 10 long.
+    // As in the chain's table: the last epoch ended at 100, and each has a length of 10.
     let cases = [(95, 0), (105, 0), (85, 1), (55, 4), (90, 0), (60, 3)];
     for (last, want) in cases {
         assert_eq!(missed_epochs(last, 100, 10), want, "{last}");

@@ -64,13 +64,13 @@ mod tests {
     }
 
     #[test]
-    fn a_value_stands_in_the_middle_of_its_weight() {
+    fn value_is_at_the_middle_of_its_weight() {
         check(&[5.0, 1.0, 3.0], &[1.0; 3], &[0.0, 50.0, 100.0], &[1.0, 3.0, 5.0]);
         check(&[0.0, 10.0], &[1.0, 3.0], &[12.5, 62.5, 37.5], &[0.0, 10.0, 5.0]);
     }
 
     #[test]
-    fn equal_values_stand_in_the_order_of_their_weights_whatever_their_last_digit() {
+    fn equal_values_are_ordered_by_weight() {
         let (low, high) = (30_301.895_570_042_664, 30_301.895_570_042_667);
         for equals in [[low, high], [high, low], [high, high]] {
             let got = percentiles(&[0.0, equals[0], equals[1]], &[5.0, 4.0, 1.0], &[40.0]);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_weight_is_not_there() {
+    fn values_without_weight_are_excluded() {
         check(&[1.0, 900.0, 2.0], &[1.0, 0.0, 1.0], &[100.0], &[2.0]);
         check(&[1.0], &[0.0], &PERCENTILES, &[]);
         check(&[], &[], &PERCENTILES, &[]);

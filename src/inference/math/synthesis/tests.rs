@@ -1,4 +1,4 @@
-//! What must hold for any epoch, recorded or not.
+//! Properties of all epochs.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ fn address(idx: usize, role: &str) -> Address {
     format!("allo1{role}{idx:03}").parse().unwrap()
 }
 
-/// An epoch that owns what [`Epoch`] borrows.
+/// Owned form of [`Epoch`].
 #[derive(Debug, Clone)]
 struct OwnedEpoch {
     params: Params,
@@ -34,7 +34,7 @@ impl OwnedEpoch {
         .unwrap()
     }
 
-    /// The same, with every address put through `rename`.
+    /// Applies `rename` to all addresses.
     fn renamed(&self, rename: impl Fn(&Address) -> Address) -> Self {
         fn keys<T: Clone>(
             map: &BTreeMap<Address, T>,
@@ -144,7 +144,7 @@ prop_compose! {
     }
 }
 
-/// Every computed value of `synthesis`, in a fixed order.
+/// Returns all computed values of `synthesis`, in a fixed order.
 fn all(synthesis: &Synthesis) -> Vec<&[f64]> {
     let families = [
         &synthesis.implied,
@@ -168,8 +168,8 @@ fn are_close(a: &[f64], b: &[f64]) -> bool {
 
 proptest! {
     #[test]
-    fn the_order_of_the_actors_changes_nothing(epoch in owned(2)) {
-        // Reverses the order of the names, within each role.
+    fn result_does_not_depend_on_actor_order(epoch in owned(2)) {
+        // Reverses the order of names within each role.
         let mirror = |name: &Address| -> Address {
             let (role, idx) = name.as_str().split_at(name.as_str().len() - 3);
             format!("{role}{:03}", 999 - idx.parse::<u32>().unwrap()).parse().unwrap()
@@ -186,7 +186,7 @@ proptest! {
     }
 
     #[test]
-    fn no_value_leaves_the_range_of_the_inferences(epoch in owned(1)) {
+    fn values_are_within_the_range_of_the_inferences(epoch in owned(1)) {
         let submitted: Vec<f64> = epoch.inferences.values().flatten().copied().collect();
         let min = submitted.iter().copied().fold(f64::INFINITY, f64::min) - 1e-9;
         let max = submitted.iter().copied().fold(f64::NEG_INFINITY, f64::max) + 1e-9;
@@ -197,8 +197,8 @@ proptest! {
 
     #[test]
     fn distributions_combine_to_distributions(epoch in owned(3)) {
-        // The median that stands in while everyone is new is taken of each label by itself, so what
-        // a forecaster implies then need not sum to 1. It has no weight yet.
+        // The median that is used while all actors are new is computed for each label
+        // independently, so implied values need not sum to 1. They have no weight yet.
         let epoch = OwnedEpoch { newcomers: Newcomers::WithRegret(-0.5), ..epoch };
         let epoch = epoch.with_values(|values| {
             let sum: f64 = values.iter().map(|value| value.abs()).sum::<f64>() + 1e-9;
@@ -212,7 +212,7 @@ proptest! {
     }
 
     #[test]
-    fn a_shift_of_all_inferences_shifts_all_results(epoch in owned(1), shift in -10.0..10.0_f64) {
+    fn shifted_inferences_shift_all_results(epoch in owned(1), shift in -10.0..10.0_f64) {
         let shifted = epoch.with_values(|values| values.iter().map(|value| value + shift).collect());
         let (before, after) = (epoch.synthesize(), shifted.synthesize());
         for (before, after) in all(&before).into_iter().zip(all(&after)) {
@@ -221,7 +221,7 @@ proptest! {
     }
 
     #[test]
-    fn a_label_does_not_depend_on_the_labels_beside_it(epoch in owned(3)) {
+    fn labels_are_independent(epoch in owned(3)) {
         let alone = epoch.with_values(|values| vec![values[1]]).synthesize();
         let beside = epoch.synthesize();
         for (alone, beside) in all(&alone).into_iter().zip(all(&beside)) {
@@ -230,7 +230,7 @@ proptest! {
     }
 
     #[test]
-    fn equal_regrets_make_a_plain_mean(epoch in owned(1), regret in -2.0..2.0_f64) {
+    fn equal_regrets_result_in_a_mean(epoch in owned(1), regret in -2.0..2.0_f64) {
         let epoch = OwnedEpoch {
             regrets: Regrets::default(),
             newcomers: Newcomers::WithRegret(regret),
@@ -245,11 +245,11 @@ proptest! {
     }
 
     #[test]
-    fn an_interval_is_in_order_and_within_the_values(epoch in owned(2)) {
+    fn interval_is_sorted_and_within_the_values(epoch in owned(2)) {
         let synthesis = epoch.synthesize();
         for (label_idx, interval) in synthesis.confidence_interval.iter().enumerate() {
             prop_assert_eq!(interval.len(), interval::PERCENTILES.len());
-            // But for the last digit, which does not decide the order of equal values.
+            // Except for the last digit, which does not affect the order of equal values.
             let in_order = interval.is_sorted_by(|a, b| *a <= b + 1e-12 * b.abs());
             prop_assert!(in_order, "{:?}", interval);
             let values: Vec<f64> = epoch.inferences.values().map(|v| v[label_idx]).collect();
@@ -261,8 +261,8 @@ proptest! {
     }
 
     #[test]
-    fn without_a_loss_to_forecast_against_there_are_no_forecasters(epoch in owned(1)) {
-        // An older epoch without a loss has no forecasters at all.
+    fn forecasters_are_excluded_without_a_previous_loss(epoch in owned(1)) {
+        // An epoch of the older algorithm without a loss has no forecasters.
         let without = OwnedEpoch { previous_loss: None, ..epoch.clone() };
         let synthesis = without.synthesize();
         prop_assert!(synthesis.implied.is_empty() && synthesis.one_out_forecaster.is_empty());
@@ -270,7 +270,7 @@ proptest! {
     }
 
     #[test]
-    fn shares_sum_to_one(epoch in owned(1)) {
+    fn weights_sum_to_one(epoch in owned(1)) {
         let got = epoch.synthesize();
         let shares = got.inferer_weights.values().chain(got.forecaster_weights.values());
         prop_assert!((shares.sum::<f64>() - 1.0).abs() < 1e-9);
@@ -278,7 +278,7 @@ proptest! {
 }
 
 #[test]
-fn nobody_infers_nothing() {
+fn epoch_without_inferences_is_rejected() {
     let epoch = Epoch {
         params: &Params {
             generation: Generation::MadV017,

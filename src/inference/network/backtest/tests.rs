@@ -1,11 +1,11 @@
-//! Backtests over series whose best model is known.
+//! Backtests of series with a known best model.
 
 use parking_lot::Mutex;
 
 use super::*;
 use crate::tests::test_topics;
 
-/// A row a minute, of the values that `value` gives.
+/// Returns a row per minute with the values of `value`.
 fn rows(column: &str, n: u32, value: impl Fn(f64) -> f64) -> Vec<FlatRow> {
     let row = |idx: u32| FlatRow {
         timestamp: Timestamp::from_seconds(i64::from(idx) * 60),
@@ -24,7 +24,7 @@ fn load() -> Topic {
 }
 
 #[tokio::test]
-async fn on_a_straight_line_drift_wins_and_the_network_follows_it() {
+async fn drift_wins_on_a_straight_line() {
     let rows = rows("load_percent", 300, |minute| 10.0 + minute);
     let steps = Mutex::new(Vec::new());
     let report = backtest(load())
@@ -32,7 +32,7 @@ async fn on_a_straight_line_drift_wins_and_the_network_follows_it() {
         .await
         .unwrap();
     assert_eq!(report.n_closed, 290);
-    // The truth of the last lies behind the end.
+    // The truth of the last epoch is after the end.
     assert_eq!(report.n_learned, 289);
     assert_eq!(steps.lock().last(), Some(&Step { n_done: 290, n_epochs: 290 }));
     let inferers: Vec<&str> =
@@ -45,7 +45,7 @@ async fn on_a_straight_line_drift_wins_and_the_network_follows_it() {
     assert!(report.failures.is_empty() && report.coverage.is_some());
 }
 
-/// Predicts the newest value exactly, for the first `n_epochs` only.
+/// Predicts the newest value exactly, but only in the first `n_epochs`.
 struct Lucky {
     n_epochs: Mutex<u32>,
 }
@@ -68,7 +68,7 @@ impl Model for Lucky {
 }
 
 #[tokio::test]
-async fn actor_with_a_few_lucky_epochs_is_not_ranked() {
+async fn actor_with_few_epochs_is_not_ranked() {
     let mut trial = backtest(load());
     trial.models.push(Arc::new(Lucky { n_epochs: Mutex::new(3) }));
     let rows = rows("load_percent", 60, |minute| 10.0 + minute);
@@ -86,11 +86,11 @@ async fn actor_with_a_few_lucky_epochs_is_not_ranked() {
         ("lucky", None),
     ];
     assert_eq!(ranks, want);
-    assert!(report.n_common_epochs > 3, "of those that are ranked");
+    assert!(report.n_common_epochs > 3, "of ranked actors");
 }
 
 #[tokio::test]
-async fn directions_are_judged_too() {
+async fn directions_are_evaluated() {
     let market = test_topics().remove(1);
     let rows = rows("close", 300, |minute| 1000.0 + minute);
     let report = backtest(market).run(&rows, Timestamp::from_seconds(3600), |_| ()).await.unwrap();
@@ -116,7 +116,7 @@ impl Model for Moody {
 }
 
 #[tokio::test]
-async fn a_model_that_fails_is_counted_and_an_epoch_of_nobody_is_empty() {
+async fn failed_models_are_counted_and_empty_epochs_are_skipped() {
     let models: Vec<Arc<dyn Model>> = vec![Arc::new(Moody(Mutex::new(false)))];
     let rows = rows("load_percent", 10, |_| 1.0);
     let alone = Backtest { models, ..backtest(load()) };
@@ -126,7 +126,7 @@ async fn a_model_that_fails_is_counted_and_an_epoch_of_nobody_is_empty() {
 }
 
 #[tokio::test]
-async fn without_rows_there_is_nothing_to_run() {
+async fn backtest_without_rows_is_rejected() {
     let rows = rows("another", 10, |_| 1.0);
     let error = backtest(load()).run(&rows, Timestamp::default(), |_| ()).await.unwrap_err();
     assert!(matches!(error, BacktestError::NoRows { .. }));

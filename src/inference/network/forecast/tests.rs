@@ -1,10 +1,10 @@
 use super::*;
 use crate::{math::loss::LossMethod, network::forecast::past::Past};
 
-/// Losses as they are, so that those below stay readable.
+/// Plain losses, which are easier to read.
 const PLAIN: LossRule = LossRule { method: LossMethod::Mse, allow_negative: true, floor: 0.01 };
 
-/// As the demo's topics count them.
+/// Losses of the demo's topics.
 const LOGARITHMS: LossRule = LossRule { allow_negative: false, ..PLAIN };
 
 fn name(name: &str) -> Address {
@@ -15,7 +15,7 @@ fn inferences(values: [f64; 4]) -> BTreeMap<Address, Values> {
     ["a", "b", "c", "d"].map(name).into_iter().zip(values.map(|value| vec![value])).collect()
 }
 
-/// `d` stands apart in half of the epochs: it is right when it says more, and wrong when less.
+/// `d` is an outlier in half of the epochs: correct if it is higher, wrong if it is lower.
 fn learned(n_epochs: u32) -> Learned {
     let mut past = Past::default();
     for epoch in 0..n_epochs {
@@ -39,14 +39,14 @@ fn forecast(forecaster: &str, learned: &Learned, said: [f64; 4]) -> ByActor<f64>
 }
 
 #[test]
-fn nothing_is_expected_before_the_first_lesson() {
+fn no_forecasts_before_the_first_learned_epoch() {
     for rule in [PLAIN, LOGARITHMS] {
         assert_eq!(built_in(&inferences([1.0; 4]), &Learned::default(), rule), vec![]);
     }
 }
 
 #[test]
-fn an_inferer_that_was_never_judged_is_left_out() {
+fn inferer_without_losses_is_excluded() {
     let mut said = inferences([10.0, 9.0, 11.0, 10.0]);
     said.insert(name("new"), vec![10.0]);
     let forecasts = built_in(&said, &learned(30), LOGARITHMS);
@@ -58,7 +58,7 @@ fn an_inferer_that_was_never_judged_is_left_out() {
 }
 
 #[test]
-fn mean_minds_rare_great_errors_where_losses_are_logarithms() {
+fn mean_reflects_rare_large_errors_of_logarithmic_losses() {
     // `a` is very close nine times out of ten and far off once; `b` is always somewhat off.
     let mut learned = Learned::default();
     for epoch in 0..200_u32 {
@@ -79,11 +79,11 @@ fn mean_minds_rare_great_errors_where_losses_are_logarithms() {
         assert!(losses[&name("a")] > losses[&name("b")] + 0.5, "{forecaster}: {losses:?}");
     }
     let plain = built_in(&inferences([0.0; 4]), &learned, PLAIN);
-    assert!(plain.iter().all(|f| f.name != MEAN), "it equals {STEADY}: {plain:?}");
+    assert!(plain.iter().all(|f| f.name != MEAN), "equals {STEADY}: {plain:?}");
 }
 
 #[test]
-fn similar_knows_who_is_right_when() {
+fn similar_recognizes_situations() {
     let learned = learned(90);
     let above = forecast(SIMILAR, &learned, [500.0, 499.0, 501.0, 509.0]);
     assert!(above[&name("d")] < 0.2 && above[&name("a")] > 0.8, "{above:?}");
@@ -93,7 +93,7 @@ fn similar_knows_who_is_right_when() {
 }
 
 #[test]
-fn wary_learns_what_distance_from_the_others_costs() {
+fn wary_learns_the_loss_of_distance_from_others() {
     let mut past = Past::default();
     for epoch in 0..40_u32 {
         let apart = f64::from(epoch % 5);
@@ -110,7 +110,7 @@ fn wary_learns_what_distance_from_the_others_costs() {
 }
 
 #[test]
-fn forecasts_are_numbers_whatever_was_said() {
+fn forecasts_are_finite_for_all_inferences() {
     let mut learned = learned(12);
     let said = [f64::MAX, f64::MIN, 1e300, 0.0];
     let losses = ["a", "b", "c", "d"].map(|n| (name(n), 308.0)).into();
@@ -125,7 +125,7 @@ fn forecasts_are_numbers_whatever_was_said() {
 }
 
 #[test]
-fn memory_is_bounded_in_epochs_and_bytes() {
+fn memory_is_limited_in_epochs_and_bytes() {
     assert_eq!(learned(1000).past.epochs().len(), 256);
     let mut past = Past::default();
     let many: Vec<Address> = (0..1000).map(|n| name(&format!("{n:038}"))).collect();
@@ -134,12 +134,12 @@ fn memory_is_bounded_in_epochs_and_bytes() {
     for _ in 0..100 {
         past.remember(&said, &losses);
     }
-    // 43 KB of names once, and 16 KB of numbers in each epoch.
+    // 43 KB of names in total, and 16 KB of numbers per epoch.
     assert_eq!(past.epochs().len(), 5);
 }
 
 #[test]
-fn recent_expects_the_losses_of_the_newest_epoch_to_repeat() {
+fn recent_repeats_the_losses_of_the_newest_epoch() {
     let mut learned = learned(30);
     let losses = [3.0, 0.0, 0.0, 0.0];
     let losses = ["a", "b", "c", "d"].map(name).into_iter().zip(losses).collect();

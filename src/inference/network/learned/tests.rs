@@ -1,4 +1,4 @@
-//! Epochs closed and learned from by hand, without a store or a clock.
+//! Epochs without a store or a clock.
 
 use super::*;
 use crate::network::{
@@ -21,7 +21,7 @@ fn submission(topic: &Topic, worker: &str, value: f64) -> Submission {
     Submission::checked(topic, worker, None, payload).unwrap()
 }
 
-/// Runs epochs in which `good` misses the truth by 1 and `bad` by 10, on its own side each.
+/// Runs epochs in which `good` has an error of 1 and `bad` of 10, in opposite directions.
 fn after(n_epochs: u64) -> Learned {
     let topic = load();
     let mut learned = Learned::default();
@@ -44,7 +44,7 @@ fn combined(bundle: &FullBundle) -> f64 {
 }
 
 #[test]
-fn the_first_epoch_is_a_plain_mean_without_forecasters() {
+fn first_epoch_is_a_mean_without_forecasters() {
     let bundle = bundle_after(0);
     assert!((combined(&bundle) - 45.5).abs() < 1e-12);
     assert_eq!(bundle.naive_value, bundle.combined_value);
@@ -53,7 +53,7 @@ fn the_first_epoch_is_a_plain_mean_without_forecasters() {
 }
 
 #[test]
-fn who_is_right_comes_to_weigh_more() {
+fn accurate_inferer_gains_weight() {
     assert!(combined(&bundle_after(1)) > 47.0, "{}", combined(&bundle_after(1)));
     assert!((combined(&bundle_after(30)) - 51.0).abs() < 0.5);
     let learned = after(30);
@@ -62,7 +62,7 @@ fn who_is_right_comes_to_weigh_more() {
 }
 
 #[test]
-fn forecasters_take_part_once_there_are_losses() {
+fn forecasters_are_active_once_there_are_losses() {
     let bundle = bundle_after(2);
     assert_eq!(bundle.forecaster_values.len(), 5);
     assert_eq!(bundle.one_out_forecaster_values.len(), 5);
@@ -87,7 +87,7 @@ fn newcomers_start_below_the_experienced() {
 }
 
 #[test]
-fn actors_that_stay_away_are_forgotten() {
+fn absent_actors_are_forgotten() {
     let topic = load();
     let mut learned = after(3);
     let nonce = 3 * 12 + (FORGOTTEN_AFTER_EPOCHS + 1) * topic.timing.epoch_length;
@@ -104,7 +104,7 @@ fn actors_that_stay_away_are_forgotten() {
 }
 
 #[test]
-fn a_loss_without_end_teaches_nothing() {
+fn infinite_loss_is_not_learned() {
     let topic = load();
     let mut learned = after(3);
     let before = learned.clone();
@@ -113,7 +113,7 @@ fn a_loss_without_end_teaches_nothing() {
 }
 
 #[test]
-fn who_makes_up_new_names_each_epoch_fills_no_file() {
+fn new_names_in_each_epoch_do_not_fill_the_store() {
     let seen = |last_nonce| Experience { n_epochs: 1, last_nonce };
     let name = |idx: usize| -> Address { format!("allo1{idx:05}").parse().unwrap() };
     let all = (0..KNOWN_MAX + 10).map(|idx| (name(idx), seen(if idx < 20 { 5 } else { 9 })));
@@ -124,7 +124,7 @@ fn who_makes_up_new_names_each_epoch_fills_no_file() {
 }
 
 #[test]
-fn equal_regrets_make_a_plain_mean_and_equal_losses_equal_regrets() {
+fn equal_losses_result_in_equal_regrets_and_a_mean() {
     let topic = load();
     let mut learned = Learned::default();
     let submissions = ["a", "b", "c"].map(|worker| submission(&topic, worker, 40.0));
@@ -143,7 +143,7 @@ fn equal_regrets_make_a_plain_mean_and_equal_losses_equal_regrets() {
 }
 
 #[test]
-fn one_inferer_alone_is_learned_from_too() {
+fn single_inferer_is_learned() {
     let topic = load();
     let mut learned = Learned::default();
     for nonce in [1, 13] {

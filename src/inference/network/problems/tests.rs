@@ -1,4 +1,4 @@
-//! What is logged of problems.
+//! Logging of problems.
 
 use std::sync::{
     Arc,
@@ -14,7 +14,7 @@ use tracing::{
 use super::*;
 use crate::{InferenceOptions, network::retention::Retention, tests::test_topics};
 
-/// Counts lines that are logged at `info` and above.
+/// Counts log lines of level `info` and above.
 struct Lines(Arc<AtomicUsize>);
 
 impl Subscriber for Lines {
@@ -40,7 +40,7 @@ impl Subscriber for Lines {
 }
 
 #[tokio::test]
-async fn a_problem_is_logged_once_however_often_it_is_met() {
+async fn repeated_problem_is_logged_once() {
     let folder = tempfile::tempdir().unwrap();
     let options = InferenceOptions {
         block_time: std::time::Duration::from_secs(1),

@@ -1,11 +1,11 @@
-//! Signatures recovered by a second implementation, which shares no code with the first; and two
-//! that the network's own signer made, which its contract took.
+//! Signatures checked by a second implementation, and two recorded signatures of the network's
+//! signer that its contract accepted.
 
 use libsecp256k1::{Message, RecoveryId, Signature, recover};
 
 use super::*;
 
-/// The contract that took the recorded signatures.
+/// Contract that accepted the recorded signatures.
 const SEPOLIA: &str = "0x8E45fbef38DaC54e32AfB27AC8cBab30E6818ce6";
 
 fn domain() -> Domain {
@@ -32,7 +32,7 @@ fn inference(timestamp: u64) -> SignedInference {
     }
 }
 
-/// The account that the other implementation finds in `signature`.
+/// Recovers the account of `signature` with the other implementation.
 fn recovered(domain: Domain, inference: &SignedInference, signature: &str) -> Account {
     let bytes = HEXLOWER.decode(signature.strip_prefix("0x").unwrap().as_bytes()).unwrap();
     assert_eq!(bytes.len(), 65);
@@ -44,12 +44,12 @@ fn recovered(domain: Domain, inference: &SignedInference, signature: &str) -> Ac
 }
 
 #[test]
-fn the_signer_of_the_network_is_the_same_in_both_recorded_signatures() {
+fn recorded_signatures_have_the_same_signer() {
     let first = "0x6a53bbb80598dc2b580263221db161c7ea2e90d93047f727870a062553314859\
                  149c1281aa1c7070b3ef9ff28f335a175e972f45374e6c729f57414ff2dbe43b1b";
     let second = "0x99b8b75f875a9ecc09fc499073656407458d464edeceb384686dba990ed785d8\
                   41e6510b578d253a6e19a20503d1ec1e3c38b4c60980ff3b4df9ce3335ebd3851b";
-    // Both were made without a confidence interval.
+    // Both are without a confidence interval.
     let of = |timestamp, signature| {
         let signed =
             SignedInference { percentiles: Vec::new(), values: Vec::new(), ..inference(timestamp) };
@@ -57,16 +57,16 @@ fn the_signer_of_the_network_is_the_same_in_both_recorded_signatures() {
     };
     let signer = of(1_719_866_147, first);
     assert_eq!(signer.to_string(), "0xb5fa133810c3d6074b43659bf18011a937c7380f");
-    // A wrong hash would give another account, and another each time.
+    // A wrong hash would result in different accounts.
     assert_eq!(signer, of(1_719_866_777, second));
     assert_ne!(signer, of(1_719_866_778, second));
 }
 
 #[test]
-fn another_implementation_finds_the_signer() {
+fn signer_is_recovered_by_another_implementation() {
     let signer: Signer =
         "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318".parse().unwrap();
-    // The account of this key in the documentation of a well-known wallet library.
+    // Account of this key in the documentation of a well-known wallet library.
     assert_eq!(signer.account().to_string(), "0x2c7536e3605d9c16a7a3d7b1898e529396a65c23");
     for timestamp in 0..20 {
         let signature = signer.sign(domain(), &inference(timestamp)).unwrap();
@@ -78,7 +78,7 @@ fn another_implementation_finds_the_signer() {
 }
 
 #[test]
-fn keys_and_accounts_are_read_and_a_key_is_not_shown() {
+fn keys_and_accounts_are_parsed_and_keys_are_not_printed() {
     let signer = Signer::from_bytes(&[7; 32]).unwrap();
     let again: Signer = signer.reveal().parse().unwrap();
     assert_eq!(again.account(), signer.account());
@@ -96,7 +96,7 @@ fn check_amount(text: &str, want: &str) {
 }
 
 #[test]
-fn decimals_are_moved_by_eighteen_places() {
+fn amounts_have_eighteen_decimals() {
     check_amount("3365.485208027959", "3365485208027959000000");
     check_amount("0", "0");
     check_amount("-0.0", "0");
@@ -108,14 +108,14 @@ fn decimals_are_moved_by_eighteen_places() {
 }
 
 #[test]
-fn what_is_behind_the_last_place_is_cut_off() {
+fn further_decimals_are_truncated() {
     check_amount("0.0000000000000000019", "1");
     check_amount("1e-19", "0");
     check_amount("1e-400", "0");
 }
 
 #[test]
-fn no_double_is_in_between() {
+fn amounts_are_not_converted_to_doubles() {
     check_amount(
         "90071992547409931234.000000000000000001",
         "90071992547409931234000000000000000001",
@@ -125,7 +125,7 @@ fn no_double_is_in_between() {
 }
 
 #[test]
-fn what_has_no_place_is_refused() {
+fn invalid_amounts_are_rejected() {
     let negative = AmountError::Negative { text: "-1.5".to_owned() };
     assert_eq!(Amount::of_decimal("-1.5"), Err(negative));
     assert_eq!(Amount::of_decimal("1e60"), Err(AmountError::TooLarge));

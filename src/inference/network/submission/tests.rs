@@ -10,7 +10,7 @@ fn payload(values: &[(&str, &str)]) -> Payload {
     }
 }
 
-/// Checks the submission made from a payload for the price (topic 0) or its direction (topic 1).
+/// Checks the submission of a payload for the price (topic 0) or its direction (topic 1).
 #[track_caller]
 fn check(topic_idx: usize, values: &[(&str, &str)], want: Result<&[f64], &str>) {
     let topic = &demo_topics()[topic_idx];
@@ -24,22 +24,22 @@ fn check(topic_idx: usize, values: &[(&str, &str)], want: Result<&[f64], &str>) 
 }
 
 #[test]
-fn a_number_is_read_from_any_decimal_text() {
+fn decimal_texts_are_parsed() {
     check(0, &[("y", "31.40")], Ok(&[31.4]));
     check(0, &[("", " 3e1 ")], Ok(&[30.0]));
     check(0, &[("y", "0")], Ok(&[0.0]));
 }
 
 #[test]
-fn what_is_no_number_is_refused() {
+fn invalid_numbers_are_rejected() {
     for text in ["", "x", "inf", "NaN", "1.1e40", "-1e41", "--1"] {
-        check(0, &[("y", text)], Err(&format!("cannot read `{text}` as a decimal number")));
+        check(0, &[("y", text)], Err(&format!("`{text}` is not a decimal number")));
     }
-    check(0, &[], Err("cannot take a submission without an inference or a forecast"));
+    check(0, &[], Err("submission has neither an inference nor a forecast"));
 }
 
 #[test]
-fn value_outside_the_topics_range_is_rejected_by_naming_the_range() {
+fn value_outside_the_range_is_rejected() {
     check(0, &[("y", "1000000")], Ok(&[1_000_000.0]));
     for value in ["-1", "1000001"] {
         let text = format!("value {value} of label `y` is outside the range 0 to 1000000");
@@ -50,24 +50,24 @@ fn value_outside_the_topics_range_is_rejected_by_naming_the_range() {
 }
 
 #[test]
-fn labels_keep_their_order_and_default_values_count_as_missing() {
+fn labels_keep_their_order_and_default_values_are_missing() {
     check(1, &[("flat", "0.27"), ("up", "0.42"), ("Down ", "0.31")], Ok(&[0.27, 0.42, 0.31]));
     check(1, &[("up", "1")], Ok(&[1.0]));
     check(1, &[("flat", "0"), ("up", "1")], Ok(&[1.0]));
 }
 
 #[test]
-fn unfit_labels_and_sums_are_refused() {
-    check(1, &[("left", "1")], Err("cannot take label `left`, which the topic does not have"));
-    let twice = Err("cannot take label `up` more than once");
+fn invalid_labels_and_sums_are_rejected() {
+    check(1, &[("left", "1")], Err("unknown label `left`"));
+    let twice = Err("duplicate label `up`");
     check(1, &[("up", "0.5"), ("UP", "0.5")], twice);
-    check(1, &[("up", "0")], Err("cannot take values that are all the default"));
-    let off = "cannot take the values: require_unity violated: sum=0.5 tol=0.000001";
+    check(1, &[("up", "0")], Err("all values are the default"));
+    let off = "require_unity violated: sum=0.5 tol=0.000001";
     check(1, &[("up", "0.5")], Err(off));
 }
 
 #[test]
-fn decimals_read_back_as_they_were() {
+fn decimals_are_parsed_exactly() {
     for number in [0.1 + 0.2, 1e-300, -1e22, 1.0 / 3.0, 0.0] {
         assert_eq!(decimal(number).parse::<f64>().unwrap().to_bits(), number.to_bits());
     }

@@ -73,11 +73,11 @@ pub fn topic(
             1
         }),
     };
-    let unfit = SettingError { what: "label_whitelist", want: "short names of letters and digits" };
+    let error = SettingError { what: "label_whitelist", want: "short names of letters and digits" };
     let labels = if is_multi {
         let labels = settings.label_whitelist.iter();
         let canonical =
-            labels.map(|label| canonical_label(label, labeling).ok_or_else(|| unfit.clone()));
+            labels.map(|label| canonical_label(label, labeling).ok_or_else(|| error.clone()));
         canonical.collect::<Result<_, _>>()?
     } else {
         vec![SINGLE_LABEL.to_owned()]
@@ -226,19 +226,19 @@ fn value_range(settings: &TopicSettings) -> Result<ValueRange, SettingError> {
 }
 
 fn dataset_id(number: Option<i64>) -> Result<Option<DatasetId>, SettingError> {
-    let unfit = SettingError { what: "dataset_id", want: "a dataset id" };
-    number.map(|number| DatasetId::new(number).ok_or(unfit)).transpose()
+    let error = SettingError { what: "dataset_id", want: "a dataset id" };
+    number.map(|number| DatasetId::new(number).ok_or(error)).transpose()
 }
 
 fn whitelist(settings: &TopicSettings) -> Result<WorkerWhitelist, SettingError> {
-    let unfit = SettingError {
+    let error = SettingError {
         what: "worker_whitelist",
         want: "addresses such as allo1… with a valid checksum",
     };
     let workers = settings.worker_whitelist.iter().map(|worker| addresses::checked(worker));
     Ok(WorkerWhitelist {
         is_enabled: settings.enable_worker_whitelist,
-        workers: workers.collect::<Result<_, _>>().map_err(|_| unfit)?,
+        workers: workers.collect::<Result<_, _>>().map_err(|_| error)?,
     })
 }
 
@@ -277,8 +277,8 @@ fn word<T: FromStr>(
 fn number(what: &'static str, text: Option<&Decimal>, default: f64) -> Result<f64, SettingError> {
     let read =
         |text: &Decimal| text.0.trim().parse().ok().filter(|number: &f64| number.is_finite());
-    let unfit = SettingError { what, want: "a decimal number" };
-    text.map_or(Ok(default), |text| read(text).ok_or(unfit))
+    let error = SettingError { what, want: "a decimal number" };
+    text.map_or(Ok(default), |text| read(text).ok_or(error))
 }
 
 #[cfg(test)]
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn little_is_needed_to_describe_a_topic() {
+    fn settings_have_defaults() {
         let topic = check(
             r#"{"metadata":"load","dataset":"machine_cpu","column":"load_percent",
                 "horizon_seconds":60,"p_norm":"2.5"}"#,
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_makes_a_topic_of_directions() {
+    fn threshold_creates_a_topic_of_directions() {
         let topic = check(
             r#"{"metadata":"market","dataset":"btc","column":"close","horizon_seconds":1800,
                 "topic_type":"classification","label_whitelist":["Up","down","flat"],
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn invalid_values_are_rejected() {
         for (settings, what) in [
             (r#"{"topic_type":"other"}"#, "topic_type"),
             (r#"{"output_arity":"many"}"#, "output_arity"),

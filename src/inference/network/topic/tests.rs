@@ -10,7 +10,7 @@ fn check_truth(before: f64, after: f64, want: [f64; 3]) {
 }
 
 #[test]
-fn the_demo_topics_fit_together() {
+fn demo_topics_are_valid() {
     let topics = demo_topics();
     assert_eq!(topics.iter().map(|topic| topic.id.get()).collect::<Vec<_>>(), [1, 2]);
     for topic in topics {
@@ -20,7 +20,7 @@ fn the_demo_topics_fit_together() {
 }
 
 #[test]
-fn a_move_within_the_threshold_is_flat() {
+fn change_within_the_threshold_is_flat() {
     check_truth(1000.0, 1001.5, [1.0, 0.0, 0.0]);
     check_truth(1000.0, 998.5, [0.0, 1.0, 0.0]);
     check_truth(1000.0, 1000.9, [0.0, 0.0, 1.0]);
@@ -34,40 +34,40 @@ fn check_fault(topic: &Topic, want: &str) {
 }
 
 #[test]
-fn settings_that_do_not_fit_are_named() {
+fn invalid_settings_are_rejected() {
     let timing = |timing| Topic { timing, ..market() };
     let usual = market().timing;
-    check_fault(&timing(Timing { ground_truth_lag: 11, ..usual }), "its ground truth lag");
-    check_fault(&timing(Timing { worker_submission_window: 13, ..usual }), "its submission window");
+    check_fault(&timing(Timing { ground_truth_lag: 11, ..usual }), "ground truth lag");
+    check_fault(&timing(Timing { worker_submission_window: 13, ..usual }), "submission window");
     let labels = |labels: &[&str]| Topic {
         labels: labels.iter().map(|l| (*l).to_owned()).collect(),
         ..market()
     };
-    // Any label is taken, and three of them are judged.
+    // All labels are accepted, and three of them are evaluated.
     assert_eq!(labels(&[]).check(), Ok(()));
-    check_fault(&labels(&["Up"]), "its labels are");
-    check_fault(&labels(&["up", "up"]), "its labels are");
-    check_fault(&labels(&["up", "dö"]), "its labels are");
-    check_fault(&labels(&["up", "down"]), "a direction has");
+    check_fault(&labels(&["Up"]), "labels must be");
+    check_fault(&labels(&["up", "up"]), "labels must be");
+    check_fault(&labels(&["up", "dö"]), "labels must be");
+    check_fault(&labels(&["up", "down"]), "a direction must have");
     let single = Topic {
         labels: vec!["y".into()],
         labeling: Labeling { is_multi: false, ..Labeling::MULTI },
         ..market()
     };
     check_fault(&single, "a single output");
-    check_fault(&Topic { labels: vec!["z".into()], ..single }, "its labels are");
+    check_fault(&Topic { labels: vec!["z".into()], ..single }, "labels must be");
     check_fault(&Topic { truth: Truth::Value, ..market() }, "the value of a column");
     let labeling = Labeling { default: 0.1, ..Labeling::MULTI };
     check_fault(&Topic { labeling, ..market() }, "values that sum to 1");
     let judging = Judging { alpha_regret: f64::NAN, ..market().judging };
     check_fault(&Topic { judging, ..market() }, "alpha_regret is out of range");
     for name in ["", "price\u{202e}"] {
-        check_fault(&Topic { name: name.to_owned(), ..market() }, "its name is empty");
+        check_fault(&Topic { name: name.to_owned(), ..market() }, "name is empty");
     }
 }
 
 impl Labeling {
-    /// That of a topic with several labels, unless its settings say otherwise.
+    /// Labeling of a topic with several labels.
     pub(crate) const MULTI: Self = Self {
         is_multi: true,
         is_case_sensitive: false,
@@ -83,7 +83,7 @@ fn check_label(text: &str, is_case_sensitive: bool, want: Option<&str>) {
 }
 
 #[test]
-fn labels_are_trimmed_and_small_unless_case_matters() {
+fn labels_are_trimmed_and_lowercase_unless_case_sensitive() {
     check_label("  Up ", false, Some("up"));
     check_label("  Up ", true, Some("Up"));
     check_label("BTC/USD 5-min_v1.2", false, Some("btc/usd 5-min_v1.2"));
@@ -91,7 +91,7 @@ fn labels_are_trimmed_and_small_unless_case_matters() {
 }
 
 #[test]
-fn other_texts_are_no_labels() {
+fn invalid_labels_are_rejected() {
     for text in ["", "  ", "a\tb", "größe", "a;b", &"x".repeat(65)] {
         check_label(text, false, None);
     }

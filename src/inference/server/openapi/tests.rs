@@ -5,7 +5,7 @@ use super::*;
 const LIMITS: Limits = Limits { rate: 50, burst: 0, requests_per_day: 0, bytes_per_day: 0 };
 
 #[test]
-fn every_operation_is_described() {
+fn all_operations_are_described() {
     let document = document(LIMITS, WorkerQuota::USUAL);
     assert_eq!(find_faults(&document), Vec::<String>::new());
     assert!(document["paths"].as_object().is_some_and(|paths| paths.len() > 65));
@@ -15,24 +15,26 @@ fn every_operation_is_described() {
 }
 
 #[test]
-fn needed_settings_of_a_topic_are_required() {
+fn required_settings_are_described() {
     let document = document(LIMITS, WorkerQuota::USUAL);
     let required = &document["components"]["schemas"]["TopicSettings"]["required"];
     assert_eq!(*required, json!(["metadata", "dataset", "column", "horizon_seconds"]));
 }
 
 #[test]
-fn limits_are_told_as_they_are() {
+fn limits_are_described() {
     let document = document(LIMITS, WorkerQuota::USUAL);
     let text = document["info"]["description"].as_str().unwrap();
-    for want in
-        ["50 requests a second together, 50 at once", "16 workers in an epoch", "`Retry-After`"]
-    {
+    for want in [
+        "50 requests per second together, with bursts of 50",
+        "16 workers per epoch",
+        "`Retry-After`",
+    ] {
         assert!(text.contains(want), "`{want}` is in {text}");
     }
     let none = Limits { rate: 0, requests_per_day: 9, bytes_per_day: 7, ..LIMITS };
     let text = describe_limits(none, WorkerQuota(0));
-    for want in ["as often as they like", "9 requests a day", "7 bytes of bodies"] {
+    for want in ["is not limited", "9 requests per UTC day", "7 bytes of bodies"] {
         assert!(text.contains(want), "`{want}` is in {text}");
     }
     assert!(!text.contains("workers"));

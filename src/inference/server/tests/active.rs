@@ -1,4 +1,4 @@
-//! The active set: whose submissions count, and what an account alone cannot do.
+//! Active set: whose submissions count, and what a single account cannot do.
 
 use accounts::{AccountId, Scope};
 
@@ -16,7 +16,7 @@ impl Fixture {
         self.accounts.create_account_key(account, "key").await.unwrap().1
     }
 
-    /// Submits `value` with `key`, for its own address or for that of `model`.
+    /// Submits `value` with `key`, for the address of `key` or of `model`.
     async fn submit(&self, key: &ApiKey, model: Option<&str>, value: &str) -> (u16, Value) {
         let mut body = json!({"value": value});
         if let Some(model) = model {
@@ -70,7 +70,7 @@ fn assert_near(value: f64, want: f64) {
 }
 
 #[tokio::test]
-async fn sixty_six_keys_of_one_account_shut_nobody_out_and_move_no_value() {
+async fn keys_of_one_account_cannot_exclude_others_or_move_the_value() {
     let fixture = Fixture::new().await;
     let stranger = fixture.account("stranger").await;
     let mut keys = Vec::new();
@@ -85,7 +85,11 @@ async fn sixty_six_keys_of_one_account_shut_nobody_out_and_move_no_value() {
                 statuses.push(fixture.submit(key, model, "1000000").await.0);
             }
         }
-        assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 3, "of one account");
+        assert_eq!(
+            statuses.iter().filter(|status| **status == 200).count(),
+            3,
+            "the limit of an account"
+        );
         for (model, value) in [("a", "4.2"), ("b", "4.3"), ("c", "4.4")] {
             let (status, body) = fixture.submit(&fixture.key, Some(model), value).await;
             assert_eq!(status, 200, "{body}");
@@ -97,7 +101,7 @@ async fn sixty_six_keys_of_one_account_shut_nobody_out_and_move_no_value() {
     }
     let (_, body) = fixture.get("/emissions/v10/active_inferers/1").await;
     assert_eq!(body["inferers"].as_array().unwrap().len(), 3);
-    // Who rests has a score and no inclusion.
+    // Inactive actors have a score and no inclusion.
     let (_, accepted) = {
         let nonce = fixture.open().await;
         let accepted = fixture.submit(&keys[0], None, "1000000").await;
@@ -112,7 +116,7 @@ async fn sixty_six_keys_of_one_account_shut_nobody_out_and_move_no_value() {
 }
 
 #[tokio::test]
-async fn one_submission_far_off_does_not_move_what_is_signed() {
+async fn outlier_does_not_move_the_signed_value() {
     for others in [["1", "2", "3", "4"], ["2.5", "2.5", "2.5", "2.5"]] {
         let fixture = Fixture::new().await;
         for key in ["c", "d"] {
@@ -127,7 +131,7 @@ async fn one_submission_far_off_does_not_move_what_is_signed() {
         }
         assert_eq!(fixture.submit(&far_off, None, "1000000").await.0, 200);
         fixture.close(nonce).await;
-        // An operator's worker counts: the ordinary value is as the document has it.
+        // An operator's worker counts in the ordinary value.
         assert_near(fixture.combined().await, 200_002.0);
         assert_near(fixture.signed().await, 2.5);
     }
@@ -158,7 +162,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn stale_worker_does_not_decide_the_signed_value_when_the_market_moves() {
+async fn stale_worker_does_not_determine_the_signed_value() {
     let fixture = Fixture::new().await;
     let keys = fixture.three_keys().await;
     let calm = ["4.001", "4.002", "3.999", "4.0005", "4.00", "4.0015", "3.9985", "4.0007"];
@@ -177,7 +181,7 @@ async fn stale_worker_does_not_decide_the_signed_value_when_the_market_moves() {
 }
 
 #[tokio::test]
-async fn filter_after_equal_values_keeps_ordinary_ones() {
+async fn ordinary_values_after_equal_ones_are_kept() {
     let fixture = Fixture::new().await;
     let keys = fixture.three_keys().await;
     fixture.resistant_inferers(&keys, &["4"; 5]).await;
@@ -188,7 +192,7 @@ async fn filter_after_equal_values_keeps_ordinary_ones() {
 }
 
 #[tokio::test]
-async fn a_newcomer_near_the_others_has_a_place_and_is_scored() {
+async fn newcomer_near_the_others_is_active_and_scored() {
     let fixture = Fixture::new().await;
     let key = fixture.key_of(fixture.account("newcomer").await).await;
     let nonce = fixture.open().await;
@@ -208,7 +212,7 @@ async fn a_newcomer_near_the_others_has_a_place_and_is_scored() {
 }
 
 #[tokio::test]
-async fn a_topic_takes_the_workers_on_its_whitelist_alone_once_that_is_enabled() {
+async fn enabled_whitelist_limits_workers() {
     let fixture = Fixture::new().await;
     let settings = json!({"metadata": "listed", "dataset": "machine_cpu", "column": "load_percent",
         "horizon_seconds": 60, "enable_worker_whitelist": true, "max_top_inferers_to_reward": 2});
@@ -252,7 +256,7 @@ async fn a_topic_takes_the_workers_on_its_whitelist_alone_once_that_is_enabled()
 }
 
 #[tokio::test]
-async fn newest_inference_of_an_open_window_is_shown_to_its_key_alone() {
+async fn inference_of_an_open_window_is_returned_only_to_its_key() {
     let fixture = Fixture::new().await;
     let (_, stranger) = fixture.accounts.create_key("stranger").await.unwrap();
     let first = fixture.open().await;

@@ -1,10 +1,10 @@
-//! Past epochs actor by actor, in each format.
+//! Export of past epochs, in all formats.
 
 use super::*;
 
 const PATH: &str = "/api/v1/topics/1/epochs/";
 
-/// A fixture whose topic 1 went through three epochs, the last without its truth.
+/// Returns a fixture with three epochs of topic 1, the last one without truth.
 async fn fixture() -> Fixture {
     let fixture = Fixture::new().await;
     for outcome in [50.0, 51.0] {
@@ -30,7 +30,7 @@ async fn file(fixture: &Fixture, query: &str) -> (Vec<u8>, String) {
 }
 
 #[tokio::test]
-async fn epochs_have_a_row_for_each_actor_that_agrees_with_other_queries() {
+async fn exported_actors_match_other_queries() {
     let fixture = fixture().await;
     let (status, body) = fixture.get(PATH).await;
     assert_eq!(status, 200, "{body}");
@@ -64,7 +64,7 @@ async fn epochs_have_a_row_for_each_actor_that_agrees_with_other_queries() {
 }
 
 #[tokio::test]
-async fn epochs_are_limited_to_nonces_an_actor_and_a_number() {
+async fn exported_epochs_are_filtered_and_limited() {
     let fixture = fixture().await;
     for (query, want) in [
         ("actor=allo1a", &[1, 13, 25][..]),
@@ -86,7 +86,7 @@ async fn epochs_are_limited_to_nonces_an_actor_and_a_number() {
 }
 
 #[tokio::test]
-async fn epochs_are_written_in_each_format() {
+async fn epochs_are_exported_in_all_formats() {
     let fixture = fixture().await;
     let (csv, kind) = file(&fixture, "output=csv&actor=allo1a").await;
     assert_eq!(kind, "text/csv; charset=utf-8");
@@ -110,7 +110,7 @@ async fn epochs_are_written_in_each_format() {
 }
 
 #[tokio::test]
-async fn epochs_of_a_topic_with_labels_have_a_row_for_each_label() {
+async fn exported_actors_have_a_row_for_each_label() {
     let fixture = Fixture::new().await;
     let values: [&[_]; 2] = [
         &[("up", "0.5"), ("down", "0.3"), ("flat", "0.2")],

@@ -1,10 +1,10 @@
-//! Topics of many actors: what queries read, and how long answers are sent.
+//! Topics with many actors: what queries read, and how long responses are streamed.
 
 use std::collections::BTreeMap;
 
 use super::*;
 
-/// Inferers and forecasters of the large topic: so many that their pairs are sent piece by piece.
+/// Number of inferers and forecasters of the large topic, whose pairs are streamed.
 const N_INFERERS: usize = 120;
 const N_FORECASTERS: usize = 40;
 
@@ -12,7 +12,7 @@ fn address(role: &str, idx: usize) -> Address {
     format!("allo1{role}{idx:03}").parse().unwrap()
 }
 
-/// Runs an epoch of topic 1 with forecasts of everybody about everybody, and learns from it.
+/// Runs an epoch of topic 1 with forecasts of all forecasters for all inferers, and learns it.
 async fn epoch(fixture: &Fixture, n_inferers: usize, n_forecasters: usize) {
     let topic = "1".parse().unwrap();
     let nonce = fixture.inference.chain().height();
@@ -37,7 +37,7 @@ async fn epoch(fixture: &Fixture, n_inferers: usize, n_forecasters: usize) {
     fixture.clock.advance(Duration::from_secs(12));
 }
 
-/// A fixture whose topic 1 takes all actors of a large epoch.
+/// Returns a fixture whose topic 1 accepts all actors of a large epoch.
 async fn large() -> Fixture {
     let fixture = Fixture::new().await;
     let topic = fixture.inference.topic("1".parse().unwrap()).unwrap();
@@ -47,7 +47,7 @@ async fn large() -> Fixture {
 }
 
 #[tokio::test]
-async fn queries_read_what_they_return_and_nothing_else() {
+async fn queries_read_only_the_data_they_return() {
     let fixture = Fixture::new().await;
     for _ in 0..3 {
         epoch(&fixture, 3, 2).await;
@@ -66,7 +66,7 @@ async fn queries_read_what_they_return_and_nothing_else() {
     for path in paths {
         before.push(fixture.get(path).await);
     }
-    // Whoever reads one of these now fails.
+    // Reading one of these fails now.
     let spoil = "UPDATE bundles SET record = '?'; UPDATE learned SET record = '?'";
     fixture.inference.shared.store.execute(spoil);
     for (path, before) in paths.iter().zip(before) {
@@ -76,7 +76,7 @@ async fn queries_read_what_they_return_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_long_bundle_is_sent_piece_by_piece_and_is_whole() {
+async fn long_bundle_is_streamed_completely() {
     let fixture = large().await;
     for _ in 0..2 {
         epoch(&fixture, N_INFERERS, N_FORECASTERS).await;
@@ -91,7 +91,7 @@ async fn a_long_bundle_is_sent_piece_by_piece_and_is_whole() {
         let body: Value = serde_json::from_slice(&body).unwrap();
         let bundle = &body["network_inferences"];
         let values = bundle["one_out_inferer_forecaster_values"].as_array().unwrap();
-        // With those that are built in.
+        // Including built-in ones.
         let n_rows = bundle["forecaster_values"].as_array().unwrap().len();
         assert!(n_rows > N_FORECASTERS, "{path}");
         let n_values = if version == "v9" { n_rows } else { n_rows * N_INFERERS };
@@ -120,7 +120,7 @@ async fn a_long_bundle_is_sent_piece_by_piece_and_is_whole() {
 }
 
 #[tokio::test]
-async fn a_deleted_topic_is_gone_and_its_number_is_not_used_again() {
+async fn id_of_a_deleted_topic_is_not_reused() {
     let fixture = Fixture::new().await;
     let settings = json!({"metadata": "load", "dataset": "machine_cpu", "column": "load_percent",
         "horizon_seconds": 60});

@@ -4,7 +4,7 @@ use futures::StreamExt as _;
 
 use super::*;
 
-/// The counts as they are now.
+/// Returns the current metrics.
 pub(super) async fn counts(fixture: &Fixture) -> String {
     let request = Request::builder().uri("/metrics").body(Body::empty()).unwrap();
     let response = fixture.router.clone().oneshot(request).await.unwrap();
@@ -46,7 +46,7 @@ async fn submissions_epochs_streams_and_requests_are_counted() {
 }
 
 #[tokio::test]
-async fn what_scrapers_read_of_each_metric_stays() {
+async fn metric_names_and_types_are_stable() {
     let text = counts(&Fixture::new().await).await;
     let is_own = |line: &&str| line.starts_with('#') && !line.contains(" process_");
     let want = include_str!("../../../../tests/data/inference/metrics.txt");

@@ -1,4 +1,4 @@
-//! What surrounds the answers: the description, limits, quotas and the stream.
+//! Description, limits, quotas and streams.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use futures::StreamExt as _;
 use super::*;
 
 #[tokio::test]
-async fn the_description_and_its_page_need_no_key() {
+async fn description_and_page_need_no_key() {
     let fixture = Fixture::new().await;
     let (status, document) = fixture.send("GET", "/api/openapi.json", None).await;
     assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")));
@@ -17,7 +17,7 @@ async fn the_description_and_its_page_need_no_key() {
         document["components"]["securitySchemes"],
         json!({"key": {"type": "apiKey", "in": "header", "name": "X-API-Key"}})
     );
-    // A topic up to v9 has none of the fields about labels.
+    // A topic up to v9 has no fields about labels.
     let labeling = &document["components"]["schemas"]["TopicBody"]["allOf"][0]["anyOf"];
     assert_eq!(labeling[1], json!({"type": "object"}));
     let request = Request::get("/api/docs/").body(Body::empty()).unwrap();
@@ -33,7 +33,7 @@ async fn the_description_and_its_page_need_no_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_too_often_is_told_when_to_come_again() {
+async fn rate_limit_has_retry_after() {
     let limits = Limits { rate: 1, burst: 2, requests_per_day: 0, bytes_per_day: 0 };
     let gate = GateOptions { limits, loopback: Loopback::Limited, ..GateOptions::unlimited() };
     let fixture = Fixture::behind(gate).await;
@@ -60,7 +60,7 @@ async fn who_asks_too_often_is_told_when_to_come_again() {
 }
 
 #[tokio::test]
-async fn an_epoch_takes_so_many_workers_of_a_key_and_no_more() {
+async fn workers_per_key_and_epoch_are_limited() {
     let mut fixture = Fixture::new().await;
     let topic = "1".parse().unwrap();
     fixture.inference.open_epoch(topic, 1).await.unwrap();
@@ -69,13 +69,13 @@ async fn an_epoch_takes_so_many_workers_of_a_key_and_no_more() {
     for model in ["a", "b", "c"] {
         assert_eq!(fixture.put("POST", path, &submit(model)).await.0, 200);
     }
-    let message = "cannot submit for nonce 1: it has 3 workers of this account, the most of one";
+    let message = "epoch 1 is full: maximum of 3 workers per account reached";
     Fixture::check(fixture.put("POST", path, &submit("d")).await, 409, 10, message);
-    assert_eq!(fixture.put("POST", path, &submit("c")).await.0, 200, "it is kept already");
-    let other = "this worker submitted another payload for nonce 1";
+    assert_eq!(fixture.put("POST", path, &submit("c")).await.0, 200, "already stored");
+    let other = "worker already submitted another payload for nonce 1";
     let changed = json!({"model": "c", "value": "2"});
     Fixture::check(fixture.put("POST", path, &changed).await, 409, 6, other);
-    // Another key, another epoch and another topic have places of their own.
+    // Limits of other keys, epochs and topics are independent.
     let first = fixture.key.clone();
     (_, fixture.key) = fixture.accounts.create_key("other").await.unwrap();
     assert_eq!(fixture.put("POST", path, &submit("d")).await.0, 200);
@@ -88,7 +88,7 @@ async fn an_epoch_takes_so_many_workers_of_a_key_and_no_more() {
     assert_eq!(fixture.put("POST", path, &submit("d")).await.0, 200);
 }
 
-/// The lines of the next event of `stream`, in which nothing else comes.
+/// Returns the lines of the next event of `stream`.
 async fn event<E: fmt::Debug>(
     stream: &mut (impl futures::Stream<Item = Result<axum::body::Bytes, E>> + Unpin),
 ) -> Vec<String> {
@@ -98,7 +98,7 @@ async fn event<E: fmt::Debug>(
 }
 
 #[tokio::test]
-async fn a_stream_tells_the_newest_bundle_and_then_each_new_one() {
+async fn stream_has_the_newest_bundle_and_then_each_new_one() {
     let fixture = Fixture::new().await;
     let values: [&[(&str, &str)]; 2] = [&[("y", "51.20")], &[("y", "55")]];
     fixture.epoch(1, values, 50.0).await;
@@ -112,7 +112,7 @@ async fn a_stream_tells_the_newest_bundle_and_then_each_new_one() {
     let body: Value = serde_json::from_str(first[2].strip_prefix("data: ").unwrap()).unwrap();
     assert_eq!(body["inference_block_height"], "1");
     assert_eq!(body["network_inferences"]["inferer_values"].as_array().unwrap().len(), 2);
-    // What happens on another topic is no news here; of two epochs a slow reader gets the newest.
+    // Events of another topic are not sent; a slow client gets only the newest of two epochs.
     fixture.epoch(2, [&[("up", "1")], &[("flat", "1")]], 51.0).await;
     fixture.epoch(1, values, 50.0).await;
     fixture.epoch(1, values, 50.0).await;
@@ -120,7 +120,7 @@ async fn a_stream_tells_the_newest_bundle_and_then_each_new_one() {
     fixture.epoch(1, values, 50.0).await;
     assert_eq!(event(&mut stream).await[..2], ["event: bundle", "id: 49"]);
     fixture.group.shutdown().await;
-    assert!(stream.next().await.is_none(), "it ends with the service");
+    assert!(stream.next().await.is_none(), "ends with the service");
     let (status, body) = fixture.get("/api/v1/topics/9/stream").await;
     Fixture::check((status, body), 404, 5, "topic 9 not found");
 }

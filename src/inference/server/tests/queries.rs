@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A fixture whose topic 1 went through `n` epochs, the first at block 1.
+/// Returns a fixture with `n` epochs of topic 1, the first at block 1.
 async fn after(n: u32) -> Fixture {
     let fixture = Fixture::new().await;
     for _ in 0..n {
@@ -15,7 +15,7 @@ fn number(value: &Value) -> f64 {
     value.as_str().unwrap().parse().unwrap()
 }
 
-/// Every path below the version, about the workers `allo1a` and `allo1b`.
+/// Paths below the version, for the workers `allo1a` and `allo1b`.
 const QUERIES: &[&str] = &[
     "latest_network_inferences_outlier_resistant/1",
     "network_inferences/1/last_inference/13",
@@ -86,7 +86,7 @@ const QUERIES: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn every_query_of_the_chain_answers() {
+async fn all_chain_queries_succeed() {
     let fixture = after(3).await;
     let (_, body) = fixture.get("/emissions/v10/latest_network_inferences/1?leave_out=all").await;
     let forecaster = body["network_inferences"]["forecaster_values"][0]["worker"].clone();
@@ -101,7 +101,7 @@ async fn every_query_of_the_chain_answers() {
 }
 
 #[tokio::test]
-async fn queries_agree_with_each_other() {
+async fn queries_are_consistent() {
     let fixture = after(3).await;
     let get = |path: &str| {
         let path = format!("/emissions/v10/{path}");
@@ -142,7 +142,7 @@ async fn queries_agree_with_each_other() {
 }
 
 #[tokio::test]
-async fn queries_about_what_is_not_here_have_a_fixed_response() {
+async fn constant_queries_have_their_response() {
     let fixture = after(1).await;
     for query in paths::emissions::fixed::QUERIES {
         let path = query.path.replace("{topic_id}", "1").replace("{block_height}", "13");
@@ -156,12 +156,12 @@ async fn queries_about_what_is_not_here_have_a_fixed_response() {
         assert_eq!(fixture.get(&path).await, (200, want), "{path}");
     }
     Fixture::check(fixture.get("/emissions/v10/stake/9").await, 404, 5, "topic 9 not found");
-    let version = "version v3 is not served, use one of: v10, v9";
+    let version = "version v3 is not supported, use one of: v10, v9";
     Fixture::check(fixture.get("/emissions/v3/total_stake").await, 501, 12, version);
 }
 
 #[tokio::test]
-async fn workers_are_registered_once_they_took_part_and_reputers_are_datasets() {
+async fn active_workers_and_datasets_are_registered() {
     let fixture = after(2).await;
     let get = |path: &str| {
         let path = format!("/emissions/v10/{path}");
@@ -192,7 +192,7 @@ async fn workers_are_registered_once_they_took_part_and_reputers_are_datasets() 
 }
 
 #[tokio::test]
-async fn score_average_of_an_absent_worker_is_lowered_when_it_returns() {
+async fn score_of_an_absent_worker_is_lowered_when_it_returns() {
     let fixture = after(3).await;
     let (present, absent) = ([&[("y", "51.20")][..], &[("y", "55")]], [&[("y", "51.20")][..], &[]]);
     let score = async |worker: &str| {
@@ -216,7 +216,7 @@ async fn score_average_of_an_absent_worker_is_lowered_when_it_returns() {
 }
 
 #[tokio::test]
-async fn up_to_v9_a_bundle_has_one_number_for_each_quantity() {
+async fn v9_bundle_has_one_number_per_value() {
     let fixture = after(2).await;
     let (_, body) = fixture.get("/emissions/v9/latest_network_inferences/1").await;
     let bundle = &body["network_inferences"];
@@ -233,7 +233,7 @@ async fn up_to_v9_a_bundle_has_one_number_for_each_quantity() {
     assert_eq!((&body["topic"]["id"], body["topic"].get("output_arity")), (&json!("1"), None));
     fixture.epoch(2, [&[("up", "1")], &[("flat", "1")]], 51.0).await;
     let nonce = fixture.inference.latest("2".parse().unwrap()).await.unwrap().bundle.nonce;
-    let message = "topic 2 has several labels, which v9 has no form for: use v10";
+    let message = "topic 2 has several labels, which v9 cannot represent; use v10";
     for path in ["latest_network_inferences/2".to_owned(), format!("inferences/2/{nonce}")] {
         let answer = fixture.get(&format!("/emissions/v9/{path}")).await;
         Fixture::check(answer, 400, 3, message);
@@ -244,7 +244,7 @@ async fn up_to_v9_a_bundle_has_one_number_for_each_quantity() {
 }
 
 #[tokio::test]
-async fn an_outlier_is_left_out_of_the_resistant_bundle_alone() {
+async fn outlier_is_excluded_only_from_the_resistant_bundle() {
     let fixture = after(3).await;
     let nonce = fixture.inference.chain().height();
     let topic = "1".parse().unwrap();
@@ -275,7 +275,7 @@ async fn an_outlier_is_left_out_of_the_resistant_bundle_alone() {
 }
 
 #[tokio::test]
-async fn a_payload_is_taken_once_for_each_address_while_the_window_is_open() {
+async fn payload_is_accepted_once_per_address_and_window() {
     let fixture = Fixture::new().await;
     let path = "/api/v1/topics/1/submissions";
     let early = fixture.put("POST", path, &json!({"value": "1"})).await;
@@ -283,16 +283,16 @@ async fn a_payload_is_taken_once_for_each_address_while_the_window_is_open() {
         early,
         400,
         3,
-        "no submission window of topic 1 is open: the next opens with block 1, and this is block 1",
+        "no submission window of topic 1 is open at block 1; the next one opens at block 1",
     );
     fixture.inference.open_epoch("1".parse().unwrap(), 1).await.unwrap();
     let (status, accepted) = fixture.put("POST", path, &json!({"value": "51.20"})).await;
     assert_eq!((status, &accepted["nonce"]), (200, &json!(1)), "{accepted}");
     let other = fixture.put("POST", path, &json!({"value": 52})).await;
-    let message = "this worker submitted another payload for nonce 1";
+    let message = "worker already submitted another payload for nonce 1";
     Fixture::check(other, 409, 6, message);
     let (status, same) = fixture.put("POST", path, &json!({"value": "51.2"})).await;
-    assert_eq!((status, &same), (200, &accepted), "a lost response is asked for again");
+    assert_eq!((status, &same), (200, &accepted), "retry after a lost response");
     let (status, other) =
         fixture.put("POST", path, &json!({"model": "other", "value": 52.50, "nonce": "1"})).await;
     assert_eq!(status, 200);
@@ -324,7 +324,7 @@ async fn a_payload_is_taken_once_for_each_address_while_the_window_is_open() {
 }
 
 #[tokio::test]
-async fn topics_are_created_changed_and_put_to_rest_by_their_key_alone() {
+async fn topics_are_changed_only_by_their_key() {
     let fixture = Fixture::new().await;
     let settings = json!({"metadata": "any label", "dataset": "btc", "column": "close",
         "horizon_seconds": 60, "output_arity": "multi", "direction_threshold": "0.001"});
@@ -344,7 +344,7 @@ async fn topics_are_created_changed_and_put_to_rest_by_their_key_alone() {
     let (_, resting) = fixture.put("PUT", "/api/v1/topics/3/active", &rest).await;
     assert_eq!(resting["weight"], "0");
     let late = fixture.put("POST", "/api/v1/topics/3/submissions", &json!({"value": "1"})).await;
-    let message = "no submission window of topic 3 is open: it is paused";
+    let message = "no submission window of topic 3 is open, since it is paused";
     Fixture::check(late, 400, 3, message);
     let (_, list) = fixture.get("/api/v1/topics").await;
     let paused: Vec<_> = (0..3).map(|idx| list["topics"][idx]["is_paused"].clone()).collect();
@@ -362,17 +362,17 @@ async fn topics_are_created_changed_and_put_to_rest_by_their_key_alone() {
 }
 
 #[tokio::test]
-async fn who_signed_up_makes_no_topics() {
+async fn account_keys_cannot_create_topics() {
     let mut fixture = Fixture::new().await;
     let (name, password) = ("ada@example.org".parse().unwrap(), "correct horse".parse().unwrap());
     let ada = fixture.accounts.register(name, password).await.unwrap().account;
     (_, fixture.key) = fixture.accounts.create_account_key(ada.id, "mine").await.unwrap();
     let settings = json!({"metadata": "peek", "dataset": "secret", "column": "close"});
     let refused = fixture.put("POST", "/api/v1/topics", &settings).await;
-    Fixture::check(refused, 403, 7, "topics are made with an operator's key");
+    Fixture::check(refused, 403, 7, "only an operator's key can create or change a topic");
 }
 
-/// Labels that a topic of directions accepts: `labels`, or any if there are none.
+/// Checks labels of a topic of directions that accepts `labels`, or all if empty.
 async fn check_labels_served(labels: &[&str]) {
     let fixture = Fixture::new().await;
     let settings = json!({"metadata": "labels", "dataset": "btc", "column": "close",
@@ -403,13 +403,13 @@ async fn check_labels_served(labels: &[&str]) {
 }
 
 #[tokio::test]
-async fn labels_with_active_values_are_served_in_first_seen_order() {
+async fn labels_with_active_values_are_returned_in_first_seen_order() {
     check_labels_served(&[]).await;
     check_labels_served(&["up", "down", "flat"]).await;
 }
 
 #[tokio::test]
-async fn a_consumer_gets_a_signed_value_or_is_told_why_not() {
+async fn consumer_gets_a_signed_value_or_an_error() {
     let fixture = after(2).await;
     let path = "/v2/allora/consumer/ethereum-11155111?allora_topic_id=1";
     let (status, body) = fixture.get(path).await;
@@ -440,20 +440,17 @@ async fn a_consumer_gets_a_signed_value_or_is_told_why_not() {
 }
 
 #[tokio::test]
-async fn a_negative_value_is_no_unsigned_integer() {
+async fn negative_value_is_not_signed() {
     let fixture = Fixture::new().await;
     fixture.epoch(1, [&[("y", "-2")], &[("y", "-3")]], 50.0).await;
     let path = "/v2/allora/consumer/ethereum-11155111?allora_topic_id=1";
     let (status, body) = fixture.get(path).await;
     assert_eq!(status, 400);
-    assert_eq!(
-        body["apiResponseMessage"],
-        "cannot write -2.5 as an unsigned integer, since it is negative"
-    );
+    assert_eq!(body["apiResponseMessage"], "-2.5 is negative, which contracts cannot represent");
 }
 
 #[tokio::test]
-async fn history_is_told_page_by_page() {
+async fn history_has_pages() {
     let fixture = after(5).await;
     let nonces = |body: &Value| -> Vec<String> {
         let bundles = body["network_inferences"].as_array().unwrap();

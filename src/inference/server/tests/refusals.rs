@@ -1,9 +1,9 @@
-//! Topics that cannot work: refused when they are created, and explained when they stop.
+//! Topics that do not work: rejected when they are created, and described when they fail.
 
 use super::*;
 use crate::network::problems::Failing;
 
-/// Settings of a topic that works, but for `changes`.
+/// Returns valid settings of a topic with `changes`.
 fn settings(changes: &Value) -> Value {
     let mut settings = json!({"metadata": "load", "dataset": "machine_cpu",
         "column": "load_percent", "horizon_seconds": 60});
@@ -18,37 +18,37 @@ async fn create(fixture: &Fixture, changes: &Value) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn a_topic_that_cannot_work_is_refused_with_what_exists() {
+async fn invalid_source_is_rejected_with_existing_ones() {
     let fixture = Fixture::new().await;
     for (changes, message) in [
         (
             json!({"dataset": "nowhere"}),
-            "there is no dataset nowhere that this service's key may read; it may read machine_cpu",
+            "dataset nowhere does not exist, or is not readable by this service; readable datasets: machine_cpu",
         ),
         (
             json!({"column": "open"}),
-            "dataset machine_cpu has no column open; columns of numbers are load_percent, close",
+            "dataset machine_cpu has no column open; numeric columns: load_percent, close",
         ),
         (
             json!({"column": "comment"}),
-            "column comment of dataset machine_cpu does not hold numbers; columns of numbers are \
-             load_percent, close",
+            "column comment of dataset machine_cpu is not numeric; numeric columns: load_percent, \
+             close",
         ),
         (
             json!({"horizon_seconds": 0}),
-            "cannot set topic 3: its horizon is from 1 second to 366 days",
+            "invalid settings of topic 3: horizon is not between 1 second and 366 days",
         ),
         (
             json!({"epoch_length": 5, "worker_submission_window": 2}),
-            "cannot set topic 3: its epoch_length is at least 12 blocks on the chain; \
-             `experimental` allows others",
+            "invalid settings of topic 3: epoch_length must be at least 12 blocks as on the chain; \
+             `experimental` allows other values",
         ),
         (
             json!({"p_norm": "9"}),
-            "cannot set topic 3: its p_norm is from 2.5 to 4.5 on the chain; `experimental` allows \
-             others",
+            "invalid settings of topic 3: p_norm must be from 2.5 to 4.5 as on the chain; \
+             `experimental` allows other values",
         ),
-        (json!({"keep_bytes": 10}), "cannot set topic 3: keep_bytes is out of range"),
+        (json!({"keep_bytes": 10}), "invalid settings of topic 3: keep_bytes is out of range"),
     ] {
         Fixture::check(create(&fixture, &changes).await, 400, 3, message);
     }
@@ -66,11 +66,11 @@ async fn a_topic_that_cannot_work_is_refused_with_what_exists() {
 #[tokio::test]
 async fn horizon_within_the_submission_window_is_rejected_unless_experimental() {
     let fixture = Fixture::new().await;
-    // Blocks of 1 s; the last block of the window counts.
+    // Blocks of 1 s, including the last block of the window.
     let peek = |horizon: u64| json!({"horizon_seconds": horizon, "worker_submission_window": 8});
     let message = |id: u64, horizon: u64| {
         format!(
-            "cannot set topic {id}: its horizon_seconds of {horizon} ends within its submission \
+            "invalid settings of topic {id}: horizon_seconds of {horizon} ends within the submission \
              window of 9s (9 blocks of 1s), so that workers could submit the truth itself; \
              `experimental` allows it"
         )
@@ -86,13 +86,13 @@ async fn horizon_within_the_submission_window_is_rejected_unless_experimental() 
     odd["experimental"] = json!(true);
     let (status, created) = create(&fixture, &odd).await;
     assert_eq!(status, 200, "{created}");
-    // A topic does not keep what it was allowed when it stops being experimental.
+    // A setting is rejected once the topic is not experimental any more.
     let edited = fixture.put("PUT", "/api/v1/topics/4", &settings(&peek(2))).await;
     Fixture::check(edited, 400, 3, &message(4, 2));
 }
 
 #[tokio::test]
-async fn a_topic_without_built_in_forecasters_closes_with_submissions_alone() {
+async fn topic_without_built_in_forecasters_closes_with_submissions() {
     let fixture = Fixture::new().await;
     let settings = json!({"built_in_forecasters": false});
     for (changes, n_built_in) in [(json!({}), 5), (settings, 0)] {
@@ -117,7 +117,7 @@ async fn a_topic_without_built_in_forecasters_closes_with_submissions_alone() {
 }
 
 #[tokio::test]
-async fn a_topic_that_stops_working_says_why_until_it_works_again() {
+async fn failing_topic_has_a_problem_until_it_works_again() {
     let fixture = Fixture::new().await;
     let topic = "1".parse().unwrap();
     let (_, health) = fixture.get("/api/v1/topics/1/health").await;
@@ -131,7 +131,7 @@ async fn a_topic_that_stops_working_says_why_until_it_works_again() {
         "since": "2027-01-15T08:00:00Z"});
     assert_eq!(health["problems"], json!([problem]));
     let (_, list) = fixture.get("/api/v1/topics").await;
-    assert_eq!(list["topics"][0]["problem"], "it fails to infer: still no rows");
+    assert_eq!(list["topics"][0]["problem"], "fails to infer: still no rows");
     let (status, all) = fixture.send("GET", "/health", None).await;
     assert_eq!((status, all), (200, json!({"failing_topics": [1], "is_read_only": false})));
     fixture.inference.works(topic, Failing::Inferring);
@@ -141,7 +141,7 @@ async fn a_topic_that_stops_working_says_why_until_it_works_again() {
 }
 
 #[tokio::test]
-async fn old_epochs_are_thinned_and_then_dropped_within_a_topics_bytes() {
+async fn old_epochs_are_thinned_and_then_deleted_within_the_size_limit() {
     let fixture = Fixture::new().await;
     let small = json!({"keep_bytes": 1_000_000});
     let (status, created) = create(&fixture, &small).await;
@@ -168,7 +168,7 @@ async fn old_epochs_are_thinned_and_then_dropped_within_a_topics_bytes() {
 }
 
 #[tokio::test]
-async fn a_dry_run_is_checked_like_a_submission_and_keeps_nothing() {
+async fn dry_run_is_checked_but_not_stored() {
     let fixture = Fixture::new().await;
     fixture.inference.open_epoch("1".parse().unwrap(), 1).await.unwrap();
     let path = "/api/v1/topics/1/submissions";
@@ -179,8 +179,8 @@ async fn a_dry_run_is_checked_like_a_submission_and_keeps_nothing() {
     }
     assert_eq!(fixture.put("POST", path, &json!({"value": "x", "dry_run": true})).await.0, 400);
     assert_eq!(fixture.put("POST", path, &json!({"value": "1.5"})).await.0, 200);
-    assert_eq!(fixture.put("POST", path, &dry).await.0, 200, "the same is kept");
-    let message = "this worker submitted another payload for nonce 1";
+    assert_eq!(fixture.put("POST", path, &dry).await.0, 200, "identical payload");
+    let message = "worker already submitted another payload for nonce 1";
     let other = json!({"value": "1.6", "dry_run": true});
     Fixture::check(fixture.put("POST", path, &other).await, 409, 6, message);
     let (_, list) = fixture.get("/api/v1/topics").await;
@@ -191,7 +191,7 @@ async fn a_dry_run_is_checked_like_a_submission_and_keeps_nothing() {
 }
 
 #[tokio::test]
-async fn an_address_with_a_typing_error_is_refused() {
+async fn address_with_a_wrong_checksum_is_rejected() {
     let fixture = Fixture::new().await;
     let address = addresses::of_model("mine");
     let (start, end) = address.as_str().split_at(10);
@@ -214,7 +214,7 @@ async fn an_address_with_a_typing_error_is_refused() {
 }
 
 #[tokio::test]
-async fn who_signs_is_served() {
+async fn signer_is_returned() {
     let fixture = Fixture::new().await;
     let signer = consumers().signer.account().to_string();
     let (status, body) = fixture.get("/api/v1/signer").await;
@@ -223,13 +223,13 @@ async fn who_signs_is_served() {
 }
 
 #[tokio::test]
-async fn a_topic_learns_again_from_corrected_rows_as_if_they_had_been_right() {
+async fn relearned_topic_equals_one_with_correct_rows() {
     let values: [&[(&str, &str)]; 2] = [&[("y", "51.20")], &[("y", "55")]];
     let path = "/api/v1/topics/3/relearn";
     let learned_of = async |wrong: f64| {
         let fixture = Fixture::new().await;
         assert_eq!(create(&fixture, &json!({})).await.0, 200);
-        // The dataset comes to say this of each, the last one after a correction.
+        // Final values of the dataset, of which the last one was corrected.
         for outcome in [50.06, 50.072, 50.084 + wrong] {
             fixture.epoch(3, values, outcome).await;
         }
@@ -253,7 +253,7 @@ async fn a_topic_learns_again_from_corrected_rows_as_if_they_had_been_right() {
     let (status, body) = wrong.put("POST", path, &json!({"from_nonce": 1})).await;
     assert_eq!((status, body), (200, json!({"n_epochs": 3, "n_changed": 0})));
     let early = wrong.put("POST", path, &json!({"from_nonce": 0})).await;
-    Fixture::check(early, 409, 10, "cannot learn again from before nonce 1");
+    Fixture::check(early, 409, 10, "earliest nonce that can be relearned is 1");
     let others = wrong.put("POST", "/api/v1/topics/1/relearn", &json!({"from_nonce": 1})).await;
     assert_eq!(others.0, 403);
 }

@@ -1,4 +1,4 @@
-//! Services that share a database, and what clients see when it goes away.
+//! Services that share a database, and responses while it is unreachable.
 
 use std::{
     net::SocketAddr,
@@ -14,15 +14,15 @@ use tokio::{
 use super::*;
 use test_postgres::new_database;
 
-/// A way to a server that can be cut.
+/// Proxy of a server that can be stopped.
 struct Line {
     address: SocketAddr,
     group: Group,
-    /// Whether the next commit's answer is lost, with the connection.
+    /// True if the connection is lost at the next commit's response.
     loses_answer: Arc<AtomicBool>,
 }
 
-/// Passes on what both sides send, until one of them ends or an answer is lost.
+/// Forwards data in both directions, until a side ends or a response is lost.
 async fn pass_on(mut client: TcpStream, mut server: TcpStream, loses_answer: Arc<AtomicBool>) {
     let (mut params, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     loop {
@@ -34,7 +34,7 @@ async fn pass_on(mut client: TcpStream, mut server: TcpStream, loses_answer: Arc
                 server.write_all(bytes).await.unwrap();
                 if is_commit && loses_answer.swap(false, Ordering::SeqCst) {
                     let n = server.read(&mut answered).await.unwrap();
-                    assert!(answered[..n].windows(6).any(|word| word == b"COMMIT"), "it is done");
+                    assert!(answered[..n].windows(6).any(|word| word == b"COMMIT"), "committed");
                     return;
                 }
             }
@@ -49,7 +49,7 @@ async fn pass_on(mut client: TcpStream, mut server: TcpStream, loses_answer: Arc
 }
 
 impl Line {
-    /// A line to the server of the database at `url`, at the same address as `before`.
+    /// Creates a proxy of the database at `url`, at the same address as `before`.
     async fn to(url: &str, before: Option<SocketAddr>) -> Self {
         let (_, rest) = url.split_once('@').unwrap();
         let server = rest.split_once('/').unwrap().0.to_owned();
@@ -79,7 +79,7 @@ impl Line {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_stream_has_the_bundles_that_another_service_closes() {
+async fn stream_has_bundles_closed_by_another_service() {
     let Some(url) = new_database() else { return };
     let one = Fixture::on(Some(&url), GateOptions::unlimited()).await;
     let other = Fixture::on(Some(&url), GateOptions::unlimited()).await;
@@ -100,7 +100,7 @@ async fn a_stream_has_the_bundles_that_another_service_closes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_topic_of_one_service_is_there_at_another_at_once() {
+async fn topic_of_one_service_is_immediately_visible_in_another() {
     let Some(url) = new_database() else { return };
     let one = Fixture::on(Some(&url), GateOptions::unlimited()).await;
     let other = Fixture::on(Some(&url), GateOptions::unlimited()).await;
@@ -118,7 +118,7 @@ async fn a_topic_of_one_service_is_there_at_another_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_database_out_of_reach_is_a_503_until_it_is_back_and_loses_nothing() {
+async fn unreachable_database_is_503_without_data_loss() {
     let Some(url) = new_database() else { return };
     let line = Line::to(&url, None).await;
     let fixture = Fixture::on(Some(&line.url(&url)), GateOptions::unlimited()).await;
@@ -130,7 +130,7 @@ async fn a_database_out_of_reach_is_a_503_until_it_is_back_and_loses_nothing() {
     let address = line.address;
     line.group.shutdown().await;
     let (status, refused) = fixture.put("POST", path, &body("b")).await;
-    let message = "the service's database cannot be reached; try again";
+    let message = "database of the service is unreachable; retry";
     assert_eq!((status, &refused["message"]), (503, &json!(message)), "{refused}");
     let health = Request::builder().uri("/health").body(Body::empty()).unwrap();
     let health = fixture.router.clone().oneshot(health).await.unwrap();
@@ -141,7 +141,7 @@ async fn a_database_out_of_reach_is_a_503_until_it_is_back_and_loses_nothing() {
     assert_eq!(fixture.put("POST", path, &body("b")).await.0, 200, "without a restart");
     metrics::check(&metrics::counts(&fixture).await, lost, "0");
     let another = json!({"model": "a", "value": "2.5"});
-    assert_eq!(fixture.put("POST", path, &another).await.0, 409, "the first one was kept");
+    assert_eq!(fixture.put("POST", path, &another).await.0, 409, "the first one is stored");
     assert!(fixture.inference.close(topic, 1).await.unwrap());
     let bundle = fixture.inference.latest(topic).await.unwrap();
     assert_eq!(bundle.bundle.inferer_values.len(), 2);
@@ -149,7 +149,7 @@ async fn a_database_out_of_reach_is_a_503_until_it_is_back_and_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_submission_whose_answer_was_lost_is_kept_once() {
+async fn submission_with_a_lost_response_is_stored_once() {
     let Some(url) = new_database() else { return };
     let line = Line::to(&url, None).await;
     let fixture = Fixture::on(Some(&line.url(&url)), GateOptions::unlimited()).await;
@@ -161,12 +161,12 @@ async fn a_submission_whose_answer_was_lost_is_kept_once() {
         let body = json!({"model": model, "value": "1.5"});
         assert_eq!(fixture.put("POST", path, &body).await.0, 503);
         let another = json!({"model": model, "value": "2.5"});
-        assert_eq!(fixture.put("POST", path, &another).await.0, 409, "the first one was kept");
-        assert_eq!(fixture.put("POST", path, &body).await.0, 200, "an identical one succeeds");
+        assert_eq!(fixture.put("POST", path, &another).await.0, 409, "the first one is stored");
+        assert_eq!(fixture.put("POST", path, &body).await.0, 200, "identical payload");
     }
     line.loses_answer.store(true, Ordering::SeqCst);
     assert!(fixture.inference.close(topic, 1).await.is_err());
-    assert!(!fixture.inference.close(topic, 1).await.unwrap(), "it has closed");
+    assert!(!fixture.inference.close(topic, 1).await.unwrap(), "already closed");
     let bundle = fixture.inference.latest(topic).await.unwrap();
     assert_eq!(bundle.bundle.inferer_values.len(), 3);
     line.group.shutdown().await;

@@ -1,8 +1,8 @@
-//! What a store promises, whatever its engine: each a test of both.
+//! Tests of the behavior that all engines have in common.
 
 use super::*;
 
-/// Submits as `worker` of an account, of which three workers are taken.
+/// Submits as `worker` of an account, whose limit is three workers.
 fn submit_as(
     store: &Store,
     topic: &Topic,
@@ -15,14 +15,14 @@ fn submit_as(
     store.submit(topic.id, 1, submission(topic, worker, "1"), origin, at(1)).unwrap()
 }
 
-pub(super) fn topics_read_back_as_they_were(store: &Store, _: &Topic) {
+pub(super) fn topics_are_stored_exactly(store: &Store, _: &Topic) {
     for topic in demo_topics() {
         store.put_topic(&topic, None).unwrap();
     }
     assert_eq!(store.topics().unwrap(), demo_topics());
 }
 
-pub(super) fn what_was_learned_reads_back_as_it_was(store: &Store, topic: &Topic) {
+pub(super) fn learned_state_is_stored_exactly(store: &Store, topic: &Topic) {
     let mut learned = Learned::default();
     for nonce in [1, 13, 25] {
         epoch(store, topic, nonce);
@@ -31,13 +31,13 @@ pub(super) fn what_was_learned_reads_back_as_it_was(store: &Store, topic: &Topic
         assert!(learn(store, topic, nonce));
     }
     assert_eq!(*store.learned(topic.id, None).unwrap().learned, learned);
-    assert!(!learned.regrets.one_in_forecaster.by_row().is_empty(), "forecasters took part");
+    assert!(!learned.regrets.one_in_forecaster.by_row().is_empty(), "forecasters are active");
 }
 
-pub(super) fn epochs_replayed_from_what_is_kept_come_out_the_same(store: &Store, topic: &Topic) {
+pub(super) fn epochs_are_relearned_exactly(store: &Store, topic: &Topic) {
     let nonces: Vec<BlockHeight> = (0..14).map(|idx| 1 + 12 * idx).collect();
     for nonce in &nonces {
-        // Who comes late, and one that stays away now and then.
+        // A late worker, and one that is absent in some epochs.
         let submissions = if nonce % 5 == 0 {
             [("a", "1.75"), ("c", "2.5"), ("d", "900")]
         } else {
@@ -59,7 +59,7 @@ pub(super) fn epochs_replayed_from_what_is_kept_come_out_the_same(store: &Store,
     assert_eq!(*store.learned(topic.id, None).unwrap().learned, learned);
 }
 
-pub(super) fn regrets_cut_short_are_refused(store: &Store, topic: &Topic) {
+pub(super) fn truncated_regrets_are_rejected(store: &Store, topic: &Topic) {
     epoch(store, topic, 1);
     assert!(learn(store, topic, 1));
     let cut = "UPDATE learned SET regrets = substr(regrets, 1, length(regrets) - 1)";
@@ -67,10 +67,10 @@ pub(super) fn regrets_cut_short_are_refused(store: &Store, topic: &Topic) {
     assert!(matches!(store.learned(topic.id, None), Err(StoreError::Word { .. })));
 }
 
-pub(super) fn an_epoch_closes_once_and_is_learned_from_once(store: &Store, topic: &Topic) {
+pub(super) fn epoch_closes_once_and_is_learned_once(store: &Store, topic: &Topic) {
     epoch(store, topic, 1);
     assert!(!store.open_epoch(topic.id, 1, 1, at(5)).unwrap());
-    let again = store.close(topic.id, 1, at_two(), |_| panic!("it is closed")).unwrap();
+    let again = store.close(topic.id, 1, at_two(), |_| panic!("already closed")).unwrap();
     assert!(again.is_none());
     let late = submission(topic, "c", "4");
     let late = store.submit(topic.id, 1, late, Origin::NETWORK, at(5)).unwrap();
@@ -80,7 +80,7 @@ pub(super) fn an_epoch_closes_once_and_is_learned_from_once(store: &Store, topic
     assert_eq!(store.learned(topic.id, None).unwrap().learned.n_learned, 1);
 }
 
-pub(super) fn submissions_keep_their_numbers_and_names(store: &Store, topic: &Topic) {
+pub(super) fn submissions_are_stored_exactly(store: &Store, topic: &Topic) {
     epoch(store, topic, 1);
     let kept = store.submissions(topic.id, 1).unwrap();
     assert_eq!(kept, [submission(topic, "a", "1.50"), submission(topic, "b", "3")]);
@@ -90,7 +90,7 @@ pub(super) fn submissions_keep_their_numbers_and_names(store: &Store, topic: &To
     assert_eq!(newest.shares.inferer.values().copied().collect::<Vec<_>>(), [0.5, 0.5]);
 }
 
-pub(super) fn old_epochs_go_with_all_that_belongs_to_them(store: &Store, topic: &Topic) {
+pub(super) fn expired_epochs_are_deleted_from_all_tables(store: &Store, topic: &Topic) {
     epoch(store, topic, 1);
     let newest = u64::from(EPOCHS_KEPT) + 1;
     let insert = move |session: &Session<'_>| {
@@ -109,10 +109,7 @@ pub(super) fn old_epochs_go_with_all_that_belongs_to_them(store: &Store, topic: 
     assert_eq!(store.submissions(topic.id, 1).unwrap(), []);
 }
 
-pub(super) fn newcomers_leave_room_for_all_others_and_an_account_has_its_share(
-    store: &Store,
-    topic: &Topic,
-) {
+pub(super) fn submissions_of_newcomers_and_accounts_are_limited(store: &Store, topic: &Topic) {
     store.open_epoch(topic.id, 1, 1, at(1)).unwrap();
     let newcomer = |idx: u32| {
         let account = i64::from(idx / 3);
@@ -121,14 +118,14 @@ pub(super) fn newcomers_leave_room_for_all_others_and_an_account_has_its_share(
     for idx in 0..NEWCOMERS_MAX {
         assert_eq!(newcomer(idx), SubmitOutcome::Taken);
     }
-    let limit = "it has as many submissions as it takes".to_owned();
+    let limit = "maximum number of submissions reached".to_owned();
     assert_eq!(newcomer(NEWCOMERS_MAX), SubmitOutcome::Full { limit });
     assert_eq!(newcomer(0), SubmitOutcome::Repeated);
     let scored = |name: &str| submit_as(store, topic, 9999, Record::Scored, name);
     assert_eq!(["a", "b", "c"].map(scored), [const { SubmitOutcome::Taken }; 3]);
     let outcome = scored("d");
     assert!(
-        matches!(&outcome, SubmitOutcome::Full { limit } if limit.contains("of this account")),
+        matches!(&outcome, SubmitOutcome::Full { limit } if limit.contains("per account")),
         "{outcome:?}"
     );
     let own = submission(topic, "own", "1");
@@ -136,7 +133,10 @@ pub(super) fn newcomers_leave_room_for_all_others_and_an_account_has_its_share(
     assert_eq!(own, SubmitOutcome::Taken);
 }
 
-pub(super) fn what_rests_is_not_kept_and_comes_nearer(store: &Store, topic: &Topic) {
+pub(super) fn inactive_submissions_are_not_stored_and_their_scores_move(
+    store: &Store,
+    topic: &Topic,
+) {
     for nonce in [1, 13] {
         epoch(store, topic, nonce);
         assert!(learn(store, topic, nonce));

@@ -1,59 +1,59 @@
-//! Regrets and scores of single epochs against upstream's recorded ones.
+//! Regrets and scores of single epochs compared with upstream's.
 
 use serde::{Deserialize, Serialize};
 
 use super::{super::*, check_members, upstream, wanted};
 use crate::math::regret::{Losses, Pace};
 
-/// Share of the newest difference in a regret, unless a case gives another.
+/// Default weight of the newest difference in a regret.
 const ALPHA_REGRET_DEFAULT: f64 = 0.1;
 
-/// The losses of every quantity of an epoch.
+/// Losses of all values of an epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 struct CaseLosses {
-    /// Of the combined value.
+    /// Loss of the combined value.
     combined: Decimal,
-    /// Of the naive value.
+    /// Loss of the naive value.
     naive: Decimal,
-    /// Of each inferer's value.
+    /// Losses of the inferers.
     inferer: Decimals,
-    /// Of what each forecaster implies.
+    /// Losses of the forecasters.
     forecaster: Decimals,
-    /// Of the combined value without each inferer.
+    /// Losses of the combined value without each inferer.
     one_out_inferer: Decimals,
-    /// Of the combined value without each forecaster.
+    /// Losses of the combined value without each forecaster.
     one_out_forecaster: Decimals,
-    /// Of the inferers with each forecaster alone.
+    /// Losses of the inferers with a single forecaster.
     one_in_forecaster: Decimals,
-    /// Of what each forecaster implies without each inferer.
+    /// Losses of the forecasters without each inferer.
     one_out_inferer_forecaster: BTreeMap<String, Decimals>,
 }
 
-/// An epoch's losses to learn from.
+/// Losses of an epoch to learn.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 struct RegretCase {
-    /// The share of the newest difference in a regret; 0.1 where it does not say.
+    /// Weight of the newest difference in a regret; 0.1 by default.
     alpha_regret: Option<Decimal>,
-    /// What an actor without a regret starts from; 0 where it does not say.
+    /// Initial regret of an actor; 0 by default.
     default_regret: Option<Decimal>,
-    /// The regrets before.
+    /// Previous regrets.
     previous: CaseRegrets,
-    /// The losses to learn from.
+    /// Losses to learn.
     network_losses: CaseLosses,
 }
 
-/// Each actor's score in one epoch.
+/// Scores of an epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 struct CaseScores {
-    /// Scores of inferers, by name.
+    /// Scores of inferers by name.
     inferer: Decimals,
-    /// Scores of forecasters, by name.
+    /// Scores of forecasters by name.
     forecaster: Decimals,
 }
 
-/// Learns from the losses of `case`: the regrets after them, and the epoch's scores.
+/// Learns the losses of `case`, and returns the regrets and scores.
 fn regrets(case: &RegretCase) -> Result<(CaseRegrets, CaseScores), CaseError> {
     let names = Names::in_regrets(case);
     let losses = names.losses(&case.network_losses)?;
@@ -69,7 +69,7 @@ fn regrets(case: &RegretCase) -> Result<(CaseRegrets, CaseScores), CaseError> {
 }
 
 impl Names {
-    /// The names of an epoch to learn from.
+    /// Collects the names of a case.
     fn in_regrets(case: &RegretCase) -> Self {
         let losses = &case.network_losses;
         let pairs = &losses.one_out_inferer_forecaster;
@@ -81,7 +81,7 @@ impl Names {
         Self::new(inferers, forecasters)
     }
 
-    /// The losses of `losses`.
+    /// Parses losses.
     fn losses(&self, losses: &CaseLosses) -> Result<Losses, CaseError> {
         let parse = |decimals| self.parse_numbers("a loss", decimals);
         Ok(Losses {
@@ -100,7 +100,7 @@ impl Names {
         })
     }
 
-    /// The numbers of `numbers` as texts.
+    /// Converts numbers to texts.
     fn decimals(&self, numbers: &ByActor<f64>) -> Decimals {
         numbers
             .iter()
@@ -113,7 +113,7 @@ impl Names {
         rows.map(|(name, of)| (self.name(&name).to_owned(), self.decimals(&of))).collect()
     }
 
-    /// `regrets` under their names.
+    /// Converts regrets to texts.
     fn case_regrets(&self, regrets: &Regrets) -> CaseRegrets {
         let by_key = |pairwise: &PairwiseRegrets| {
             let mut rows = self.rows(&pairwise.inferer);
@@ -134,7 +134,7 @@ impl Names {
 }
 
 #[test]
-fn the_regrets_and_scores_of_upstream_are_reproduced_where_they_lie() {
+fn regrets_and_scores_of_upstream_are_reproduced() {
     let Some(text) = upstream("regret_cases.json") else { return };
     let cases: Vec<RegretCase> = wire::inference::cases::read(&text).unwrap();
     let compared = cases.iter().zip(wanted(&text)).map(|(case, want)| {

@@ -1,4 +1,4 @@
-//! Single formulas against the literals of upstream's own tests, where they lie.
+//! Formulas compared with upstream's test values.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ fn params(case: &Value) -> Params {
     }
 }
 
-/// What we make of a case of `group`; none where whole epochs check the same.
+/// Returns our result for a case of `group`; `None` if whole epochs check the same.
 fn ours(group: &str, case: &Value) -> Option<Value> {
     let input = &case["input"];
     let number = |name: &str| parsed(&input[name]);
@@ -77,7 +77,7 @@ fn ours(group: &str, case: &Value) -> Option<Value> {
     }
 }
 
-/// What the forecasters of `input` imply where nobody has a regret, by name.
+/// Returns the implied values of the forecasters of `input` without regrets, by name.
 fn implied_values(input: &Value, params: &Params) -> Value {
     let address = |name: &str| -> Address { format!("allo1{name}").parse().unwrap() };
     let members = |value: &Value| value.as_object().unwrap().clone();
@@ -107,7 +107,7 @@ fn implied_values(input: &Value, params: &Params) -> Value {
 }
 
 #[test]
-fn the_single_formulas_of_upstream_are_reproduced_where_they_lie() {
+fn formulas_of_upstream_are_reproduced() {
     let Some(text) = upstream("unit_vectors.json") else { return };
     let file: Value = serde_json::from_str(&text).unwrap();
     let mut n_compared = 0;
