@@ -1,4 +1,4 @@
-//! Document 3 from outside: bundles of real predictions, epoch after epoch.
+//! Bundles of real predictions over several epochs.
 
 mod active_set;
 mod backtest;

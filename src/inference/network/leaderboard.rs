@@ -199,8 +199,8 @@ pub(super) struct Standings<'a> {
     pub(super) unranked: Vec<(Record<'a>, usize)>,
 }
 
-/// Divides `records` into ranked and unranked actors. Each ranked actor has `min` of the newest `2
-/// * min` epochs, and at least `min` epochs are common to all ranked actors.
+/// Divides `records` into ranked and unranked actors. Each ranked actor has `min` of the newest
+/// `2 * min` epochs, and at least `min` epochs are common to all ranked actors.
 pub(super) fn standings(mut records: Vec<Record<'_>>, min: usize) -> Standings<'_> {
     // Actors with the most epochs come first, since they have the most in common.
     records.sort_by_key(|record| Reverse(record.losses.len()));

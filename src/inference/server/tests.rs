@@ -176,7 +176,10 @@ async fn full_disk_is_507_and_unhealthy_until_there_is_space() {
     let path = "/api/v1/topics/1/submissions";
     let (status, refused) = fixture.put("POST", path, &body).await;
     assert_eq!(status, 507, "{refused}");
-    assert!(refused["message"].as_str().unwrap().contains("disk is full"), "{refused}");
+    assert!(
+        refused["message"].as_str().unwrap().contains("disk of the service is full"),
+        "{refused}"
+    );
     assert_eq!(fixture.get("/api/v1/topics").await.0, 200, "reads still work");
     for _ in 0..3 {
         assert_eq!(fixture.send("GET", "/health", None).await.0, 507);

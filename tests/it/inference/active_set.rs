@@ -1,4 +1,4 @@
-//! One account against a network, over real sockets: it shuts nobody out and sets no value.
+//! One account cannot exclude others or determine the value, over real sockets.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use task::wait;
 
 use crate::support::{command::Home, http::Http, running::Running};
 
-/// How long a service may take to listen, and an epoch of six seconds to open or to close.
+/// Maximum time until a service listens, or an epoch of six seconds opens or closes.
 const WITHIN: Duration = Duration::from_mins(1);
 
 const SUBMISSIONS: &str = "/api/v1/topics/1/submissions";
 
-/// Submits, and returns the status and the epoch.
+/// Submits, and returns the status and the response.
 async fn submit(http: &Http, nonce: Option<u64>, model: &str, value: &str) -> (StatusCode, Value) {
     let mut body = json!({"model": model, "value": value});
     if let Some(nonce) = nonce {
@@ -23,7 +23,7 @@ async fn submit(http: &Http, nonce: Option<u64>, model: &str, value: &str) -> (S
     http.post(SUBMISSIONS, &body).await
 }
 
-/// Waits for an epoch that takes a first submission of `model`, and returns its nonce.
+/// Waits for an epoch that accepts the first submission of `model`, and returns its nonce.
 async fn open_epoch(http: &Http, model: &str, value: &str) -> u64 {
     let open = || async {
         match submit(http, None, model, value).await {
@@ -34,7 +34,7 @@ async fn open_epoch(http: &Http, model: &str, value: &str) -> u64 {
     wait::until(WITHIN, open).await.unwrap()
 }
 
-/// Waits until the epoch `nonce` has closed, and returns its combined value and the signed one.
+/// Waits until the epoch `nonce` is closed, and returns its combined and its signed value.
 async fn values(http: &Http, nonce: u64) -> [f64; 2] {
     let path = "/emissions/v10/latest_network_inferences/1";
     let closed = || async {
@@ -51,7 +51,7 @@ async fn values(http: &Http, nonce: u64) -> [f64; 2] {
 }
 
 #[tokio::test]
-async fn an_account_with_66_keys_shuts_nobody_out_and_moves_no_value() {
+async fn account_with_many_keys_cannot_exclude_others_or_move_the_value() {
     let home = Home::new();
     let data_dir = home.path("data");
     let home = home.with("TRIPTYCH_DATA_DIR", &data_dir);
@@ -74,7 +74,7 @@ async fn an_account_with_66_keys_shuts_nobody_out_and_moves_no_value() {
     let address = inference.wait_log_field("inference service listening", "address");
     let base = format!("http://{address}");
 
-    // Nobody signs up by default beside a service that signs.
+    // Sign-up is disabled by default if the service signs.
     let stranger = json!({"name": "stranger", "password": "correct horse"});
     let sign_up = "/api/accounts/sign_up";
     assert_eq!(portal.post(sign_up, &stranger).await.0, StatusCode::FORBIDDEN);
@@ -93,7 +93,7 @@ async fn an_account_with_66_keys_shuts_nobody_out_and_moves_no_value() {
         .iter()
         .flat_map(|http| ["a", "b"].map(|model| submit(http, Some(nonce), model, "1000000")));
     let n_taken = join_all(attack).await.iter().filter(|of| of.0 == StatusCode::OK).count();
-    assert_eq!(n_taken, 15, "an account has 16 workers in an epoch under all its keys");
+    assert_eq!(n_taken, 15, "limit of 16 workers per account");
     for (model, value) in [("a", "4.2"), ("b", "4.3"), ("c", "4.4")] {
         let (status, body) = submit(&own, Some(nonce), model, value).await;
         assert_eq!(status, StatusCode::OK, "{body}");
@@ -102,7 +102,7 @@ async fn an_account_with_66_keys_shuts_nobody_out_and_moves_no_value() {
         assert!((value - 4.3).abs() < 0.1, "{value}");
     }
 
-    // One of the operator's own counts, and is not signed.
+    // An operator's worker counts, but is not signed.
     let nonce = open_epoch(&own, "a", "4.2").await;
     for (model, value) in [("b", "4.3"), ("c", "4.4"), ("d", "1000000")] {
         let (status, body) = submit(&own, Some(nonce), model, value).await;

@@ -1,4 +1,4 @@
-//! `triptych inference backtest`: a command as a model, over rows of the past.
+//! `triptych inference backtest` with a command as a model.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::support::{command::Home, datasets::Service};
 
-/// A dataset of a value that grows by one a minute, and a topic that predicts it two minutes ahead.
+/// Creates a dataset of a value that grows by one per minute, and a topic that predicts it two
+/// minutes ahead.
 async fn growing(service: &Service, home: &Home) {
     let id = home.run_ok(&["datasets", "create", "growing", "--column", "value"]);
     let id: u64 = id.trim().parse().unwrap();
@@ -24,7 +25,7 @@ async fn growing(service: &Service, home: &Home) {
     home.write("topic.json", settings.to_string().as_bytes());
 }
 
-/// What `inference backtest` is asked with here.
+/// Common arguments of `inference backtest`.
 const ARGUMENTS: [&str; 8] = [
     "inference",
     "backtest",
@@ -41,11 +42,11 @@ fn backtest(home: &Home, more: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn a_model_that_knows_better_than_the_baselines_comes_out_first() {
+async fn accurate_model_is_ranked_first() {
     let service = Service::start();
     let home = service.home();
     growing(&service, &home).await;
-    // It reads the last row, and adds what the value grows by in two minutes.
+    // Reads the last row, and adds the growth of two minutes.
     let sees = r#"sees=tail -n 1 | sed 's/.*"value":\([0-9]*\).*/\1/' | awk '{print "{\"value\":\"" $1+2 "\"}"}'"#;
     let told = backtest(&home, &["--model", sees, "--model", "broken=exit 3"]);
     let actors = told["actors"].as_array().unwrap();
@@ -79,8 +80,8 @@ async fn a_model_that_knows_better_than_the_baselines_comes_out_first() {
     assert!(unnamed.contains("it is a name = a command"), "{unnamed}");
 }
 
-/// Seeds and epochs of a replay: as many epochs as a demo learns from in its first ten minutes.
-/// `tests/interop/inference/run.sh` runs more seeds, and longer.
+/// Seeds and epochs of a replay: as many epochs as a demo learns in ten minutes.
+/// `tests/interop/inference/run.sh` runs more.
 const DEMO_SIZE: (usize, u64) = (12, 47);
 
 #[test]
@@ -105,8 +106,8 @@ fn demo_networks_beat_naive_uninformed_and_persistence_within_ten_minutes() {
         assert!((7..=8).contains(&is("inferer")) && (4..=5).contains(&is("forecaster")), "{line}");
         let losses: BTreeSet<u64> =
             actors.iter().map(|actor| actor["loss"].as_f64().unwrap().to_bits()).collect();
-        assert_eq!(losses.len(), actors.len(), "an actor is a copy of another: {line}");
-        // Skill differs, and is sensible: the worst inferer is not far out of the others' range.
+        assert_eq!(losses.len(), actors.len(), "actors have equal losses: {line}");
+        // Losses differ, but the worst inferer is not far out of the others' range.
         let inferers = actors.iter().filter(|actor| actor["role"] == "inferer");
         let worst = inferers.filter_map(|actor| actor["loss"].as_f64()).fold(0.0, f64::max);
         assert!(worst < 5.0 * loss("naive"), "{line}");

@@ -8,10 +8,10 @@ use task::wait;
 
 use crate::support::{http::Http, up::Up};
 
-/// How long two epochs may take: one of the local stack is 12 seconds long.
+/// Maximum time of two epochs: one of the local stack takes 12 seconds.
 const EPOCHS_WITHIN: Duration = Duration::from_mins(1);
 
-/// Returns the newest bundle of `topic` of which `is_wanted` is true, once there is one.
+/// Waits for the newest bundle of `topic` for which `is_wanted` is true.
 async fn bundle(
     http: &Http,
     topic: u32,
@@ -27,7 +27,7 @@ async fn bundle(
     wait::until(EPOCHS_WITHIN, look).await.unwrap()
 }
 
-/// The labels and numbers of a list of labeled values.
+/// Returns labels and numbers of labeled values.
 fn labeled(values: &Value) -> Vec<(String, f64)> {
     let values = values.as_array().unwrap().iter();
     values
@@ -35,7 +35,7 @@ fn labeled(values: &Value) -> Vec<(String, f64)> {
         .map(|(value, id)| {
             assert_eq!(value.as_object().unwrap().len(), 3, "{value}");
             assert_eq!(value["label_id"], id);
-            // A number is a text.
+            // Numbers are strings.
             let number = value["value"].as_str().unwrap().parse().unwrap();
             (value["label_name"].as_str().unwrap().to_owned(), number)
         })
@@ -46,7 +46,7 @@ fn labels(values: &Value) -> Vec<String> {
     labeled(values).into_iter().map(|(label, _)| label).collect()
 }
 
-/// Asserts the shape that document 3 gives, and returns the bundle's part of it.
+/// Checks the documented format, and returns the bundle.
 fn check_shape(body: &Value, topic: &str, want: &[&str]) -> Value {
     assert_eq!(body.as_object().unwrap().len(), 2, "{body}");
     let height: u64 = body["inference_block_height"].as_str().unwrap().parse().unwrap();
@@ -74,30 +74,30 @@ fn check_shape(body: &Value, topic: &str, want: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn a_regression_has_one_label_and_a_value_of_every_model() {
+async fn regression_has_one_label_and_a_value_of_each_model() {
     let up = Up::shared();
     let http = up.inference();
     let n_inferers =
         |body: &Value| body["network_inferences"]["inferer_values"].as_array().unwrap().len();
     let first = bundle(&http, 1, |body| n_inferers(body) >= 8).await;
-    assert!(n_inferers(&first) > up.workers(None).len(), "each model infers, on any worker");
+    assert!(n_inferers(&first) > up.workers(None).len(), "each model is an inferer");
     let inferences = check_shape(&first, "1", &["y"]);
     let price = labeled(&inferences["combined_value"])[0].1;
     assert!(price > 0.0 && price.is_finite(), "{price}");
 }
 
 #[tokio::test]
-async fn a_classification_sums_to_one_and_changes_from_epoch_to_epoch() {
+async fn classification_sums_to_one_and_changes_between_epochs() {
     let up = Up::shared();
     let http = up.inference();
     let first = bundle(&http, 2, |_| true).await;
-    // The market moves on, and what is believed of it with it.
+    // The market changes, and so do its predictions.
     let combined = |body: &Value| body["network_inferences"]["combined_value"].clone();
     let second = bundle(&http, 2, |body| combined(body) != combined(&first)).await;
     let nonce = |body: &Value| -> u64 {
         body["network_inferences"]["nonce"].as_str().unwrap().parse().unwrap()
     };
-    assert!(nonce(&second) > nonce(&first), "a later epoch: {second}");
+    assert!(nonce(&second) > nonce(&first), "later epoch: {second}");
     for body in [&first, &second] {
         let bundle = check_shape(body, "2", &["down", "flat", "up"]);
         for name in ["combined_value", "naive_value"] {
@@ -110,7 +110,7 @@ async fn a_classification_sums_to_one_and_changes_from_epoch_to_epoch() {
 }
 
 #[tokio::test]
-async fn the_forecaster_joins_once_losses_are_known_or_leaves_no_trace() {
+async fn forecaster_is_active_once_losses_are_known() {
     let up = Up::shared();
     let body = bundle(&up.inference(), 1, |_| true).await;
     let bundle = &body["network_inferences"];
@@ -121,7 +121,7 @@ async fn the_forecaster_joins_once_losses_are_known_or_leaves_no_trace() {
 }
 
 #[tokio::test]
-async fn a_key_is_needed_and_a_topic() {
+async fn key_and_topic_are_required() {
     let up = Up::shared();
     let http = up.inference();
     let path = "/emissions/v10/latest_network_inferences/1";

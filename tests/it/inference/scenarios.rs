@@ -1,5 +1,4 @@
-//! `tests/data/inference/scenarios.http`: the calls that clients of a network make, and what answers
-//! them, to the byte.
+//! Requests and exact responses of `tests/data/inference/scenarios.http`.
 
 use std::time::Duration;
 
@@ -14,21 +13,21 @@ use crate::support::{
     up::Up,
 };
 
-/// The minimum number of scenarios: a truncated file must not pass.
+/// Minimum number of scenarios, which detects a truncated file.
 const N_SCENARIOS_MIN: usize = 90;
 
-/// How long a topic may take to open an epoch, or to learn from one of two blocks.
+/// Maximum time until a topic opens an epoch, or learns an epoch of two blocks.
 const STEP_WITHIN: Duration = Duration::from_mins(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_call_is_answered_to_the_byte() {
+async fn responses_match_the_scenarios() {
     let up = Up::shared();
     check_on(up.inference(), up.text("api_key")).await;
 }
 
-/// The head and the dataset service are those of a stack.
+/// Head and dataset service belong to the stack.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_call_is_answered_to_the_byte_from_a_database() {
+async fn responses_with_a_database_match_the_scenarios() {
     let Some(store) = test_postgres::new_database() else { return };
     let up = Up::shared();
     let home = Home::new();
@@ -45,7 +44,7 @@ async fn every_call_is_answered_to_the_byte_from_a_database() {
     check_on(Http::new(&format!("http://{address}"), Some(&key)), &key).await;
 }
 
-/// Checks the service behind `http`, which sends `key`.
+/// Checks the service of `http` with `key`.
 async fn check_on(http: Http, key: &str) {
     let open = create(&http, json!({"epoch_length": 100_000, "experimental": true})).await;
     let brief = json!({"epoch_length": 2, "worker_submission_window": 1, "experimental": true});
@@ -63,7 +62,7 @@ async fn check_on(http: Http, key: &str) {
     check(&read_file("inference"), http.base(), known, N_SCENARIOS_MIN).await;
 }
 
-/// Creates a topic on the machine's load without built-in forecasters, and returns its number.
+/// Creates a topic of the machine's load without built-in forecasters, and returns its id.
 async fn create(http: &Http, changes: Value) -> String {
     let mut settings = json!({"metadata": "scenarios", "dataset": "machine_cpu",
         "column": "load_percent", "horizon_seconds": 1, "built_in_forecasters": false});
@@ -75,13 +74,13 @@ async fn create(http: &Http, changes: Value) -> String {
     created["topic"]["id"].as_str().unwrap().to_owned()
 }
 
-/// Submits to each epoch of `topic` until it has learned from one, and has it rest with nothing to do.
+/// Submits to each epoch of `topic` until it has learned one, then pauses it.
 async fn submit_until_learned(http: &Http, topic: &str) {
     let submissions = format!("/api/v1/topics/{topic}/submissions");
     let (reputers, workers) = ("unfulfilled_reputer_nonces", "unfulfilled_worker_nonces");
     let reward = format!("/emissions/v10/topic_reward_nonce/{topic}");
     let learned = || async {
-        // Between two windows none is open.
+        // No window is open between epochs.
         http.post(&submissions, &json!({"value": "42.5"})).await;
         let body = http.get_ok(&reward).await;
         if body["nonce"] == "0" { Err(body) } else { Ok(()) }
@@ -101,7 +100,7 @@ async fn submit_until_learned(http: &Http, topic: &str) {
     wait::until(STEP_WITHIN, is_done).await.unwrap();
 }
 
-/// The first nonce that `query` answers for `topic`.
+/// Returns the first nonce of the response to `query` for `topic`.
 async fn first_nonce(http: &Http, query: &str, topic: &str) -> Result<String, Value> {
     let body = http.get_ok(&format!("/emissions/v10/{query}/{topic}")).await;
     match body["nonces"]["nonces"].get(0) {

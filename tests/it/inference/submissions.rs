@@ -1,5 +1,4 @@
-//! `POST /api/v1/topics/{topic_id}/submissions`, and what leads to it on the command line: a topic is
-//! created, an inference submitted, and the bundle served holds its number.
+//! Creates a topic, and submits an inference that is in the served bundle, with the CLI.
 
 use std::time::Duration;
 
@@ -9,11 +8,11 @@ use task::wait;
 
 use crate::support::{command::Home, up::Up};
 
-/// How long an epoch of twelve blocks may take until its bundle is served.
+/// Maximum time until the bundle of an epoch of twelve blocks is served.
 const EPOCH_WITHIN: Duration = Duration::from_mins(1);
 
 #[tokio::test]
-async fn what_is_submitted_by_command_is_in_the_bundle() {
+async fn submission_by_command_is_in_the_bundle() {
     let up = Up::shared();
     let home = Home::new()
         .with("TRIPTYCH_API_KEY", up.text("api_key"))
@@ -60,5 +59,5 @@ async fn what_is_submitted_by_command_is_in_the_bundle() {
     let resumed = home.run_ok(&["inference", "topics", "resume", &id]);
     assert!(resumed.contains("renamed"), "{resumed}");
     let others = home.run_err(&["inference", "topics", "pause", "1"]);
-    assert!(others.contains("topic 1 came with the program"), "{others}");
+    assert!(others.contains("topic 1 is built in"), "{others}");
 }

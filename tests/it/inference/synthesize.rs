@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use crate::support::{ROOT, command::Home};
 
-/// The members of `value`, in order.
+/// Returns the names of the members of `value`, in order.
 fn members(value: &Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
 #[test]
-fn recorded_epochs_come_out_with_the_members_their_expectation_has() {
+fn recorded_epochs_have_the_expected_members() {
     let path = format!("{ROOT}/tests/data/inference/generated.json");
     let recorded: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     let told = Home::new().run_ok(&["inference", "synthesize", &path]);
@@ -31,7 +31,7 @@ fn recorded_epochs_come_out_with_the_members_their_expectation_has() {
 }
 
 #[test]
-fn one_case_is_read_from_standard_input_and_explained() {
+fn case_from_standard_input_is_explained() {
     let home = Home::new();
     let case = json!({"name": "by hand", "inferences": {"ann": ["1.50"], "ben": ["2.5"]},
         "regrets_after_previous_epoch": {"inferer": {"ann": "0.5", "ben": "0.5"}}});
@@ -46,10 +46,10 @@ fn one_case_is_read_from_standard_input_and_explained() {
 }
 
 #[test]
-fn an_unfit_case_is_named() {
+fn invalid_case_is_rejected() {
     let home = Home::new();
     home.write("bad.json", br#"{"cases":[{"name":"bad","inferences":{"a":["much"]}}]}"#);
     let why = home.run_err(&["inference", "synthesize", "bad.json"]);
-    assert!(why.contains("compute case 1 `bad`: read an inference `much` as a decimal"), "{why}");
+    assert!(why.contains("compute case 1 `bad`: inference `much` is not a decimal number"), "{why}");
     assert!(home.run_err(&["inference", "synthesize", "none.json"]).contains("read none.json"));
 }

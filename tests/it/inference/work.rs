@@ -1,4 +1,4 @@
-//! `triptych inference work`: programs as workers of a topic, over real sockets.
+//! `triptych inference work` with programs as workers, over real sockets.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use task::wait;
 
 use crate::support::{command::Home, process, up::Up};
 
-/// How long a few epochs of twelve blocks may take.
+/// Maximum time of a few epochs of twelve blocks.
 const EPOCHS_WITHIN: Duration = Duration::from_mins(2);
 
-/// Answers with the newest load.
+/// Command that returns the newest load.
 const NEWEST: &str = r#"tail -n 1 | sed 's/.*"load_percent":\([0-9.]*\).*/{"value":"\1"}/'"#;
 
-/// A topic of its own, and a home whose commands find the services.
+/// Creates a topic, and a home whose commands use the services.
 fn topic(up: &Up) -> (Home, String) {
     let home = Home::new()
         .with("TRIPTYCH_API_KEY", up.text("api_key"))
@@ -29,7 +29,7 @@ fn topic(up: &Up) -> (Home, String) {
     (home, id)
 }
 
-/// The arguments of a worker with a name of its own.
+/// Returns the arguments of a worker.
 fn work<'a>(topic: &'a str, model: &'a str, command: &'a str) -> Vec<&'a str> {
     vec!["inference", "work", topic, "--model", model, "--command", command, "--json"]
 }
@@ -39,7 +39,7 @@ fn lines(out: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_program_infers_epoch_after_epoch_and_is_in_the_bundle() {
+async fn program_infers_in_each_epoch_and_is_in_the_bundle() {
     let up = Up::shared();
     let (home, id) = topic(&up);
     let out = home.run_ok(&[work(&id, "newest", NEWEST), vec!["--limit", "2"]].concat());
@@ -62,10 +62,10 @@ async fn a_program_infers_epoch_after_epoch_and_is_in_the_bundle() {
 }
 
 #[test]
-fn a_program_that_fails_is_started_again_until_it_answers() {
+fn failed_program_is_restarted() {
     let up = Up::shared();
     let (home, id) = topic(&up);
-    // It fails the first time, with an error on standard error.
+    // Fails the first time, with an error on standard error.
     let marker = home.path("marker");
     let fails =
         format!("[ -e {marker} ] || {{ touch {marker}; echo no luck >&2; exit 3; }}; {NEWEST}");
@@ -76,10 +76,10 @@ fn a_program_that_fails_is_started_again_until_it_answers() {
 }
 
 #[test]
-fn a_program_that_keeps_running_answers_line_by_line_and_is_restarted() {
+fn running_program_responds_by_line_and_is_restarted() {
     let up = Up::shared();
     let (home, id) = topic(&up);
-    // It says how often it was started, and ends after two answers.
+    // Writes the number of starts, and ends after two responses.
     let starts = home.path("starts");
     let twice = format!(
         "echo x >> {starts}; for i in 1 2; do read -r epoch; \
@@ -107,7 +107,7 @@ fn program_that_loads_for_longer_than_a_window_submits_in_a_later_one() {
 }
 
 #[test]
-fn a_silent_program_is_killed_with_what_it_started_and_a_loud_one_too() {
+fn silent_or_verbose_program_is_killed_with_its_children() {
     let up = Up::shared();
     let (home, id) = topic(&up);
     let started = home.path("started");
@@ -126,7 +126,7 @@ fn a_silent_program_is_killed_with_what_it_started_and_a_loud_one_too() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_in_plain_words() {
+fn invalid_arguments_are_rejected() {
     let up = Up::shared();
     let (home, id) = topic(&up);
     let unknown = home.run_err(&work("4711", "any", NEWEST));

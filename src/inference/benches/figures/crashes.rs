@@ -1,5 +1,5 @@
-//! `kill -9` at random moments of an epoch: what was acknowledged is there, no epoch closes twice,
-//! and none is skipped silently.
+//! `kill -9` at random moments of an epoch: no acknowledged submission is lost, no epoch closes
+//! twice, and none is skipped without a record.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,30 +21,30 @@ use crate::{
     rows::print,
 };
 
-/// The variable that makes this program the service, on the files in that folder.
+/// Environment variable that starts the service with the files in this directory.
 pub(crate) const FOLDER: &str = "FIGURES_FOLDER";
 
-/// The variable that says where to listen.
+/// Environment variable with the address to listen on.
 const LISTEN: &str = "FIGURES_LISTEN";
 
-/// How often the service is killed.
+/// Number of kills.
 const KILLS: u64 = 200;
 
-/// A block, short enough for an epoch to end several times a second.
+/// Time between blocks, short enough for several epochs per second.
 const BLOCK_TIME: Duration = Duration::from_millis(20);
 
-/// Blocks in an epoch: a quarter of a second.
+/// Number of blocks per epoch: a quarter of a second.
 const EPOCH_LENGTH: u64 = 12;
 
-/// How long a start may take.
+/// Maximum time of a start.
 const START_WITHIN: Duration = Duration::from_secs(20);
 
-/// Serves until it is killed.
+/// Serves until the process is killed.
 pub(crate) async fn serve(folder: &Path) -> Outcome<()> {
     let listen = env::var(LISTEN)?;
     let network =
         Network::start(folder, &listen, BLOCK_TIME, vec![topic(1, EPOCH_LENGTH)?]).await?;
-    // The key is new at each start.
+    // Each start creates a new key.
     let key = folder.join("key.tmp");
     std::fs::write(&key, &network.key)?;
     std::fs::rename(&key, folder.join("key"))?;
@@ -59,7 +59,7 @@ pub(crate) async fn measure() -> Outcome<()> {
     let mut seen: BTreeMap<u64, String> = BTreeMap::new();
     for kill in 0..KILLS {
         let (mut service, key) = start(folder.path(), address).await?;
-        // The moments are spread over an epoch, and differ from kill to kill.
+        // Moments are distributed over an epoch, and differ between kills.
         let alive = Duration::from_micros(20_000 + (kill * 7919) % 480 * 1000);
         let began = Instant::now();
         let mut client = Client::connect(address).await?;
@@ -86,7 +86,7 @@ pub(crate) async fn measure() -> Outcome<()> {
     print(&what, &figure, "0, 0, 0")
 }
 
-/// Starts the service, and waits until it answers.
+/// Starts the service, and waits until it responds.
 async fn start(folder: &Path, address: SocketAddr) -> Outcome<(Child, String)> {
     let key = folder.join("key");
     if key.exists() {
@@ -100,17 +100,17 @@ async fn start(folder: &Path, address: SocketAddr) -> Outcome<(Child, String)> {
     let began = Instant::now();
     while !key.exists() {
         if began.elapsed() > START_WITHIN {
-            return Err("the service does not start".into());
+            return Err("service did not start".into());
         }
         sleep(Duration::from_millis(2)).await;
     }
     Ok((child, std::fs::read_to_string(key)?))
 }
 
-/// Notes every bundle there is, as it stands now.
+/// Records all current bundles.
 async fn remember(folder: &Path, seen: &mut BTreeMap<u64, String>) -> Outcome<()> {
     let copy = copied(folder)?;
-    // Blocks that last for ever: what is due stays undone.
+    // Blocks that never end, so that nothing happens.
     let network = Network::start(copy.path(), "127.0.0.1:0", LASTING, vec![resting()?]).await?;
     for (nonce, bundle) in bundles(&network.inference).await? {
         seen.entry(nonce).or_insert(format!("{bundle:?}"));
@@ -119,10 +119,10 @@ async fn remember(folder: &Path, seen: &mut BTreeMap<u64, String>) -> Outcome<()
     Ok(())
 }
 
-/// A block time that lets nothing happen.
+/// Block time in which nothing happens.
 const LASTING: Duration = Duration::from_hours(24);
 
-/// The topic at rest: nothing opens.
+/// Returns the topic paused, so that no epoch opens.
 fn resting() -> Outcome<inference::network::topic::Topic> {
     let mut topic = topic(1, EPOCH_LENGTH)?;
     topic.is_active = false;
@@ -130,7 +130,7 @@ fn resting() -> Outcome<inference::network::topic::Topic> {
     Ok(topic)
 }
 
-/// A copy of the file and what is written ahead of it, as a power cut would leave them.
+/// Copies the file and its write-ahead log, as after a power cut.
 fn copied(folder: &Path) -> Outcome<tempfile::TempDir> {
     let copy = tempfile::tempdir()?;
     for name in ["inference.db", "inference.db-wal"] {
@@ -141,8 +141,8 @@ fn copied(folder: &Path) -> Outcome<tempfile::TempDir> {
     Ok(copy)
 }
 
-/// How many acknowledged submissions are lost, how many epochs have another bundle than they had,
-/// and how many have neither a bundle nor a state that says why.
+/// Returns the number of lost submissions, of epochs with a changed bundle, and of epochs with
+/// neither a bundle nor a state that explains it.
 async fn judge(
     folder: &Path,
     acknowledged: &BTreeMap<u64, BTreeSet<String>>,
@@ -176,7 +176,7 @@ async fn judge(
     Ok((n_lost, n_twice, n_skipped))
 }
 
-/// Every bundle there is.
+/// Returns all bundles.
 async fn bundles(inference: &Inference) -> Outcome<BTreeMap<u64, FullBundle>> {
     let mut bundles = BTreeMap::new();
     for nonce in inference.nonces(TopicId::FIRST, 0..=u64::MAX, 100_000).await? {

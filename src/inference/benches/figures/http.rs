@@ -1,4 +1,4 @@
-//! A client on one connection: as little work as can be.
+//! Minimal client with one connection.
 
 use std::net::SocketAddr;
 
@@ -9,13 +9,13 @@ use tokio::{
 
 use crate::Outcome;
 
-/// A connection.
+/// Connection of the client.
 pub(crate) struct Client {
     stream: TcpStream,
     received: Vec<u8>,
 }
 
-/// The bytes of a request.
+/// Returns the bytes of a request.
 pub(crate) fn request(method: &str, path: &str, key: &str, body: &str) -> Vec<u8> {
     let n_bytes = body.len();
     format!(
@@ -26,7 +26,7 @@ pub(crate) fn request(method: &str, path: &str, key: &str, body: &str) -> Vec<u8
 }
 
 impl Client {
-    /// Sends `request`, and returns the bytes of an answer that comes piece by piece.
+    /// Sends `request`, and returns the size of a streamed response.
     pub(crate) async fn drain(&mut self, request: &[u8]) -> Outcome<u64> {
         self.stream.write_all(request).await?;
         let mut n_bytes = 0;
@@ -45,13 +45,13 @@ impl Client {
         Ok(Self { stream, received: Vec::with_capacity(16 * 1024) })
     }
 
-    /// Sends `request`, and returns the status and the body of the answer.
+    /// Sends `request`, and returns the status and the body of the response.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> Outcome<(u16, Vec<u8>)> {
         self.stream.write_all(request).await?;
         self.received.clear();
         loop {
             if self.stream.read_buf(&mut self.received).await? == 0 {
-                return Err("the connection ended".into());
+                return Err("connection closed".into());
             }
             let Some(end) = self.received.windows(4).position(|four| four == b"\r\n\r\n") else {
                 continue;
@@ -64,7 +64,7 @@ impl Client {
             let start = end + 4;
             while self.received.len() < start + length {
                 if self.stream.read_buf(&mut self.received).await? == 0 {
-                    return Err("the connection ended".into());
+                    return Err("connection closed".into());
                 }
             }
             let body = self.received.get(start..start + length).unwrap_or_default().to_vec();

@@ -1,5 +1,5 @@
-//! A topic of a thousand inferers and fifty forecasters: what the end of an epoch costs, what queries
-//! take, and what is kept in memory and on the disk.
+//! A topic of a thousand inferers and fifty forecasters: time of an epoch's end and of queries,
+//! memory and disk space.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -26,36 +26,36 @@ use crate::{
     synthesis::Numbers,
 };
 
-/// Inferers of the size that has bars.
+/// Number of inferers.
 const N_INFERERS: usize = 1000;
 
-/// Forecasters of it, each of which forecasts every inferer.
+/// Number of forecasters, each of which forecasts all inferers.
 const N_FORECASTERS: usize = 50;
 
-/// Epochs after which the topic's past is larger than [`LIMIT`] many times over.
+/// Number of epochs, whose size is a multiple of [`LIMIT`].
 const N_EPOCHS: u64 = 16;
 
-/// The bytes that the topic keeps: what it has learned takes nearly 9 MB, twice, and leaves room for
-/// less than ten whole epochs.
+/// Retention of the topic in bytes. The learned state needs nearly 9 MB, twice, which leaves space
+/// for less than ten epochs.
 const LIMIT: u64 = 50_000_000;
 
-/// What the file has beside that, whatever the limit: what is written ahead of it.
+/// Additional bytes of the file, such as the write-ahead log.
 const BESIDE: u64 = 25_000_000;
 
-/// Submissions to the learned topic and to a new one, each of an account of its own. An epoch takes
-/// 512 of newcomers.
+/// Number of submissions to the learned and to a new topic, each of its own account. An epoch
+/// accepts 512 of newcomers.
 const N_SUBMISSIONS: usize = 500;
 
-/// Epochs in which submissions are timed; the median counts, since a disk is not always as fast.
+/// Number of epochs with timed submissions, of which the median is reported.
 const N_ROUNDS: u64 = 40;
 
-/// A block. The clock is moved from epoch to epoch and stands meanwhile: none ends by itself.
+/// Time between blocks. The clock stands still within an epoch, so that none ends.
 const BLOCK_TIME: Duration = Duration::from_secs(5);
 
-/// Blocks of an epoch, as few as the chain allows.
+/// Number of blocks per epoch, the minimum of the chain.
 const EPOCH_LENGTH: u64 = 12;
 
-/// How often each query is asked.
+/// Number of requests per query.
 const N_READS: usize = 200;
 
 pub(crate) async fn measure() -> Outcome<()> {
@@ -86,31 +86,31 @@ pub(crate) async fn measure() -> Outcome<()> {
             epoch_bytes = inference.holdings(TopicId::FIRST).await?.n_bytes / epoch;
         }
     }
-    // The first epochs have no forecasters that imply anything.
-    let what = format!("close of an epoch, {N_INFERERS} x {N_FORECASTERS}, durable, CPU");
+    // The first epochs have no active forecasters.
+    let what = format!("close of epoch, {N_INFERERS} x {N_FORECASTERS}, durable, CPU");
     print(&what, &milliseconds(closings.split_off(4)), "80 ms")?;
-    print("lesson of such an epoch, durable, CPU", &milliseconds(lessons.split_off(4)), "none")?;
+    print("learning of the epoch, durable, CPU", &milliseconds(lessons.split_off(4)), "none")?;
     let figure = format!(
         "{:.1} MB; {:.1} MB an epoch",
         megabytes(file_bytes(folder.path())?),
         megabytes(epoch_bytes)
     );
     let bar = format!("{:.1} MB", megabytes(LIMIT + BESIDE));
-    print(&format!("disk after {N_EPOCHS} such epochs"), &figure, &bar)?;
+    print(&format!("disk after {N_EPOCHS} epochs"), &figure, &bar)?;
     submissions(inference, &clock).await?;
     reads(&network).await?;
     network.group.shutdown().await;
     Ok(())
 }
 
-/// Moves `clock` to where `epoch` begins, of which the first is 1. Returns its nonce.
+/// Moves `clock` to the start of `epoch`, counted from 1, and returns its nonce.
 fn begin_epoch(inference: &Inference, clock: &Clock, epoch: u64) -> BlockHeight {
     let nonce = 1 + (epoch - 1) * EPOCH_LENGTH;
     clock.advance(inference.chain().until(nonce));
     nonce
 }
 
-/// Submits for everybody.
+/// Submits for all actors.
 async fn submit(inference: &Inference, nonce: BlockHeight, numbers: &mut Numbers) -> Outcome<()> {
     let topic = TopicId::FIRST;
     inference.open_epoch(topic, nonce).await?;
@@ -127,7 +127,7 @@ async fn submit(inference: &Inference, nonce: BlockHeight, numbers: &mut Numbers
         .collect::<Vec<_>>();
     for (idx, worker) in inferers.iter().enumerate() {
         let values = vec![("y".to_owned(), format!("{}", 3000.0 + numbers.next()))];
-        // Some do both, since an epoch takes 1 024 submissions.
+        // Some actors do both, since an epoch accepts 1024 submissions.
         let forecast: BTreeMap<Address, String> = if idx < N_FORECASTERS {
             inferers.iter().map(|name| (name.clone(), format!("{}", numbers.next()))).collect()
         } else {
@@ -141,14 +141,14 @@ async fn submit(inference: &Inference, nonce: BlockHeight, numbers: &mut Numbers
     Ok(())
 }
 
-/// Times submissions of accounts to the learned topic beside a new one.
+/// Measures submissions to the learned and to a new topic.
 async fn submissions(inference: &Inference, clock: &Clock) -> Outcome<()> {
     let mut took = [Vec::new(), Vec::new()];
     for epoch in N_EPOCHS + 1..=N_EPOCHS + N_ROUNDS {
         let nonce = begin_epoch(inference, clock, epoch);
-        // In turns, so that what the first one wakes up falls on both.
+        // Alternates, so that delays affect both.
         for turn in [epoch, epoch + 1] {
-            let topic = TopicId::new(1 + turn % 2).ok_or("number a topic")?;
+            let topic = TopicId::new(1 + turn % 2).ok_or("invalid topic id")?;
             let took = if topic == TopicId::FIRST { &mut took[0] } else { &mut took[1] };
             inference.open_epoch(topic, nonce).await?;
             let began = Instant::now();
@@ -175,7 +175,7 @@ async fn submissions(inference: &Inference, clock: &Clock) -> Outcome<()> {
     print(&format!("submissions to a topic that learned from {N_INFERERS}"), &figure, "0.9x")
 }
 
-/// Takes what queries cost.
+/// Measures queries.
 async fn reads(network: &Network) -> Outcome<()> {
     let inferer = addresses::of_model("inferer 0");
     let paths = [
@@ -219,7 +219,7 @@ async fn reads(network: &Network) -> Outcome<()> {
     print("memory after it", &format!("{:.0} MB more", megabytes(more)), "200 MB")
 }
 
-/// The median and the longest of `took`.
+/// Returns the median and the maximum of `took`.
 fn milliseconds(took: Vec<Duration>) -> String {
     let longest = took.iter().max().copied().unwrap_or_default();
     format!("{:.2} ms, at most {:.2}", ms(median(took)), ms(longest))
@@ -239,12 +239,12 @@ fn megabytes(n_bytes: u64) -> f64 {
     n_bytes as f64 / 1e6
 }
 
-/// The processor time of this program so far.
+/// Returns the CPU time of this process.
 fn cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 
-/// The bytes of this program that are in memory.
+/// Returns the resident memory of this process in bytes.
 fn resident() -> Outcome<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -252,7 +252,7 @@ fn resident() -> Outcome<u64> {
     Ok(kilobytes * 1024)
 }
 
-/// The bytes of the network's file, and of what is written ahead of it.
+/// Returns the size of the network's file with its write-ahead log.
 fn file_bytes(folder: &Path) -> Outcome<u64> {
     let size = |name: &str| Ok::<_, std::io::Error>(fs::metadata(folder.join(name))?.len());
     Ok(size("inference.db")? + size("inference.db-wal")?)

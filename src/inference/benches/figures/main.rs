@@ -1,7 +1,7 @@
-//! Prints the figures of a prediction network, each beside its bar: `figures [ROW]…`, where a row is
+//! Prints figures of a prediction network with their targets: `figures [ROW]…`, where a row is
 //! `synthesis`, `requests`, `submissions`, `topics`, `large` or `crashes`.
 //!
-//! The service of `crashes` is this program in a process of its own, so that it can be killed.
+//! The service of `crashes` is this program in its own process, so that it can be killed.
 
 mod crashes;
 mod http;
@@ -14,7 +14,7 @@ mod topics;
 
 use std::{env, error::Error};
 
-/// What a figure comes to, or what kept it from being taken.
+/// Result of a measurement.
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> Outcome<()> {

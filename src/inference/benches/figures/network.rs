@@ -1,4 +1,4 @@
-//! A service on loopback, whose topics live on what is submitted.
+//! Service on loopback, whose topics have only submissions.
 
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ use task::{clock::Clock, group::Group};
 
 use crate::Outcome;
 
-/// A service, and a key that opens it.
+/// Service with one of its keys.
 pub(crate) struct Network {
     pub(crate) address: SocketAddr,
     pub(crate) inference: Inference,
@@ -31,7 +31,7 @@ pub(crate) struct Network {
     pub(crate) group: Group,
 }
 
-/// Nobody runs functions here.
+/// Fake cluster that runs no functions.
 struct Nobody;
 
 #[async_trait]
@@ -41,13 +41,13 @@ impl Runs for Nobody {
     }
 }
 
-/// A dataset with one row, which is always the newest.
+/// Fake dataset with one row, which is always the newest.
 struct Constant;
 
 #[async_trait]
 impl Rows for Constant {
     async fn find(&self, _: &str) -> Result<DatasetId, Cause> {
-        DatasetId::new(1).ok_or_else(|| "find the dataset".into())
+        DatasetId::new(1).ok_or_else(|| "dataset not found".into())
     }
 
     async fn describe(&self, name: &str, _: Option<DatasetId>) -> Result<Described, Cause> {
@@ -72,7 +72,7 @@ impl Rows for Constant {
 }
 
 impl Network {
-    /// Starts one on the file in `folder`, with `topics`.
+    /// Starts a service with `topics` and the file in `folder`.
     pub(crate) async fn start(
         folder: &Path,
         listen: &str,
@@ -82,7 +82,7 @@ impl Network {
         Self::start_by(Clock::system(), folder, listen, block_time, topics).await
     }
 
-    /// Starts one likewise, whose blocks follow `clock`.
+    /// Starts a service whose blocks follow `clock`.
     pub(crate) async fn start_by(
         clock: Clock,
         folder: &Path,
@@ -92,9 +92,9 @@ impl Network {
     ) -> Outcome<Self> {
         let accounts = Accounts::open(folder.join("accounts.db"), clock.clone()).await?;
         let (_, key) = accounts.renew_key("figures").await?;
-        let signer = Signer::from_bytes(&[7; 32]).ok_or("make a signer")?;
+        let signer = Signer::from_bytes(&[7; 32]).ok_or("invalid signer")?;
         let options = ServiceOptions {
-            // One key submits for everybody.
+            // One key submits for all actors.
             quota: inference::network::submission::WorkerQuota(0),
             listen: listen.to_owned(),
             store: folder.join("inference.db"),
@@ -114,12 +114,12 @@ impl Network {
     }
 }
 
-/// Topic `number`, whose epochs are `epoch_length` blocks long and close after half of that.
+/// Returns topic `number`, whose epochs have `epoch_length` blocks and a window of half of them.
 pub(crate) fn topic(number: u64, epoch_length: u64) -> Outcome<Topic> {
-    let mut topic = demo_topics().into_iter().next().ok_or("find the demo topic")?;
-    topic.id = TopicId::new(number).ok_or("number a topic")?;
+    let mut topic = demo_topics().into_iter().next().ok_or("no demo topic")?;
+    topic.id = TopicId::new(number).ok_or("invalid topic id")?;
     topic.predictor = None;
-    // All that is submitted is combined.
+    // All submissions are combined.
     topic.active_max = ByRole { inferer: SUBMISSIONS_MAX, forecaster: SUBMISSIONS_MAX };
     "value".clone_into(&mut topic.source.column);
     topic.timing.epoch_length = epoch_length;

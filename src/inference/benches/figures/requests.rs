@@ -1,5 +1,5 @@
-//! Requests a second: of the newest bundle, beside a handler that returns a constant; and of
-//! submissions, which are durable before the answer.
+//! Requests per second: of the newest bundle, compared with a constant response, and of
+//! submissions, which are durable.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -19,16 +19,16 @@ use crate::{
     rows::print,
 };
 
-/// Connections at once.
+/// Number of concurrent connections.
 const CONNECTIONS: usize = 32;
 
-/// How long each rate is taken.
+/// Duration of a measurement.
 const SPAN: Duration = Duration::from_secs(3);
 
-/// The longest block time there is use for: nothing closes by itself meanwhile.
+/// Maximum useful block time, in which nothing closes.
 const LONG: Duration = Duration::from_mins(5);
 
-/// Takes the rate of the newest bundle.
+/// Measures the rate of the newest bundle.
 pub(crate) async fn latest() -> Outcome<()> {
     let folder = tempfile::tempdir()?;
     let network = Network::start(folder.path(), "127.0.0.1:0", LONG, vec![topic(1, 12)?]).await?;
@@ -46,7 +46,7 @@ pub(crate) async fn latest() -> Outcome<()> {
     let asked: Arc<[u8]> = request("GET", path, &network.key, "").into();
     let (status, body) = Client::connect(network.address).await?.ask(&asked).await?;
     if status != 200 {
-        return Err(format!("the newest bundle is answered with {status}").into());
+        return Err(format!("newest bundle has status {status}").into());
     }
     let n_bytes = body.len();
     let constant = Bytes::from(body);
@@ -57,7 +57,7 @@ pub(crate) async fn latest() -> Outcome<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     serve(listener, Router::new().route(path, get(answer)), &network.group);
-    // In turns, so that what else the machine does falls on both.
+    // Alternates, so that other load affects both.
     let (mut of_ours, mut of_constant) = (0.0, 0.0);
     let same = move |_: usize| Arc::clone(&asked);
     for _ in 0..2 {
@@ -69,7 +69,7 @@ pub(crate) async fn latest() -> Outcome<()> {
     print(&format!("latest_network_inferences, {n_bytes} bytes"), &figure, "0.6x")
 }
 
-/// Takes the rate of submissions. An epoch takes a thousand, so there are many topics.
+/// Measures the rate of submissions, with many topics since an epoch accepts a thousand.
 pub(crate) async fn submissions() -> Outcome<()> {
     let folder = tempfile::tempdir()?;
     let topics = (1..=64).map(|number| topic(number, 12)).collect::<Outcome<Vec<_>>>()?;
@@ -86,10 +86,10 @@ pub(crate) async fn submissions() -> Outcome<()> {
     };
     let rate = rate(network.address, submission).await?;
     network.group.shutdown().await;
-    print("submissions, durable before the answer", &format!("{rate:.0}/s"), "2000/s")
+    print("submissions, durable", &format!("{rate:.0}/s"), "2000/s")
 }
 
-/// How many of the requests that `make` makes are answered well in a second.
+/// Returns the number of successful requests per second, created by `make`.
 async fn rate(
     address: SocketAddr,
     make: impl Fn(usize) -> Arc<[u8]> + Clone + Send + 'static,
@@ -106,7 +106,7 @@ async fn rate(
                 let (status, body) = client.ask(&make(idx)).await?;
                 if status != 200 {
                     let body = String::from_utf8_lossy(&body).into_owned();
-                    return Outcome::Err(format!("answered with {status}: {body}").into());
+                    return Outcome::Err(format!("status {status}: {body}").into());
                 }
                 n_done += 1;
             }

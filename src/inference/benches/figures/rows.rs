@@ -1,4 +1,4 @@
-//! The rows of figures, and how one is printed.
+//! Rows of figures, and printing of a row.
 
 use std::io::Write as _;
 
@@ -6,10 +6,10 @@ use tokio::runtime::Runtime;
 
 use crate::{Outcome, crashes, large, requests, synthesis, topics};
 
-/// The rows, in the order in which they are taken.
+/// Rows in order of execution.
 const ROWS: [&str; 6] = ["synthesis", "requests", "submissions", "topics", "large", "crashes"];
 
-/// Takes the rows that `arguments` name, or all.
+/// Runs the rows in `arguments`, or all.
 pub(crate) fn measure(runtime: &Runtime, arguments: impl Iterator<Item = String>) -> Outcome<()> {
     let asked: Vec<String> = arguments.filter(|row| !row.starts_with("--")).collect();
     for row in ROWS.iter().filter(|row| asked.is_empty() || asked.iter().any(|a| a == *row)) {
@@ -25,7 +25,7 @@ pub(crate) fn measure(runtime: &Runtime, arguments: impl Iterator<Item = String>
     Ok(())
 }
 
-/// Prints a figure and its bar.
+/// Prints a figure with its target.
 pub(crate) fn print(what: &str, figure: &str, bar: &str) -> Outcome<()> {
     writeln!(std::io::stdout(), "{what:<58} {figure:<34} bar {bar}")?;
     Ok(())

@@ -1,5 +1,4 @@
-//! How long one bundle takes, with all that is left out, on one core; and what is kept of what was
-//! learned.
+//! Time of a full bundle on one core, and size of the learned state.
 
 use std::{collections::BTreeMap, hint::black_box, path::Path, time::Duration};
 
@@ -21,16 +20,16 @@ use tokio::time::Instant;
 
 use crate::{Outcome, rows::print};
 
-/// How often each size is taken; the median counts.
+/// Number of runs of each size, of which the median is reported.
 const RUNS: usize = 15;
 
-/// How many epochs each network has learned from.
+/// Number of epochs that each network learned.
 const N_EPOCHS: u32 = 12;
 
-/// The largest size with a bar.
+/// Largest size with a target.
 const FULL: Size = Size { n_inferers: 1000, n_forecasters: 50, away: Away::Nobody };
 
-/// How many take part.
+/// Number of actors.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     n_inferers: usize,
@@ -38,22 +37,22 @@ struct Size {
     away: Away,
 }
 
-/// Who stays away from an epoch.
+/// Absent actors of an epoch.
 #[derive(Debug, Clone, Copy)]
 enum Away {
     Nobody,
-    /// Of a thousand inferers, this many. Others each time.
+    /// This many of a thousand inferers, others in each epoch.
     Some(usize),
 }
 
-/// An epoch that owns what is combined.
+/// Owned form of an epoch.
 struct OwnedEpoch {
     inferences: BTreeMap<Address, Values>,
     forecasts: ByActor<ByActor<f64>>,
     regrets: Regrets,
 }
 
-/// Numbers that look random and are the same each time.
+/// Deterministic pseudorandom numbers.
 pub(crate) struct Numbers(pub u64);
 
 impl Numbers {
@@ -122,7 +121,7 @@ fn median(size: Size) -> Outcome<Duration> {
         })?;
         took.push(began.elapsed());
         if black_box(&synthesis).one_out_inferer.len() != size.n_inferers {
-            return Err("a bundle lacks what is left out".into());
+            return Err("bundle is incomplete".into());
         }
     }
     took.sort();
@@ -143,7 +142,7 @@ fn epoch(size: Size) -> Outcome<OwnedEpoch> {
     Ok(OwnedEpoch { inferences, forecasts: numbers.families(&forecasters, &inferers), regrets })
 }
 
-/// What a network of `size` has learned.
+/// Returns the learned state of a network of `size`.
 fn regrets(size: Size, numbers: &mut Numbers) -> Outcome<Regrets> {
     let inferers = named("inf", size.n_inferers)?;
     let forecasters = named("fore", size.n_forecasters)?;
@@ -176,8 +175,7 @@ fn losses(numbers: &mut Numbers, inferers: &[Address], forecasters: &[Address]) 
     }
 }
 
-/// Prints how much the file keeps of what a network of `size` has learned, and how long it takes to
-/// read.
+/// Prints the size of the stored learned state of a network of `size`, and the time to read it.
 fn kept(size: Size) -> Outcome<()> {
     let folder = tempfile::tempdir()?;
     let (path, empty) = (folder.path().join("inference.db"), folder.path().join("empty.db"));
@@ -190,13 +188,13 @@ fn kept(size: Size) -> Outcome<()> {
     let began = Instant::now();
     black_box(store.learned(model::topic::TopicId::FIRST, None)?);
     let took = began.elapsed().as_secs_f64() * 1e3;
-    let what = format!("learned by as many, {:?} away: kept", size.away);
+    let what = format!("learned state, {:?} absent: stored", size.away);
     let a_regret = f64::from(n_bytes) / of(n_regrets);
     let figure = format!("{} kB, {a_regret:.2} B a regret, {took:.1} ms", n_bytes / 1000);
     print(&what, &figure, "none")
 }
 
-/// Keeps `regrets` in a file at `path`, and returns how many there are.
+/// Stores `regrets` in a file at `path`, and returns their number.
 fn keep(path: &Path, regrets: Regrets) -> Outcome<usize> {
     let store = Store::open(path)?;
     let (topic, at) = (crate::network::topic(1, 12)?, Timestamp::from_seconds(1));

@@ -14,26 +14,26 @@ use crate::{
     rows::print,
 };
 
-/// How many topics.
+/// Number of topics.
 const N_TOPICS: u64 = 1000;
 
-/// How many workers submit to each.
+/// Number of workers per topic.
 const N_WORKERS: u32 = 5;
 
-/// The block time, which all bundles should be served within.
+/// Time between blocks, in which all bundles should be served.
 const BLOCK_TIME: Duration = Duration::from_secs(5);
 
-/// The longest wait for all of them.
+/// Maximum time until all are served.
 const WITHIN: Duration = Duration::from_mins(2);
 
 pub(crate) async fn measure() -> Outcome<()> {
     let folder = tempfile::tempdir()?;
-    // A window of six blocks is long enough to submit five thousand times.
+    // A window of six blocks is long enough for five thousand submissions.
     let topics = (1..=N_TOPICS).map(|number| topic(number, 12)).collect::<Outcome<Vec<_>>>()?;
     let network = Network::start(folder.path(), "127.0.0.1:0", BLOCK_TIME, topics).await?;
     let inference = &network.inference;
     let topics = inference.topics();
-    let first = topics.first().ok_or("find a topic")?.timing;
+    let first = topics.first().ok_or("no topic")?.timing;
     let nonce = 1;
     for topic in &topics {
         inference.open_epoch(topic.id, nonce).await?;

@@ -141,7 +141,7 @@ fn invalid_cases_are_rejected() {
     assert!(error(r#"{"algorithm":"median"}"#).contains("`median`"));
     assert!(error(r#"{"inferences":{"a":["two"]}}"#).contains("inference `two`"));
     let uneven = r#"{"inferences":{"a":["1"],"b":["1","2"]}}"#;
-    assert!(error(uneven).contains("2 values where others have 1"));
+    assert!(error(uneven).contains("2 values, expected 1"));
 }
 
 #[test]

@@ -55,8 +55,8 @@ async fn rate_limit_has_retry_after() {
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(ask().await.status(), StatusCode::OK);
     let (_, document) = fixture.send("GET", "/api/openapi.json", None).await;
-    let told = document["info"]["description"].as_str().unwrap();
-    assert!(told.contains("1 requests a second together, 2 at once"), "{told}");
+    let text = document["info"]["description"].as_str().unwrap();
+    assert!(text.contains("1 requests per second together, with bursts of 2"), "{text}");
 }
 
 #[tokio::test]

@@ -352,8 +352,8 @@ async fn topics_are_changed_only_by_their_key() {
     let (_, active) = fixture.get("/emissions/v10/is_topic_active/3").await;
     assert_eq!(active, json!({"is_active": false}));
     let others = fixture.put("PUT", "/api/v1/topics/1/active", &rest).await;
-    let built_in = "topic 1 came with the program, and no key can change it: start the service \
-                    without --demo to be without it";
+    let built_in = "topic 1 is built in and cannot be changed; start the service without --demo to \
+                    omit it";
     Fixture::check(others, 403, 7, built_in);
     let unfit = json!({"metadata": "x", "dataset": "d", "column": "c", "ground_truth_lag": 1});
     let (status, body) = fixture.put("POST", "/api/v1/topics", &unfit).await;
