@@ -365,7 +365,7 @@ impl Loop {
             // The terminal is gone, so that nobody can see or quit the screen.
             Next::Term(None) => self.is_over = true,
             Next::Signal(Signal::Stop) if self.is_paging => {
-                Tui::stop_beside_pager().map_err(RunError::Terminal)?;
+                Tui::stop_with_pager().map_err(RunError::Terminal)?;
             }
             Next::Signal(Signal::Terminate) => self.update(Event::Terminate)?,
             // A pager handles an interrupt itself.
