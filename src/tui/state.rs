@@ -3,7 +3,6 @@
 //! Changed by `app` and the `update` modules, drawn by the `view` modules. Does no I/O and reads no
 //! clock.
 
-pub(crate) mod columns;
 pub(crate) mod field;
 pub(crate) mod latency;
 pub(crate) mod layout;
@@ -11,6 +10,8 @@ pub(crate) mod loadable;
 pub(crate) mod navigation;
 pub(crate) mod nodes;
 pub(crate) mod notices;
+pub(crate) mod overlay;
+pub(crate) mod palette;
 pub(crate) mod pattern;
 pub mod profiles;
 pub(crate) mod results;
@@ -25,7 +26,6 @@ use model::timestamp::Timestamp;
 use wire::inference::TopicSummary;
 
 use self::{
-    columns::HiddenColumns,
     field::Field,
     layout::Layout,
     loadable::Failure,
@@ -41,8 +41,11 @@ use crate::{
     event::Effect,
     keymap::{Chord, Keymap, Layer},
     local::Level,
-    overlay::{Overlay, profiles::state::KeyStep},
     screens::{self, Screen, cluster::state::ClusterContext, execute::state::Pane},
+    state::{
+        layout::HiddenColumns,
+        overlay::{KeyStep, Overlay},
+    },
     theme::{self, custom::LowContrast},
     widget::symbols::Symbols,
 };

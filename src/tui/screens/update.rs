@@ -11,7 +11,7 @@ use crate::{
     },
     keymap::Layer,
     local::Addresses,
-    screens::{Screen, overview::update::load_bundles},
+    screens::{Screen, overview::state::load_bundles},
     state::{
         Dirty, State,
         loadable::Failure,

@@ -9,22 +9,17 @@
 //! ╰────────────────╯╰────────────────╯
 //! ```
 
-mod activity;
-mod heads;
-pub(crate) mod node_form;
-mod nodes;
-pub(crate) mod operator;
-pub(crate) mod processes;
-mod runs;
-pub(crate) mod start;
-
 use ratatui::{buffer::Buffer, layout::Rect};
 
 use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
-    screens::{Screen, cluster::state::Pane, execute::view},
+    screens::{
+        Screen,
+        cluster::{activity, nodes, processes, runs, start, state::Pane},
+        execute::view,
+    },
     state::{layout::Divider, navigation::Steps as _, runs::Phase, stack},
     view::{
         Frame, Tier, focus_if, hits::Hits, results, spinner, split_columns, split_rows,
@@ -153,7 +148,7 @@ fn draw_pane(pane: Pane, area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &
     }
 }
 
-fn is_focused(pane: Pane, frame: Frame<'_>) -> bool {
+pub(super) fn is_focused(pane: Pane, frame: Frame<'_>) -> bool {
     frame.state.screen == Screen::Cluster && frame.state.cluster.focus == pane
 }
 
@@ -196,12 +191,12 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
 }
 
 /// What is being started now.
-fn step_name(frame: Frame<'_>) -> &str {
+pub(super) fn step_name(frame: Frame<'_>) -> &str {
     frame.state.stack.step().filter(|step| !step.is_empty()).unwrap_or("the local stack")
 }
 
 /// What is to be said while no local process has said anything.
-fn start_lines(frame: Frame<'_>) -> Vec<String> {
+pub(super) fn start_lines(frame: Frame<'_>) -> Vec<String> {
     let state = frame.state;
     match &state.stack.phase {
         phase @ (stack::Phase::Absent | stack::Phase::Attached) => {

@@ -10,7 +10,7 @@ use crate::{
     event::{Effect, HeadEvent, RunOrder, StreamEvent},
     keymap::Layer,
     local::{Level, LocalLog},
-    overlay::{Overlay, copy_as::state::curl_of, save::state::SaveForm},
+    overlay::copy_as::curl_of,
     screens::{
         Screen, cluster,
         execute::state::{
@@ -23,6 +23,7 @@ use crate::{
         Dirty, State,
         field::Field,
         loadable::Failure,
+        overlay::{Overlay, SaveForm},
         pattern::Pattern,
         results::{self, Position, RunView},
         runs::{Input, Phase, RunHead, RunId, Verdict, workers_text},

@@ -1,13 +1,99 @@
-//! A series in one row or a few, the newest value on the right: ratatui's sparkline, scaled.
+//! Bars: a share of a whole, a difference from a center, a series in a row.
 
 use ratatui::{
     buffer::Buffer,
     layout::Rect,
-    style::Style,
+    style::{Modifier, Style},
     widgets::{Sparkline as Bars, Widget},
 };
 
-use super::{axis::Scale, paint};
+use crate::widget::{axis::Scale, paint};
+
+/// Blocks from empty to full, in eighths of a cell from its left.
+pub(crate) const BLOCKS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
+
+/// A bar in the first row of its area: `█████▍····`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShareBar {
+    /// The share, from 0 to 1.
+    pub(crate) share: f64,
+    /// The style of the bar.
+    pub(crate) bar: Style,
+    /// The style of the dots.
+    pub(crate) rest: Style,
+}
+
+impl Widget for ShareBar {
+    fn render(self, area: Rect, buf: &mut Buffer) {
+        let all = area.width.saturating_mul(8);
+        let mut eighths = paint::cells(self.share * f64::from(area.width) * 8.0, all);
+        // A share above zero is always seen.
+        if self.share > 0.0 {
+            eighths = eighths.max(1);
+        }
+        for x in 0..area.width {
+            let here = eighths.min(8);
+            eighths -= here;
+            match BLOCKS.get(usize::from(here)).copied().filter(|_| here > 0) {
+                Some(symbol) => paint::put(buf, area, (x, 0), symbol, self.bar),
+                None => paint::put(buf, area, (x, 0), '·', self.rest),
+            }
+        }
+    }
+}
+
+/// A bar in the first row of its area.
+///
+/// Values below zero go left. A bar is cut where it leaves the area; a value that is not finite has
+/// none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DivergingBar {
+    /// The difference that the bar shows.
+    pub(crate) value: f64,
+    /// The difference whose bar would reach the edge.
+    pub(crate) extreme: f64,
+    /// The style of the bar.
+    pub(crate) bar: Style,
+    /// The style of the line in the middle.
+    pub(crate) center: Style,
+}
+
+/// The column of the center in an area of `width` columns.
+pub(crate) const fn center(width: u16) -> u16 {
+    width / 2
+}
+
+impl Widget for DivergingBar {
+    fn render(self, area: Rect, buf: &mut Buffer) {
+        if area.is_empty() {
+            return;
+        }
+        let center = center(area.width);
+        paint::put(buf, area, (center, 0), '│', self.center);
+        let share = self.value / self.extreme.abs();
+        if !share.is_finite() || share == 0.0 {
+            return;
+        }
+        let room = if share < 0.0 { center } else { area.width - center - 1 };
+        let all = room.saturating_mul(8);
+        let eighths = paint::cells(share.abs() * f64::from(room) * 8.0, all);
+        let eighths = eighths.max(u16::from(room > 0));
+        let (full, rest) = (eighths / 8, usize::from(eighths % 8));
+        let column = |n: u16| if share > 0.0 { center + 1 + n } else { center - 1 - n };
+        for n in 0..full {
+            paint::put(buf, area, (column(n), 0), '█', self.bar);
+        }
+        // There are no blocks from the right: the free part of an inverted one from the left is one.
+        let (eighths, style) = if share > 0.0 {
+            (rest, self.bar)
+        } else {
+            (8 - rest, self.bar.add_modifier(Modifier::REVERSED))
+        };
+        if let Some(symbol) = BLOCKS.get(eighths).filter(|_| rest > 0) {
+            paint::put(buf, area, (column(full), 0), *symbol, style);
+        }
+    }
+}
 
 /// Where the bars of a sparkline stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use crate::{
     state::nodes::{Node, PERIOD},
     view::{Frame, draw_empty, focus_if, split_rows},
     widget::{
+        bars::{Floor, Sparkline},
         format, paint, pane,
-        sparkline::{Floor, Sparkline},
     },
 };
 

@@ -10,34 +10,33 @@ use ratatui::{
     widgets::Widget as _,
 };
 
-use super::{heads, is_focused};
 use crate::{
     action::Action,
     keymap::Layer,
-    screens::cluster::state::{
-        NodeOrder, Pane,
-        grouping::{NodeGroup, NodeRow},
+    screens::cluster::{
+        state::{NodeGroup, NodeOrder, NodeRow, Pane},
+        view::{is_focused, start_lines, step_name},
     },
     state::{
-        columns::TableName,
+        layout::TableName,
         navigation::Steps as _,
         nodes::{Node, Origin},
-        services::Service,
+        services::{Health, Service, host_of, why_at},
         stack,
     },
     view::{
         Frame, Tier, draw_empty,
         field::draw_search,
-        focus_if,
+        focus_if, header,
         hits::Hits,
         spinner, split_rows, strip,
         table::{self, Cell, Column, Side, Table, draw_facts},
         text_cut,
     },
     widget::{
+        bars::ShareBar,
         format::{self, NONE},
         paint, pane,
-        share::ShareBar,
     },
 };
 
@@ -127,7 +126,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let has_filter = has_detail || cluster.filter.is_edited() || !cluster.filter.value().is_empty();
     let [filter, rows] = split_rows(upper, u16::from(has_filter));
     draw_filter(filter, buf, frame);
-    let rows = heads::draw_failures(rows, buf, frame);
+    let rows = draw_failures(rows, buf, frame);
 
     let (mut columns, peer_width) = columns(rows.width, &nodes, frame);
     let has_status = columns.iter().any(|it| it.title == STATUS && it.width > 0);
@@ -296,7 +295,7 @@ fn cells(node: &Node, frame: Frame<'_>, peer_width: usize, has_status: bool) -> 
         (role.to_owned(), role_style),
         (node.origin.into_str().to_owned(), if is_typed { theme.text } else { theme.muted }),
         (node.group_text(), theme.muted),
-        heads::seen_by(node, frame),
+        seen_by(node, frame),
         (node.withheld_text().unwrap_or_default(), theme.warn),
         match node.withheld_text().filter(|_| !has_status) {
             Some(reason) => (reason, theme.warn),
@@ -406,8 +405,8 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
     let mut facts = vec![("peer id", node.peer_id.clone())];
     let listen = match node.addresses.as_slice() {
         [] => NONE.to_owned(),
-        [one] => host_of(one).to_owned(),
-        [one, more @ ..] => format!("{}  and {} more", host_of(one), more.len()),
+        [one] => without_peer(one).to_owned(),
+        [one, more @ ..] => format!("{}  and {} more", without_peer(one), more.len()),
     };
     facts.push(("listen", listen));
     let functions = match node.n_functions {
@@ -418,7 +417,7 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
     // The functions begin at one column: from node to node little is drawn again.
     facts.push(("groups", format!("{groups:<GROUPS_WIDTH$} {functions}")));
     facts.push(("process", process));
-    facts.extend(heads::facts(node, frame));
+    facts.extend(head_facts(node, frame));
     let mut declared = node.attribute_text();
     if let Some(status) = node.withheld_text() {
         let runs =
@@ -450,7 +449,7 @@ fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
 }
 
 /// An address without the peer id at its end.
-fn host_of(address: &str) -> &str {
+fn without_peer(address: &str) -> &str {
     address.rsplit_once("/p2p/").map_or(address, |(host, _)| host)
 }
 
@@ -469,7 +468,7 @@ fn draw_short_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node
     });
     parts.extend(node.withheld_text());
     parts.extend(Some(node.attribute_text()).filter(|text| !text.is_empty()));
-    parts.extend(node.addresses.first().map(|address| host_of(address).to_owned()));
+    parts.extend(node.addresses.first().map(|address| without_peer(address).to_owned()));
     let (name, rest) = (Span::styled(name, theme.text), parts.join(" · "));
     let line = Line::from(vec![name, Span::styled(rest, theme.muted)]);
     paint::line_cut(buf, area, (0, 0), &line);
@@ -480,7 +479,7 @@ fn empty_lines(frame: Frame<'_>) -> Vec<String> {
     let picture = spinner::picture(state.now);
     match (&state.stack.phase, state.nodes.best_list().failure()) {
         (stack::Phase::Starting, _) => {
-            vec![format!("{picture} starting {}", super::step_name(frame))]
+            vec![format!("{picture} starting {}", step_name(frame))]
         }
         (_, Some(failure)) => vec![
             format!("✗ failed to {}", failure.what),
@@ -488,7 +487,7 @@ fn empty_lines(frame: Frame<'_>) -> Vec<String> {
             failure.next.clone(),
             format!("{} tries again", frame.key(Layer::Global, Action::Refresh)),
         ],
-        (stack::Phase::Failed(_), _) => super::start_lines(frame),
+        (stack::Phase::Failed(_), _) => start_lines(frame),
         _ if state.nodes.best_list().is_loading() => {
             vec![format!("{picture} loading from the head")]
         }
@@ -503,4 +502,76 @@ fn empty_lines(frame: Frame<'_>) -> Vec<String> {
         }
         _ => vec!["The head lists no nodes.".to_owned()],
     }
+}
+
+/// The most heads whose failures stand above the nodes, which need the room.
+const FAILURES_MAX: usize = 3;
+
+/// Draws a line for each head that fails, where there are several; returns what is left below.
+pub(super) fn draw_failures(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> Rect {
+    let Frame { state, theme, .. } = frame;
+    if !state.services.has_several_heads() {
+        return area;
+    }
+    let mut rest = area;
+    let failing = state.services.heads().filter_map(|head| {
+        let service = Service::Head(head);
+        let address = state.services.address(service)?;
+        let health = state.services.health(service);
+        let (glyph, style) = header::mark(health, theme);
+        let why = match health {
+            Health::Refused { why } => why.why.clone(),
+            Health::Down { why } => match header::away(service, state) {
+                Some(away) if away != "down" => format!("{}, {away}", why_at(address, &why.why)),
+                _ => why.why.clone(),
+            },
+            Health::Idle { .. } | Health::Live => {
+                state.nodes.head(head)?.listed.failure()?.why.clone()
+            }
+            Health::Unknown | Health::Absent => return None,
+            Health::Limited { .. } | Health::Silent => header::note(service, state),
+        };
+        Some((format!("{glyph} {address}  {}", why_at(address, &why)), style))
+    });
+    for (line, style) in failing.take(FAILURES_MAX) {
+        text_cut(buf, rest, (0, 0), &line, style);
+        [_, rest] = split_rows(rest, 1);
+    }
+    rest
+}
+
+/// How many heads see a node, of how many: `2/3`.
+pub(super) fn seen_by(node: &Node, frame: Frame<'_>) -> Cell {
+    let theme = frame.theme;
+    let n_seen = node.n_seen_by();
+    let n_heads = frame.state.services.heads().len();
+    // A head need not see the others.
+    let is_whole = n_seen == n_heads || (n_seen > 0 && node.is_head());
+    let style = if is_whole { theme.muted } else { theme.warn };
+    (format!("{n_seen}/{n_heads}"), style)
+}
+
+/// What each of several heads says of a node in detail.
+fn head_facts(node: &Node, frame: Frame<'_>) -> Option<(&'static str, String)> {
+    let state = frame.state;
+    if !state.services.has_several_heads() {
+        return None;
+    }
+    let words = state.services.heads().map(|head| {
+        let service = Service::Head(head);
+        let address = state.services.address(service).unwrap_or_default();
+        let is_failing =
+            state.nodes.head(head).is_some_and(|nodes| nodes.listed.failure().is_some());
+        let report = node.reports.iter().find(|report| report.head == head);
+        let word = match (state.services.health(service), report) {
+            (Health::Refused { .. }, _) => "refuses the screen",
+            (Health::Limited { .. }, _) => "limits the screen",
+            (Health::Silent, _) => "does not respond",
+            _ if is_failing => "does not answer",
+            (_, None) => "does not see it",
+            (_, Some(report)) => report.withheld_by.unwrap_or("sees it"),
+        };
+        format!("{} {word}", host_of(address))
+    });
+    Some(("heads", words.collect::<Vec<_>>().join(" · ")))
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{event::Event, harness::Harness, overlay::Overlay};
+use crate::{event::Event, harness::Harness, state::overlay::Overlay, theme::Name};
 
 #[track_caller]
 fn check(typed: &str, want: &str) {
@@ -30,7 +30,7 @@ fn fuzzy_search_finds_commands_screens_nodes_and_runs() {
 
 #[test]
 fn a_prefix_restricts_the_search_to_one_kind() {
-    let entries = entries::entries(&Harness::ready(160, 45).state);
+    let entries = entries(&Harness::ready(160, 45).state);
     let mut palette = Palette::new(entries);
     for kind in Kind::VARIANTS {
         palette.input.set(&kind.sign().to_string());
@@ -43,8 +43,8 @@ fn a_prefix_restricts_the_search_to_one_kind() {
 #[test]
 fn every_action_except_movement_is_in_the_palette() {
     let state = Harness::ready(160, 45).state;
-    let found = entries::entries(&state);
-    let offered = crate::keymap::TABLE.iter().filter(|it| entries::group(it.layer).is_some());
+    let found = entries(&state);
+    let offered = crate::keymap::TABLE.iter().filter(|it| group(it.layer).is_some());
     for binding in offered {
         let is_found = found
             .iter()

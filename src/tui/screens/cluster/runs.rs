@@ -2,11 +2,10 @@
 
 use ratatui::{buffer::Buffer, layout::Rect};
 
-use super::is_focused;
 use crate::{
-    screens::cluster::state::Pane,
+    screens::cluster::{state::Pane, view::is_focused},
     state::{
-        columns::TableName,
+        layout::TableName,
         navigation::{ColumnOrder, Steps as _},
         runs::{Phase, Run},
     },

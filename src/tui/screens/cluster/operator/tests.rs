@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     event::Event,
     harness::{self, Harness},
-    screens::cluster::state::grouping::NodeRow,
+    screens::cluster::state::NodeRow,
 };
 
 /// A screen on many nodes, and what it was asked for taken.

@@ -3,8 +3,6 @@
 //! What can be found is gathered when it is opened, see [`entries`]. A first letter of
 //! [`Kind::sign`] leaves one kind only: `@btc` finds datasets.
 
-pub(crate) mod entries;
-
 use model::{dataset::DatasetId, topic::TopicId};
 use nucleo_matcher::{
     Config, Matcher, Utf32Str,
@@ -97,12 +95,12 @@ impl Kind {
 
 impl Entry {
     /// An entry without keys, in the group of its kind.
-    fn new(kind: Kind, text: String, detail: String, goal: Goal) -> Self {
+    pub(crate) fn new(kind: Kind, text: String, detail: String, goal: Goal) -> Self {
         Self { kind, group: kind.into_str().to_owned(), text, detail, keys: String::new(), goal }
     }
 
     /// A command of `group`, which `keys` do as well.
-    fn command(group: &str, text: String, keys: String, goal: Goal) -> Self {
+    pub(crate) fn command(group: &str, text: String, keys: String, goal: Goal) -> Self {
         let (kind, group, detail) = (Kind::Command, group.to_owned(), String::new());
         Self { kind, group, text, detail, keys, goal }
     }
@@ -156,6 +154,3 @@ impl Palette {
         self.entries.get(self.matches.get(self.row)?.entry_idx)
     }
 }
-
-#[cfg(test)]
-mod tests;
