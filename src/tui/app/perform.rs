@@ -44,7 +44,7 @@ pub(crate) fn perform(state: &mut State, action: Action) {
         Action::Export if matches!(state.screen, Screen::Logs | Screen::Inference) => {
             match SaveForm::for_screen(state) {
                 Some(save) => state.open(Overlay::Save(save)),
-                None => state.notify_refused("nothing to export yet".to_owned(), String::new()),
+                None => state.notify_refused("nothing to export yet", String::new()),
             }
         }
         Action::Jump => state.open(Overlay::Jump(String::new())),
@@ -136,7 +136,7 @@ fn in_view(state: &mut State, action: Action) {
         Screen::Data => state.data.act(action, now),
         Screen::Inference if action == Action::Resistant && state.inference.labels().len() > 1 => {
             let text = "this topic has no values without outliers".to_owned();
-            state.notify_refused(text, "only topics with a single label have them".to_owned());
+            state.notify_refused(text, "only topics with a single label have them");
         }
         Screen::Inference => {
             state.inference.act(action, now);

@@ -52,7 +52,7 @@ pub(crate) fn act(state: &mut State, action: Action, row: Option<usize>) {
         |row| Some(state.profiles.choices().get(row)?.name()?.to_owned()),
     );
     let Some(name) = named else {
-        state.notify_refused("the local stack has its own key".to_owned(), String::new());
+        state.notify_refused("the local stack has its own key", String::new());
         return;
     };
     if action == Action::ForgetKey {
@@ -80,7 +80,7 @@ fn take_local(state: &mut State) {
     match state.stack.phase {
         stack::Phase::Ready => {
             let addresses = state.stack.ready.addresses.clone();
-            state.notify("using this machine".to_owned(), String::new());
+            state.notify("using this machine", String::new());
             connect(state, &addresses);
         }
         stack::Phase::Starting => {}

@@ -35,7 +35,7 @@ pub(crate) fn toggle(state: &mut State, action: Action) {
         }
         Action::Columns => {
             if choices::focused_table(state).is_none() {
-                return state.notify_refused("no table has focus".to_owned(), String::new());
+                return state.notify_refused("no table has focus", String::new());
             }
             Overlay::Columns(0)
         }

@@ -14,8 +14,8 @@ use crate::{
     action::Action,
     keymap::Layer,
     screens::cluster::{
+        processes,
         state::{NodeGroup, NodeOrder, NodeRow, Pane},
-        view::{is_focused, start_lines, step_name},
     },
     state::{
         layout::TableName,
@@ -112,7 +112,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let nodes = cluster.nodes(state.cluster_context());
     let rows_shown = cluster.node_rows(&nodes);
     let selected = cluster.row_idx(&nodes, &rows_shown);
-    let focus = focus_if(is_focused(Pane::Nodes, frame));
+    let focus = focus_if(state.is_pane_focused(Pane::Nodes));
     let inside =
         pane::Pane::new("Nodes").info(info(&nodes, frame)).focus(focus).draw(area, buf, theme);
     if nodes.is_empty() && cluster.filter.value().is_empty() {
@@ -479,7 +479,7 @@ fn empty_lines(frame: Frame<'_>) -> Vec<String> {
     let picture = spinner::picture(state.now);
     match (&state.stack.phase, state.nodes.best_list().failure()) {
         (stack::Phase::Starting, _) => {
-            vec![format!("{picture} starting {}", step_name(frame))]
+            vec![format!("{picture} starting {}", state.stack.step().unwrap_or_default())]
         }
         (_, Some(failure)) => vec![
             format!("✗ failed to {}", failure.what),
@@ -487,7 +487,7 @@ fn empty_lines(frame: Frame<'_>) -> Vec<String> {
             failure.next.clone(),
             format!("{} tries again", frame.key(Layer::Global, Action::Refresh)),
         ],
-        (stack::Phase::Failed(_), _) => start_lines(frame),
+        (stack::Phase::Failed(_), _) => processes::empty_lines(frame),
         _ if state.nodes.best_list().is_loading() => {
             vec![format!("{picture} loading from the head")]
         }

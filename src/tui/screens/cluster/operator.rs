@@ -41,7 +41,7 @@ pub(crate) fn act(state: &mut State, action: Action) {
     let group = group.map(|title| (title, workers.len()));
     if workers.is_empty() {
         let detail = "select a worker in the table of nodes".to_owned();
-        return state.notify_refused("no worker is selected".to_owned(), detail);
+        return state.notify_refused("no worker is selected", detail);
     }
     let Some(patch) = patch(action, &workers) else { return };
     let is_meant = |node: &&Node| group.is_none() || is_changed(node, patch);
@@ -50,7 +50,7 @@ pub(crate) fn act(state: &mut State, action: Action) {
     if peer_ids.is_empty() {
         let title = group.map(|(title, _)| title).unwrap_or_default();
         let text = format!("nothing to change: the nodes of {title} {}", outcome(patch));
-        return state.notify_refused(text, String::new());
+        return state.notify_refused(text, "");
     }
     let change = NodeChange { peer_ids, patch, group };
     if patch.cordoned == Some(false) && change.group.is_none() {

@@ -15,11 +15,7 @@ use crate::{
     local::{Level, LocalNode},
     screens::{
         Screen,
-        cluster::{
-            node_form::NodeForm,
-            state::Pane,
-            view::{is_focused, start_lines},
-        },
+        cluster::state::{Pane, node_form::NodeForm},
         logs,
         update::{PROCESS_SCREENS, connect, load_nodes},
     },
@@ -30,7 +26,7 @@ use crate::{
         navigation::Steps as _,
         overlay::Overlay,
         services::{Health, Service},
-        stack::Process,
+        stack::{Phase, Process},
     },
     view::{
         Frame, draw_empty, focus_if,
@@ -62,7 +58,7 @@ pub(crate) fn act(state: &mut State, action: Action) {
         Action::StopProcess => match state.cluster.selected_process(&state.stack) {
             None => {
                 let detail = "only processes of this screen can be stopped".to_owned();
-                state.notify_refused("no local process is selected".to_owned(), detail);
+                state.notify_refused("no local process is selected", detail);
             }
             Some(process) if process.status.exited.is_some() => {
                 state.stack.forget(&process.name);
@@ -100,7 +96,7 @@ pub(crate) fn in_form(state: &mut State, action: Action) {
 pub(crate) fn restart(state: &mut State) {
     let Some(process) = state.cluster.selected_process(&state.stack) else {
         let detail = "only processes of this screen can be restarted".to_owned();
-        state.notify_refused("no local process is selected".to_owned(), detail);
+        state.notify_refused("no local process is selected", detail);
         return;
     };
     if process.status.exited.is_none() {
@@ -114,7 +110,7 @@ pub(crate) fn restart(state: &mut State) {
 pub(crate) fn started(state: &mut State, node: LocalNode) {
     let detail = if node.is_kept { "keeps running when the screen is closed" } else { "" };
     let text = format!("{} runs, pid {}", node.name, node.pid);
-    state.notify_unless_on(PROCESS_SCREENS, text, detail.to_owned());
+    state.report(PROCESS_SCREENS, Level::Info, text, detail);
     let is_head_wanted = state.services.addresses.heads.is_empty();
     match node.rest_api {
         Some(head) if is_head_wanted => {
@@ -144,7 +140,7 @@ pub(crate) fn ended(
         None => format!("see its log ({log}); restart it with {again}"),
     };
     if restart_in.is_none() && std::mem::take(&mut state.stack.status_mut(name).is_stopping) {
-        state.notify_unless_on(PROCESS_SCREENS, format!("{name} stopped"), how);
+        state.report(PROCESS_SCREENS, Level::Info, format!("{name} stopped"), how);
     } else {
         let why = format!("it ended {how}");
         state.notify_failure(&Failure::new(format!("keep {name} running"), why, next));
@@ -188,12 +184,12 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         footer.push_span(Span::raw("  "));
     }
     footer.extend(frame.hints(Layer::Global, &[(Action::Show(Screen::Logs), "logs")]));
-    let is_here = is_focused(Pane::Processes, frame);
+    let is_here = state.is_pane_focused(Pane::Processes);
     let frame_of_pane =
         pane::Pane::new("Local processes").info(info).footer(footer).focus(focus_if(is_here));
     let inside = frame_of_pane.draw(area, buf, theme);
     if processes.is_empty() {
-        draw_empty(inside, buf, theme, &start_lines(frame));
+        draw_empty(inside, buf, theme, &empty_lines(frame));
         return;
     }
     let n_rows = u16::try_from(processes.len()).unwrap_or(u16::MAX).saturating_add(1);
@@ -227,6 +223,36 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
         below.width > 100,
     );
     hits.add(below, Target::Pane(Pane::Processes.number()));
+}
+
+/// Text of the pane while there are no processes: the state of the local stack, or what to do.
+pub(super) fn empty_lines(frame: Frame<'_>) -> Vec<String> {
+    let state = frame.state;
+    match &state.stack.phase {
+        phase @ (Phase::Absent | Phase::Attached) => {
+            let place = match phase {
+                Phase::Attached => "Another process runs the local stack.",
+                _ => "The services run elsewhere.",
+            };
+            let key = frame.key(Layer::Cluster, Action::AddNode);
+            vec![place.to_owned(), format!("{key} starts a node on this machine.")]
+        }
+        Phase::Starting => {
+            let n_done = state.stack.steps.len().saturating_sub(1);
+            let mut lines: Vec<String> =
+                state.stack.steps.iter().take(n_done).map(|step| format!("✓ {step}")).collect();
+            lines.push(format!(
+                "{} starting {}",
+                spinner::picture(state.now),
+                state.stack.step().unwrap_or_default()
+            ));
+            lines
+        }
+        Phase::Ready => vec!["No log lines yet.".to_owned()],
+        Phase::Failed(failure) => {
+            vec![format!("✗ failed to {}", failure.what), failure.why.clone(), failure.next.clone()]
+        }
+    }
 }
 
 /// The service of the header that a process of the local stack is.

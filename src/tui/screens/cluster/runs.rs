@@ -3,7 +3,7 @@
 use ratatui::{buffer::Buffer, layout::Rect};
 
 use crate::{
-    screens::cluster::{state::Pane, view::is_focused},
+    screens::cluster::state::Pane,
     state::{
         layout::TableName,
         navigation::{ColumnOrder, Steps as _},
@@ -50,7 +50,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     let gap = if order == ColumnOrder::default() { "" } else { " · " };
     let frame_of_pane = pane::Pane::new("Runs")
         .info(format!("{} this session{gap}{}", state.runs.n_started, order.note()))
-        .focus(focus_if(is_focused(Pane::Runs, frame)));
+        .focus(focus_if(frame.state.is_pane_focused(Pane::Runs)));
     let inside = frame_of_pane.draw(area, buf, theme);
     let selected = state.cluster.run_idx(&runs, &state.runs);
     let mut columns = COLUMNS;

@@ -14,10 +14,7 @@ use crate::{
     event::Target,
     keymap::Layer,
     overlay::update::reach,
-    screens::{
-        Screen,
-        cluster::{state::Pane, view::is_focused},
-    },
+    screens::{Screen, cluster::state::Pane},
     state::{
         State,
         navigation::{Steps as _, moved},
@@ -118,7 +115,8 @@ struct Step {
 pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let theme = frame.theme;
     hits.add(area, Target::Pane(Pane::Groups.number()));
-    let is_here = is_focused(Pane::Groups, frame) || is_focused(Pane::Runs, frame);
+    let is_here =
+        frame.state.is_pane_focused(Pane::Groups) || frame.state.is_pane_focused(Pane::Runs);
     let of = pane::Pane::new("Start here").focus(focus_if(is_here));
     let inside = of.draw(area, buf, theme);
     let steps = steps(frame);

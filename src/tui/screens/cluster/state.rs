@@ -1,11 +1,13 @@
 //! The Cluster screen: which node, run and result group are looked at.
 
+pub(crate) mod node_form;
+
 use std::{cmp::Ordering, collections::BTreeSet, ops::Range};
 
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::{
-    screens::cluster::node_form::NodeForm,
+    screens::cluster::state::node_form::NodeForm,
     state::{
         field::Field,
         navigation::ColumnOrder,

@@ -250,19 +250,19 @@ pub(crate) fn on_local(state: &mut Whole, event: LocalEvent) {
         }
         LocalEvent::Service { name, pid } => {
             let text = format!("{name} runs, pid {pid}");
-            state.notify_unless_on(PROCESS_SCREENS, text, String::new());
+            state.report(PROCESS_SCREENS, Level::Info, text, "");
         }
         LocalEvent::Starting { what } => {
             state.logs.log(Level::Info, state.now, format!("starting {what}"));
         }
         LocalEvent::Attached(addresses) => {
             let detail = "another process runs it, and quitting here does not stop it".to_owned();
-            state.notify("attached to the running local stack".to_owned(), detail);
+            state.notify("attached to the running local stack", detail);
             connect(state, &addresses);
         }
         LocalEvent::Ready(ready) => {
             if let Some(summary) = state.stack.summary() {
-                state.notify_unless_on(PROCESS_SCREENS, "local stack".to_owned(), summary);
+                state.report(PROCESS_SCREENS, Level::Info, "local stack", summary);
             }
             state.execute.form.know(ready.functions.iter().map(function).collect());
             connect(state, &ready.addresses);

@@ -132,7 +132,7 @@ fn run_at(state: &mut State, head: Option<HeadId>) {
         state.execute.edit_form();
         if state.stack.phase == stack::Phase::Starting {
             let why = "the head is starting; its functions are listed then";
-            state.notify_refused("cannot run yet".to_owned(), why.to_owned());
+            state.notify_refused("cannot run yet", why.to_owned());
         }
         return;
     };
@@ -189,7 +189,7 @@ pub(crate) fn on_function_added(
 /// Repeats the selected run with the same request, at the head that runs go to now.
 pub(crate) fn repeat(state: &mut State) {
     let Some(run) = state.results().selected(&state.runs) else {
-        state.notify_refused("no run yet".to_owned(), String::new());
+        state.notify_refused("no run yet", String::new());
         return;
     };
     let (request, input) = (run.request.clone(), run.input.clone());
@@ -251,7 +251,7 @@ pub(crate) fn copy_as_curl(state: &mut State) {
     let text = curl_of(addresses, head, &request);
     send_copy(state, Some(text));
     if input != Input::Typed {
-        state.notify("standard input is not included".to_owned(), String::new());
+        state.notify("standard input is not included", String::new());
     }
 }
 
@@ -293,7 +293,7 @@ pub(crate) fn keep_preset(state: &mut State) {
     let kept = presets::keep_preset(&mut state.execute.presets, name.value(), preset);
     let (name, left_out) = match kept {
         Ok(kept) => kept,
-        Err(why) => return state.notify(why, String::new()),
+        Err(why) => return state.notify(why, ""),
     };
     state.close();
     let detail = match left_out.as_slice() {
@@ -387,11 +387,11 @@ pub(crate) fn act_on_output(state: &mut State, action: Action) -> bool {
         Action::OutputRight => shift_output(state, 1),
         Action::Export => match state.output() {
             Some((name, text)) => state.open(Overlay::Save(SaveForm::new(&name, Some(text)))),
-            None => state.notify_refused("nothing to save yet".to_owned(), String::new()),
+            None => state.notify_refused("nothing to save yet", String::new()),
         },
         Action::OpenPager => match state.output() {
             Some((_, text)) => state.effects.push(Effect::Page(text)),
-            None => state.notify_refused("nothing to page through yet".to_owned(), String::new()),
+            None => state.notify_refused("nothing to page through yet", String::new()),
         },
         _ => return false,
     }

@@ -5,7 +5,7 @@ use crate::{
     event::{Event, Timer},
     harness::Harness,
     local::{LocalEvent, NodeWish, Usage},
-    screens::cluster::node_form::NodeField,
+    screens::cluster::state::node_form::NodeField,
 };
 
 fn node(name: &str, role: &str, rest_api: Option<&str>) -> LocalNode {

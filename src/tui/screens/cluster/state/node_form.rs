@@ -1,0 +1,285 @@
+//! The form that starts a node on this machine.
+
+use model::{node::Subgroup, selector::Selector};
+use strum::{IntoStaticStr, VariantArray};
+
+use crate::{
+    local::NodeWish,
+    state::{field::Field, navigation::cycled, nodes::Node},
+};
+
+/// Functions that a worker runs at once, as nodes have it by default.
+const N_SLOTS_FIRST: &str = "10";
+
+/// A field of the form; the names are their labels.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, IntoStaticStr, VariantArray,
+)]
+#[strum(const_into_str, serialize_all = "lowercase")]
+pub(crate) enum NodeField {
+    /// Head or worker.
+    #[default]
+    Role,
+    /// The port for other nodes.
+    Port,
+    /// The port of a head's REST API.
+    #[strum(serialize = "REST port")]
+    RestPort,
+    /// Nodes to stay connected to.
+    #[strum(serialize = "boot node")]
+    BootNodes,
+    /// Groups beside the general one.
+    Subgroups,
+    /// Functions at once.
+    Slots,
+    /// What the worker declares of itself.
+    Attributes,
+    /// The folder of a runtime.
+    Runtime,
+    /// Whether the node keeps running when the screen closes.
+    #[strum(serialize = "when I quit")]
+    Kept,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct NodeForm {
+    /// The focused field.
+    pub(crate) focus: NodeField,
+    /// Whether a head is to be started rather than a worker.
+    pub(crate) is_head: bool,
+    /// Whether the node keeps running when the screen closes.
+    pub(crate) is_kept: bool,
+    texts: [Field; NodeField::VARIANTS.len()],
+    /// Whether a start was attempted; errors are shown from then on.
+    pub(crate) is_tried: bool,
+    /// The head's address that was filled in; it is filled in once.
+    filled_in: Option<String>,
+}
+
+impl NodeField {
+    /// The hint shown while the field is valid.
+    pub(crate) const fn note(self) -> &'static str {
+        match self {
+            Self::Role => "↑↓ worker or head",
+            Self::Port => "for other nodes; empty picks a free port",
+            Self::RestPort => "for HTTP callers; empty picks a free port",
+            Self::BootNodes => "multiaddresses, comma-separated",
+            Self::Subgroups => "comma-separated; empty for the general group only",
+            Self::Slots => "concurrent executions",
+            Self::Attributes => "NAME=VALUE, comma-separated; selectors choose workers by these",
+            Self::Runtime => "a folder with bls-runtime; empty for the built-in one",
+            Self::Kept => "↑↓ stops with the screen, or keeps running",
+        }
+    }
+
+    /// Whether the field is a choice, not a text.
+    const fn is_choice(self) -> bool {
+        matches!(self, Self::Role | Self::Kept)
+    }
+}
+
+impl NodeForm {
+    /// A form for a worker, with the address of a head among `nodes` filled in.
+    pub(crate) fn new(nodes: &[Node]) -> Self {
+        let mut form = Self { is_head: nodes.is_empty(), ..Self::default() };
+        form.set(NodeField::Slots, N_SLOTS_FIRST);
+        form.learn(nodes);
+        form
+    }
+
+    /// Fills in the address of a head among `nodes`, once, unless the user has typed one: a head may
+    /// become known only after the form is open.
+    pub(crate) fn learn(&mut self, nodes: &[Node]) {
+        if self.filled_in.is_some() || !self.text(NodeField::BootNodes).value().is_empty() {
+            return;
+        }
+        let head = nodes.iter().find(|node| node.role.as_deref() == Some("head"));
+        // A node listens on several addresses; that of this machine is reached by all who are on it.
+        let address = head.and_then(|head| {
+            let is_loopback = |address: &&String| address.contains("/127.0.0.1/");
+            head.addresses.iter().find(is_loopback).or(head.addresses.first())
+        });
+        if let Some(address) = address {
+            self.set(NodeField::BootNodes, address);
+            self.filled_in = Some(address.clone());
+        }
+    }
+
+    /// The fields that matter for the role, in their order.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = NodeField> {
+        let is_head = self.is_head;
+        NodeField::VARIANTS.iter().copied().filter(move |field| match field {
+            NodeField::RestPort => is_head,
+            NodeField::Slots | NodeField::Attributes | NodeField::Runtime => !is_head,
+            _ => true,
+        })
+    }
+
+    /// The text of a field.
+    pub(crate) fn text(&self, field: NodeField) -> &Field {
+        // There is a text for each field, by the type of the array.
+        self.texts.get(field as usize).unwrap_or(&self.texts[0])
+    }
+
+    /// The text field that has focus.
+    pub(crate) fn field(&mut self) -> Option<&mut Field> {
+        let field = self.focus;
+        self.texts.get_mut(field as usize).filter(|_| !field.is_choice())
+    }
+
+    /// Moves the focus by `by` fields, wrapping around.
+    pub(crate) fn move_focus(&mut self, by: isize) {
+        let fields: Vec<NodeField> = self.fields().collect();
+        let idx = fields.iter().position(|field| *field == self.focus);
+        self.focus = fields.get(cycled(idx, by, fields.len())).copied().unwrap_or_default();
+    }
+
+    /// Selects the next value of a choice; moves to the next field otherwise.
+    pub(crate) fn choose(&mut self, by: isize) {
+        match self.focus {
+            NodeField::Role => self.is_head = !self.is_head,
+            NodeField::Kept => self.is_kept = !self.is_kept,
+            _ => self.move_focus(by),
+        }
+    }
+
+    /// The error of a field; none while it is valid.
+    pub(crate) fn trouble(&self, field: NodeField) -> Option<String> {
+        let text = self.text(field).value().trim();
+        match field {
+            NodeField::Port | NodeField::RestPort => {
+                port(text).is_none().then(|| "a port, 1 to 65535".to_owned())
+            }
+            NodeField::BootNodes if !self.is_head && text.is_empty() => {
+                Some("a worker needs a head's address".to_owned())
+            }
+            NodeField::BootNodes => parts(text)
+                .find(|address| !address.starts_with('/') || !address.contains("/p2p/"))
+                .map(|address| format!("`{address}` is not a multiaddress (/ip4/…/tcp/…/p2p/…)")),
+            NodeField::Subgroups => parts(text)
+                .find(|name| name.parse::<Subgroup>().is_err())
+                .map(|name| format!("`{name}` is not a valid group name")),
+            NodeField::Slots => {
+                let is_fit = text.parse::<u32>().is_ok_and(|n| (1..=10_000).contains(&n));
+                (!self.is_head && !is_fit).then(|| "a number from 1 to 10000".to_owned())
+            }
+            NodeField::Attributes => parts(text)
+                .find(|pair| !is_attribute(pair))
+                .map(|pair| format!("`{pair}` is not NAME=VALUE")),
+            NodeField::Role | NodeField::Runtime | NodeField::Kept => None,
+        }
+    }
+
+    /// The node that the form describes; otherwise focuses the first invalid field.
+    pub(crate) fn options(&mut self) -> Option<NodeWish> {
+        self.is_tried = true;
+        let unfit = self.fields().find(|field| self.trouble(*field).is_some());
+        if let Some(unfit) = unfit {
+            self.focus = unfit;
+            return None;
+        }
+        let text = |field| self.text(field).value().trim();
+        let all = |field| parts(text(field)).map(str::to_owned).collect();
+        Some(NodeWish {
+            role: if self.is_head { "head" } else { "worker" }.to_owned(),
+            port: port(text(NodeField::Port)).unwrap_or_default(),
+            rest_port: port(text(NodeField::RestPort)).unwrap_or_default(),
+            boot_nodes: all(NodeField::BootNodes),
+            subgroups: all(NodeField::Subgroups),
+            n_slots: text(NodeField::Slots).parse().unwrap_or(1),
+            attributes: all(NodeField::Attributes),
+            runtime: Some(text(NodeField::Runtime).to_owned()).filter(|path| !path.is_empty()),
+            is_kept: self.is_kept,
+        })
+    }
+
+    fn set(&mut self, field: NodeField, text: &str) {
+        if let Some(place) = self.texts.get_mut(field as usize) {
+            place.set(text);
+        }
+    }
+}
+
+/// The port that `text` names, 0 for none.
+fn port(text: &str) -> Option<u16> {
+    if text.is_empty() { Some(0) } else { text.parse().ok().filter(|port| *port > 0) }
+}
+
+/// Whether `text` is `NAME=VALUE`, which the selector of the same text then means.
+fn is_attribute(text: &str) -> bool {
+    let is_same = |selector: Selector| selector.to_string() == text;
+    text.contains('=') && !text.contains("!=") && text.parse().is_ok_and(is_same)
+}
+
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::Harness;
+
+    #[test]
+    fn the_heads_address_is_filled_in_and_ports_default_to_free_ones() {
+        let screen = Harness::ready(160, 45);
+        let nodes = screen.state.cluster.nodes(screen.state.cluster_context());
+        let mut form = NodeForm::new(&nodes);
+        let wish = form.options().unwrap();
+        assert_eq!((wish.role.as_str(), wish.port, wish.n_slots), ("worker", 0, 10));
+        assert_eq!(wish.boot_nodes, nodes[0].addresses);
+        assert!(!wish.is_kept && wish.runtime.is_none());
+    }
+
+    #[test]
+    fn the_first_invalid_field_gets_focus() {
+        let mut form = NodeForm::new(&[]);
+        assert!(form.is_head && form.options().is_some(), "a head needs nobody");
+        form.is_head = false;
+        assert_eq!((form.options(), form.focus), (None, NodeField::BootNodes));
+        form.set(NodeField::BootNodes, "/ip4/1.2.3.4/tcp/5/p2p/12D3KooW, x");
+        assert!(form.trouble(NodeField::BootNodes).unwrap().contains("`x`"));
+        form.set(NodeField::BootNodes, "/ip4/1.2.3.4/tcp/5/p2p/12D3KooW");
+        form.set(NodeField::Port, "70000");
+        assert_eq!((form.options(), form.focus), (None, NodeField::Port));
+        form.set(NodeField::Port, "9000");
+        form.set(NodeField::Slots, "0");
+        assert_eq!((form.options(), form.focus), (None, NodeField::Slots));
+    }
+
+    #[test]
+    fn tab_skips_fields_of_the_other_role() {
+        let mut form = NodeForm::new(&[]);
+        form.is_head = false;
+        let n_fields = form.fields().count();
+        for _ in 0..n_fields {
+            assert_ne!(form.focus, NodeField::RestPort);
+            form.move_focus(1);
+        }
+        assert_eq!(form.focus, NodeField::Role);
+        form.choose(1);
+        assert!(form.is_head && form.fields().all(|field| field != NodeField::Slots));
+    }
+
+    #[test]
+    fn each_error_of_the_form_is_on_the_screen() {
+        for (field, text, want) in [
+            (NodeField::Port, "70000", "a port, 1 to 65535"),
+            (NodeField::BootNodes, "", "a worker needs a head's address"),
+            (NodeField::BootNodes, "head:1", "`head:1` is not a multiaddress"),
+            (NodeField::Subgroups, "a b", "`a b` is not a valid group name"),
+            (NodeField::Slots, "0", "a number from 1 to 10000"),
+            (NodeField::Attributes, "zone=a,gpu", "`gpu` is not NAME=VALUE"),
+            (NodeField::Attributes, "zone!=a", "`zone!=a` is not NAME=VALUE"),
+        ] {
+            let mut screen = Harness::ready(160, 45);
+            screen.press("1 a");
+            screen.state.cluster.node_form.set(field, text);
+            screen.take_effects();
+            screen.press("enter");
+            let shown = screen.text();
+            assert!(shown.contains(want), "{text:?}: `{want}` is not in\n{shown}");
+            assert_eq!(screen.take_effects(), [], "{text:?} starts nothing");
+        }
+    }
+}
