@@ -117,8 +117,8 @@ fn what_keeps_a_service_from_starting_is_one_plain_sentence() {
     let address = other.local_addr().unwrap().to_string();
     let said = home.run(&["datasets", "serve", "--listen", &address, "--data-dir", "services"]);
     let want = format!(
-        "triptych: cannot start the dataset service: listen on {address}: another program uses this \
-         port; stop that program, or choose another port\n"
+        "triptych: cannot start the dataset service: cannot listen on {address}: another program uses this \
+         port; stop it, or choose another port\n"
     );
     assert_eq!((said.code, said.err), (1, want));
 
@@ -126,5 +126,5 @@ fn what_keeps_a_service_from_starting_is_one_plain_sentence() {
     let mut head = vec!["node", "--role", "head", "--rest-api", "127.0.0.1:0", "--db", "db"];
     head.extend(["--tls-certificate", "empty.pem", "--tls-key", "empty.pem"]);
     let error = home.run_err(&head);
-    assert!(error.contains("find a certificate in empty.pem: the file has none"), "{error}");
+    assert!(error.contains("no certificate in empty.pem: the file has none"), "{error}");
 }

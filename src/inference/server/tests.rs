@@ -474,7 +474,7 @@ async fn a_started_service_runs_its_epochs_by_itself() {
 
 #[test]
 fn refusals_around_the_handlers_have_the_same_form() {
-    let late = error::refusal(StatusCode::GATEWAY_TIMEOUT, "no answer in time");
+    let late = error::refusal(StatusCode::GATEWAY_TIMEOUT, "no response in time");
     assert_eq!(late.status(), StatusCode::GATEWAY_TIMEOUT);
     let broken = error::refusal(StatusCode::INTERNAL_SERVER_ERROR, "internal error");
     assert_eq!(broken.status(), StatusCode::INTERNAL_SERVER_ERROR);
