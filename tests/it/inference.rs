@@ -1,4 +1,4 @@
-//! Document 3 from outside: bundles of real predictions, epoch after epoch.
+//! The inference service and its commands.
 
 mod active_set;
 mod backtest;

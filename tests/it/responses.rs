@@ -1,4 +1,4 @@
-//! What every answer of the three services has, of whatever kind.
+//! Headers of every response of the three services.
 
 use std::collections::BTreeSet;
 
@@ -66,21 +66,20 @@ const HEAD: [(&str, &str, &str); 13] = [
     ("GET", "/nowhere", ""),
 ];
 
-/// Checks that a browser may not guess what any of these answers is, and that they are of all these
-/// statuses.
+/// Checks that all responses have the header, and that each status of `want` occurs.
 async fn check(http: &Http, requests: &[(&str, &str, &str)], want: &[u16]) {
     let mut statuses = BTreeSet::new();
     for (method, path, body) in requests {
-        let answer = http.send(method, path, body).await;
-        let told: Vec<_> = answer.headers().get_all("x-content-type-options").iter().collect();
-        assert_eq!(told, ["nosniff"], "{method} {path}: {}", answer.status());
-        statuses.insert(answer.status().as_u16());
+        let response = http.send(method, path, body).await;
+        let options: Vec<_> = response.headers().get_all("x-content-type-options").iter().collect();
+        assert_eq!(options, ["nosniff"], "{method} {path}: {}", response.status());
+        statuses.insert(response.status().as_u16());
     }
     assert!(want.iter().all(|status| statuses.contains(status)), "{statuses:?}");
 }
 
 #[tokio::test]
-async fn no_answer_is_for_a_browser_to_guess_at() {
+async fn responses_forbid_content_sniffing() {
     let up = Up::shared();
     check(&up.datasets(), &DATASETS, &[200, 400, 404, 405]).await;
     check(&up.inference(), &INFERENCE, &[200, 400, 404, 501]).await;
