@@ -18,7 +18,7 @@ const CHANGED_WITHIN: Duration = Duration::from_mins(1);
 const PAGER: &str = "sed s/Hello/Paged/; read key < /dev/tty";
 
 /// Longest wait for the first hint.
-const FIRST_WITHIN: Duration = Duration::from_secs(5);
+const SHOWN_WITHIN: Duration = Duration::from_secs(5);
 
 /// Longest wait for the exit after `q`, which takes up to two seconds on an idle machine.
 const QUITS_WITHIN: Duration = Duration::from_secs(5);
@@ -29,7 +29,7 @@ fn all_screens_are_live_without_configuration_and_exit_leaves_nothing() {
     let session = Session::start_in(&place, TUI, &[]);
     session.wait_text("1 Cluster", PAINT_WITHIN);
     // The hint is shown while services start.
-    session.wait_text("e then ^R", FIRST_WITHIN);
+    session.wait_text("e then ^R", SHOWN_WITHIN);
     let nodes = wait_nodes(&session);
     assert_eq!(nodes.iter().filter(|(_, role)| role == "head").count(), 1, "{nodes:?}");
 
