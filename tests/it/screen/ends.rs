@@ -1,17 +1,14 @@
 //! Every way in which the screen exits: it restores the terminal and leaves no process.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
-use super::{N_PROCESSES, PAINT_WITHIN, READY_WITHIN, wait_nodes};
+use super::{N_PROCESSES, PAINT_WITHIN, READY_WITHIN, SHOWN_WITHIN, wait_nodes};
 use crate::support::{
     TRIPTYCH, TUI,
-    process::{self, GONE_WITHIN, Signal},
+    process::{self, Signal},
     pty::{Place, Session, WIDE},
     wait,
 };
-
-/// Longest time for the exit of the program and its processes.
-const EXITS_WITHIN: Duration = Duration::from_secs(5);
 
 #[test]
 fn killed_screen_leaves_no_process() {
@@ -20,7 +17,7 @@ fn killed_screen_leaves_no_process() {
     let pids = process::descendants(session.pid);
     assert!(pids.len() >= N_PROCESSES, "the stack runs: {pids:?}");
     process::signal(session.pid, Signal::Kill);
-    process::wait_gone(pids, GONE_WITHIN);
+    process::wait_gone(pids);
 }
 
 #[test]
@@ -33,7 +30,7 @@ fn attached_screen_starts_no_process_and_leaves_the_stack_running() {
     assert_eq!(short_ids(&second), short_ids(&first));
     assert_eq!(process::descendants(second.pid), BTreeSet::new());
     second.press("q");
-    second.wait_exit(EXITS_WITHIN);
+    second.wait_exit(SHOWN_WITHIN);
     second.assert_restored();
     let again = Session::start_in(&place, TUI, &["--forget"]);
     again.wait_text("Another process runs the local stack.", READY_WITHIN);
@@ -55,7 +52,7 @@ fn sigterm_during_start_leaves_no_process_and_restores_the_terminal() {
         if pids.is_empty() { Err("none") } else { Ok(pids) }
     });
     process::signal(session.pid, Signal::Terminate);
-    session.wait_exit(EXITS_WITHIN);
+    session.wait_exit(SHOWN_WITHIN);
     session.assert_restored();
-    process::wait_gone(pids, GONE_WITHIN);
+    process::wait_gone(pids);
 }

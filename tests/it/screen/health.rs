@@ -3,7 +3,6 @@
 use std::{
     fs::{self, File},
     os::unix::fs::FileExt as _,
-    time::Duration,
 };
 
 use super::{PAINT_WITHIN, READY_WITHIN, SHOWN_WITHIN, wait_gone};
@@ -15,9 +14,6 @@ use crate::support::{
     process::Signal,
     pty::{Place, Session},
 };
-
-/// Longest time until every screen shows that a service is down.
-const SEEN_WITHIN: Duration = Duration::from_secs(5);
 
 /// Keys of the screens.
 const SCREENS: [&str; 6] = ["1", "2", "3", "4", "5", "0"];
@@ -34,7 +30,7 @@ fn killed_service_is_shown_on_every_screen() {
     for key in SCREENS {
         session.press(key);
         service.kill();
-        session.wait_text("data ✗ down", SEEN_WITHIN);
+        session.wait_text("data ✗ down", SHOWN_WITHIN);
         service.start_again();
         session.wait_text("data ◉ up", SHOWN_WITHIN);
     }
@@ -104,7 +100,7 @@ fn check_other_format(name: &str) {
     }
     for (key, shown) in [("5", "╭─ Logs"), ("1", "╭─ Nodes"), ("?", "╭─ Keys")] {
         session.press(key);
-        session.wait_text(shown, SEEN_WITHIN);
+        session.wait_text(shown, SHOWN_WITHIN);
     }
     session.press("esc");
     wait_gone(&session, "╭─ Keys");

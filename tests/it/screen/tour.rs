@@ -6,8 +6,7 @@ use vt100::Screen;
 
 use super::{CHART_LEFT, N_PROCESSES, N_SIZES, PAINT_WITHIN, SHOWN_WITHIN, wait_gone, wait_nodes};
 use crate::support::{
-    TUI,
-    process::{self, GONE_WITHIN},
+    TUI, process,
     pty::{Place, Session, WIDE, text},
 };
 
@@ -16,12 +15,6 @@ const CHANGED_WITHIN: Duration = Duration::from_mins(1);
 
 /// A pager that marks its input and waits for a key.
 const PAGER: &str = "sed s/Hello/Paged/; read key < /dev/tty";
-
-/// Longest wait for the first hint.
-const SHOWN_WITHIN: Duration = Duration::from_secs(5);
-
-/// Longest wait for the exit after `q`, which takes up to two seconds on an idle machine.
-const QUITS_WITHIN: Duration = Duration::from_secs(5);
 
 #[test]
 fn all_screens_are_live_without_configuration_and_exit_leaves_nothing() {
@@ -42,10 +35,10 @@ fn all_screens_are_live_without_configuration_and_exit_leaves_nothing() {
     let pids = process::descendants(session.pid);
     assert!(pids.len() >= N_PROCESSES, "the stack runs: {pids:?}");
     session.press("q");
-    assert!(session.wait_exit(QUITS_WITHIN).success(), "exit code 0");
+    assert!(session.wait_exit(SHOWN_WITHIN).success(), "exit code 0");
     session.assert_restored();
     session.assert_no_key();
-    process::wait_gone(pids, GONE_WITHIN);
+    process::wait_gone(pids);
 }
 
 /// Runs the prefilled form, and checks that all workers return the same result.

@@ -9,12 +9,9 @@ use super::{PAINT_WITHIN, SHOWN_WITHIN, nodes, wait_nodes};
 use crate::support::{
     TUI,
     command::demo,
-    process::{self, GONE_WITHIN, Signal},
+    process::{self, Signal},
     pty::{Session, WIDE, text},
 };
-
-/// Longest wait for the exit of the program and its processes.
-const QUITS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Longest wait for the start of a node.
 const STARTS_WITHIN: Duration = Duration::from_mins(1);
@@ -84,7 +81,7 @@ fn started_worker_runs_a_local_module_and_can_be_stopped() {
     session.wait_for("worker-4 is stopped", SHOWN_WITHIN, |screen| {
         row(screen, &["worker-4", " stopped"])
     });
-    process::wait_gone(added, GONE_WITHIN);
+    process::wait_gone(added);
 
     session.press("R");
     // A notice of its first start may still be visible.
@@ -95,9 +92,9 @@ fn started_worker_runs_a_local_module_and_can_be_stopped() {
     session.press("q");
     session.wait_text("1 node that you started would stop", SHOWN_WITHIN);
     session.press("y");
-    assert!(session.wait_exit(QUITS_WITHIN).success(), "exit code 0");
+    assert!(session.wait_exit(SHOWN_WITHIN).success(), "exit code 0");
     session.assert_restored();
-    process::wait_gone(pids, GONE_WITHIN);
+    process::wait_gone(pids);
 }
 
 #[test]
@@ -137,6 +134,6 @@ fn killed_head_is_restarted_and_the_screen_reports_it() {
         (is_fresh && nodes(screen).len() == 4).then_some(())
     });
     session.press("q");
-    session.wait_exit(QUITS_WITHIN);
+    session.wait_exit(SHOWN_WITHIN);
     session.assert_restored();
 }

@@ -5,13 +5,9 @@ use std::{
     fs,
     path::PathBuf,
     process::Command,
-    time::Duration,
 };
 
-use crate::support::wait;
-
-/// Longest time that processes may outlive their owner.
-pub(crate) const GONE_WITHIN: Duration = Duration::from_secs(5);
+use crate::support::{running::WITHIN, wait};
 
 /// A signal to a process.
 #[derive(Debug, Clone, Copy)]
@@ -88,11 +84,11 @@ pub(crate) fn descendants(pid: u32) -> BTreeSet<u32> {
     found
 }
 
-/// Waits until none of `pids` runs. Panics if one does after `within`.
+/// Waits until none of `pids` runs.
 #[track_caller]
-pub(crate) fn wait_gone(pids: impl IntoIterator<Item = u32>, within: Duration) {
+pub(crate) fn wait_gone(pids: impl IntoIterator<Item = u32>) {
     let pids: Vec<u32> = pids.into_iter().collect();
-    wait::until("exit of all processes", within, || all_gone(&pids));
+    wait::until("exit of all processes", WITHIN, || all_gone(&pids));
 }
 
 /// Returns the processes of `pids` that run as an error.
@@ -123,6 +119,6 @@ fn process_is_running_until_it_is_killed() {
     let mut child = Command::new("sh").args(["-c", "exec sleep 60"]).spawn().unwrap();
     assert!(descendants(std::process::id()).contains(&child.id()) && is_running(child.id()));
     signal(child.id(), Signal::Kill);
-    wait_gone([child.id()], GONE_WITHIN);
+    wait_gone([child.id()]);
     child.wait().unwrap();
 }
