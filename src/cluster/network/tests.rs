@@ -154,7 +154,7 @@ async fn a_message_to_a_stranger_or_in_a_foreign_tongue_is_refused() {
     let refused = worker.tell(stranger.peer_id(), MESSAGES, b"{}").await;
     let is_open_error = |refused: &Result<(), SendError>, kind: io::ErrorKind| matches!(refused, Err(SendError::Open { source, .. }) if source.kind() == kind);
     assert!(is_open_error(&refused, io::ErrorKind::NotConnected), "{refused:?}");
-    assert!(matches!(worker.publish("nobody", vec![]).await, Err(PublishError::Unheard)));
+    assert!(matches!(worker.publish("nobody", vec![]).await, Err(PublishError::NoListeners)));
     next(&mut at_worker, |event| matches!(event, Event::Connected(_)).then_some(())).await;
     let refused = worker.tell(head.peer_id(), "/test/other/1.0.0", b"{}").await;
     assert!(is_open_error(&refused, io::ErrorKind::Unsupported), "{refused:?}");

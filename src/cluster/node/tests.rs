@@ -149,7 +149,7 @@ async fn refusals_say_why() {
     let answer = cluster.execute(wrong).await;
     assert_eq!(answer["code"], "404", "{answer}");
     let want = format!(
-        "0 of 1 node gave a result: {worker} refused (the function has no module other.wasm, only hello.wasm)"
+        "0 of 1 node returned a result: {worker} refused (the function has no module other.wasm, only hello.wasm)"
     );
     assert_eq!(answer["message"], json!(want));
 
@@ -161,7 +161,7 @@ async fn refusals_say_why() {
     assert_eq!(answer["code"], "408", "{answer}");
     let message = answer["message"].as_str().unwrap();
     assert!(
-        message.contains(&format!("refused by {worker}: no node or gateway gave the function")),
+        message.contains(&format!("refused by {worker}: no node or gateway provided the function")),
         "{message}"
     );
     cluster.group.shutdown().await;
@@ -229,7 +229,7 @@ async fn a_client_that_leaves_ends_the_wait() {
     let line = "POST /api/v1/functions/execute";
     let stream = opened(address, line, "application/json", &request.to_string()).await;
     until(WITHIN, || async {
-        if head.executions().under_way().is_empty() { Err("nothing") } else { Ok(()) }
+        if head.executions().in_progress().is_empty() { Err("nothing") } else { Ok(()) }
     })
     .await
     .unwrap();

@@ -38,7 +38,7 @@ async fn second_sigterm_stops_a_node_immediately() {
     home.run_ok(&["function", "run", &module, "--async", "--head", &rest_api]);
     worker.wait_log("execution begins");
     worker.signal(Signal::Terminate);
-    worker.wait_log("waiting for the functions that run");
+    worker.wait_log("waiting for running functions");
     worker.signal(Signal::Terminate);
     assert!(!worker.stop());
 }

@@ -79,13 +79,13 @@ fn node_at_a_public_address_warns_about_its_exposure() {
     let worker = Node::start_with(&public, &[]);
     let line = worker.wait_log(
         "every peer that reaches this worker can run functions on it: name the heads to obey with \
-         --obey PEER_ID, or listen on --address 127.0.0.1 alone",
+         --obey PEER_ID, or listen only on --address 127.0.0.1",
     );
     assert_eq!(line["level"], "warn");
     let head = Node::head(&public);
     head.wait_log(
-        "every peer that reaches this head can join as a worker and answer with results of its own \
-         making: name the workers to take with --accept PEER_ID, or approve them with \
+        "every peer that reaches this head can join as a worker and return results that it made up: \
+         name the workers to accept with --accept PEER_ID, or approve them with \
          --require-approval, and have results signed with --signed-results",
     );
 }

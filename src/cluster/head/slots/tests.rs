@@ -91,7 +91,7 @@ async fn the_function_and_the_group_must_fit() {
     assert!(matches!(take(&slots, other.clone()), SlotGrant::Unknown));
     slots.note_answer(&id(1), other.function, Duration::ZERO);
     assert_eq!(now(take(&slots, other.clone())).len(), 1);
-    slots.note_lacking(&id(1), other.function);
+    slots.note_missing(&id(1), other.function);
     assert!(matches!(take(&slots, other), SlotGrant::Unknown));
     let grouped = |name: &str| SlotRequest { subgroup: Some(name.to_owned()), ..want(1) };
     assert_eq!(now(take(&slots, grouped("gpu"))).len(), 1);

@@ -19,8 +19,8 @@ const FEW: Allowances = Allowances {
     ..ALLOWANCES
 };
 
-fn guard(heeded: AllowedPeers) -> Guard {
-    Guard::new(heeded, [], FEW)
+fn guard(allowed: AllowedPeers) -> Guard {
+    Guard::new(allowed, [], FEW)
 }
 
 /// How many of `n` messages of `author` from `relay` are passed on, kept and ignored.
@@ -56,7 +56,7 @@ async fn excess_of_a_relay_is_ignored_and_never_an_offense() {
         n_forwarded += verdicts(&guard, author, relay, 100)[0];
     }
     assert_eq!(n_forwarded, 5, "what the relay may hand over");
-    assert_eq!((guard.is_cut_off(relay), guard.take_changes()), (false, (vec![], vec![])));
+    assert_eq!((guard.is_banned(relay), guard.take_changes()), (false, (vec![], vec![])));
     // What the relay writes itself has an allowance of its own.
     assert_eq!(verdicts(&guard, relay, relay, 3)[2], 0);
 }
@@ -83,7 +83,7 @@ async fn published_and_relayed_gossip_is_bounded_over_all_authors() {
 async fn an_author_that_publishes_too_much_is_cut_off() {
     let (guard, author) = (guard(None), PeerId::random());
     assert_eq!(verdicts(&guard, author, author, 20), [4, 2, 14]);
-    assert_eq!((guard.is_cut_off(author), guard.take_changes().0), (true, vec![author]));
+    assert_eq!((guard.is_banned(author), guard.take_changes().0), (true, vec![author]));
     assert_eq!(verdicts(&guard, author, PeerId::random(), 1), [0, 0, 1], "by others neither");
 }
 
@@ -93,8 +93,8 @@ async fn boot_nodes_and_peers_heeded_by_name_are_never_cut_off() {
     let guard = Guard::new(Some([model_peer_id(friend)].into()), [boot], FEW);
     for peer in [boot, friend] {
         (0..100).for_each(|_| guard.offended(peer, Offense::Malformed));
-        assert_eq!((guard.is_cut_off(peer), guard.take_changes()), (false, (vec![], vec![])));
-        assert!(guard.knows_by_name(peer) && guard.is_useful(peer));
+        assert_eq!((guard.is_banned(peer), guard.take_changes()), (false, (vec![], vec![])));
+        assert!(guard.is_named(peer) && guard.is_useful(peer));
     }
 }
 
@@ -104,14 +104,14 @@ async fn a_peer_that_offends_repeatedly_is_cut_off_once_and_for_a_while() {
     for _ in 0..4 {
         guard.offended(peer, Offense::Malformed);
     }
-    assert_eq!((guard.is_cut_off(peer), guard.take_changes()), (false, (vec![], vec![])));
+    assert_eq!((guard.is_banned(peer), guard.take_changes()), (false, (vec![], vec![])));
     for _ in 0..3 {
         guard.offended(peer, Offense::Stalled);
     }
-    assert_eq!((guard.is_cut_off(peer), guard.take_changes()), (true, (vec![peer], vec![])));
-    assert!(!guard.is_cut_off(PeerId::random()));
-    tokio::time::advance(CUT_OFF_FOR).await;
-    assert_eq!((guard.is_cut_off(peer), guard.take_changes()), (false, (vec![], vec![peer])));
+    assert_eq!((guard.is_banned(peer), guard.take_changes()), (true, (vec![peer], vec![])));
+    assert!(!guard.is_banned(PeerId::random()));
+    tokio::time::advance(BANNED_FOR).await;
+    assert_eq!((guard.is_banned(peer), guard.take_changes()), (false, (vec![], vec![peer])));
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,20 +121,20 @@ async fn one_offense_in_a_second_is_borne() {
         guard.offended(peer, Offense::TooLong);
         tokio::time::advance(Duration::from_secs(1)).await;
     }
-    assert!(!guard.is_cut_off(peer));
+    assert!(!guard.is_banned(peer));
 }
 
 #[tokio::test]
 async fn only_named_peers_are_heard() {
     let (friend, other) = (PeerId::random(), PeerId::random());
     let only = guard(Some([model_peer_id(friend)].into()));
-    assert_eq!((only.hears(friend), only.hears(other)), (true, false));
-    assert!(only.trusts(friend) && only.has_names());
-    only.heed(Some([model_peer_id(other)].into()));
-    assert_eq!((only.hears(friend), only.hears(other)), (false, true));
+    assert_eq!((only.allows(friend), only.allows(other)), (true, false));
+    assert!(only.allows_by_name(friend) && only.has_named_peers());
+    only.set_allowed(Some([model_peer_id(other)].into()));
+    assert_eq!((only.allows(friend), only.allows(other)), (false, true));
     let everyone = guard(None);
-    assert_eq!((everyone.hears(other), everyone.trusts(other)), (true, false));
-    assert!(!everyone.has_names());
+    assert_eq!((everyone.allows(other), everyone.allows_by_name(other)), (true, false));
+    assert!(!everyone.has_named_peers());
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,12 +150,12 @@ async fn accounts_are_bounded_and_the_one_used_longest_ago_is_dropped() {
     let has = |peer| guard.state.lock().accounts.contains(&peer);
     assert_eq!((has(first), has(second)), (true, false));
     assert_eq!(guard.state.lock().accounts.len(), ACCOUNTS.get());
-    for _ in 0..CUT_OFF_MAX + 10 {
+    for _ in 0..BANNED_MAX.get() + 10 {
         let peer = PeerId::random();
         (0..6).for_each(|_| guard.offended(peer, Offense::Malformed));
     }
     let (fresh, over) = guard.take_changes();
-    assert_eq!((fresh.len(), over.len()), (CUT_OFF_MAX + 10, 10));
+    assert_eq!((fresh.len(), over.len()), (BANNED_MAX.get() + 10, 10));
     assert_eq!(over, fresh[..10], "the first are let in again");
-    assert_eq!(guard.state.lock().cut_off.len(), CUT_OFF_MAX);
+    assert_eq!(guard.state.lock().banned.len(), BANNED_MAX.get());
 }

@@ -211,7 +211,7 @@ async fn streams_that_nobody_accepts_are_counted_and_their_peer_is_cut_off() {
         () = flood => {}
         () = disconnected(&mut at_head, &bad) => {}
     }
-    assert!(head.guard.is_cut_off(bad.as_str().parse().unwrap()));
+    assert!(head.guard.is_banned(bad.as_str().parse().unwrap()));
     good.tell(head.peer_id(), MESSAGES, b"good").await.unwrap();
     assert_eq!(told(&mut at_head, good.peer_id()).await, "good");
     group.shutdown().await;

@@ -69,7 +69,7 @@ async fn a_relay_that_heeds_some_peers_alone_relays_for_no_others() {
     let group = Group::default();
     let (relay, _at_relay) = Network::start(&group, relaying(LIMITS)).await.unwrap();
     let (worker, _at_worker) = reached_through(&group, &relay).await;
-    relay.heed(Some([worker.peer_id().clone()].into())).await;
+    relay.set_allowed(Some([worker.peer_id().clone()].into())).await;
     let (stranger, mut at_stranger) =
         Network::start(&group, behind_nat(&relay, Role::Head)).await.unwrap();
     stranger.subscribe("general").await.unwrap();
@@ -83,7 +83,7 @@ async fn a_relay_that_heeds_some_peers_alone_relays_for_no_others() {
     while let Ok(event) = at_stranger.try_recv() {
         assert!(!matches!(event, Event::Connected(peer) if peer == *worker.peer_id()));
     }
-    relay.heed(Some([stranger.peer_id().clone()].into())).await;
+    relay.set_allowed(Some([stranger.peer_id().clone()].into())).await;
     let is_ended = || async {
         let counts = relay.relay_counts();
         if counts.n_reservations == 0 { Ok(()) } else { Err(counts) }

@@ -128,7 +128,7 @@ async fn peers_that_are_not_allowed_reach_open_protocols_alone() {
     let group = Group::default();
     let (head, stranger) = (Identity::random(), Identity::random());
     let connectivity = Connectivity {
-        heeded: Some([head.peer_id().clone()].into()),
+        allowed: Some([head.peer_id().clone()].into()),
         wanted_peers: 0,
         ..Connectivity::for_role(Role::Worker)
     };

@@ -228,7 +228,7 @@ async fn results_without_a_signature_are_taken_unless_they_must_bear_one() {
     request["config"]["timeout"] = json!(1);
     let answer = cluster.execute(request).await;
     assert_eq!(answer["code"], "500", "{answer}");
-    let want = format!("0 of 1 node gave a result: {peer} gave a result without a signature");
+    let want = format!("0 of 1 node returned a result: {peer} returned a result without a signature");
     assert_eq!(answer["message"], json!(want));
     cluster.group.shutdown().await;
 }
@@ -304,7 +304,7 @@ async fn a_client_that_leaves_ends_the_work() {
     idle(&cluster).await;
     let head = cluster.head.head().unwrap();
     until(WITHIN, || async {
-        if head.executions().under_way().is_empty() { Ok(()) } else { Err("executing") }
+        if head.executions().in_progress().is_empty() { Ok(()) } else { Err("executing") }
     })
     .await
     .unwrap();
@@ -380,7 +380,7 @@ async fn the_end_of_a_line_cancels_its_own_orders_alone() {
     for (number, code) in [(7, "200"), (0, "204")] {
         let ending = async {
             busy(&cluster.workers[0]).await;
-            head.line_ended(worker, number);
+            head.note_line_ended(worker, number);
         };
         let (answer, ()) = tokio::join!(cluster.execute(request(&spin, 1)), ending);
         assert_eq!(answer["code"], code, "line {number}: {answer}");

@@ -107,7 +107,7 @@ async fn a_refusal_is_no_success_to_a_head_of_either_version() {
     let (head, mut events) = cluster.stranger_of(&cluster.workers[0]).await;
     for (function, code, reason) in [
         (cannot_link, "500", "blockless_http::http_req"),
-        (unknown, "404", "no node or gateway gave the function"),
+        (unknown, "404", "no node or gateway provided the function"),
     ] {
         for generation in [WorkProtocol::B7sV2, WorkProtocol::B7sV1] {
             send_order(&head, &worker, &function, generation).await;
@@ -284,7 +284,7 @@ async fn a_client_on_the_network_executes_as_through_the_rest_api() {
     assert_eq!(answer["cluster"], json!({"peers": [gpu]}));
     let result = &answer["results"][&gpu];
     assert_eq!((&result["code"], &result["result"]["stdout"]), (&json!("200"), &json!("hello\n")));
-    assert_eq!(result["signature"].as_str().unwrap().len(), 128);
+    assert_eq!(result["call_signature"].as_str().unwrap().len(), 128);
 
     let mut wrong = Execute { order: order(&hello, ""), ..Execute::default() };
     wrong.order.config.consensus_algorithm = Some("raft".into());

@@ -223,9 +223,9 @@ async fn a_stopping_node_logs_what_it_waits_for() {
         recorder.take("cluster")
     };
     let (answer, lines) = tokio::join!(cluster.execute(request(&spin, 1)), stopping);
-    let waiting = with(&lines, "waiting for the executions under way");
+    let waiting = with(&lines, "waiting for executions in progress");
     assert_eq!(waiting[0]["n_under_way"], 1);
-    let ended = with(&lines, "ended an execution: the node is stopping");
+    let ended = with(&lines, "canceled an execution: the node is stopping");
     assert_eq!(
         (&ended[0]["request"], &ended[0]["function"]),
         (&answer["request_id"], &json!(spin.id.to_string()))

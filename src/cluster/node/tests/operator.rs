@@ -59,7 +59,7 @@ async fn a_request_that_waits_is_served_once_its_worker_is_uncordoned() {
     changed(&cluster.head, worker, json!({"cordoned": true})).await;
     let uncordoned = async {
         until(WITHIN, || async {
-            let under_way = cluster.head.head().unwrap().executions().under_way();
+            let under_way = cluster.head.head().unwrap().executions().in_progress();
             if under_way.is_empty() { Err("not asked") } else { Ok(()) }
         })
         .await

@@ -251,7 +251,7 @@ async fn executions_under_way_are_bounded_listed_and_canceled() {
         assert_eq!(ids.len() - n_before, n_let_in, "a client leaves room for others");
     }
     let (status, answer) = post(address, &asked.to_string()).await;
-    let busy = "too many executions are under way; try again later";
+    let busy = "too many executions are in progress; try again later";
     assert_eq!((status, answer), (503, json!({"message": busy})));
     let (_, list) = get(address, "/api/v1/executions?limit=2").await;
     let listed: Vec<&str> = list["executions"]
@@ -267,7 +267,7 @@ async fn executions_under_way_are_bounded_listed_and_canceled() {
         assert_eq!(head.executions().cancel(id), Some(true));
     }
     until(WITHIN, || async {
-        if head.executions().under_way().is_empty() { Ok(()) } else { Err("executing") }
+        if head.executions().in_progress().is_empty() { Ok(()) } else { Err("executing") }
     })
     .await
     .unwrap();

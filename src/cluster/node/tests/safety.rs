@@ -17,12 +17,12 @@ fn only(peer: &PeerId) -> BTreeSet<PeerId> {
 }
 
 /// Adds a worker to the cluster, and waits until the head is connected to it.
-async fn add(cluster: &mut Cluster, identity: Identity, heeded: AllowedPeers) {
+async fn add(cluster: &mut Cluster, identity: Identity, allowed: AllowedPeers) {
     let folder = cluster.dir.path().join(identity.peer_id().as_str());
     let options = NodeOptions {
         role: RoleOptions::Worker,
         boot_nodes: vec![cluster.head.addresses()[0].parse().unwrap()],
-        connectivity: Connectivity { heeded, ..Connectivity::for_role(Role::Worker) },
+        connectivity: Connectivity { allowed, ..Connectivity::for_role(Role::Worker) },
         ..head_options(folder, identity.clone(), 0)
     };
     let worker = Node::start(options, &cluster.group, Clock::system()).await.unwrap();
@@ -57,7 +57,7 @@ async fn a_head_accepts_the_configured_workers_alone() {
     let (known, other) = (Identity::random(), Identity::random());
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let mut options = head_options(dir.path().join("head"), Identity::random(), 0);
-    options.connectivity.heeded = Some(only(known.peer_id()));
+    options.connectivity.allowed = Some(only(known.peer_id()));
     let mut cluster = Cluster::of(&[]).await;
     cluster.head = Node::start(options, &group, Clock::system()).await.unwrap();
     for identity in [other, known.clone()] {
@@ -87,7 +87,7 @@ async fn a_peer_that_sends_nonsense_again_and_again_is_cut_off_and_work_goes_on(
             drop(bad.tell(head, WORK_PROTOCOL, format!("nonsense {n}").as_bytes()).await);
         }
     };
-    let cut_off = async {
+    let banned = async {
         while let Some(event) = at_bad.recv().await {
             if matches!(event, Event::Disconnected(peer) if peer == *head) {
                 break;
@@ -95,7 +95,7 @@ async fn a_peer_that_sends_nonsense_again_and_again_is_cut_off_and_work_goes_on(
         }
     };
     timeout(WITHIN, async {
-        tokio::select! { () = sending => {}, () = cut_off => {} }
+        tokio::select! { () = sending => {}, () = banned => {} }
     })
     .await
     .unwrap();
@@ -154,14 +154,14 @@ async fn a_head_that_sends_nonsense_on_its_line_is_cut_off_and_work_goes_on() {
             break;
         }
     }
-    let cut_off = async {
+    let banned = async {
         while let Some(event) = at_bad.recv().await {
             if matches!(event, Event::Disconnected(peer) if peer == *worker.peer_id()) {
                 break;
             }
         }
     };
-    timeout(WITHIN, cut_off).await.unwrap();
+    timeout(WITHIN, banned).await.unwrap();
     let hello = cluster.add("hello.wasm", HELLO).await;
     assert_eq!(cluster.execute(request(&hello, 1)).await["code"], "200");
     cluster.group.shutdown().await;
@@ -241,11 +241,11 @@ async fn a_head_with_a_token_executes_for_accepted_peers_alone() {
     let friend = Identity::random();
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let token = "a-token-of-many-letters".parse().unwrap();
-    for (heeded, wanted) in [(None, "403"), (Some(only(friend.peer_id())), "408")] {
+    for (allowed, wanted) in [(None, "403"), (Some(only(friend.peer_id())), "408")] {
         let folder = dir.path().join(wanted);
         let mut options = head_options(folder, Identity::random(), 0);
         options.work.rest.token = Some(RestToken::clone(&token));
-        options.connectivity.heeded = heeded;
+        options.connectivity.allowed = allowed;
         let head = Node::start(options, &group, Clock::system()).await.unwrap();
         let client = NetworkOptions {
             identity: friend.clone(),

@@ -75,7 +75,7 @@ async fn a_head_that_stops_early_answers_its_caller_and_cancels_at_its_worker() 
     };
     let (answer, refused) = tokio::join!(cluster.execute(request(&spin, 1)), stopping);
     assert_eq!(answer["code"], "503", "{answer}");
-    assert_eq!(answer["message"], "the node is stopping, and ended the execution");
+    assert_eq!(answer["message"], "the execution was canceled: the node is stopping");
     assert_eq!(refused, (503, json!({"message": "the node is stopping"})));
     idle(&cluster).await;
     cluster.group.shutdown().await;

@@ -31,7 +31,7 @@ async fn a_worker_that_dies_during_a_run_is_replaced_by_a_spare() {
     };
     let (answer, ()) = tokio::join!(cluster.execute(again), killing);
     assert_eq!(answer["code"], "204", "nobody is left: {answer}");
-    let want = format!("0 of 1 node gave a result: {spare} was lost");
+    let want = format!("0 of 1 node returned a result: {spare} was lost");
     assert_eq!((&answer["message"], &answer["cluster"]), (&json!(want), &json!({})));
     cluster.group.shutdown().await;
 }
@@ -143,7 +143,7 @@ async fn spares_that_refuse_are_reported_with_a_reason() {
     assert_eq!(answer["code"], "500", "{answer}");
     let worker = cluster.workers[0].peer_id();
     let want = format!(
-        "0 of 1 node gave a result: {silent} refused (no free slot); no spare: {worker}: no node or gateway gave the function"
+        "0 of 1 node returned a result: {silent} refused (no free slot); no spare: {worker}: no node or gateway provided the function"
     );
     assert!(answer["message"].as_str().unwrap().starts_with(&want), "{answer}");
     cluster.group.shutdown().await;
@@ -225,7 +225,7 @@ async fn too_few_answers_are_partial_content_by_the_threshold_of_the_request() {
         assert_eq!(answer["results"][0]["peers"], json!([worker.as_str()]));
         assert_eq!(answer["results"][0]["frequency"], 100.0);
         assert_eq!(answer["cluster"]["peers"], json!([worker.as_str()]), "who answered");
-        let want = format!("1 of 2 nodes gave a result: {silent} did not answer in time");
+        let want = format!("1 of 2 nodes returned a result: {silent} did not respond in time");
         assert_eq!(answer["message"], json!(want));
     };
     tokio::join!(execute(json!(null), "206"), execute(json!(0.5), "200"), execute(json!(1), "206"));

@@ -62,7 +62,7 @@ fn parts_of(cluster: &Cluster, peer: &PeerId) -> Vec<ExecutionPeerBody> {
 }
 
 fn is_overtaken(part: &ExecutionPeerBody) -> bool {
-    part.state == "replaced" && part.reason.contains("a spare answered first")
+    part.state == "replaced" && part.reason.contains("a spare responded first")
 }
 
 #[tokio::test]

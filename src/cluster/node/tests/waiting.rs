@@ -61,7 +61,7 @@ async fn a_request_that_times_out_in_the_queue_reports_its_position() {
     let message = answer["message"].as_str().unwrap();
     let number = message
         .strip_prefix("no worker was free and responding within 1 s: the request was number ");
-    assert!(number.is_some_and(|rest| rest.contains("that wait for one")), "{message}");
+    assert!(number.is_some_and(|rest| rest.contains("in the queue")), "{message}");
     cluster.group.shutdown().await;
 }
 
@@ -75,7 +75,7 @@ async fn when_all_workers_have_refused_the_answer_comes_at_once() {
     let answer = timeout(WITHIN, cluster.execute(asked)).await.expect("no wait of a minute");
     assert_eq!(answer["code"], "408", "{answer}");
     assert!(
-        answer["message"].as_str().unwrap().contains("no node or gateway gave the function"),
+        answer["message"].as_str().unwrap().contains("no node or gateway provided the function"),
         "{answer}"
     );
     cluster.group.shutdown().await;
