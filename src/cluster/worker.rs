@@ -42,7 +42,7 @@ use self::{
     compile::Compilations,
     executor::{Executor, ExecutorError},
     line::OpenLine,
-    refusal::{Refusal, list_modules},
+    refusal::{WorkRefusal, list_modules},
     shares::{HeldPlace, Shares, Standing, part_of},
 };
 pub use self::{
@@ -283,7 +283,7 @@ impl Worker {
         let admitted = self.0.orders.try_take(&head, self.standing(&head));
         let response = match &admitted {
             Some(_) => self.answer(&head, &order, None).await,
-            None => Refusal::Full { n_slots: self.0.n_slots }.answer(&head, &order),
+            None => WorkRefusal::Full { n_slots: self.0.n_slots }.answer(&head, &order),
         };
         let own_id = self.0.context.network.peer_id().to_string();
         let message = match version {
@@ -347,7 +347,7 @@ impl Worker {
     }
 
     /// Fetches function `id` unless this worker holds it.
-    async fn ensure_fetched(&self, author: &PeerId, id: FunctionId) -> Result<(), Refusal> {
+    async fn ensure_fetched(&self, author: &PeerId, id: FunctionId) -> Result<(), WorkRefusal> {
         if self.0.context.functions.get(id).is_some() {
             return Ok(());
         }
@@ -420,24 +420,24 @@ impl Worker {
         head: &PeerId,
         order: &WorkOrder,
         line: Option<&Line>,
-    ) -> Result<WorkOrderResponse, Refusal> {
+    ) -> Result<WorkOrderResponse, WorkRefusal> {
         let id = FunctionId::parse_any(&order.function_id)?;
         let call =
             FunctionCall::new(order.method.parse()?, order.parameters.as_deref(), &order.config);
         if self.0.is_stopping.load(Ordering::Relaxed) {
-            return Err(Refusal::Stopping);
+            return Err(WorkRefusal::Stopping);
         }
         let (_slot, has_waited) = self.take_slot(head, order, line).await?;
         // The worker may have begun to stop while the order waited.
         if self.0.is_stopping.load(Ordering::Relaxed) {
-            return Err(Refusal::Stopping);
+            return Err(WorkRefusal::Stopping);
         }
         debug!(request = order.request_id, function = %id, peer = %head, "execution begins");
         let mut is_cut_short = self.0.is_cut_short.subscribe();
         let run = Run { head, order, id, call: &call, line, has_waited };
         let result = select! {
             result = self.run_with_refetch(run) => result?,
-            _ = is_cut_short.wait_for(|is_cut_short| *is_cut_short) => return Err(Refusal::Stopping),
+            _ = is_cut_short.wait_for(|is_cut_short| *is_cut_short) => return Err(WorkRefusal::Stopping),
         };
         self.count(&order.function_id, &result);
         let (request, code) = (&order.request_id, result.code.clone());
@@ -455,7 +455,7 @@ impl Worker {
         head: &PeerId,
         order: &WorkOrder,
         line: Option<&Line>,
-    ) -> Result<(HeldPlace, bool), Refusal> {
+    ) -> Result<(HeldPlace, bool), WorkRefusal> {
         let (slots, standing) = (&self.0.slots, self.standing(head));
         if let Some(slot) = slots.try_take(head, standing) {
             return Ok((slot, false));
@@ -463,7 +463,7 @@ impl Worker {
         self.tell_state(line, order, OrderState::WAITING).await;
         let within = if line.is_some() { SLOT_WITHIN } else { SLOT_WITHIN_UNTOLD };
         let slot = slots.take(head, standing, within).await;
-        let slot = slot.ok_or(Refusal::Full { n_slots: self.0.n_slots })?;
+        let slot = slot.ok_or(WorkRefusal::Full { n_slots: self.0.n_slots })?;
         Ok((slot, true))
     }
 
@@ -478,14 +478,14 @@ impl Worker {
     }
 
     /// Runs a work order. If the function is missing or damaged by now, it is fetched once more.
-    async fn run_with_refetch(&self, run: Run<'_>) -> Result<NodeResult, Refusal> {
+    async fn run_with_refetch(&self, run: Run<'_>) -> Result<NodeResult, WorkRefusal> {
         let Run { head, order, id, call, .. } = run;
         for _ in 0..2 {
             self.ensure_fetched(head, id).await?;
             let Some(function) = self.0.context.functions.get(id) else { continue };
             if !function.runs(&call.method) {
                 let has = list_modules(&function);
-                return Err(Refusal::Method { has, wanted: call.method.clone() });
+                return Err(WorkRefusal::Method { has, wanted: call.method.clone() });
             }
             let (client, peer_id) = (self.client_of(head, order), self.0.context.network.peer_id());
             self.compile_for(run, &function, &client).await?;
@@ -498,7 +498,7 @@ impl Worker {
                 return Ok(result);
             }
         }
-        Err(Refusal::Missing)
+        Err(WorkRefusal::Missing)
     }
 
     /// Compiles the function of `run` if necessary, and reports the state of the order to the head.

@@ -22,6 +22,8 @@ use wire::{
     nodes::NodeOrderBody,
 };
 
+use ClusterEventKind::{Compiled, Compiling, Dispatched, Reported};
+
 use super::{Execution, order::Order};
 
 /// Maximum number of remembered executions, as in b7s. The oldest one that has ended is evicted.
@@ -39,7 +41,7 @@ pub(crate) struct Executions {
 
 #[derive(Debug, Default)]
 struct History {
-    by_id: HashMap<String, Arc<Entry>>,
+    by_id: HashMap<String, Arc<ExecutionEntry>>,
     /// Ids, the oldest first.
     order: VecDeque<String>,
     /// Size of the output of all results, in bytes.
@@ -47,15 +49,15 @@ struct History {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ExecutionEntry {
     request_id: String,
     started: Instant,
     canceled: Notify,
-    progress: Mutex<Progress>,
+    progress: Mutex<ExecutionProgress>,
 }
 
 #[derive(Debug)]
-struct Progress {
+struct ExecutionProgress {
     /// Response body, without the results and, while in progress, the elapsed time.
     body: ExecutionBody,
     /// Reason to end early. Meaningful once `canceled` was notified.
@@ -85,7 +87,7 @@ pub(super) enum ExecutionStatus {
 /// canceled.
 #[derive(Debug)]
 pub(super) struct Track {
-    entry: Arc<Entry>,
+    entry: Arc<ExecutionEntry>,
     executions: Executions,
 }
 
@@ -106,11 +108,11 @@ impl Executions {
             started_at: now.to_string(),
             ..ExecutionBody::default()
         };
-        let entry = Arc::new(Entry {
+        let entry = Arc::new(ExecutionEntry {
             request_id: request_id.to_owned(),
             started: Instant::now(),
             canceled: Notify::new(),
-            progress: Mutex::new(Progress { body, cause: Cause::Caller, result: None }),
+            progress: Mutex::new(ExecutionProgress { body, cause: Cause::Caller, result: None }),
         });
         let mut history = self.history.lock();
         history.by_id.insert(request_id.to_owned(), Arc::clone(&entry));
@@ -132,7 +134,7 @@ impl Executions {
 
     /// Returns the latest `limit` executions without their results, the latest first.
     pub(crate) fn list(&self, limit: usize) -> Vec<ExecutionBody> {
-        let entries: Vec<Arc<Entry>> = {
+        let entries: Vec<Arc<ExecutionEntry>> = {
             let history = self.history.lock();
             let latest = history.order.iter().rev().filter_map(|id| history.by_id.get(id));
             latest.take(limit).cloned().collect()
@@ -152,7 +154,7 @@ impl Executions {
 
     /// Returns the id and function of each execution in progress, the oldest first.
     pub(crate) fn in_progress(&self) -> Vec<(String, String)> {
-        let function = |entry: &Entry| entry.progress.lock().body.function_id.clone();
+        let function = |entry: &ExecutionEntry| entry.progress.lock().body.function_id.clone();
         let entries = self.entries_in_progress().into_iter();
         entries.map(|entry| (entry.request_id.clone(), function(&entry))).collect()
     }
@@ -180,13 +182,13 @@ impl Executions {
         }
     }
 
-    fn entries_in_progress(&self) -> Vec<Arc<Entry>> {
+    fn entries_in_progress(&self) -> Vec<Arc<ExecutionEntry>> {
         let history = self.history.lock();
         let entries = history.order.iter().filter_map(|id| history.by_id.get(id));
         entries.filter(|entry| entry.progress.lock().result.is_none()).cloned().collect()
     }
 
-    fn entry(&self, id: &str) -> Option<Arc<Entry>> {
+    fn entry(&self, id: &str) -> Option<Arc<ExecutionEntry>> {
         self.history.lock().by_id.get(id).cloned()
     }
 }
@@ -214,7 +216,7 @@ impl History {
     }
 }
 
-impl Entry {
+impl ExecutionEntry {
     fn body(&self, with_results: bool) -> ExecutionBody {
         let progress = self.progress.lock();
         let mut body = progress.body.clone();
@@ -265,10 +267,7 @@ impl Track {
 
     /// Records that `peer` is ready.
     pub(super) fn note_reported(&self, peer: &PeerId) {
-        self.emit(|request_id| ClusterEventKind::Reported {
-            request_id,
-            peer_id: peer.to_string(),
-        });
+        self.emit_of(peer, |request_id, peer_id| Reported { request_id, peer_id });
     }
 
     /// Records that `peer` was given a work order.
@@ -283,28 +282,19 @@ impl Track {
         "running".clone_into(&mut progress.body.state);
         progress.body.peers.push(part);
         drop(progress);
-        self.emit(|request_id| ClusterEventKind::Dispatched {
-            request_id,
-            peer_id: peer.to_string(),
-        });
+        self.emit_of(peer, |request_id, peer_id| Dispatched { request_id, peer_id });
     }
 
     /// Records that `peer` compiles the function before it runs it.
     pub(super) fn note_compiling(&self, peer: &PeerId) {
         self.note_state(peer, "compiling", |part| &mut part.compiling_ms);
-        self.emit(|request_id| ClusterEventKind::Compiling {
-            request_id,
-            peer_id: peer.to_string(),
-        });
+        self.emit_of(peer, |request_id, peer_id| Compiling { request_id, peer_id });
     }
 
     /// Records that `peer` has compiled the function and runs it.
     pub(super) fn note_running(&self, peer: &PeerId) {
         self.note_state(peer, "running", |part| &mut part.compiled_ms);
-        self.emit(|request_id| ClusterEventKind::Compiled {
-            request_id,
-            peer_id: peer.to_string(),
-        });
+        self.emit_of(peer, |request_id, peer_id| Compiled { request_id, peer_id });
     }
 
     /// Records the state of `peer` and the time of the change. The execution counts as compiling
@@ -407,6 +397,10 @@ impl Track {
             reason: reason.to_owned(),
             replaced: is_replaced,
         });
+    }
+
+    fn emit_of(&self, peer: &PeerId, kind: impl FnOnce(String, String) -> ClusterEventKind) {
+        self.emit(|request_id| kind(request_id, peer.to_string()));
     }
 
     fn emit(&self, kind: impl FnOnce(String) -> ClusterEventKind) {

@@ -41,10 +41,10 @@ pub(super) enum Reply {
 
 /// Inboxes of the executions in progress, by request id.
 #[derive(Debug, Default)]
-pub(super) struct Inboxes(Arc<Mutex<HashMap<String, Entry>>>);
+pub(super) struct Inboxes(Arc<Mutex<HashMap<String, OpenInbox>>>);
 
 #[derive(Debug)]
-struct Entry {
+struct OpenInbox {
     function_id: String,
     call: CallDigest,
     replies: mpsc::Sender<Reply>,
@@ -55,7 +55,7 @@ struct Entry {
 pub(super) struct Inbox {
     request_id: String,
     replies: mpsc::Receiver<Reply>,
-    inboxes: Arc<Mutex<HashMap<String, Entry>>>,
+    inboxes: Arc<Mutex<HashMap<String, OpenInbox>>>,
 }
 
 impl Inboxes {
@@ -64,7 +64,7 @@ impl Inboxes {
         // As many as in b7s. Further replies are dropped: a roll call with so many has found its
         // workers.
         let (sender, replies) = mpsc::channel(1000);
-        let entry = Entry { function_id: function.to_string(), call, replies: sender };
+        let entry = OpenInbox { function_id: function.to_string(), call, replies: sender };
         self.0.lock().insert(request_id.to_owned(), entry);
         Inbox { request_id: request_id.to_owned(), replies, inboxes: Arc::clone(&self.0) }
     }
@@ -89,7 +89,7 @@ impl Inboxes {
     }
 }
 
-impl Entry {
+impl OpenInbox {
     fn put(&self, reply: Reply) {
         if self.replies.try_send(reply).is_err() {
             warn!("dropped a reply: too many are waiting for one execution");

@@ -40,7 +40,7 @@ use wire::{error::HeadError, functions::HeadHealth, paths};
 pub use self::auth::{RestToken, RestTokenError};
 use self::{
     bodies::{BODY_WITHIN, Bodies},
-    error::Refused,
+    error::RestError,
 };
 use super::{Head, order::ROLL_CALL_WITHIN_MAX};
 
@@ -86,11 +86,12 @@ pub fn router(head: Head, options: RestOptions, group: &Group) -> Router {
         + BODY_WITHIN
         + RESPONSE_RESERVE;
     let (router, description) = api().split_for_parts();
-    let router =
-        check_query_names(router, &description, &[], |error| Refused::from(error).into_response())
-            .fallback(async || Refused::NOT_FOUND)
-            .method_not_allowed_fallback(async || Refused::METHOD_NOT_ALLOWED)
-            .with_state(Rest { head, group: group.clone(), bodies: Bodies::new() });
+    let router = check_query_names(router, &description, &[], |error| {
+        RestError::from(error).into_response()
+    })
+    .fallback(async || RestError::NOT_FOUND)
+    .method_not_allowed_fallback(async || RestError::METHOD_NOT_ALLOWED)
+    .with_state(Rest { head, group: group.clone(), bodies: Bodies::new() });
     let router = wrap(router, move |request, next| auth::check(&options, request, next));
     let options =
         RequestOptions { body_bytes_max: BODY_BYTES_MAX, answer_within, refuse: error::refuse };
@@ -125,8 +126,8 @@ pub fn metrics_router(
     let route = get(async move || web::metrics::respond(text()));
     let router = Router::new()
         .route(paths::METRICS, route)
-        .fallback(async || Refused::NOT_FOUND)
-        .method_not_allowed_fallback(async || Refused::METHOD_NOT_ALLOWED);
+        .fallback(async || RestError::NOT_FOUND)
+        .method_not_allowed_fallback(async || RestError::METHOD_NOT_ALLOWED);
     let options = RequestOptions {
         body_bytes_max: BODY_BYTES_MAX,
         answer_within: RESPONSE_RESERVE,

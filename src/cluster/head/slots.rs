@@ -23,7 +23,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use self::worker::{KnownOffer, Worker};
+use self::worker::{KnownOffer, WorkerState};
 use super::{
     Client,
     node_registry::NodeRegistry,
@@ -99,7 +99,7 @@ pub(super) struct Slots(Arc<Mutex<SlotTable>>);
 struct SlotTable {
     /// Decisions about access to work.
     registry: NodeRegistry,
-    workers: BTreeMap<PeerId, Worker>,
+    workers: BTreeMap<PeerId, WorkerState>,
     /// Number of workers above which those without an offer are forgotten.
     n_workers_max: usize,
     /// Waiting requests. No more than executions in progress.
@@ -198,7 +198,7 @@ impl Slots {
     /// strangers cannot outvote trusted workers, however many they are.
     pub(super) fn judge(&self, groups: &[ResultGroup]) {
         let mut table = self.0.lock();
-        let weight = |peer: &PeerId| table.workers.get(peer).map_or(1, Worker::weight);
+        let weight = |peer: &PeerId| table.workers.get(peer).map_or(1, WorkerState::weight);
         let weights: Vec<u64> =
             groups.iter().map(|group| group.peers.iter().map(weight).sum()).collect();
         let total: u64 = weights.iter().sum();
@@ -247,7 +247,7 @@ impl Slots {
 
     /// Records that a worker is pinged. Returns true if it has just missed too many pings.
     pub(super) fn note_ping(&self, peer: &PeerId) -> bool {
-        self.0.lock().workers.get_mut(peer).is_some_and(Worker::note_ping)
+        self.0.lock().workers.get_mut(peer).is_some_and(WorkerState::note_ping)
     }
 
     /// Records that a worker answered a ping.
@@ -333,7 +333,7 @@ impl Slots {
     /// Returns true if `peer` has served much less than others.
     pub(super) fn is_newcomer(&self, peer: &PeerId) -> bool {
         let table = self.0.lock();
-        let weight = table.workers.get(peer).map_or(1, Worker::weight);
+        let weight = table.workers.get(peer).map_or(1, WorkerState::weight);
         is_newcomer(weight, table.heaviest())
     }
 
@@ -421,7 +421,7 @@ impl Slots {
 }
 
 impl SlotTable {
-    fn worker(&mut self, peer: &PeerId) -> &mut Worker {
+    fn worker(&mut self, peer: &PeerId) -> &mut WorkerState {
         if self.workers.len() >= self.n_workers_max && !self.workers.contains_key(peer) {
             self.workers.retain(|_, worker| worker.offer.is_some() || !worker.running.is_empty());
         }
@@ -430,7 +430,7 @@ impl SlotTable {
 
     /// Returns the largest weight of a worker.
     fn heaviest(&self) -> u64 {
-        self.workers.values().map(Worker::weight).max().unwrap_or_default()
+        self.workers.values().map(WorkerState::weight).max().unwrap_or_default()
     }
 
     /// Takes a slot of `peer`, and returns the number of the lease.
@@ -467,7 +467,7 @@ impl SlotTable {
     /// Returns the workers that could run the request, now or soon.
     fn candidates(&self, want: &SlotRequest, now: Instant) -> Vec<(&PeerId, Candidate)> {
         let is_open = self.registry.check_work();
-        let fit: Vec<(&PeerId, &Worker)> = self
+        let fit: Vec<(&PeerId, &WorkerState)> = self
             .workers
             .iter()
             .filter(|(peer, worker)| {
@@ -475,7 +475,7 @@ impl SlotTable {
             })
             .collect();
         let heaviest = fit.iter().map(|(_, worker)| worker.weight()).max().unwrap_or_default();
-        let n_slots = |worker: &Worker| worker.offer.as_ref().map_or(0, |known| known.n_slots);
+        let n_slots = |worker: &WorkerState| worker.offer.as_ref().map_or(0, |known| known.n_slots);
         let n_slots_all: usize = fit.iter().map(|(_, worker)| n_slots(worker)).sum();
         let usual = self.usual.get(&want.function).copied();
         let candidates = fit.into_iter().map(|(peer, worker)| {
@@ -502,7 +502,7 @@ impl SlotTable {
     /// Returns the number of workers that could run the request once they have a free slot.
     fn n_could_run(&self, want: &SlotRequest) -> usize {
         let (now, is_open) = (Instant::now(), self.registry.check_work());
-        let could_run = |(peer, worker): &(&PeerId, &Worker)| {
+        let could_run = |(peer, worker): &(&PeerId, &WorkerState)| {
             is_open(peer) && worker.is_of_use() && worker.could_run(want, now)
         };
         self.workers.iter().filter(could_run).count()

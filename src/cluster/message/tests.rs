@@ -4,7 +4,7 @@ use wire::functions::EnvVar;
 
 use super::*;
 
-/// The types that [`Message`] reads.
+/// Message types that [`Message`] supports.
 const KINDS: [&str; 8] = [
     "MsgRollCall",
     "MsgRollCallResponse",
@@ -23,7 +23,7 @@ fn check(message: &Message, literal: &serde_json::Value) {
 }
 
 #[test]
-fn a_roll_call_is_the_b7s_one() {
+fn roll_call_has_the_b7s_format() {
     check(
         &Message::RollCall(RollCall {
             function_id: "bafy".into(),
@@ -35,7 +35,7 @@ fn a_roll_call_is_the_b7s_one() {
 }
 
 #[test]
-fn a_roll_call_response_is_the_b7s_one() {
+fn roll_call_response_has_the_b7s_format() {
     check(
         &Message::RollCallResponse(RollCallResponse {
             code: Code::ACCEPTED,
@@ -48,7 +48,7 @@ fn a_roll_call_response_is_the_b7s_one() {
 }
 
 #[test]
-fn a_work_order_is_a_flat_execution_request() {
+fn work_order_has_the_b7s_format() {
     check(
         &Message::WorkOrder(WorkOrder {
             function_id: "bafy".into(),
@@ -76,7 +76,7 @@ fn a_work_order_is_a_flat_execution_request() {
 }
 
 #[test]
-fn a_work_order_response_is_the_b7s_one() {
+fn work_order_response_has_the_b7s_format() {
     check(
         &Message::WorkOrderResponse(WorkOrderResponse {
             request_id: "r".into(),
@@ -101,7 +101,7 @@ fn a_work_order_response_is_the_b7s_one() {
 }
 
 #[test]
-fn an_execution_request_of_b7s_version_1_is_flat_and_names_its_sender() {
+fn execution_request_of_b7s_version_1_has_its_format() {
     let order = WorkOrder {
         function_id: "bafy".into(),
         method: "m.wasm".into(),
@@ -119,7 +119,7 @@ fn an_execution_request_of_b7s_version_1_is_flat_and_names_its_sender() {
 }
 
 #[test]
-fn an_execution_response_holds_a_result_for_each_peer() {
+fn execution_response_contains_a_result_for_each_peer() {
     let result = NodeResult { code: Code::OK, ..NodeResult::default() };
     check(
         &Message::ExecuteResponse(ExecuteReply {
@@ -140,7 +140,7 @@ fn an_execution_response_holds_a_result_for_each_peer() {
 }
 
 #[test]
-fn an_installation_is_the_b7s_one() {
+fn installation_has_the_b7s_format() {
     let install = InstallFunction {
         manifest_url: "https://x/m.json".into(),
         cid: "bafy".into(),
@@ -179,7 +179,7 @@ fn unknown_types_and_malformed_messages_are_distinguished() {
 }
 
 #[test]
-fn an_id_is_no_place_for_a_megabyte() {
+fn too_long_id_is_rejected() {
     let long = "x".repeat(ID_BYTES_MAX + 1);
     for kind in KINDS {
         for field in ["request_id", "function_id", "cid"] {

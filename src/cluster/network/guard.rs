@@ -124,13 +124,13 @@ pub(super) struct Guard {
     allowed: Arc<RwLock<Option<HashSet<PeerId>>>>,
     boot_nodes: Arc<HashSet<PeerId>>,
     pub(super) allowances: Allowances,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<Ledger>>,
     /// Notified when a peer is banned.
     pub(super) bell: Arc<Notify>,
 }
 
 #[derive(Debug)]
-struct State {
+struct Ledger {
     accounts: LruCache<PeerId, Account>,
     /// Bans with their end, the oldest first.
     banned: LruCache<PeerId, Instant>,
@@ -162,7 +162,7 @@ impl Guard {
         boot_nodes: impl IntoIterator<Item = PeerId>,
         allowances: Allowances,
     ) -> Self {
-        let state = State {
+        let state = Ledger {
             accounts: LruCache::new(allowances.accounts),
             banned: LruCache::new(BANNED_MAX),
             fresh: Vec::new(),
@@ -312,7 +312,7 @@ fn ids(allowed: AllowedPeers) -> Option<HashSet<PeerId>> {
     allowed.map(|peers| peers.iter().filter_map(|peer| peer.as_str().parse().ok()).collect())
 }
 
-impl State {
+impl Ledger {
     fn is_banned(&self, peer: PeerId, now: Instant) -> bool {
         self.banned.peek(&peer).is_some_and(|until| *until > now)
     }

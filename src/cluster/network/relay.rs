@@ -75,10 +75,10 @@ pub(super) struct Relays(Arc<[BootNode]>);
 
 /// Relayed connections of this node, and those that it relays. Clones share the state.
 #[derive(Debug, Clone, Default)]
-pub(super) struct RelayStatus(Arc<Mutex<Status>>);
+pub(super) struct RelayStatus(Arc<Mutex<RelayState>>);
 
 #[derive(Debug, Default)]
-struct Status {
+struct RelayState {
     /// Relay of each peer whose first connection is relayed.
     relayed: BTreeMap<NodeId, NodeId>,
     /// Peers with a reservation at this relay.
@@ -255,7 +255,7 @@ impl RelayStatus {
     /// Records an event of this relay.
     pub(super) fn note(&self, event: &relay::Event) {
         let mut status = self.0.lock();
-        let Status { reserved, circuits, n_refused, .. } = &mut *status;
+        let RelayState { reserved, circuits, n_refused, .. } = &mut *status;
         match event {
             relay::Event::ReservationReqAccepted { src_peer_id, renewed: true } => {
                 reserved.insert(*src_peer_id);
@@ -302,7 +302,7 @@ impl RelayStatus {
 
     /// Returns the current numbers.
     pub(super) fn counts(&self) -> RelayCounts {
-        let Status { relayed, reserved, circuits, n_refused } = &*self.0.lock();
+        let RelayState { relayed, reserved, circuits, n_refused } = &*self.0.lock();
         RelayCounts {
             n_relayed_peers: relayed.len(),
             n_reservations: reserved.len(),

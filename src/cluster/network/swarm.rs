@@ -37,7 +37,7 @@ use super::{
     rendezvous,
     resolve::{Names, Resolve},
     streams::{self, Gate},
-    table::Table,
+    table::ProviderTable,
 };
 use crate::identity::Identity;
 
@@ -87,7 +87,7 @@ pub(super) struct Behaviour {
     ping: ping::Behaviour,
     identify: identify::Behaviour,
     pub(super) gossip: Gossip,
-    pub(super) table: Toggle<Table>,
+    pub(super) table: Toggle<ProviderTable>,
     pub(super) local: Toggle<mdns::tokio::Behaviour>,
     /// Relays for others.
     relay: Toggle<relay::Behaviour>,
@@ -202,7 +202,11 @@ fn behaviour(
         circuits,
         streams: streams::Behaviour::new(gate),
         table: Toggle::from((connectivity.wanted_peers > 0).then(|| {
-            Table::new(rendezvous::behaviour(own), connectivity.wanted_peers, relays.clone())
+            ProviderTable::new(
+                rendezvous::behaviour(own),
+                connectivity.wanted_peers,
+                relays.clone(),
+            )
         })),
         local: Toggle::from(None),
     })

@@ -46,7 +46,7 @@ const YOUNG_FOR: Duration = Duration::from_secs(15);
 const RESTING_MAX: usize = 1024;
 
 /// Kademlia behavior with limited dials.
-pub(super) struct Table {
+pub(super) struct ProviderTable {
     kad: kad::Behaviour<ProviderStore>,
     dials: Bucket,
     /// Relays that addresses may lead through.
@@ -69,7 +69,7 @@ pub(super) struct Table {
     resting: HashMap<PeerId, Instant>,
 }
 
-impl Table {
+impl ProviderTable {
     pub(super) fn new(kad: kad::Behaviour<ProviderStore>, n_enough: usize, relays: Relays) -> Self {
         Self {
             kad,
@@ -152,7 +152,7 @@ impl Table {
     }
 }
 
-impl NetworkBehaviour for Table {
+impl NetworkBehaviour for ProviderTable {
     type ConnectionHandler = <kad::Behaviour<ProviderStore> as NetworkBehaviour>::ConnectionHandler;
     type ToSwarm = kad::Event;
 
@@ -253,15 +253,15 @@ mod tests {
 
     use super::{super::rendezvous, *};
 
-    fn table() -> Table {
-        Table::new(rendezvous::behaviour(PeerId::random()), 2, Relays::default())
+    fn table() -> ProviderTable {
+        ProviderTable::new(rendezvous::behaviour(PeerId::random()), 2, Relays::default())
     }
 
     fn addresses(texts: &[&str]) -> Vec<Multiaddr> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     }
 
-    fn dial(table: &mut Table, peer: PeerId) -> Option<usize> {
+    fn dial(table: &mut ProviderTable, peer: PeerId) -> Option<usize> {
         let connection = ConnectionId::new_unchecked(1);
         let dialed =
             table.handle_pending_outbound_connection(connection, Some(peer), &[], Endpoint::Dialer);
@@ -272,7 +272,7 @@ mod tests {
     async fn near_addresses_are_dialed_only_while_every_peer_is_as_near() {
         let mut table = table();
         let named = ["/ip4/127.0.0.1/tcp/1", "/ip4/10.0.0.1/tcp/1", "/ip4/8.8.8.8/tcp/1"];
-        let n_chosen = |table: &Table| table.choose(addresses(&named)).len();
+        let n_chosen = |table: &ProviderTable| table.choose(addresses(&named)).len();
         assert_eq!(n_chosen(&table), 1);
         table.scopes.insert(ConnectionId::new_unchecked(1), Scope::Loopback);
         assert_eq!(n_chosen(&table), 3);

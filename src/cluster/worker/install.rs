@@ -4,7 +4,7 @@ use model::{function::FunctionId, node::PeerId};
 use task::causes::chain;
 use tracing::{info, warn};
 
-use super::{Refusal, Worker};
+use super::{WorkRefusal, Worker};
 use crate::{
     message::{
         Code, EvictFunctions, EvictFunctionsResponse, InstallFunction, InstallFunctionResponse,
@@ -35,7 +35,7 @@ impl Worker {
         };
         let got = self.0.context.functions.install(cid, address, &requester, &peers).await;
         self.count_installed(got.as_ref().ok());
-        let (code, message) = match got.map_err(Refusal::from) {
+        let (code, message) = match got.map_err(WorkRefusal::from) {
             Ok(function) => {
                 self.compile_soon(&author, function.id);
                 info!(function = install.cid, peer = %author, "installed a function");

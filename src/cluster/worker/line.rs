@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::{select, sync::oneshot, time::timeout};
 use tracing::{debug, info};
 
-use super::{Refusal, Worker};
+use super::{WorkRefusal, Worker};
 use crate::{
     message::{LINE_PROTOCOL, OrderState, WorkOrder, frame, json},
     metrics,
@@ -103,7 +103,7 @@ impl Worker {
             }
         };
         let Some(permit) = self.0.orders.try_take(head, self.standing(head)) else {
-            let refusal = Refusal::Full { n_slots: self.0.n_slots };
+            let refusal = WorkRefusal::Full { n_slots: self.0.n_slots };
             return self.send(line, json(&refusal.answer(head, &order))).await;
         };
         let (cancel, canceled) = oneshot::channel();

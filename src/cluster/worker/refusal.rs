@@ -10,7 +10,7 @@ use crate::message::{Code, NodeResult, WorkOrder, WorkOrderResponse};
 
 /// Reason for which a worker refuses a request of a head.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum WorkRefusal {
     #[error("consensus is not supported")]
     Consensus,
     #[error("invalid request")]
@@ -31,7 +31,7 @@ pub(super) enum Refusal {
     Run(#[from] ExecutorError),
 }
 
-impl Refusal {
+impl WorkRefusal {
     pub(super) fn code(&self) -> Code {
         match self {
             Self::Missing | Self::Method { .. } | Self::Fetch(_) => Code::NOT_FOUND,

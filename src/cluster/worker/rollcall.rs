@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, debug, info, info_span};
 use web::{metrics::OTHER, rate_limit::LogLimit};
 
-use super::{Refusal, Worker};
+use super::{WorkRefusal, Worker};
 use crate::{
     attributes::declare,
     message::{Code, Message, OFFER_PROTOCOL, RollCall, RollCallResponse},
@@ -114,9 +114,9 @@ impl Worker {
         author: &PeerId,
         call: &RollCall,
         is_logged: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), WorkRefusal> {
         if call.consensus != 0 {
-            return Err(Refusal::Consensus);
+            return Err(WorkRefusal::Consensus);
         }
         let id = FunctionId::parse_any(&call.function_id)?;
         self.check_free(author)?;
@@ -145,12 +145,12 @@ impl Worker {
         self.tell(author, &response).await;
     }
 
-    fn check_free(&self, head: &PeerId) -> Result<(), Refusal> {
+    fn check_free(&self, head: &PeerId) -> Result<(), WorkRefusal> {
         if self.0.is_stopping.load(Ordering::Relaxed) {
-            return Err(Refusal::Stopping);
+            return Err(WorkRefusal::Stopping);
         }
         if !self.0.slots.has_room(head, self.standing(head)) {
-            return Err(Refusal::Full { n_slots: self.0.n_slots });
+            return Err(WorkRefusal::Full { n_slots: self.0.n_slots });
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use axum::{
 use web::{middleware::Next, origin};
 use wire::paths;
 
-use super::{RestOptions, error::Refused};
+use super::{RestOptions, error::RestError};
 
 /// Minimum length of a token, in characters. Shorter ones can be guessed.
 const TOKEN_CHARS_MIN: usize = 8;
@@ -84,7 +84,7 @@ pub(super) fn check(
     }
 }
 
-fn permitted(options: &RestOptions, request: &Request) -> Result<(), Refused> {
+fn permitted(options: &RestOptions, request: &Request) -> Result<(), RestError> {
     let RestOptions { token, hosts, is_loopback_trusted } = options;
     let (method, path) = (request.method(), request.uri().path());
     if let Some(token) = token {
@@ -93,10 +93,10 @@ fn permitted(options: &RestOptions, request: &Request) -> Result<(), Refused> {
         }
         let is_health = path == paths::HEAD_HEALTH && hosts.is_known(request);
         let is_trusted = *is_loopback_trusted && hosts.is_local(request);
-        return if is_health || is_trusted { Ok(()) } else { Err(Refused::UNAUTHORIZED) };
+        return if is_health || is_trusted { Ok(()) } else { Err(RestError::UNAUTHORIZED) };
     }
     if !hosts.is_known(request) {
-        return Err(Refused::UNKNOWN_HOST);
+        return Err(RestError::UNKNOWN_HOST);
     }
     if hosts.is_local(request) {
         return Ok(());
@@ -104,7 +104,7 @@ fn permitted(options: &RestOptions, request: &Request) -> Result<(), Refused> {
     let is_read = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
     // A page of another site cannot read the response, but could have functions run.
     let is_open = is_read || (is_open(path) && !origin::is_foreign(request.headers()));
-    if is_open { Ok(()) } else { Err(Refused::NOT_LOCAL) }
+    if is_open { Ok(()) } else { Err(RestError::NOT_LOCAL) }
 }
 
 /// Returns true if anyone may use the changing endpoint `path`, by document 1, while there is no

@@ -14,7 +14,7 @@ use tokio::{
 };
 use web::extract::{self, BodyError};
 
-use super::{BODY_BYTES_MAX, error::Refused};
+use super::{BODY_BYTES_MAX, error::RestError};
 
 /// Time for a body to arrive: 3 MiB over a line of 2 Mbit/s.
 pub(super) const BODY_WITHIN: Duration = Duration::from_secs(15);
@@ -38,15 +38,15 @@ impl Bodies {
     pub(super) async fn read<T: DeserializeOwned + Default>(
         &self,
         request: Request,
-    ) -> Result<T, Refused> {
+    ) -> Result<T, RestError> {
         let is_json = media_type(request.headers()) == "application/json";
         let reserved = timeout(BODY_WITHIN, self.0.acquire_many(n_kib(request.headers()))).await;
-        let Ok(Ok(_reserved)) = reserved else { return Err(Refused::TOO_MANY_BODIES) };
+        let Ok(Ok(_reserved)) = reserved else { return Err(RestError::TOO_MANY_BODIES) };
         let body = timeout(BODY_WITHIN, extract::bytes(request)).await;
         let body = body.unwrap_or_else(|_: Elapsed| Err(BodyError::Broken));
         match body?.as_ref() {
             [] => Ok(T::default()),
-            _ if !is_json => Err(Refused::NOT_JSON),
+            _ if !is_json => Err(RestError::NOT_JSON),
             bytes => read(bytes),
         }
     }
@@ -68,7 +68,7 @@ pub(super) fn media_type(headers: &HeaderMap) -> String {
 }
 
 /// Parses a request. As for existing heads, null means that a field is omitted.
-fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RestError> {
     // Serde would read a list as the fields in their order.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         let reason = "expected an object, found a list".to_owned();
@@ -132,7 +132,7 @@ mod tests {
         let arriving = bodies.0.acquire_many(3).await.unwrap();
         assert!(bodies.read::<ExecuteRequest>(request(1024)).await.is_ok());
         let refused = bodies.read::<ExecuteRequest>(request(1025)).await;
-        assert_eq!(refused, Err(Refused::TOO_MANY_BODIES));
+        assert_eq!(refused, Err(RestError::TOO_MANY_BODIES));
         drop(arriving);
         assert!(bodies.read::<ExecuteRequest>(request(1025)).await.is_ok());
         assert_eq!(bodies.0.available_permits(), 4, "the memory is released");

@@ -18,9 +18,9 @@ use crate::{head::node_registry::ChangeError, network::PublishError};
 
 /// Response to a request that was not accepted: status and message.
 #[derive(Debug, PartialEq)]
-pub(super) struct Refused(StatusCode, Cow<'static, str>);
+pub(super) struct RestError(StatusCode, Cow<'static, str>);
 
-impl Refused {
+impl RestError {
     /// Unknown path. Messages that begin with a capital are those of existing heads.
     pub(super) const NOT_FOUND: Self = Self::new(StatusCode::NOT_FOUND, "Not Found");
     /// Known path, other method.
@@ -93,7 +93,7 @@ impl Refused {
     }
 }
 
-impl From<BodyError> for Refused {
+impl From<BodyError> for RestError {
     fn from(error: BodyError) -> Self {
         let message = match &error {
             BodyError::TooLarge => return Self::too_large(BODY_BYTES_MAX),
@@ -103,13 +103,13 @@ impl From<BodyError> for Refused {
     }
 }
 
-impl From<Unavailable> for Refused {
+impl From<Unavailable> for RestError {
     fn from(error: Unavailable) -> Self {
         Self(StatusCode::SERVICE_UNAVAILABLE, error.to_string().into())
     }
 }
 
-impl From<ChangeError> for Refused {
+impl From<ChangeError> for RestError {
     fn from(error: ChangeError) -> Self {
         match error {
             ChangeError::Unknown => Self::UNKNOWN_NODE,
@@ -137,20 +137,20 @@ impl From<ChangeError> for Refused {
     }
 }
 
-impl From<PublishError> for Refused {
+impl From<PublishError> for RestError {
     fn from(error: PublishError) -> Self {
         let message = format!("function installation failed: {error}");
         Self(StatusCode::INTERNAL_SERVER_ERROR, message.into())
     }
 }
 
-impl From<FunctionsError> for Refused {
+impl From<FunctionsError> for RestError {
     fn from(error: FunctionsError) -> Self {
         Self(function_status(&error), function_message(&error).into())
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for RestError {
     fn into_response(self) -> Response {
         let Self(status, message) = self;
         if message.is_empty() {
@@ -167,7 +167,7 @@ pub(super) fn accepted(body: &impl Serialize) -> Response {
 
 /// Returns the refusal of a layer around the handlers.
 pub(super) fn refuse(status: StatusCode, message: &'static str) -> Response {
-    Refused::new(status, message).into_response()
+    RestError::new(status, message).into_response()
 }
 
 fn function_status(error: &FunctionsError) -> StatusCode {
@@ -211,8 +211,8 @@ mod tests {
     #[track_caller]
     fn check(kind: ErrorKind, want: (StatusCode, &'static str)) {
         let (step, path, source) = ("write", "store/function".into(), io::Error::from(kind));
-        let refused = Refused::from(FunctionsError::Files { step, path, source });
-        assert_eq!(refused, Refused::new(want.0, want.1));
+        let refused = RestError::from(FunctionsError::Files { step, path, source });
+        assert_eq!(refused, RestError::new(want.0, want.1));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use wire::{
 use super::{
     super::{Client, Execution, ExecutionStatus, order::Order},
     Rest,
-    error::{Refused, accepted},
+    error::{RestError, accepted},
     respond,
 };
 use crate::message::Code;
@@ -39,11 +39,11 @@ const PREFER: &str = "prefer";
 pub(super) async fn execute(
     State(rest): State<Rest>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, RestError> {
     let client = client(&request);
     let prefers_async = prefers_async(request.headers());
     let request: ExecuteRequest = rest.bodies.read(request).await?;
-    let order = Order::read(&request).map_err(|errors| Refused::invalid(&errors))?;
+    let order = Order::read(&request).map_err(|errors| RestError::invalid(&errors))?;
     if !prefers_async && request.config.is_async != Some(true) {
         let execution = rest.head.execute(&client, order).await?;
         return Ok(respond(&response(&execution)));
@@ -67,15 +67,15 @@ pub(super) async fn execute(
 pub(super) async fn result(
     State(rest): State<Rest>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, RestError> {
     let ResultRequest { id } = rest.bodies.read(request).await?;
     if id.is_empty() {
-        return Err(Refused::MISSING_ID);
+        return Err(RestError::MISSING_ID);
     }
     match rest.head.executions().find(&id) {
         Some(ExecutionStatus::Ended(execution)) => Ok(respond(&response(&execution))),
         Some(ExecutionStatus::InProgress) => Ok(respond(&in_progress(id))),
-        None => Err(Refused::UNKNOWN_RESULT),
+        None => Err(RestError::UNKNOWN_RESULT),
     }
 }
 

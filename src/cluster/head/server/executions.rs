@@ -25,7 +25,7 @@ use wire::{
 use super::{
     super::{ExecutionStatus, Head},
     Rest,
-    error::Refused,
+    error::RestError,
     respond,
 };
 
@@ -40,7 +40,7 @@ pub(super) struct Query {
 /// The latest executions without their results, the latest first.
 #[utoipa::path(get, path = paths::EXECUTIONS, tag = "executions", params(Query),
     responses((status = 200, description = "Executions", body = ExecutionsResponse)))]
-pub(super) async fn executions(State(head): State<Head>, uri: Uri) -> Result<Response, Refused> {
+pub(super) async fn executions(State(head): State<Head>, uri: Uri) -> Result<Response, RestError> {
     let query: Query = extract::query(&uri)?;
     let executions = head.executions().list(query.limit.unwrap_or(100));
     Ok(respond(&ExecutionsResponse { executions }))
@@ -53,8 +53,8 @@ pub(super) async fn executions(State(head): State<Head>, uri: Uri) -> Result<Res
 pub(super) async fn execution(
     State(head): State<Head>,
     Path(id): Path<String>,
-) -> Result<Response, Refused> {
-    head.executions().get(&id).map(|body| respond(&body)).ok_or(Refused::UNKNOWN_EXECUTION)
+) -> Result<Response, RestError> {
+    head.executions().get(&id).map(|body| respond(&body)).ok_or(RestError::UNKNOWN_EXECUTION)
 }
 
 /// Cancels an execution, also on its workers. One that has ended stays unchanged.
@@ -64,8 +64,8 @@ pub(super) async fn execution(
 pub(super) async fn cancel(
     State(head): State<Head>,
     Path(id): Path<String>,
-) -> Result<Response, Refused> {
-    head.executions().cancel(&id).ok_or(Refused::UNKNOWN_EXECUTION)?;
+) -> Result<Response, RestError> {
+    head.executions().cancel(&id).ok_or(RestError::UNKNOWN_EXECUTION)?;
     // The execution ends when its task runs next, unless the machine is overloaded.
     let ended = wait::until(Duration::from_secs(1), || async {
         match head.executions().find(&id) {
@@ -87,8 +87,8 @@ pub(super) async fn cancel(
 #[utoipa::path(get, path = paths::EVENTS, tag = "cluster",
     responses((status = 200, description = "The data of each event", body = ClusterEvent,
         content_type = "text/event-stream")))]
-pub(super) async fn events(State(rest): State<Rest>) -> Result<Response, Refused> {
-    let events = rest.head.0.events.subscribe().ok_or(Refused::TOO_MANY_READERS)?;
+pub(super) async fn events(State(rest): State<Rest>) -> Result<Response, RestError> {
+    let events = rest.head.0.events.subscribe().ok_or(RestError::TOO_MANY_READERS)?;
     let connected = sse(&rest.head.0.events.timestamped(ClusterEventKind::Connected));
     let stream = stream::iter(connected).chain(stream::unfold((events, rest), next));
     Ok(Sse::new(stream.map(Ok::<_, Infallible>)).into_response())

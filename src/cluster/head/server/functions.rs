@@ -27,7 +27,7 @@ use super::{
     Rest,
     auth::is_by_operator,
     bodies::media_type,
-    error::Refused,
+    error::RestError,
     respond,
 };
 use crate::{head::Head, message::InstallFunction};
@@ -65,17 +65,17 @@ pub(super) async fn functions(State(head): State<Head>) -> Response {
 pub(super) async fn upload(
     State(head): State<Head>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, RestError> {
     let Label { name, method } = extract::query(request.uri())?;
     let method = Some(method).filter(|method| !method.is_empty());
     let method = method.map(|method| method.parse::<Method>()).transpose();
     let method = method.map_err(|error| invalid(format!("method: {error}")))?;
     let kind = media_type(request.headers());
-    let _permit = head.upload_permit().ok_or(Refused::TOO_MANY_UPLOADS)?;
+    let _permit = head.upload_permit().ok_or(RestError::TOO_MANY_UPLOADS)?;
     // 260 MiB at 10 Mbit/s.
     let bytes = timeout(Duration::from_mins(4), extract::bytes(request)).await;
     let bytes = match bytes.unwrap_or(Err(BodyError::Broken)) {
-        Err(BodyError::TooLarge) => return Err(Refused::too_large(CAR_BYTES_MAX)),
+        Err(BodyError::TooLarge) => return Err(RestError::too_large(CAR_BYTES_MAX)),
         bytes => bytes?,
     };
     let functions = &head.0.context.functions;
@@ -95,9 +95,9 @@ pub(super) async fn upload(
 pub(super) async fn function(
     State(head): State<Head>,
     Path(id): Path<String>,
-) -> Result<Response, Refused> {
+) -> Result<Response, RestError> {
     let detail = head.0.context.functions.detail(find(&head, &id)?.id).await?;
-    Ok(respond(&detail.ok_or(Refused::UNKNOWN_FUNCTION)?))
+    Ok(respond(&detail.ok_or(RestError::UNKNOWN_FUNCTION)?))
 }
 
 /// Removes a function from the head. Workers that hold it keep it.
@@ -107,7 +107,7 @@ pub(super) async fn function(
 pub(super) async fn remove(
     State(head): State<Head>,
     Path(id): Path<String>,
-) -> Result<Response, Refused> {
+) -> Result<Response, RestError> {
     let function = find(&head, &id)?;
     head.0.context.functions.remove(function.id).await?;
     Ok(respond(&function.body()))
@@ -122,10 +122,10 @@ pub(super) async fn remove(
 pub(super) async fn install(
     State(rest): State<Rest>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, RestError> {
     let pinned = is_by_operator(&request);
     let request: InstallRequest = rest.bodies.read(request).await?;
-    let (function, subgroup) = checked(&request).map_err(|errors| Refused::invalid(&errors))?;
+    let (function, subgroup) = checked(&request).map_err(|errors| RestError::invalid(&errors))?;
     let function = InstallFunction { pinned, ..function };
     Ok(respond(&rest.head.install(function, subgroup.as_ref()).await?))
 }
@@ -136,7 +136,10 @@ pub(super) async fn install(
 #[utoipa::path(post, path = paths::FUNCTIONS_EVICT, tag = "functions",
     request_body = EvictRequest,
     responses((status = 200, description = "What each worker removed", body = EvictResponse)))]
-pub(super) async fn evict(State(rest): State<Rest>, request: Request) -> Result<Response, Refused> {
+pub(super) async fn evict(
+    State(rest): State<Rest>,
+    request: Request,
+) -> Result<Response, RestError> {
     let EvictRequest { cid, all } = rest.bodies.read(request).await?;
     let mut errors = Vec::new();
     let id = match (cid.as_str(), all) {
@@ -147,19 +150,19 @@ pub(super) async fn evict(State(rest): State<Rest>, request: Request) -> Result<
             .or_else(|| parsed::<FunctionId>(cid, "function CID", &mut errors)),
     };
     if !errors.is_empty() {
-        return Err(Refused::invalid(&errors));
+        return Err(RestError::invalid(&errors));
     }
     Ok(respond(&rest.head.evict(id).await))
 }
 
-fn invalid(reason: String) -> Refused {
-    Refused::invalid(&[reason])
+fn invalid(reason: String) -> RestError {
+    RestError::invalid(&[reason])
 }
 
 /// Returns the function with the id in the path.
-fn find(head: &Head, id: &str) -> Result<Function, Refused> {
-    let id = FunctionId::parse_any(id).map_err(|_| Refused::UNKNOWN_FUNCTION)?;
-    head.0.context.functions.get(id).ok_or(Refused::UNKNOWN_FUNCTION)
+fn find(head: &Head, id: &str) -> Result<Function, RestError> {
+    let id = FunctionId::parse_any(id).map_err(|_| RestError::UNKNOWN_FUNCTION)?;
+    head.0.context.functions.get(id).ok_or(RestError::UNKNOWN_FUNCTION)
 }
 
 /// Checks an installation: by a content id, or by the address of a manifest, whose SHA-256 is then the

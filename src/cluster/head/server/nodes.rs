@@ -19,7 +19,7 @@ use wire::{
     paths,
 };
 
-use super::{Rest, error::Refused, respond};
+use super::{Rest, error::RestError, respond};
 use crate::{
     head::{Head, executions::millis},
     peers::Peer,
@@ -122,7 +122,7 @@ pub(super) struct Query {
 pub(super) async fn node(
     State(head): State<Head>,
     Path(id): Path<String>,
-) -> Result<Response, Refused> {
+) -> Result<Response, RestError> {
     detail(&head, &id).map(|detail| respond(&detail))
 }
 
@@ -140,21 +140,21 @@ pub(super) async fn change(
     State(rest): State<Rest>,
     Path(id): Path<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, RestError> {
     let Query { wait } = extract::query(request.uri())?;
     if wait > WAIT_SECONDS_MAX {
         let reason = format!("wait must be at most {WAIT_SECONDS_MAX} seconds; ask again");
-        return Err(Refused::invalid(&[reason]));
+        return Err(RestError::invalid(&[reason]));
     }
     let patch: NodePatch = rest.bodies.read(request).await?;
-    let peer: PeerId = id.parse().map_err(|_| Refused::UNKNOWN_NODE)?;
+    let peer: PeerId = id.parse().map_err(|_| RestError::UNKNOWN_NODE)?;
     rest.head.change_node(peer.clone(), patch).await?;
     rest.head.wait_idle(&peer, Duration::from_secs(wait)).await;
     detail(&rest.head, &id).map(|detail| respond(&detail))
 }
 
-fn detail(head: &Head, id: &str) -> Result<NodeDetail, Refused> {
-    let peer: PeerId = id.parse().map_err(|_| Refused::UNKNOWN_NODE)?;
-    let node = describe_node(head, &peer).ok_or(Refused::UNKNOWN_NODE)?;
+fn detail(head: &Head, id: &str) -> Result<NodeDetail, RestError> {
+    let peer: PeerId = id.parse().map_err(|_| RestError::UNKNOWN_NODE)?;
+    let node = describe_node(head, &peer).ok_or(RestError::UNKNOWN_NODE)?;
     Ok(NodeDetail { node, orders: head.executions().running_on(&peer) })
 }

@@ -56,7 +56,7 @@ const PINGS_MISSED_MAX: u32 = 2;
 
 /// State of a worker.
 #[derive(Debug, Default)]
-pub(super) struct Worker {
+pub(super) struct WorkerState {
     pub(super) offer: Option<KnownOffer>,
     /// Functions that it has run for this head, possibly under another id than it offers.
     pub(super) learned: BTreeSet<FunctionId>,
@@ -131,7 +131,7 @@ impl KnownOffer {
     }
 }
 
-impl Worker {
+impl WorkerState {
     /// Returns true if the worker has a slot for this head, or will have one.
     pub(super) fn is_of_use(&self) -> bool {
         self.n_free() > 0 || !self.running.is_empty()

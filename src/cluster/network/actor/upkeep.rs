@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 use super::{
     super::{
         Protocols, address, dialer,
-        rendezvous::{self, Step},
+        rendezvous::{self, Action},
     },
     Actor, LOOK_EVERY, LOOK_SOON,
 };
@@ -50,14 +50,14 @@ impl Actor {
         if let Some(table) = self.swarm.behaviour_mut().table.as_mut() {
             let kad = table.kad();
             let n_routed = || kad.kbuckets().map(|bucket| bucket.num_entries()).sum();
-            for step in self.rendezvous.due(now, n_peers, n_routed) {
-                match step {
-                    Step::Provide(key) => {
+            for action in self.rendezvous.due(now, n_peers, n_routed) {
+                match action {
+                    Action::Provide(key) => {
                         if let Err(error) = kad.start_providing(key) {
                             debug!(%error, "failed to provide a topic");
                         }
                     }
-                    Step::Look(key) => {
+                    Action::Look(key) => {
                         kad.get_providers(key);
                     }
                 }

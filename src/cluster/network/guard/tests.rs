@@ -3,7 +3,7 @@ use web::rate_limit::Rate;
 use super::*;
 use crate::identity::model_peer_id;
 
-/// So much at once, and next to nothing later.
+/// Returns a rate with this burst and next to no refill.
 pub(in crate::network) const fn burst_of(burst: u32) -> Rate {
     Rate { every: Duration::from_hours(1), burst }
 }
@@ -23,7 +23,7 @@ fn guard(allowed: AllowedPeers) -> Guard {
     Guard::new(allowed, [], FEW)
 }
 
-/// How many of `n` messages of `author` from `relay` are passed on, kept and ignored.
+/// Returns how many of `n` messages of `author` from `relay` are forwarded, kept and ignored.
 fn verdicts(guard: &Guard, author: PeerId, relay: PeerId, n: usize) -> [usize; 3] {
     let mut counts = [0; 3];
     for _ in 0..n {
@@ -38,7 +38,7 @@ fn verdicts(guard: &Guard, author: PeerId, relay: PeerId, n: usize) -> [usize; 3
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_allowance_is_used_up_and_refills_for_each_peer_alone() {
+async fn allowance_of_each_peer_is_used_up_and_refills() {
     let (guard, peer) = (guard(None), PeerId::random());
     let admitted = |n: usize| (0..n).filter(|_| guard.admits_stream(peer)).count();
     assert_eq!(admitted(5), 3);
@@ -57,12 +57,12 @@ async fn excess_of_a_relay_is_ignored_and_never_an_offense() {
     }
     assert_eq!(n_forwarded, 5, "what the relay may hand over");
     assert_eq!((guard.is_banned(relay), guard.take_changes()), (false, (vec![], vec![])));
-    // What the relay writes itself has an allowance of its own.
+    // The relay's own messages have a separate allowance.
     assert_eq!(verdicts(&guard, relay, relay, 3)[2], 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn published_and_relayed_gossip_is_bounded_over_all_authors() {
+async fn published_and_relayed_gossip_of_all_authors_is_limited() {
     let guard = guard(None);
     let mut entered = [0; 3];
     let mut passed = [0; 3];
@@ -80,7 +80,7 @@ async fn published_and_relayed_gossip_is_bounded_over_all_authors() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_author_that_publishes_too_much_is_cut_off() {
+async fn author_that_publishes_too_much_is_banned() {
     let (guard, author) = (guard(None), PeerId::random());
     assert_eq!(verdicts(&guard, author, author, 20), [4, 2, 14]);
     assert_eq!((guard.is_banned(author), guard.take_changes().0), (true, vec![author]));
@@ -88,7 +88,7 @@ async fn an_author_that_publishes_too_much_is_cut_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn boot_nodes_and_peers_heeded_by_name_are_never_cut_off() {
+async fn boot_nodes_and_peers_allowed_by_name_are_never_banned() {
     let (boot, friend) = (PeerId::random(), PeerId::random());
     let guard = Guard::new(Some([model_peer_id(friend)].into()), [boot], FEW);
     for peer in [boot, friend] {
@@ -99,7 +99,7 @@ async fn boot_nodes_and_peers_heeded_by_name_are_never_cut_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_offends_repeatedly_is_cut_off_once_and_for_a_while() {
+async fn peer_that_offends_repeatedly_is_banned_once_for_a_while() {
     let (guard, peer) = (guard(None), PeerId::random());
     for _ in 0..4 {
         guard.offended(peer, Offense::Malformed);
@@ -115,7 +115,7 @@ async fn a_peer_that_offends_repeatedly_is_cut_off_once_and_for_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_offense_in_a_second_is_borne() {
+async fn one_offense_per_second_is_tolerated() {
     let (guard, peer) = (guard(None), PeerId::random());
     for _ in 0..1000 {
         guard.offended(peer, Offense::TooLong);
@@ -125,7 +125,7 @@ async fn one_offense_in_a_second_is_borne() {
 }
 
 #[tokio::test]
-async fn only_named_peers_are_heard() {
+async fn only_allowed_peers_are_accepted() {
     let (friend, other) = (PeerId::random(), PeerId::random());
     let only = guard(Some([model_peer_id(friend)].into()));
     assert_eq!((only.allows(friend), only.allows(other)), (true, false));
@@ -138,7 +138,7 @@ async fn only_named_peers_are_heard() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn accounts_are_bounded_and_the_one_used_longest_ago_is_dropped() {
+async fn accounts_are_limited_and_the_least_recently_used_one_is_dropped() {
     let (guard, first) = (guard(None), PeerId::random());
     let second = PeerId::random();
     for peer in [first, second, first] {
