@@ -144,7 +144,8 @@ def _parsed_toml(path: pathlib.Path, text: str) -> dict[str, Any]:
     except ImportError:
         import tomli as tomllib  # Python 3.10
     try:
-        return tomllib.loads(text)
+        parsed: dict[str, Any] = tomllib.loads(text)
+        return parsed
     except tomllib.TOMLDecodeError as error:
         raise TriptychError(f"{path} is not valid TOML: {error}") from None
 

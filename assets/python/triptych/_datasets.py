@@ -137,7 +137,7 @@ class _Follower:
             try:
                 yield from self._line(pauses)
             except ServiceError as error:
-                if error.status not in (429, 500, 502, 503, 504):
+                if not error.is_passing:
                     raise
                 wait = error.retry_after
             except (UnreachableError, http.client.HTTPException, OSError):
@@ -237,10 +237,12 @@ def insert(
             hint = "" if isinstance(name, int) else ": pass create=True to create it"
             raise TriptychError(f"there is no dataset {name} that the key can see{hint}")
         columns = [{"name": column, "dtype": dtype} for column, dtype in new.columns.items()]
-        body = {"name": name, "description": description, "columns": columns}
-        body |= {"tags": tags or [], "metadata": metadata or {}}
+        new_dataset = {
+            "name": name, "description": description, "columns": columns, "tags": tags or [],
+            "metadata": metadata or {},
+        }
         # A second attempt could fail because the first one succeeded.
-        dataset = client.datasets.send_json("POST", "/datasets/", body, tries=1)
+        dataset = client.datasets.send_json("POST", "/datasets/", new_dataset, tries=1)
     number = dataset["id"]
     types = _columns(client, number)
     missing = {column: dtype for column, dtype in new.columns.items() if column not in types}
@@ -248,8 +250,8 @@ def insert(
         names = ", ".join(missing)
         raise TriptychError(f"dataset {name} has no column {names}: pass create=True to create it")
     for column, dtype in missing.items():
-        body = {"dataset": number, "name": column, "dtype": dtype}
-        client.datasets.send_json("POST", "/columns/", body, tries=1)
+        new_column = {"dataset": number, "name": column, "dtype": dtype}
+        client.datasets.send_json("POST", "/columns/", new_column, tries=1)
     rows_max = min(BATCH_ROWS, ROWS_MAX if merge else BATCH_ROWS, BATCH_VALUES // max(len(types), 1)) or 1
     query = {"dataset": number, "mode": "merge" if merge else None}
     n_inserted = 0
@@ -265,13 +267,14 @@ def find_dataset(client: Client, name: Name) -> dict[str, Any] | None:
     """Returns the dataset with this name or number; `None` if the key sees none."""
     if isinstance(name, int):
         try:
-            return client.datasets.get_json(f"/datasets/{name}/")
+            dataset: dict[str, Any] = client.datasets.get_json(f"/datasets/{name}/")
+            return dataset
         except ServiceError as error:
             if error.status == 404:
                 return None
             raise
     page = client.datasets.get_json("/datasets/", {"search": name, "limit": 100})
-    found = [dataset for dataset in page["results"] if dataset["name"] == name]
+    found: list[dict[str, Any]] = [dataset for dataset in page["results"] if dataset["name"] == name]
     if len(found) > 1:
         numbers = ", ".join(str(dataset["id"]) for dataset in found)
         raise TriptychError(f"several datasets are called {name}: pass one of the numbers {numbers}")
@@ -294,7 +297,8 @@ def _dataset(name: Name) -> dict[str, Any]:
 def _bounds(start: Time | None, end: Time | None) -> dict[str, str | None]:
     if start is not None and end is not None and _time.parse(start) > _time.parse(end):
         raise TriptychError(f"start {_time.text(start)} is after end {_time.text(end)}")
-    return {name: at and _time.text(at) for name, at in (("start", start), ("end", end))}
+    bounds = (("start", start), ("end", end))
+    return {name: None if at is None else _time.text(at) for name, at in bounds}
 
 
 def _row(line: str | bytes) -> Row:

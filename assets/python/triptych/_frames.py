@@ -74,10 +74,10 @@ def part(frame: Frame, begin: int, end: int, name: str) -> Frame:
 
 def values(frame: Frame, column: str) -> list[Any]:
     """Returns a column as a list. A missing value is `None` or NaN."""
-    if column not in list(frame.columns if not hasattr(frame, "schema") else frame.schema.names):
+    if column not in (frame.column_names if hasattr(frame, "column_names") else list(frame.columns)):
         return []
     found = frame[column]
-    return found.to_pylist() if hasattr(found, "to_pylist") else found.to_list()
+    return list(found.to_pylist() if hasattr(found, "to_pylist") else found.to_list())
 
 
 def reversed_rows(frame: Frame, name: str) -> Frame:
@@ -225,7 +225,8 @@ def _parquet(table: Any) -> bytes:
     return file.getvalue()
 
 
-def _dicts_of(frame: Frame, time: str) -> Iterable[dict[str, Any]]:
+def _dicts_of(frame: Frame, time: str) -> Any:
+    """Returns the rows of a frame, or of what has rows already, as dicts."""
     if hasattr(frame, "iter_rows"):  # polars
         return frame.iter_rows(named=True)
     if hasattr(frame, "to_dict"):  # pandas

@@ -107,14 +107,15 @@ def _find(client: Client, text: str) -> dict[str, Any]:
         data = path.read_bytes()
         client.head.call("POST", "/api/v1/functions", query, data=data, headers=headers)
         text = path.stem
-    functions = client.head.get_json("/api/v1/functions")["functions"]
+    functions: list[dict[str, Any]] = client.head.get_json("/api/v1/functions")["functions"]
     found = [one for one in functions if text in (one["name"], one["function_id"])]
     if len(found) > 1:
         ids = " or ".join(one["function_id"] for one in found)
         raise TriptychError(f"several functions are called {text}: name one by its content ID, {ids}")
     if not found:
         try:
-            return client.head.get_json(f"/api/v1/functions/{text}")
+            detail: dict[str, Any] = client.head.get_json(f"/api/v1/functions/{text}")
+            return detail
         except ServiceError:
             known = ", ".join(one["name"] for one in functions) or "none"
             raise TriptychError(f"the head has no function {text}: it has {known}") from None

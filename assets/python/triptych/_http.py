@@ -19,7 +19,6 @@ WITHIN_S = 30.0
 # A repetition helps only if the service is away for a moment.
 TRIES = 4
 RETRY_AFTER_MAX_S = 60.0
-RETRIED = (429, 503)
 
 Query = dict[str, Any]
 
@@ -89,14 +88,11 @@ class Service:
             try:
                 with self.open(method, path, query, data=data, headers=headers, within=within) as response:
                     return response.read()
-            except ServiceError as error:
-                if tries <= 0 or error.status not in RETRIED:
-                    raise
-                time.sleep(max(pauses.next(), min(error.retry_after, RETRY_AFTER_MAX_S)))
-            except UnreachableError as error:
+            except TriptychError as error:
                 if tries <= 0 or not error.is_passing:
                     raise
-                time.sleep(pauses.next())
+                asked = error.retry_after if isinstance(error, ServiceError) else 0.0
+                time.sleep(max(pauses.next(), min(asked, RETRY_AFTER_MAX_S)))
             except (http.client.HTTPException, OSError) as error:
                 if tries <= 0:
                     raise UnreachableError(f"the connection to the {self.what} broke: {error}") from None
@@ -122,7 +118,8 @@ class Service:
             url = f"{url}?{urllib.parse.urlencode(query)}"
         try:
             request = urllib.request.Request(url, data, {**own, **(headers or {})}, method=method)
-            return _opener(url).open(request, timeout=within or WITHIN_S)
+            opened: http.client.HTTPResponse = _opener(url).open(request, timeout=within or WITHIN_S)
+            return opened
         except urllib.error.HTTPError as error:
             raise self._refusal(error) from None
         except ValueError as error:
@@ -139,6 +136,8 @@ class Service:
     def _refusal(self, error: urllib.error.HTTPError) -> ServiceError:
         body = error.read(1 << 20)
         message = _message(body) or error.reason or "no reason given"
+        if 300 <= error.code < 400:
+            message = f"the address redirects to {error.headers.get('Location', 'another one')}: use that one"
         hint = {
             401: "check the API key: `triptych keys create NAME` makes one",
             403: "check the API key and its tags",
@@ -180,11 +179,12 @@ def _opener(url: str) -> urllib.request.OpenerDirector:
 
 def events(lines: Iterable[bytes]) -> Iterable[tuple[str, str, str]]:
     """Parses server-sent events: yields the name, the id and the data of each."""
-    name, last_id, data = "message", "", []
+    name, last_id = "message", ""
+    data: list[str] = []
     for raw in lines:
         line = raw.decode().rstrip("\r\n")
         if not line:
-            if data:
+            if data or name != "message":
                 yield name, last_id, "\n".join(data)
             name, data = "message", []
             continue

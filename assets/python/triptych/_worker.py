@@ -128,6 +128,7 @@ class Worker:
         self._unsent: tuple[int, Submission, float] | None = None
         self._call: _Call | None = None
         self._noted = ""
+        self._is_known = False
         self._stop = threading.Event()
 
     def __call__(self, *args: Any) -> Answer:
@@ -167,13 +168,14 @@ class Worker:
         try:
             listed = self.client.inference.get_json("/api/v1/topics")
         except (ServiceError, UnreachableError) as error:
-            if isinstance(error, ServiceError) and error.status < 500 and error.status != 429:
-                raise
-            if not error.is_passing and self.n_submitted == 0:
+            # A stack that is away for a moment has stopped, not never run.
+            is_away = isinstance(error, UnreachableError) and self._is_known
+            if not error.is_passing and not is_away:
                 raise
             self._note(f"cannot read the topics: {error}")
             return service_pauses.next()
         service_pauses.reset()
+        self._is_known = True
         epoch, wait = self._window(listed)
         if epoch is None:
             return wait
@@ -234,7 +236,7 @@ class Worker:
         try:
             accepted = self.client.inference.send_json("POST", path, body, tries=1)
         except ServiceError as error:
-            if error.status in (401, 403) or error.status >= 500 or error.status == 429:
+            if error.status in (401, 403) or error.is_passing:
                 self._unsent = (epoch.nonce, submission, took)
                 raise
             _tell(f"nonce {epoch.nonce}: the answer was refused: {error.message}")

@@ -8,15 +8,18 @@ import triptych
 WITHIN_S = 180
 
 
+def row(number):
+    return {"timestamp": f"2026-01-01T00:{number // 60:02}:{number % 60:02}Z", "n": number}
+
+
 def rows_arrive_once_over_a_restart(stack):
-    row = lambda number: {"timestamp": f"2026-01-01T00:{number // 60:02}:{number % 60:02}Z", "n": number}
     triptych.insert("feed", [row(number) for number in range(3)], create=True)
     old = triptych.Client().services().datasets
     arrived = queue.Queue()
 
     def read(**options):
         try:
-            for number, one in enumerate(triptych.follow("feed", **options)):
+            for one in triptych.follow("feed", **options):
                 arrived.put(one["n"])
         except triptych.TriptychError as error:
             arrived.put(error)
