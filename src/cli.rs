@@ -1,6 +1,6 @@
-//! The command line: one file a subcommand, and the only place that builds and joins the rooms.
+//! The command line: one file per subcommand. Only this module creates and connects the other crates.
 //!
-//! An error that reaches this file is printed for a person.
+//! Errors that reach this file are printed for people.
 
 mod completion;
 mod config;
@@ -44,11 +44,11 @@ use model::node::Role;
 use task::causes::chain;
 use tokio::runtime::{Builder, Runtime};
 
-/// A function cluster, a dataset service, an inference network, and one screen to live in.
+/// A function cluster, a dataset service, an inference service, and one screen for all three.
 ///
-/// Without a subcommand the screen opens. Where no services are configured it starts its own on
-/// this machine: a head and three workers, the dataset service, the inference service, all with
-/// live data. They end with the screen.
+/// Without a subcommand the screen opens. If no services are configured, it starts its own on this
+/// machine with live data: a head and three workers, the dataset service and the inference service.
+/// They stop when the screen exits.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -59,30 +59,33 @@ struct Cli {
     screen: tui::TuiCommand,
 }
 
-/// The subcommand whose options may stand in a file and in the environment, too.
+/// Name of the subcommand whose options can also be in a file and in the environment.
 const NODE: &str = "node";
 
-/// The exit code of a program that was called in a way it cannot serve, as for unfit flags.
+/// Exit code for invalid arguments and unsuitable terminals.
 const MISUSED: u8 = 2;
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one, and it is taken apart at once")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is only one value, which is matched immediately"
+)]
 enum Command {
-    /// Open the screen (what happens without a subcommand, too)
+    /// Open the screen (the default without a subcommand)
     Tui(tui::TuiCommand),
     /// Run the local stack without a screen
     Up(up::UpCommand),
-    /// Print the addresses and the key of the local stack that runs, as variables of a shell
+    /// Print the addresses and the API key of the running local stack as shell variables
     Env,
     /// Run a head or a worker of a function cluster
     Node(node::NodeCommand),
-    /// List the nodes of a cluster, as its head knows them; cordon, drain and approve them
+    /// List, cordon, drain and approve the nodes of a cluster
     Nodes(nodes::NodesCommand),
     /// Add, list, show, run and remove functions, in a cluster or on this machine
     Function(function::FunctionCommand),
-    /// Run one module as bls-runtime does, for nodes that call a runtime of that kind
+    /// Run one module with the command line of bls-runtime, for nodes that use an external runtime
     Runtime(runtime::RuntimeCommand),
-    /// Serve datasets, look at them, and take rows in and out
+    /// Serve and manage datasets, import and export rows
     #[command(subcommand)]
     Datasets(datasets::DatasetsCommand),
     /// Serve a prediction network
@@ -91,20 +94,20 @@ enum Command {
     /// Manage API keys and accounts of the services on this machine, and keys of nodes
     #[command(subcommand)]
     Keys(keys::KeysCommand),
-    /// Check the configuration, every address in it, the data folder and ports; say what to do
+    /// Check the configuration, its addresses, the data directory and ports, and suggest solutions
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::DoctorCommand),
-    /// Print what completes this program's commands in a shell
+    /// Print a completion script for a shell
     Completions {
-        /// The shell to complete in
+        /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual, for man: a page for each command; or a guide, as text
+    /// Print the manual pages of all commands for man, or a guide as text
     Man {
-        /// Print this guide alone
+        /// Print only this guide
         #[arg(conflicts_with = "output")]
         guide: Option<shell::Guide>,
-        /// Write each page to a file of its own in this folder
+        /// Write each page to its own file in this directory
         #[arg(long, short, value_name = "DIR")]
         output: Option<PathBuf>,
     },
@@ -128,7 +131,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match parse_screen_alone(&arguments).map_or_else(|| parse(arguments), Ok) {
         Ok(cli) => cli,
         Err(error) => match error.downcast::<clap::Error>() {
-            // Help and version come this way, too.
+            // Includes help and version.
             Ok(error) => error.exit(),
             Err(error) => {
                 output::tell(&format!("cannot {error:#}"));
@@ -152,9 +155,9 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Parses a command line that opens the screen and has nothing else in it; `None` for any other.
+/// Parses a command line that opens the screen without a subcommand. Returns `None` for any other.
 ///
-/// Twenty subcommands with all their options take longer to set up than the first frame to draw.
+/// Setting up all subcommands with their options takes longer than drawing the first frame.
 fn parse_screen_alone(arguments: &[OsString]) -> Option<Cli> {
     let command = clap::Command::new("triptych").disable_help_flag(true);
     let command = without_empty(tui::TuiCommand::augment_args(command));
@@ -162,7 +165,7 @@ fn parse_screen_alone(arguments: &[OsString]) -> Option<Cli> {
     Some(Cli { command: None, screen: tui::TuiCommand::from_arg_matches(&given).ok()? })
 }
 
-/// Parses the command line, and for a node its file and its environment.
+/// Parses the command line and, for a node, its configuration file and the environment.
 fn parse(arguments: Vec<OsString>) -> anyhow::Result<Cli> {
     let command = help::with_endings(Cli::command());
     let command = command.mut_subcommand(NODE, node::layers::with_switches);
@@ -175,7 +178,7 @@ fn parse(arguments: Vec<OsString>) -> anyhow::Result<Cli> {
     let node = command.find_subcommand(NODE).zip(given.subcommand_matches(NODE));
     let Some(node) = node else { return Ok(Cli::from_arg_matches(&given)?) };
     let n_given = arguments.len();
-    // What is no text cannot be the value of an option.
+    // Values of options must be valid UTF-8.
     let environment = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let arguments = node::layers::with_layers(arguments, node.0, node.1, environment)?;
@@ -190,8 +193,8 @@ fn parse(arguments: Vec<OsString>) -> anyhow::Result<Cli> {
     Ok(Cli::from_arg_matches(&given)?)
 }
 
-/// Treats an empty variable of the environment as not set, as scripts and container files write it, and
-/// shows none in the help that has credentials in it.
+/// Treats empty environment variables as unset, since scripts and container files write them so, and
+/// hides values that may contain credentials from the help.
 fn without_empty(command: clap::Command) -> clap::Command {
     command
         .mut_args(|argument| match argument.get_env().and_then(std::env::var_os) {
@@ -233,21 +236,21 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
     finish(Builder::new_multi_thread().enable_all().build()?, work)
 }
 
-/// For what has little to do but wait, beside what it does on threads of its own: the fewer threads
-/// there are, the fewer are woken for one request.
+/// Runs `work` on one thread. A worker mostly waits or uses threads of its own, and fewer threads mean
+/// fewer wake-ups per request.
 fn block_on_one_thread<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     finish(Builder::new_current_thread().enable_all().build()?, work)
 }
 
-/// For the screen, which is drawn on this thread: what it asks services for is read on another one, so
-/// that a long answer delays no key, and on no more than one, so that a short one wakes no third.
+/// Runs the screen on this thread, and reads responses on one other, so that a long response does not
+/// delay keys and a short one wakes only one thread.
 fn block_on_one_worker<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     finish(Builder::new_multi_thread().worker_threads(1).enable_all().build()?, work)
 }
 
 fn finish<T>(runtime: Runtime, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let result = runtime.block_on(work);
-    // What still blocks a thread (a read of a terminal, say) must not hold up the end.
+    // A blocked thread, such as one that reads a terminal, must not delay the exit.
     runtime.shutdown_background();
     result
 }
@@ -257,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         Cli::command().mut_subcommand(NODE, node::layers::with_switches).debug_assert();
     }
 
@@ -269,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_line_of_the_screen_is_parsed_without_the_subcommands() {
+    fn screen_options_are_parsed_without_subcommands() {
         check(&[], true);
         check(&["--head", "http://10.0.0.5:8080", "--theme", "light", "--forget"], true);
         for other in ["tui", "up", "node", "--help", "-h", "--version", "-V", "help", "--bogus"] {

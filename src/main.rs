@@ -1,4 +1,4 @@
-//! `triptych`: the whole program. Without a subcommand it opens its screen.
+//! The program `triptych`. Without a subcommand it opens the screen.
 
 use std::process::ExitCode;
 

@@ -73,7 +73,7 @@ pub(crate) async fn run(command: NodeCommand) -> anyhow::Result<()> {
         boot_nodes: command.boot_nodes,
         subgroups: command.topic,
         connectivity: Connectivity {
-            heeded: heeded.clone(),
+            allowed: heeded.clone(),
             relay: relay(command.role, &command.head.relay, &command.network)?,
             ..connectivity(command.role, &command.network, &state)?
         },

@@ -1,4 +1,4 @@
-//! Verifies keys with the machine that has the accounts.
+//! Client of a service that verifies API keys for services on other machines.
 
 use wire::{
     accounts::{VerifiedBody, VerifyRequest, VerifyResponse},
@@ -7,33 +7,33 @@ use wire::{
 
 use crate::{error::ClientError, transport::Transport};
 
-/// A service that answers for accounts. Cheap to clone.
+/// An accounts service. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Accounts {
     transport: Transport,
 }
 
 impl Accounts {
-    /// A service behind `transport`, whose address may end in `/api`, and which carries the
-    /// operator's token.
+    /// Returns a client for the service behind `transport`, which sends the operator's token. Its
+    /// address can end in `/api`.
     #[must_use]
     pub fn new(transport: Transport) -> Self {
         Self { transport: transport.strip_segment("api") }
     }
 
-    /// Returns what is known of the key whose SHA-256 is `key_hash`, as 64 hexadecimal digits; none
-    /// if it opens nothing.
+    /// Returns the key whose SHA-256 is `key_hash` (64 hexadecimal digits); `None` if the key is not
+    /// valid.
     ///
     /// # Errors
-    /// A [`ClientError`] that names what failed.
+    /// [`ClientError`] if the call fails.
     pub async fn verify(&self, key_hash: String) -> Result<Option<VerifiedBody>, ClientError> {
         self.ask(&VerifyRequest { key_hash: Some(key_hash), ..VerifyRequest::default() }).await
     }
 
-    /// Returns what is known of the key of this number; none if there is none, or it is revoked.
+    /// Returns the key with this number; `None` if it does not exist or is revoked.
     ///
     /// # Errors
-    /// A [`ClientError`] that names what failed.
+    /// [`ClientError`] if the call fails.
     pub async fn find_by_id(&self, id: i64) -> Result<Option<VerifiedBody>, ClientError> {
         self.ask(&VerifyRequest { id: Some(id), ..VerifyRequest::default() }).await
     }

@@ -1,4 +1,4 @@
-//! Document 2: finding datasets, reading their rows and buckets, and writing them.
+//! Client of the dataset service (document 2): finding datasets, reading rows and buckets, and writing.
 
 pub mod catalog;
 pub mod download;
@@ -35,119 +35,120 @@ use crate::{
 
 /// A dataset service, or several behind one address. Cheap to clone.
 ///
-/// Rows that are read include what was seen of their dataset before, by this client and its clones.
+/// Every read includes all commits that this client and its clones have seen, even behind a load
+/// balancer.
 #[derive(Debug, Clone)]
 pub struct Datasets {
     pub(crate) transport: Transport,
     seen: SeenRevisions,
 }
 
-/// Which datasets to list.
+/// Parameters of a list of datasets.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DatasetsQuery {
-    /// Words to be found in names and descriptions; empty for all datasets.
+    /// Words to search for in names and descriptions; empty for all datasets.
     pub search: String,
-    /// Datasets in a page; none for the service's own choice.
+    /// Maximum number of datasets in the page; `None` for the service's default.
     pub limit: Option<usize>,
-    /// How many to pass over first.
+    /// Number of datasets to skip.
     pub offset: usize,
 }
 
 /// A page of datasets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatasetsPage {
-    /// How many there are in all; none where the service did not count.
+    /// Total number of datasets; `None` if the service did not count.
     pub n_datasets: Option<u64>,
-    /// The datasets of this page.
+    /// Datasets of this page.
     pub datasets: Vec<Dataset>,
-    /// Whether more follow.
+    /// True if more datasets follow.
     pub has_more: bool,
 }
 
-/// The direction rows come in.
+/// Direction of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// From the oldest to the newest.
+    /// Oldest row first.
     Ascending,
-    /// From the newest to the oldest.
+    /// Latest row first.
     Descending,
 }
 
-/// Which rows to read.
+/// Parameters of a page of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowsQuery {
-    /// Of which dataset.
+    /// The dataset.
     pub dataset: DatasetId,
-    /// Raw rows, or buckets of this length.
+    /// Raw, or the length of buckets.
     pub resolution: Resolution,
-    /// Not before this; none for the widest span that the service allows.
+    /// First timestamp; `None` for the widest range that the service allows.
     pub start: Option<Timestamp>,
-    /// Not after this; none for now.
+    /// Last timestamp; `None` for now.
     pub end: Option<Timestamp>,
-    /// Past this timestamp in the given order: [`RowsPage::next`] of the page before.
+    /// Exclusive start in the direction of `order`: [`RowsPage::next`] of the previous page.
     pub after: Option<Timestamp>,
-    /// Rows in a page.
+    /// Maximum number of rows.
     pub limit: Limit,
-    /// The direction of the rows in the page.
+    /// Direction of the rows.
     pub order: Order,
 }
 
-/// A row whose values carry the names of their columns.
+/// A row whose values are named by their columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedRow {
-    /// The row's timestamp, unique in its dataset.
+    /// Timestamp, unique within the dataset.
     pub timestamp: Timestamp,
-    /// Column name to value; columns without one are absent.
+    /// Values by column name, without missing ones.
     pub values: BTreeMap<String, Value>,
 }
 
-/// Rows as ingested, or folded.
+/// Raw rows or buckets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rows {
-    /// As ingested: of resolution raw.
+    /// Raw rows.
     Raw(Vec<NamedRow>),
-    /// Folded: of every other resolution.
+    /// Buckets of any other resolution.
     Buckets(Vec<Bucket>),
 }
 
 /// A page of rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowsPage {
-    /// The rows, in the order asked for.
+    /// Rows in the requested direction.
     pub rows: Rows,
-    /// What to ask [`RowsQuery::after`] for the following page; none at the end of the data.
+    /// Value of [`RowsQuery::after`] for the next page; `None` on the last page.
     pub next: Option<Timestamp>,
-    /// Rows that match the query on all pages; `None` where the service does not count, as for a
-    /// query with [`RowsQuery::after`].
+    /// Number of matching rows on all pages; `None` if the service did not count, for example because of
+    /// [`RowsQuery::after`].
     pub count: Option<u64>,
 }
 
-/// What acquiring a tag came to.
+/// Result of acquiring a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Acquired {
-    /// The key holds it from now on.
+    /// The key was granted the tag.
     Now,
-    /// The key held it already.
+    /// The key had the tag before.
     Already,
 }
 
 impl Datasets {
-    /// A service behind `transport`, whose address may end in `/api`.
+    /// Returns a client for the service behind `transport`. Its address can end in `/api`.
     #[must_use]
     pub fn new(transport: Transport) -> Self {
         Self { transport: transport.strip_segment("api"), seen: SeenRevisions::default() }
     }
 
-    /// The address of the service, without `/api`.
+    /// Returns the address of the service, without `/api`.
     #[must_use]
     pub fn address(&self) -> &str {
         self.transport.address()
     }
 
-    /// Lists datasets that the key may see. Cancel-safe.
+    /// Lists datasets that the key can see. Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 401 without a key, and those of a broken line.
+    /// [`ClientError::Refused`] with status 401 without a valid key, or any error of the connection.
     pub async fn list(&self, query: &DatasetsQuery) -> Result<DatasetsPage, ClientError> {
         let search = Some(&query.search).filter(|search| !search.is_empty());
         let offset = Some(query.offset).filter(|offset| *offset > 0);
@@ -155,11 +156,11 @@ impl Datasets {
         datasets_page(self.transport.get(paths::DATASETS).query(&query)).await
     }
 
-    /// Lists datasets whose metadata field `field` is exactly `value`, past the first `offset`.
+    /// Lists datasets whose metadata field `field` equals `value`, skipping the first `offset`.
     /// Cancel-safe.
     ///
     /// # Errors
-    /// As for [`Self::list`].
+    /// Same as [`Self::list`].
     pub async fn search(
         &self,
         field: &str,
@@ -170,19 +171,19 @@ impl Datasets {
         datasets_page(self.transport.get(paths::DATASETS_SEARCH).query(&query)).await
     }
 
-    /// Returns one dataset. Cancel-safe.
+    /// Returns a dataset. Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 404 if it does not exist or the key may not see it.
+    /// [`ClientError::Refused`] with status 404 if it does not exist or the key cannot see it.
     pub async fn dataset(&self, id: DatasetId) -> Result<Dataset, ClientError> {
         let path = paths::DATASET.replace("{id}", &id.to_string());
         self.transport.get(&path).json_as::<DatasetBody, _>("a dataset").await
     }
 
-    /// Lists the columns of a dataset, in their order. Cancel-safe.
+    /// Lists the columns of a dataset in order. Cancel-safe.
     ///
     /// # Errors
-    /// As for [`Self::dataset`].
+    /// Same as [`Self::dataset`].
     pub async fn columns(&self, dataset: DatasetId) -> Result<Vec<Column>, ClientError> {
         let what = "a list of columns";
         let call = self.transport.get(paths::COLUMNS).query(&[("dataset", dataset.get())]);
@@ -193,8 +194,8 @@ impl Datasets {
     /// Reads a page of rows or buckets. Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if the span is wider than the resolution serves, or the dataset is
-    /// not to be seen; and those of a broken line.
+    /// [`ClientError::Refused`] if the time range exceeds the maximum of the resolution or the key
+    /// cannot see the dataset, or any error of the connection.
     pub async fn rows(&self, query: &RowsQuery) -> Result<RowsPage, ClientError> {
         let call = self.transport.get(paths::ROWS).query(&query.pairs());
         let call = call.seeing(&self.seen, query.dataset);
@@ -212,10 +213,10 @@ impl Datasets {
         Ok(RowsPage { rows, next, count })
     }
 
-    /// Reads the newest rows, newest first. Cancel-safe.
+    /// Reads the latest rows, latest first. Cancel-safe.
     ///
     /// # Errors
-    /// As for [`Self::rows`].
+    /// Same as [`Self::rows`].
     pub async fn newest(
         &self,
         dataset: DatasetId,
@@ -230,10 +231,10 @@ impl Datasets {
             .collect()
     }
 
-    /// Acquires a tag, such as [`model::dataset::PUBLIC_TAG`], for the key.
+    /// Acquires a tag such as [`model::dataset::PUBLIC_TAG`] for the key.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if the tag does not exist or is not to be had this way.
+    /// [`ClientError::Refused`] if the tag does not exist or cannot be acquired.
     pub async fn acquire_tag(&self, tag: &str) -> Result<Acquired, ClientError> {
         let body = TagName { tag_name: tag.to_owned() };
         let call = self.transport.post(paths::TAGS_ACQUIRE).body(&body);
@@ -247,7 +248,7 @@ impl Datasets {
     /// Creates a dataset, which the key then owns.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 409 if there is one of this name.
+    /// [`ClientError::Refused`] with status 409 if the name is taken.
     pub async fn create(&self, dataset: &CreateDataset) -> Result<Dataset, ClientError> {
         self.transport
             .post(paths::DATASETS)
@@ -256,10 +257,10 @@ impl Datasets {
             .await
     }
 
-    /// Returns if the service serves. Needs no key. Cancel-safe.
+    /// Checks that the service is healthy. Does not need a key. Cancel-safe.
     ///
     /// # Errors
-    /// Those of a broken line, or a refusal.
+    /// [`ClientError`] if the service is not healthy or cannot be reached.
     pub async fn health(&self) -> Result<(), ClientError> {
         self.transport.get(paths::HEALTH).done().await
     }
@@ -276,7 +277,7 @@ async fn datasets_page(call: Request<'_>) -> Result<DatasetsPage, ClientError> {
 }
 
 impl RowsQuery {
-    /// The newest `limit` rows or buckets of `dataset`, newest first.
+    /// Returns a query for the latest `limit` rows or buckets of `dataset`, latest first.
     #[must_use]
     pub const fn newest(dataset: DatasetId, resolution: Resolution, limit: Limit) -> Self {
         Self {
@@ -290,7 +291,7 @@ impl RowsQuery {
         }
     }
 
-    /// The oldest `limit` rows or buckets of `dataset`, oldest first.
+    /// Returns a query for the oldest `limit` rows or buckets of `dataset`, oldest first.
     #[must_use]
     pub const fn oldest(dataset: DatasetId, resolution: Resolution, limit: Limit) -> Self {
         Self { order: Order::Ascending, ..Self::newest(dataset, resolution, limit) }
@@ -314,7 +315,7 @@ impl RowsQuery {
 }
 
 impl Rows {
-    /// The rows as ingested; none of a query for buckets.
+    /// Returns the raw rows; an empty list for buckets.
     #[must_use]
     pub fn into_raw(self) -> Vec<NamedRow> {
         match self {
@@ -349,7 +350,7 @@ fn named_of(at: &str, values: BTreeMap<String, ValueBody>) -> Result<NamedRow, C
     Ok(NamedRow { timestamp, values })
 }
 
-/// Converts each of `bodies`, all of which together are `what`.
+/// Converts all `bodies`. `what` names them in errors.
 fn convert<B, T>(bodies: Vec<B>, what: &'static str) -> Result<Vec<T>, ClientError>
 where
     B: DeserializeOwned,

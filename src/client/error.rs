@@ -1,90 +1,91 @@
-//! Why a call failed: what was tried, the cause, and what to do next.
+//! Errors of calls to services, with their cause and advice.
 
 use std::{error::Error as _, time::Duration};
 
-/// Why a call to a service failed. Holds no secret: neither header nor body of the request.
+/// A failed call to a service. Contains no secrets, since it has neither headers nor body of the
+/// request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The text is no address of a service.
+    /// The text is not the address of a service.
     #[error("read `{text}` as an address such as http://127.0.0.1:8080")]
     Address {
         /// The text, shortened.
         text: String,
     },
-    /// The address has a user or a password in it, which would be printed and logged with it.
+    /// The address contains a user name or password, which would be printed and logged.
     #[error(
         "take a user or password in the address of a service; set TRIPTYCH_API_KEY, or TRIPTYCH_REST_TOKEN for a head"
     )]
     Credentials,
-    /// The text is no token.
+    /// The text is not a token.
     #[error("send a token of other than printable characters")]
     Token,
-    /// The machine lacks what HTTP needs.
+    /// The system lacks requirements of HTTP.
     #[error("prepare HTTP")]
     Prepare(#[source] reqwest::Error),
-    /// Nobody answers at the address, or the line broke.
+    /// The service cannot be reached, or the connection was lost.
     #[error("reach {address}")]
     Reach {
-        /// The address called, without path and query.
+        /// Address without path and query.
         address: String,
-        /// The transport's own error.
+        /// Error of the HTTP library.
         #[source]
         source: reqwest::Error,
     },
-    /// The service took too long.
+    /// The service did not respond in time.
     #[error("get an answer from {address} within {} s", within.as_secs())]
     TimedOut {
-        /// The address called, without path and query.
+        /// Address without path and query.
         address: String,
-        /// How long was waited.
+        /// The time limit.
         within: Duration,
     },
-    /// The service asks to come back later (429, or 503 with a date to return).
+    /// The service asks to retry later (429, or 503 with `Retry-After`).
     #[error("the service asks to wait: {message}")]
     Limited {
-        /// What the service said.
+        /// Message of the service.
         message: String,
-        /// How long it asked to wait, where it said so.
+        /// Requested pause, if any.
         retry_after: Option<Duration>,
     },
-    /// The service refused.
+    /// The service refused the request.
     #[error("the service answers {status}: {message}")]
     Refused {
-        /// The HTTP status.
+        /// HTTP status.
         status: u16,
-        /// What the service said, shortened.
+        /// Message of the service, shortened.
         message: String,
     },
-    /// The service refused rows, and took none of those sent with them.
+    /// The service rejected rows and stored nothing.
     #[error("have rows taken ({status}): {message}")]
     Rows {
-        /// The HTTP status.
+        /// HTTP status.
         status: u16,
-        /// What the service said, shortened.
+        /// Message of the service, shortened.
         message: String,
-        /// Each row's place in the insert, from 0, and what is wrong with it.
+        /// Index of each rejected row in the insert, with the reason.
         refusals: Vec<(usize, String)>,
     },
-    /// The answer is longer than is taken.
+    /// The response is too long.
     #[error("take an answer of more than {limit_bytes} bytes")]
     TooLong {
-        /// The most that is taken.
+        /// Maximum length.
         limit_bytes: usize,
     },
-    /// The answer is not what the documents describe.
+    /// The response does not have the documented form.
     #[error("understand the answer as {what}")]
     Shape {
-        /// What was expected.
+        /// The expected form.
         what: &'static str,
-        /// What is wrong with it.
+        /// Error of the parser.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
 impl ClientError {
-    /// The HTTP status, where the service answered with a refusal.
+    /// Returns the HTTP status of a refusal.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         match self {
@@ -94,7 +95,7 @@ impl ClientError {
         }
     }
 
-    /// How long the service asked to wait, where it did.
+    /// Returns the pause that the service asked for, if any.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -103,7 +104,7 @@ impl ClientError {
         }
     }
 
-    /// The innermost cause, as one line for people.
+    /// Returns the innermost cause as one line for people.
     #[must_use]
     pub fn why(&self) -> String {
         match self {
@@ -122,7 +123,7 @@ impl ClientError {
         }
     }
 
-    /// What the user can do about it.
+    /// Returns advice for the user, if there is any.
     #[must_use]
     pub fn next_step(&self) -> &'static str {
         match self {
@@ -142,7 +143,7 @@ impl ClientError {
         }
     }
 
-    /// An answer that is not `what` was expected.
+    /// Creates an error for a response that is not `what`.
     pub(crate) fn shape(
         what: &'static str,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,

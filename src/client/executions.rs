@@ -17,19 +17,19 @@ use crate::{
     transport::parse,
 };
 
-/// What a head answers for an execution that is under way, in the body's own `code`.
+/// The `code` in a head's response for an execution in progress.
 pub const CODE_UNDER_WAY: &str = "202";
 
-/// What happens on a stream of a cluster's events.
+/// An event of a cluster's stream.
 pub type ClusterStreamEvent = StreamEvent<ClusterEvent>;
 
 impl Functions {
-    /// Has a function run, and returns the request's id at once, by which [`Self::result`] and
-    /// [`Self::execution`] tell how it goes. Whatever the request says of it, nobody waits.
+    /// Starts an execution and returns its request id immediately, for [`Self::result`] and
+    /// [`Self::execution`].
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if the request is malformed, and [`ClientError::Shape`] if the head is
-    /// one that knows no such executions and has answered the results.
+    /// [`ClientError::Refused`] if the request is malformed, [`ClientError::Shape`] if the head does not
+    /// support asynchronous executions and responded with results.
     pub async fn execute_async(&self, request: &ExecuteRequest) -> Result<String, ClientError> {
         let mut request = request.clone();
         request.config.is_async = Some(true);
@@ -46,11 +46,11 @@ impl Functions {
         Ok(response.request_id)
     }
 
-    /// Returns the answer to execution `id`; its `code` is [`CODE_UNDER_WAY`] until it is there.
+    /// Returns the response of execution `id`. Its `code` is [`CODE_UNDER_WAY`] until it has ended.
     /// Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 404 if the head does not remember it.
+    /// [`ClientError::Refused`] with status 404 if the head does not remember the execution.
     pub async fn result(&self, id: &str) -> Result<ExecuteResponse, ClientError> {
         let request = ResultRequest { id: id.to_owned() };
         self.transport
@@ -60,50 +60,51 @@ impl Functions {
             .await
     }
 
-    /// Lists the newest `limit` executions, the newest first, without their results. Cancel-safe.
+    /// Lists the latest `limit` executions, latest first, without their results. Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 404 if the head is one without this list.
+    /// [`ClientError::Refused`] with status 404 if the head does not have this endpoint.
     pub async fn executions(&self, limit: usize) -> Result<Vec<ExecutionBody>, ClientError> {
         let call = self.transport.get(paths::EXECUTIONS).query(&[("limit", limit)]);
         let list: ExecutionsResponse = call.json("a list of executions").await?;
         Ok(list.executions)
     }
 
-    /// Returns execution `id` with its results and what each worker did. Cancel-safe.
+    /// Returns execution `id` with its results and the state of each work order. Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 404 if the head does not remember it.
+    /// [`ClientError::Refused`] with status 404 if the head does not remember the execution.
     pub async fn execution(&self, id: &str) -> Result<ExecutionBody, ClientError> {
         let path = paths::EXECUTION.replace("{id}", id);
         self.transport.get(&path).json("an execution").await
     }
 
-    /// Cancels execution `id`, also on its workers, and returns what is known of it. One that has ended
-    /// stays as it is.
+    /// Cancels execution `id`, also on its workers, and returns its state. Has no effect if the
+    /// execution has ended.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 404 if the head does not remember it, 401 or 403 if it
-    /// wants a token.
+    /// [`ClientError::Refused`] with status 404 if the head does not remember the execution, 401 or 403
+    /// if it requires a token.
     pub async fn cancel(&self, id: &str) -> Result<ExecutionBody, ClientError> {
         let path = paths::EXECUTION.replace("{id}", id);
         self.transport.delete(&path).json("an execution").await
     }
 
-    /// Returns the head's counts as Prometheus text. Cancel-safe.
+    /// Returns the head's metrics as Prometheus text. Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 404 if the head is one without them.
+    /// [`ClientError::Refused`] with status 404 if the head does not have this endpoint.
     pub async fn metrics(&self) -> Result<String, ClientError> {
         let bytes = self.transport.get(paths::METRICS).bytes().await?;
         String::from_utf8(bytes).map_err(|error| ClientError::shape("counts as text", error))
     }
 }
 
-/// Follows what happens in the cluster of a head and sends it to `events`, until nobody listens any
-/// more. A broken connection is opened again.
+/// Sends the events of a head's cluster to `events` until its receiver is dropped. Reconnects if
+/// necessary.
 ///
-/// Full, the queue makes this wait, and the head then cuts it off. Dropping it closes the line.
+/// If the queue is full, this waits, and the head then closes the connection. Dropping the future closes
+/// the connection.
 pub async fn follow(functions: Functions, events: mpsc::Sender<ClusterStreamEvent>) {
     reconnect(functions, events).await;
 }
@@ -121,7 +122,7 @@ impl Follow for Functions {
         let mut line = Line::open(self.transport.get(paths::EVENTS)).await?;
         loop {
             let event = line.next(SILENCE_MAX).await?;
-            // An unknown kind is one of a later head.
+            // A later version of the head can send unknown kinds of events.
             let Ok(event) = parse::<ClusterEvent>(event.data.as_bytes(), "an event") else {
                 continue;
             };
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_execution_is_started_looked_up_and_canceled() {
+    async fn execution_is_started_read_and_canceled() {
         let run = |Json(request): Json<Value>| async move {
             assert_eq!(request["config"]["async"], true);
             (StatusCode::ACCEPTED, Json(json!({"code": "202", "request_id": "r1", "cluster": {}})))
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_head_without_asynchronous_executions_is_detected() {
+    async fn head_without_asynchronous_executions_is_detected() {
         let run = || async { Json(json!({"code": "408", "request_id": "r2", "cluster": {}})) };
         let (_fake, functions) =
             head(Router::new().route(paths::FUNCTIONS_EXECUTE, post(run))).await;
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn events_pass_unchanged_and_a_lost_connection_is_reported() {
+    async fn events_are_unchanged_and_lost_connection_is_reported() {
         let told = || async {
             let time = "2026-07-30T21:57:00Z";
             let events = [

@@ -1,4 +1,4 @@
-//! Document 1: executes functions and reads the state of a cluster, through a head.
+//! Client of a head (document 1): executes functions and reads the state of the cluster.
 
 use std::time::Duration;
 
@@ -15,24 +15,23 @@ use wire::{
 
 use crate::{error::ClientError, transport::Transport};
 
-/// The longest wait for an execution: a head waits five minutes for workers that compile the function
-/// and less than two for the rest, and says so itself.
+/// Time limit of an execution. A head waits five minutes for workers that compile the function and less
+/// than two for the rest, and reports its own timeout.
 const EXECUTE_WITHIN: Duration = Duration::from_secs(450);
 
-/// The longest wait for a change of a node, beside what is waited for on purpose: the head writes it
-/// to its disk.
+/// Time limit of a change to a node, in addition to the requested wait. The head writes it to disk.
 const CHANGE_WITHIN: Duration = Duration::from_secs(15);
 
-/// Longest wait for workers to remove functions, of which a head waits for 30 s.
+/// Time limit of an eviction. The head waits 30 s for its workers.
 const EVICT_WITHIN: Duration = Duration::from_secs(40);
 
-/// The longest wait for an upload: 260 MiB over a line of 10 Mbit/s, and until they are stored.
+/// Time limit of an upload: 260 MiB at 10 Mbit/s, and the time to store them.
 const UPLOAD_WITHIN: Duration = Duration::from_secs(270);
 
-/// The media type of the blocks of a function.
+/// Media type of the blocks of a function.
 const CAR: &str = "application/vnd.ipld.car";
 
-/// What a head answers when all went well, in the body's own `code`.
+/// The `code` in a head's response for success.
 pub const CODE_OK: &str = "200";
 
 /// A head of a function cluster. Cheap to clone.
@@ -42,55 +41,56 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// A head behind `transport`.
+    /// Returns a client for the head behind `transport`.
     #[must_use]
     pub const fn new(transport: Transport) -> Self {
         Self { transport }
     }
 
-    /// The address of the head.
+    /// Returns the address of the head.
     #[must_use]
     pub fn address(&self) -> &str {
         self.transport.address()
     }
 
-    /// Runs a function and returns the head's answer once all results are in.
+    /// Executes a function and returns the head's response when all results are available.
     ///
-    /// An answer whose `code` is not [`CODE_OK`] is returned, too: its `message` says what went
-    /// wrong, and it may hold results. Dropping the call cancels the work.
+    /// A response with another `code` than [`CODE_OK`] is returned as well. Its `message` contains the
+    /// reason, and it can contain results. Dropping the future cancels the execution.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if the request is malformed, and those of a broken line.
+    /// [`ClientError::Refused`] if the request is malformed, or any error of the connection.
     pub async fn execute(&self, request: &ExecuteRequest) -> Result<ExecuteResponse, ClientError> {
         let call = self.transport.post(paths::FUNCTIONS_EXECUTE).within(Some(EXECUTE_WITHIN));
         call.body(request).json("the result of an execution").await
     }
 
-    /// Lists the nodes the head knows: itself first, the others by id. Cancel-safe.
+    /// Lists the nodes that the head knows: itself, then the others by id. Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 404 if the head is one without this list.
+    /// [`ClientError::Refused`] with status 404 if the head does not have this endpoint.
     pub async fn nodes(&self) -> Result<Vec<NodeBody>, ClientError> {
         let list: NodesResponse = self.transport.get(paths::NODES).json("a list of nodes").await?;
         Ok(list.nodes)
     }
 
-    /// Returns node `id`, and the work orders of this head that it runs. Cancel-safe.
+    /// Returns node `id` with its current work orders from this head. Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 404 if the head does not know it.
+    /// [`ClientError::Refused`] with status 404 if the head does not know the node.
     pub async fn node(&self, id: &str) -> Result<NodeDetail, ClientError> {
         let path = paths::NODE.replace("{id}", id);
         self.transport.get(&path).json("a node").await
     }
 
-    /// Changes what the head's operator decided of node `id`, waits at most for `wait` until it runs
-    /// no work order of this head, and returns it with those it still runs. Heads wait for a minute at
-    /// most, in whole seconds. Each head of a cluster decides for itself.
+    /// Changes the operator's settings of node `id`, waits for at most `wait` until it executes no work
+    /// order of this head, and returns it with its remaining work orders. Heads wait for at most a
+    /// minute, in whole seconds. Settings apply to one head only.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 404 if the head does not know it and it is not approved or
-    /// refused in advance, 409 if it is the head itself, 401 or 403 if the head wants a token.
+    /// [`ClientError::Refused`] with status 404 if the head does not know the node (unless it is
+    /// approved or refused in advance), 409 for the head itself, 401 or 403 if the head requires a
+    /// token.
     pub async fn change_node(
         &self,
         id: &str,
@@ -102,22 +102,22 @@ impl Functions {
         call.query(&[("wait", wait.as_secs())]).body(&patch).json("a node").await
     }
 
-    /// Lists the functions the head holds, by name. Cancel-safe.
+    /// Lists the functions installed at the head, by name. Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 404 if the head is one without this list.
+    /// [`ClientError::Refused`] with status 404 if the head does not have this endpoint.
     pub async fn functions(&self) -> Result<Vec<FunctionBody>, ClientError> {
         let list: FunctionsResponse =
             self.transport.get(paths::FUNCTIONS).json("a list of functions").await?;
         Ok(list.functions)
     }
 
-    /// Gives the head a function, so that it is available in its cluster, and returns what it is known
-    /// by. `car` are its blocks, as a CAR of one root; it is called `name`, and its module `method`.
+    /// Installs a function at the head, so that its cluster can execute it, and returns its description.
+    /// `car` contains its blocks, as a CAR with one root.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 400 if the blocks do not prove a function, 401 or 403 if
-    /// the head wants a token, 413 or 507 if it is too large or the head has no room.
+    /// [`ClientError::Refused`] with status 400 if the blocks are not a valid function, 401 or 403 if
+    /// the head requires a token, 413 or 507 if the function is too large or the store is full.
     pub async fn upload(
         &self,
         name: &str,
@@ -131,12 +131,13 @@ impl Functions {
             .await
     }
 
-    /// Has the head and the nodes of a group install a function.
+    /// Installs a function at the head and the nodes of a group.
     ///
-    /// An answer whose `code` is not [`CODE_OK`] is returned, too: its `message` says what went wrong.
+    /// A response with another `code` than [`CODE_OK`] is returned as well. Its `message` contains the
+    /// reason.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if the request is malformed, and those of a broken line.
+    /// [`ClientError::Refused`] if the request is malformed, or any error of the connection.
     pub async fn install(&self, request: &InstallRequest) -> Result<InstallResponse, ClientError> {
         self.transport
             .post(paths::FUNCTIONS_INSTALL)
@@ -145,11 +146,11 @@ impl Functions {
             .await
     }
 
-    /// Has all workers of the head remove functions from their stores, and returns what each did.
+    /// Removes functions from the stores of the head's workers, and returns the result of each worker.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 404 if the head is one that cannot, 401 or 403 if it wants a
-    /// token.
+    /// [`ClientError::Refused`] with status 404 if the head does not have this endpoint, 401 or 403 if
+    /// it requires a token.
     pub async fn evict(&self, request: &EvictRequest) -> Result<Vec<EvictedBody>, ClientError> {
         let call = self.transport.post(paths::FUNCTIONS_EVICT).within(Some(EVICT_WITHIN));
         let evicted: EvictResponse = call.body(request).json("what workers removed").await?;
@@ -159,25 +160,25 @@ impl Functions {
     /// Returns function `id` with its files. Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 404 if the head does not hold it.
+    /// [`ClientError::Refused`] with status 404 if it is not installed.
     pub async fn function(&self, id: FunctionId) -> Result<FunctionDetail, ClientError> {
         let path = paths::FUNCTION.replace("{id}", &id.to_string());
         self.transport.get(&path).json("a function").await
     }
 
-    /// Has the head forget function `id`, and returns what it was. Workers that hold it keep it.
+    /// Removes function `id` from the head and returns its description. Workers keep it.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 404 if the head does not hold it.
+    /// [`ClientError::Refused`] with status 404 if it is not installed.
     pub async fn remove(&self, id: FunctionId) -> Result<FunctionBody, ClientError> {
         let path = paths::FUNCTION.replace("{id}", &id.to_string());
         self.transport.delete(&path).json("a function").await
     }
 
-    /// Returns if the head serves. Cancel-safe.
+    /// Checks that the head is healthy. Cancel-safe.
     ///
     /// # Errors
-    /// Those of a broken line, or a refusal.
+    /// [`ClientError`] if the head is not healthy or cannot be reached.
     pub async fn health(&self) -> Result<(), ClientError> {
         self.transport.get(paths::HEAD_HEALTH).done().await
     }

@@ -1,4 +1,4 @@
-//! Document 3: the newest inferences of a prediction network, its topics, and their past.
+//! Client of the inference service (document 3): bundles of a prediction network, topics, and history.
 
 pub mod bundles;
 
@@ -23,7 +23,7 @@ use crate::{
     transport::{Request, Transport},
 };
 
-/// What the newest bundle of a topic is called in errors.
+/// Description of a topic's latest bundle in errors.
 const LATEST: &str = "the newest inferences of a topic";
 
 /// An inference service. Cheap to clone.
@@ -33,31 +33,31 @@ pub struct Inference {
 }
 
 impl Inference {
-    /// A service behind `transport`.
+    /// Returns a client for the service behind `transport`.
     #[must_use]
     pub const fn new(transport: Transport) -> Self {
         Self { transport }
     }
 
-    /// The address of the service.
+    /// Returns the address of the service.
     #[must_use]
     pub fn address(&self) -> &str {
         self.transport.address()
     }
 
-    /// Returns the newest bundle of a topic. Cancel-safe.
+    /// Returns the latest bundle of a topic. Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 404 if there is no topic or no bundle yet,
-    /// [`ClientError::Limited`] if calls come too often.
+    /// [`ClientError::Refused`] with status 404 if the topic does not exist or has no bundle yet,
+    /// [`ClientError::Limited`] if the rate limit is exceeded.
     pub async fn latest(&self, topic: TopicId) -> Result<LatestBundle, ClientError> {
         self.get(paths::LATEST_NETWORK_INFERENCES, topic).json(LATEST).await
     }
 
-    /// Returns the newest bundle of a topic without its outliers. Cancel-safe.
+    /// Returns the latest bundle of a topic without its outliers. Cancel-safe.
     ///
     /// # Errors
-    /// As for [`Self::latest`].
+    /// Same as [`Self::latest`].
     pub async fn latest_outlier_resistant(
         &self,
         topic: TopicId,
@@ -65,11 +65,11 @@ impl Inference {
         self.get(paths::emissions::bundles::LATEST_OUTLIER_RESISTANT, topic).json(LATEST).await
     }
 
-    /// Returns the newest `limit` bundles of a topic, oldest first. Ours: the chain tells one at a
-    /// time. Cancel-safe.
+    /// Returns the latest `limit` bundles of a topic, oldest first. The chain has no such query.
+    /// Cancel-safe.
     ///
     /// # Errors
-    /// As for [`Self::latest`].
+    /// Same as [`Self::latest`].
     pub async fn past_bundles(
         &self,
         topic: TopicId,
@@ -80,29 +80,29 @@ impl Inference {
         Ok(page.network_inferences)
     }
 
-    /// Lists every topic with its clock and its actors. Cancel-safe.
+    /// Lists all topics with their state and actors. Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 404 if the service is one without this list.
+    /// [`ClientError::Refused`] with status 404 if the service does not have this endpoint.
     pub async fn topics(&self) -> Result<TopicList, ClientError> {
         self.transport.get(paths::TOPICS).json("a list of topics").await
     }
 
-    /// Returns a topic's newest `limit` past epochs, oldest first. Cancel-safe.
+    /// Returns the latest `limit` past epochs of a topic, oldest first. Cancel-safe.
     ///
     /// # Errors
-    /// As for [`Self::topics`].
+    /// Same as [`Self::topics`].
     pub async fn history(&self, topic: TopicId, limit: usize) -> Result<TopicHistory, ClientError> {
         let call = self.get(paths::TOPIC_HISTORY, topic).query(&[("limit", limit)]);
         call.json("a topic's past epochs").await
     }
 
-    /// Returns the actors of a topic's newest `limit` past epochs with a nonce in `nonces`, oldest epoch
-    /// first: with their values, weights, losses and the truth. `actor` is the address or the name of
-    /// the only one to return. Cancel-safe.
+    /// Returns the actors of a topic's latest `limit` past epochs with a nonce in `nonces`, oldest epoch
+    /// first, with their values, weights, losses and the ground truth. If given, only the actor with the
+    /// address or name `actor`. Cancel-safe.
     ///
     /// # Errors
-    /// As for [`Self::topics`].
+    /// Same as [`Self::topics`].
     pub async fn epoch_actors(
         &self,
         topic: TopicId,
@@ -116,10 +116,10 @@ impl Inference {
         call.json("a topic's past epochs").await
     }
 
-    /// Returns who did how well in the newest `n_epochs` of a topic. Cancel-safe.
+    /// Returns the ranked actors of a topic over its latest `n_epochs`. Cancel-safe.
     ///
     /// # Errors
-    /// As for [`Self::topics`].
+    /// Same as [`Self::topics`].
     pub async fn leaderboard(
         &self,
         topic: TopicId,
@@ -129,18 +129,18 @@ impl Inference {
         call.json("a topic's leaderboard").await
     }
 
-    /// Creates a topic, which belongs to the key that asks. Dropped, it may or may not be there.
+    /// Creates a topic owned by this key. If the future is dropped, the topic might exist.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if the settings do not fit together.
+    /// [`ClientError::Refused`] if the settings are invalid.
     pub async fn create_topic(&self, settings: &TopicSettings) -> Result<TopicBody, ClientError> {
         topic_of(self.transport.post(paths::TOPICS).body(settings)).await
     }
 
-    /// Replaces all settings of a topic that the key created.
+    /// Replaces all settings of a topic that this key owns.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if it is another key's, or a setting cannot change.
+    /// [`ClientError::Refused`] if another key owns it or a setting cannot change.
     pub async fn update_topic(
         &self,
         topic: TopicId,
@@ -149,19 +149,19 @@ impl Inference {
         topic_of(self.call(Method::PUT, paths::TOPIC_SETTINGS, topic).body(settings)).await
     }
 
-    /// Deletes a topic that the key created, with all its epochs, for good.
+    /// Permanently deletes a topic that this key owns, with all its epochs.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if it is another key's.
+    /// [`ClientError::Refused`] if another key owns it.
     pub async fn delete_topic(&self, topic: TopicId) -> Result<(), ClientError> {
         self.call(Method::DELETE, paths::TOPIC_SETTINGS, topic).done().await
     }
 
-    /// Has a topic that the key created read the truth of its epochs from `from` on again, and learn
-    /// from them again. Dropped, it may or may not be done.
+    /// Reads the ground truth again from epoch `from` on, and recomputes losses and regrets. If the
+    /// future is dropped, this might still happen.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if it is another key's, or not all is kept from there on.
+    /// [`ClientError::Refused`] if another key owns the topic, or epochs from there on were deleted.
     pub async fn relearn(
         &self,
         topic: TopicId,
@@ -172,19 +172,19 @@ impl Inference {
         call.json("what a topic learned again").await
     }
 
-    /// Has the epochs of a topic that the key created open or not.
+    /// Starts or stops opening epochs of a topic that this key owns.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if it is another key's.
+    /// [`ClientError::Refused`] if another key owns it.
     pub async fn set_active(&self, topic: TopicId, active: bool) -> Result<TopicBody, ClientError> {
         let body = TopicActive { active };
         topic_of(self.call(Method::PUT, paths::TOPIC_ACTIVE, topic).body(&body)).await
     }
 
-    /// Adds a worker to the whitelist of a topic that the key created.
+    /// Adds a worker to the whitelist of a topic that this key owns.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if it is another key's.
+    /// [`ClientError::Refused`] if another key owns it.
     pub async fn add_to_whitelist(
         &self,
         topic: TopicId,
@@ -193,10 +193,10 @@ impl Inference {
         self.change_whitelist(Method::PUT, topic, worker).await
     }
 
-    /// Takes a worker off the whitelist of a topic that the key created.
+    /// Removes a worker from the whitelist of a topic that this key owns.
     ///
     /// # Errors
-    /// As for [`Self::add_to_whitelist`].
+    /// Same as [`Self::add_to_whitelist`].
     pub async fn remove_from_whitelist(
         &self,
         topic: TopicId,
@@ -215,10 +215,11 @@ impl Inference {
         topic_of(self.call(method, &pattern, topic)).await
     }
 
-    /// Submits for an epoch; the open one where `submission` does not say. On return it is kept.
+    /// Submits values for an epoch, by default the open one. They are stored when this returns.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if no window is open, it is not the first, or it does not fit.
+    /// [`ClientError::Refused`] if no window is open, the worker has already submitted other values, or
+    /// the values are invalid.
     pub async fn submit(
         &self,
         topic: TopicId,
@@ -228,10 +229,10 @@ impl Inference {
         call.body(submission).json("a submission").await
     }
 
-    /// Returns the newest bundle of a topic with weights and confidence intervals. Cancel-safe.
+    /// Returns the latest bundle of a topic with weights and confidence intervals. Cancel-safe.
     ///
     /// # Errors
-    /// As for [`Self::latest`].
+    /// Same as [`Self::latest`].
     pub async fn latest_with_weights(&self, topic: TopicId) -> Result<LatestBody, ClientError> {
         self.get(paths::TOPIC_LATEST, topic).json(LATEST).await
     }
@@ -239,28 +240,28 @@ impl Inference {
     /// Returns the account that signs values for contracts. Cancel-safe.
     ///
     /// # Errors
-    /// As for [`Self::topics`].
+    /// Same as [`Self::topics`].
     pub async fn signer(&self) -> Result<SignerBody, ClientError> {
         self.transport.get(paths::SIGNER).json("who signs").await
     }
 
-    /// Returns whether a topic works, why not, and what it keeps. Cancel-safe.
+    /// Returns the health of a topic, with the reason for a failure, and its stored epochs. Cancel-safe.
     ///
     /// # Errors
-    /// As for [`Self::latest`].
+    /// Same as [`Self::latest`].
     pub async fn topic_health(&self, topic: TopicId) -> Result<TopicHealth, ClientError> {
         self.get(paths::TOPIC_HEALTH, topic).json("the health of a topic").await
     }
 
-    /// Returns if the service serves. Needs no key. Cancel-safe.
+    /// Checks that the service is healthy. Does not need a key. Cancel-safe.
     ///
     /// # Errors
-    /// Those of a broken line, or a refusal.
+    /// [`ClientError`] if the service is not healthy or cannot be reached.
     pub async fn health(&self) -> Result<(), ClientError> {
         self.transport.get(paths::HEALTH).done().await
     }
 
-    /// Prepares to read what `pattern` of a path says of `topic`.
+    /// Prepares a GET request for `topic` at the path `pattern`.
     fn get(&self, pattern: &str, topic: TopicId) -> Request<'_> {
         self.call(Method::GET, pattern, topic)
     }
@@ -271,7 +272,7 @@ impl Inference {
     }
 }
 
-/// Makes a call that a topic answers.
+/// Makes a call whose response is a topic.
 async fn topic_of(call: Request<'_>) -> Result<TopicBody, ClientError> {
     let body: TopicResponse = call.json("a topic").await?;
     Ok(body.topic)

@@ -1,11 +1,22 @@
-//! Calling the three services, as a library: what any user of them could do, and nothing more.
+//! Client library of the three services.
 //!
 //! [`Functions`](functions::Functions), [`Datasets`](datasets::Datasets) and
-//! [`Inference`](inference::Inference) each speak to one service over a
-//! [`Transport`](transport::Transport); [`Accounts`](accounts::Accounts) asks what a key is good for; [`stream::resume::follow`] keeps a dataset's stream open. Answers
-//! come back as `model` values where there are such, errors as [`ClientError`](error::ClientError),
-//! which can say what failed, why, and what to do. Absent on purpose: state between calls, retries
-//! other than the stream's, and every knowledge of how the services work inside.
+//! [`Inference`](inference::Inference) each call one service over a [`Transport`](transport::Transport).
+//! [`Accounts`](accounts::Accounts) verifies keys, and [`stream::resume::follow`] keeps a dataset's
+//! stream open. Responses are `model` types where possible. [`ClientError`](error::ClientError) says
+//! what failed, why, and what to do. Only streams are retried.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), client::error::ClientError> {
+//! use client::{datasets::{Datasets, DatasetsQuery}, transport::Transport};
+//! let key = std::env::var("TRIPTYCH_API_KEY").ok().and_then(|key| key.parse().ok());
+//! let datasets = Datasets::new(Transport::new("http://127.0.0.1:8081/api", key)?);
+//! for dataset in datasets.list(&DatasetsQuery::default()).await?.datasets {
+//!     println!("{}", dataset.name);
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod accounts;
 pub mod datasets;

@@ -1,8 +1,8 @@
-//! Streams of server-sent events: opened, read within a bound, given up when silent, and reconnected.
+//! Server-sent events: bounded reading, detection of silent connections, and reconnecting.
 //!
-//! A dataset service sends `connected`, then the newest hundred rows again, then live ones, and a
-//! heartbeat twice a minute. Silence for longer than a heartbeat and a half counts as a lost line.
-//! [`resume`] follows a dataset over such lines.
+//! A dataset service sends `connected`, then the latest hundred rows again (the replay), then live rows,
+//! and a heartbeat twice a minute. A connection that is silent for one and a half heartbeats counts as
+//! lost. [`resume`] follows a dataset over such connections.
 
 pub mod resume;
 
@@ -32,29 +32,29 @@ use crate::{
     transport::{Request, parse},
 };
 
-/// The longest silence on a line that is up: a heartbeat, due each 30 s by document 2, and a half.
+/// Maximum silence of a connection: one and a half heartbeats, which are sent every 30 s by document 2.
 pub const SILENCE_MAX: Duration = Duration::from_secs(45);
 
-/// The most rows in a batch. A fuller one is handed on at once.
+/// Maximum number of rows in a batch.
 const BATCH_ROWS_MAX: usize = 1_000;
 
-/// Rows remembered, so as not to be given twice: the replay and as many that may be late.
+/// Number of remembered rows for removing duplicates: the replay and as many late rows.
 const REMEMBERED_ROWS: usize = 4 * model::page::REPLAY_ROWS;
 
-/// The longest event taken. A row of a thousand columns is a twentieth of it.
+/// Maximum size of an event: 20 times a row of a thousand columns.
 const EVENT_BYTES_MAX: usize = 1024 * 1024;
 
-/// The first wait before another try.
+/// First pause before reconnecting.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 
-/// The longest wait before another try.
+/// Maximum pause before reconnecting.
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
-/// Why a stream ended.
+/// Reason for the end of a stream.
 pub(crate) enum Lost {
     /// The receiver was dropped.
     Reader,
-    /// The line broke.
+    /// The connection was lost.
     Line(ClientError),
 }
 
@@ -70,25 +70,25 @@ impl<T> From<mpsc::error::SendError<T>> for Lost {
     }
 }
 
-/// What happens on a stream that reconnects by itself. `E` is why a connection broke.
+/// An event of a stream that reconnects. `E` is the reason for a lost connection.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamEvent<T, E = ClientError> {
-    /// Connected. A replay of the newest items may follow.
+    /// Connected. A replay of the latest items can follow.
     Connected,
-    /// New items, in the order in which they arrived.
+    /// New items in the order of arrival.
     Item(T),
-    /// The service does not know the last event: late items may have been missed.
+    /// The service does not know the last event, so late items might be missing.
     Reset,
-    /// The connection works, though nothing happened for a while.
+    /// The connection works, but nothing happened for a while.
     Heartbeat,
-    /// Disconnected; the next attempt is made after `retry_in`. What happens meanwhile may be missed.
+    /// Disconnected. Items can be missed until the next attempt after `retry_in`.
     Lost {
-        /// What broke the connection.
+        /// The reason.
         why: E,
-        /// How long until the next attempt.
+        /// Time until the next attempt.
         retry_in: Duration,
     },
-    /// The service has no such stream; no event follows.
+    /// The service does not have the stream. No event follows.
     NotServed,
 }
 
@@ -112,14 +112,14 @@ impl<T> StreamEvent<T> {
 
 /// A stream that can be connected again.
 pub(crate) trait Follow {
-    /// What it brings.
+    /// Item of the stream.
     type Item;
 
-    /// The statuses by which a service says that it has no such stream.
+    /// HTTP statuses of a service that does not have the stream.
     const NOT_SERVED: &'static [u16];
 
-    /// Connects, and sends events until the connection breaks or the receiver is gone. Resets
-    /// `backoff` once the connection works.
+    /// Connects and sends events until the connection is lost or the receiver is dropped. Resets
+    /// `backoff` when the connection works.
     async fn follow_once(
         &mut self,
         events: &mpsc::Sender<StreamEvent<Self::Item>>,
@@ -127,7 +127,7 @@ pub(crate) trait Follow {
     ) -> Result<Infallible, Lost>;
 }
 
-/// Connects `stream` again each time its connection breaks, until the receiver of `events` is gone.
+/// Reconnects `stream` whenever its connection is lost, until the receiver of `events` is dropped.
 /// Cancel-safe: dropping it closes the connection.
 pub(crate) async fn reconnect<F: Follow>(
     mut stream: F,
@@ -138,7 +138,7 @@ pub(crate) async fn reconnect<F: Follow>(
         let Err(lost) = stream.follow_once(&events, &mut backoff).await;
         let Lost::Line(why) = lost else { return };
         if why.status().is_some_and(|status| F::NOT_SERVED.contains(&status)) {
-            // No receiver is no error.
+            // Fails if the receiver was dropped.
             events.send(StreamEvent::NotServed).await.unwrap_or_default();
             return;
         }
@@ -151,14 +151,14 @@ pub(crate) async fn reconnect<F: Follow>(
     }
 }
 
-/// An open line.
+/// An open connection of a stream.
 pub(crate) struct Line {
     events: BoxStream<'static, Result<Sse, ClientError>>,
     limit: Arc<AtomicUsize>,
 }
 
 impl Line {
-    /// Opens a line to the stream that `call` names.
+    /// Opens the stream at `call`.
     pub(crate) async fn open(call: Request<'_>) -> Result<Self, ClientError> {
         let transport = call.transport.clone();
         let opening = call.within(None).open();
@@ -167,7 +167,7 @@ impl Line {
             ClientError::TimedOut { address, within: SILENCE_MAX }
         })??;
 
-        // Bytes since the last whole event. A parser keeps them all; this is what bounds it.
+        // Number of bytes since the last complete event, limited because the parser buffers them.
         let limit = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&limit);
         let chunks = response.bytes_stream().map(move |chunk| {
@@ -186,7 +186,7 @@ impl Line {
         Ok(Self { events: events.boxed(), limit })
     }
 
-    /// Returns the next event, if the line is not silent for longer than `silence_max`.
+    /// Returns the next event. Fails after a silence of `silence_max`.
     pub(crate) async fn next(&mut self, silence_max: Duration) -> Result<Sse, ClientError> {
         let silence = || ClientError::shape("a live stream", "it fell silent");
         let event = timeout(silence_max, self.events.next()).await.map_err(|_| silence())?;
@@ -195,27 +195,27 @@ impl Line {
     }
 }
 
-/// The newest rows given so far.
+/// The latest delivered rows.
 #[derive(Debug, Default)]
 struct RecentRows(BTreeMap<Timestamp, BTreeMap<String, Value>>);
 
 impl RecentRows {
-    /// Remembers `row`; whether it was not given before exactly as it is: one at the same timestamp with
-    /// other values is a correction.
+    /// Remembers `row`. Returns false if the same row was delivered before. A row with other values for
+    /// the same timestamp is a correction.
     fn add(&mut self, row: &NamedRow) -> bool {
         if self.0.get(&row.timestamp) == Some(&row.values) {
             return false;
         }
         self.0.insert(row.timestamp, row.values.clone());
         if self.0.len() > REMEMBERED_ROWS {
-            // The replay holds the newest rows, so the oldest is the one not to come again.
+            // The replay contains the latest rows, so the oldest row is the least likely to be repeated.
             self.0.pop_first();
         }
         true
     }
 }
 
-/// The row of an event.
+/// Parses the row of an event.
 fn row(event: &Sse) -> Result<NamedRow, ClientError> {
     NamedRow::try_from(parse::<FlatRow>(event.data.as_bytes(), "a row")?)
 }

@@ -1,3 +1,3 @@
-//! What tests of several modules share.
+//! Helpers shared by tests of several modules.
 
 pub(crate) mod fake;

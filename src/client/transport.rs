@@ -1,4 +1,4 @@
-//! HTTP to one service: its address, the API key, deadlines, and bounded responses.
+//! HTTP connection to one service: address, API key, time limits, and bounded responses.
 
 use std::{net::IpAddr, str::FromStr, time::Duration};
 
@@ -22,22 +22,22 @@ use wire::{
 
 use crate::{datasets::seen_revisions::SeenRevisions, error::ClientError};
 
-/// The longest wait for a connection. Longer than a lost packet and its second try take.
+/// Time limit for connecting: more than a lost packet and its retransmission take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
-/// The longest wait for a whole answer where a call names none of its own.
+/// Default time limit for a complete response.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-/// The longest wait for the answer to an insert: longer than the service itself takes to give up.
+/// Time limit for the response to an insert. The service gives up earlier.
 pub(crate) const INSERT_WITHIN: Duration = Duration::from_mins(2);
 
-/// The longest answer taken: a page of 10 000 rows with a dozen columns is a tenth of it.
+/// Maximum size of a response: ten times a page of 10 000 rows with a dozen columns.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The longest part of a refusal's body that is shown.
+/// Maximum length of a displayed refusal.
 const MESSAGE_CHARS_MAX: usize = 2_000;
 
-/// A way to one service. Cheap to clone; all clones share their connections.
+/// Connection to one service. Clones share their connections.
 #[derive(Debug, Clone)]
 pub struct Transport {
     http: Client,
@@ -46,9 +46,7 @@ pub struct Transport {
     token: Option<Token>,
 }
 
-/// What heads want that were given a token: `Authorization: Bearer <token>`.
-///
-/// Its `Debug` shows nothing of it.
+/// Token of a head, sent as `Authorization: Bearer <token>`. `Debug` does not show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token(HeaderValue);
 
@@ -63,20 +61,20 @@ impl FromStr for Token {
     }
 }
 
-/// A call being prepared: a request, and the longest wait for its answer.
+/// A request being prepared, with its time limit.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) transport: &'a Transport,
     builder: RequestBuilder,
-    /// `None` for a stream, which has no end to wait for.
+    /// `None` for a stream, which has no end.
     within: Option<Duration>,
-    /// Of which dataset commits are asked for and noted.
+    /// Revisions to send and update, and the dataset they belong to.
     seeing: Option<(&'a SeenRevisions, DatasetId)>,
 }
 
-/// Makes ring the program's provider of cryptography, unless there is one already.
+/// Installs ring as the process's default provider of cryptography, unless there is one.
 ///
-/// Called by [`Transport::new`]; a program may call it earlier. Doing so twice does no harm.
+/// [`Transport::new`] calls this. Programs can call it earlier and repeatedly.
 pub fn install_crypto() {
     if rustls::crypto::CryptoProvider::get_default().is_none()
         && rustls::crypto::ring::default_provider().install_default().is_err()
@@ -86,14 +84,14 @@ pub fn install_crypto() {
 }
 
 impl Transport {
-    /// Returns a way to the service at `base`, which may end in `/`, with `key` on every call.
+    /// Returns a connection to the service at `base`, which can end in `/`, with `key` on every call.
     ///
-    /// Connects to nobody yet. Redirects are not followed: the key is for this address alone.
+    /// Connects with the first call. Redirects are not followed, since the key is only for this address.
     ///
     /// # Errors
-    /// [`ClientError::Address`] if `base` is no `http` or `https` address, [`ClientError::Credentials`] if
-    /// it has a user or password in it, and
-    /// [`ClientError::Prepare`] if it is `https` and the machine has no certificates.
+    /// [`ClientError::Address`] if `base` is not an `http` or `https` address,
+    /// [`ClientError::Credentials`] if it contains a user name or password, [`ClientError::Prepare`] if
+    /// it is `https` and the system has no certificates.
     pub fn new(base: &str, key: Option<ApiKey>) -> Result<Self, ClientError> {
         let unfit =
             || ClientError::Address { text: redact_address(base).chars().take(200).collect() };
@@ -116,11 +114,11 @@ impl Transport {
             .tcp_nodelay(true)
             .user_agent("triptych");
         if is_loopback(&url) {
-            // A proxy of the environment is for other machines, and does not reach this one.
+            // A proxy from the environment cannot reach this machine.
             builder = builder.no_proxy();
         }
         if url.scheme() == "http" {
-            // No certificate is ever looked at; reading those of the machine takes a while.
+            // Reading the system's certificates takes a while, and plain HTTP does not use them.
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(ClientError::Prepare)?;
@@ -133,13 +131,13 @@ impl Transport {
         Self { token, ..self }
     }
 
-    /// The base address, without a slash at its end.
+    /// Returns the base address, without a trailing slash.
     #[must_use]
     pub fn address(&self) -> &str {
         self.base.as_str().trim_end_matches('/')
     }
 
-    /// Returns this transport with the last segment of its address taken off if it is `segment`.
+    /// Removes the last segment of the address if it is `segment`.
     pub(crate) fn strip_segment(mut self, segment: &str) -> Self {
         let path = self.base.path().trim_end_matches('/');
         if let Some(shorter) = path.strip_suffix(segment).and_then(|path| path.strip_suffix('/')) {
@@ -149,22 +147,22 @@ impl Transport {
         self
     }
 
-    /// Prepares to read what is at `path`, below the base address.
+    /// Prepares a GET request for `path`.
     pub(crate) fn get(&self, path: &str) -> Request<'_> {
         self.call(Method::GET, path)
     }
 
-    /// Prepares to post to `path`.
+    /// Prepares a POST request to `path`.
     pub(crate) fn post(&self, path: &str) -> Request<'_> {
         self.call(Method::POST, path)
     }
 
-    /// Prepares to change what is at `path`.
+    /// Prepares a PATCH request to `path`.
     pub(crate) fn patch(&self, path: &str) -> Request<'_> {
         self.call(Method::PATCH, path)
     }
 
-    /// Prepares to delete what is at `path`.
+    /// Prepares a DELETE request to `path`.
     pub(crate) fn delete(&self, path: &str) -> Request<'_> {
         self.call(Method::DELETE, path)
     }
@@ -190,7 +188,7 @@ impl Transport {
         Request { transport: self, builder, within: Some(ANSWER_WITHIN), seeing: None }
     }
 
-    /// Reads the whole of an answer, if it is no longer than [`BODY_BYTES_MAX`].
+    /// Reads a complete response of at most [`BODY_BYTES_MAX`].
     async fn read_body(
         &self,
         response: Response,
@@ -208,7 +206,7 @@ impl Transport {
         Ok(body)
     }
 
-    /// What a failed call means to the caller.
+    /// Converts an error of the HTTP library.
     pub(crate) fn broken(&self, source: reqwest::Error, within: Duration) -> ClientError {
         let address = self.base.origin().ascii_serialization();
         if source.is_timeout() && !source.is_connect() {
@@ -220,7 +218,7 @@ impl Transport {
 }
 
 impl<'a> Request<'a> {
-    /// Adds names and values to the query.
+    /// Adds query parameters.
     pub(crate) fn query(self, query: &(impl Serialize + ?Sized)) -> Self {
         Self { builder: self.builder.query(query), ..self }
     }
@@ -230,37 +228,37 @@ impl<'a> Request<'a> {
         Self { builder: self.builder.json(body), ..self }
     }
 
-    /// Sends `body`, which is of the media type `media_type`.
+    /// Sends `body` with the media type `media_type`.
     pub(crate) fn bytes_body(self, media_type: &'static str, body: Vec<u8>) -> Self {
         Self { builder: self.builder.header(CONTENT_TYPE, media_type).body(body), ..self }
     }
 
-    /// Names the request, so that the service knows it when it is sent again.
+    /// Adds an idempotency key, by which the service recognizes a repeated request.
     pub(crate) fn named(self, key: &IdempotencyKey) -> Self {
-        // In quotes, as the draft of the header has it.
+        // Quoted, as the draft of this header requires.
         let builder = self.builder.header(IDEMPOTENCY_KEY_HEADER, format!("\"{key}\""));
         Self { builder, ..self }
     }
 
-    /// Asks for what follows event `id` of a stream.
+    /// Requests events after event `id` of a stream.
     pub(crate) fn after_event(self, id: &str) -> Self {
-        // An id that cannot be sent is as if there were none.
+        // An id that is not a valid header value is ignored.
         let Ok(id) = HeaderValue::from_str(id) else { return self };
         Self { builder: self.builder.header(LAST_EVENT_ID_HEADER, id), ..self }
     }
 
-    /// Asks for what was `seen` of the dataset before, and notes what is seen now.
+    /// Requests a response that includes the commits of `dataset` in `seen`, and updates them.
     pub(crate) fn seeing(self, seen: &'a SeenRevisions, dataset: DatasetId) -> Self {
         let seeing = Some((seen, dataset));
         Self { builder: seen.ask(self.builder, dataset), seeing, ..self }
     }
 
-    /// Waits for the answer as long as `within`; `None` for a stream.
+    /// Sets the time limit; `None` for a stream.
     pub(crate) fn within(self, within: Option<Duration>) -> Self {
         Self { within, ..self }
     }
 
-    /// Makes the call and returns its answer as soon as the head of it is there, if it is a success.
+    /// Sends the request and returns a successful response after its headers.
     pub(crate) async fn open(self) -> Result<Response, ClientError> {
         let Self { transport, mut builder, within, seeing } = self;
         if let Some(within) = within {
@@ -279,13 +277,13 @@ impl<'a> Request<'a> {
         Err(refusal(status, retry_after, &body))
     }
 
-    /// Makes the call and reads its whole answer.
+    /// Sends the request and reads the complete response.
     pub(crate) async fn bytes(self) -> Result<Vec<u8>, ClientError> {
         let (transport, within) = (self.transport, self.within.unwrap_or(ANSWER_WITHIN));
         transport.read_body(self.open().await?, within).await
     }
 
-    /// Makes the call and reads its answer as JSON of `what`.
+    /// Sends the request and parses the response as JSON. `what` names it in errors.
     pub(crate) async fn json<T: DeserializeOwned>(
         self,
         what: &'static str,
@@ -293,7 +291,7 @@ impl<'a> Request<'a> {
         parse(&self.bytes().await?, what)
     }
 
-    /// As [`Self::json`], with the body `B` converted.
+    /// Like [`Self::json`], and converts the body `B`.
     pub(crate) async fn json_as<B, T>(self, what: &'static str) -> Result<T, ClientError>
     where
         B: DeserializeOwned,
@@ -303,13 +301,13 @@ impl<'a> Request<'a> {
         body.try_into().map_err(|error| ClientError::shape(what, error))
     }
 
-    /// Makes the call, whose answer says nothing but that it succeeded.
+    /// Sends the request and ignores the body of a successful response.
     pub(crate) async fn done(self) -> Result<(), ClientError> {
         self.bytes().await.map(drop)
     }
 }
 
-/// Whether `url` names this machine by a loopback address or as `localhost`.
+/// Returns true if `url` is a loopback address or `localhost`.
 fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
@@ -319,7 +317,7 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Reads `body` as JSON of `what`.
+/// Parses `body` as JSON. `what` names it in errors.
 pub(crate) fn parse<T: DeserializeOwned>(
     body: &[u8],
     what: &'static str,
@@ -327,19 +325,19 @@ pub(crate) fn parse<T: DeserializeOwned>(
     serde_json::from_slice(body).map_err(|source| ClientError::shape(what, source))
 }
 
-/// Seconds that an answer asks to wait. A date, the header's other form, counts as not said.
+/// Returns the seconds in `Retry-After`. Its other form, a date, is ignored.
 fn retry_after(response: &Response) -> Option<Duration> {
     let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
     text.trim().parse().ok().map(Duration::from_secs)
 }
 
-/// A refusal, with the text of whichever of the three documents' error bodies it carries.
+/// Creates an error from the error body of any of the three documents.
 fn refusal(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> ClientError {
     let message = message_of(body)
         .map(|message| without_reason(message, status))
         .or_else(|| status.canonical_reason().map(str::to_owned))
         .unwrap_or_else(|| "no reason given".to_owned());
-    // A conflict is one to wait for where the first try of the same request is under way.
+    // A conflict with `Retry-After` means that an identical request is in progress.
     let is_limit = match status {
         StatusCode::TOO_MANY_REQUESTS => true,
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::CONFLICT => retry_after.is_some(),
@@ -355,7 +353,7 @@ fn refusal(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Cl
     }
 }
 
-/// The rows that an insert was refused for, with the reason for each.
+/// Parses the rejected rows of an insert and their reasons.
 fn refusals_of(body: &[u8]) -> Vec<(usize, String)> {
     let error = serde_json::from_slice::<DatasetsError>(body).ok();
     let details = error.and_then(|error| error.details).unwrap_or_default();
@@ -365,7 +363,7 @@ fn refusals_of(body: &[u8]) -> Vec<(usize, String)> {
     rows.into_iter().map(|row| (row.row, escape_line(&row.reason).into())).collect()
 }
 
-/// The service's message without the status text at its end, which is shown already.
+/// Removes the status text at the end of a message, since the status is shown separately.
 fn without_reason(message: String, status: StatusCode) -> String {
     let reason = status.canonical_reason().unwrap_or_default().to_lowercase();
     match message.strip_suffix(&reason).and_then(|said| said.strip_suffix(": ")) {

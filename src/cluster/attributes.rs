@@ -1,56 +1,55 @@
-//! Attributes: what workers declare of themselves, and whether it is what a request asks for.
+//! Attributes that workers declare about themselves, and the requirements of requests.
 //!
-//! What a worker declares is its own word, which nobody attests. Absent on purpose: which workers are
-//! trusted, which is for the operator to say.
+//! Attributes are unverified claims: no one attests them.
 
 use std::collections::BTreeMap;
 
 use model::selector::Selector;
 use wire::functions::AttributesBody;
 
-/// The longest name or value of an attribute in one offer, in bytes.
+/// Maximum length of an attribute's name or value in an offer, in bytes.
 const TEXT_BYTES_MAX: usize = 256;
 
-/// What a worker declares, by name.
+/// Attributes of a worker, by name.
 pub(crate) type Attributes = BTreeMap<String, String>;
 
-/// What workers must declare to be meant by a request: all of it.
+/// Attributes that a worker must declare to be eligible for a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Requirements {
-    /// Exact values, in the terms of b7s. They travel in roll calls.
+    /// Exact values, as b7s knows them. Roll calls carry them.
     pub attributes: Option<AttributesBody>,
-    /// What the head compares with what workers offer.
+    /// Selector that the head applies to the attributes in offers.
     pub selector: Option<Selector>,
 }
 
 impl Requirements {
-    /// Whether any worker is meant.
+    /// Returns true if every worker is eligible.
     pub fn is_empty(&self) -> bool {
         self.attributes.is_none() && self.selector.is_none()
     }
 
-    /// Whether a worker that offers `attributes` is meant.
+    /// Returns true if a worker that offers `attributes` is eligible.
     pub fn are_met_by(&self, attributes: &BTreeMap<String, String>) -> bool {
         self.selector.as_ref().is_none_or(|selector| selector.matches(attributes))
-            && self.attributes.as_ref().is_none_or(|asked| declare(attributes, asked))
+            && self.attributes.as_ref().is_none_or(|required| declare(attributes, required))
     }
 }
 
-/// Whether `attributes` are what is asked for. Nobody attests them; where there are none, nothing is
-/// declared, as in b7s.
-pub(crate) fn declare(attributes: &Attributes, asked: &AttributesBody) -> bool {
-    let mut values = asked.values.iter().flatten();
-    let are_attested = asked.attestors.as_ref().is_some_and(|attestors| {
+/// Returns true if `attributes` contain the `required` ones. Required attestations are never met,
+/// and a worker without attributes meets nothing, as in b7s.
+pub(crate) fn declare(attributes: &Attributes, required: &AttributesBody) -> bool {
+    let mut values = required.values.iter().flatten();
+    let are_attested = required.attestors.as_ref().is_some_and(|attestors| {
         let named = attestors.as_object().map(|lists| lists.values().any(|list| !is_empty(list)));
         named.unwrap_or(true)
     });
-    !asked.attestation_required
+    !required.attestation_required
         && !are_attested
         && !attributes.is_empty()
         && values.all(|value| attributes.get(&value.name) == Some(&value.value))
 }
 
-/// Those of `attributes` that fit in an offer. One that does not is found by roll call.
+/// Returns the attributes that fit in an offer. Others are only found by roll call.
 pub(crate) fn bounded(attributes: &Attributes) -> Attributes {
     let fit = attributes
         .iter()

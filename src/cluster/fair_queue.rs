@@ -1,11 +1,11 @@
-//! A fair queue: each client's requests in their order, and clients in turn.
+//! A fair queue: requests of one client stay in order, and clients are served in turn.
 
 use std::collections::VecDeque;
 
-/// Requests that wait, by client.
+/// Waiting requests, by client.
 #[derive(Debug)]
 pub(crate) struct FairQueue<C, T> {
-    /// The client that was served longest ago first. None is empty.
+    /// Non-empty lanes. The client that was served longest ago comes first.
     lanes: VecDeque<Lane<C, T>>,
 }
 
@@ -15,23 +15,23 @@ struct Lane<C, T> {
     requests: VecDeque<T>,
 }
 
-/// What happens to a request that is looked at.
+/// Outcome for a request that [`FairQueue::serve`] visits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is served, and leaves; the next client has its turn.
+    /// The request is served and removed, and the next client has its turn.
     Served,
-    /// It leaves without being served.
+    /// The request is removed without being served.
     Dropped,
-    /// It waits on.
+    /// The request keeps waiting.
     Waits,
 }
 
-/// Where a request waits.
+/// Position of a request in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Position {
-    /// The first one is number 1.
+    /// Position, starting at 1.
     pub(crate) number: usize,
-    /// How many wait.
+    /// Number of waiting requests.
     pub(crate) n_waiting: usize,
 }
 
@@ -42,12 +42,12 @@ impl<C, T> Default for FairQueue<C, T> {
 }
 
 impl<C: PartialEq, T> FairQueue<C, T> {
-    /// How many requests wait.
+    /// Returns the number of waiting requests.
     pub(crate) fn len(&self) -> usize {
         self.lanes.iter().map(|lane| lane.requests.len()).sum()
     }
 
-    /// Adds a request of `client` behind its others.
+    /// Appends a request of `client`.
     pub(crate) fn push(&mut self, client: C, request: T) {
         if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.client == client) {
             lane.requests.push_back(request);
@@ -56,15 +56,15 @@ impl<C: PartialEq, T> FairQueue<C, T> {
         }
     }
 
-    /// Shows requests to `look` in the order in which they are to be served, until none can be.
-    pub(crate) fn serve(&mut self, mut look: impl FnMut(&mut T) -> Verdict) {
+    /// Visits requests in the order in which they are to be served, until none can be.
+    pub(crate) fn serve(&mut self, mut visit: impl FnMut(&mut T) -> Verdict) {
         let mut lane_idx = 0;
         while let Some(lane) = self.lanes.get_mut(lane_idx) {
             let (mut request_idx, mut is_served) = (0, false);
             while let Some(request) = lane.requests.get_mut(request_idx)
                 && !is_served
             {
-                match look(request) {
+                match visit(request) {
                     Verdict::Waits => request_idx += 1,
                     Verdict::Dropped => drop(lane.requests.remove(request_idx)),
                     Verdict::Served => {
@@ -86,10 +86,10 @@ impl<C: PartialEq, T> FairQueue<C, T> {
         }
     }
 
-    /// Returns where the request waits that `is_meant` knows, if it does.
-    pub(crate) fn position(&self, is_meant: impl Fn(&T) -> bool) -> Option<Position> {
+    /// Returns the position of the request that `is_wanted` accepts.
+    pub(crate) fn position(&self, is_wanted: impl Fn(&T) -> bool) -> Option<Position> {
         let (own_lane, own_idx) = self.lanes.iter().enumerate().find_map(|(lane_idx, lane)| {
-            Some((lane_idx, lane.requests.iter().position(&is_meant)?))
+            Some((lane_idx, lane.requests.iter().position(&is_wanted)?))
         })?;
         let n_ahead = self.lanes.iter().enumerate().map(|(lane_idx, lane)| {
             let n_rounds = own_idx + usize::from(lane_idx < own_lane);

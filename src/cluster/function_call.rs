@@ -1,4 +1,4 @@
-//! Input of one run of a function, read once from a request or a work order.
+//! Input of one run of a function, parsed once from a request or a work order.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,25 +9,25 @@ use runtime::{
 };
 use wire::functions::{ExecuteConfig, Outcome, Parameter, RuntimeConfig};
 
-/// What one run of a function gets.
+/// Input of one run of a function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FunctionCall {
-    /// The file to run.
+    /// Module to run.
     pub method: Method,
-    /// Arguments after the name, none of them empty.
+    /// Arguments after the program name, without empty ones.
     pub arguments: Vec<String>,
-    /// Environment variables; a worker adds the id of its node.
+    /// Environment variables. A worker adds the id of its node.
     pub environment: BTreeMap<String, String>,
-    /// Standard input; `None` is not the same as empty for a runtime of its own.
+    /// Standard input. An external runtime distinguishes `None` from empty input.
     pub stdin: Option<String>,
-    /// URLs that the function may reach, by the wording of b7s.
+    /// URLs that the function may access, in the syntax of b7s.
     pub permissions: Vec<String>,
-    /// What is asked of the runtime.
+    /// Settings of the runtime.
     pub runtime: RuntimeConfig,
 }
 
 impl FunctionCall {
-    /// The call of `method` that `parameters` and `config` describe.
+    /// Returns the call of `method` that `parameters` and `config` describe.
     pub fn new(method: Method, parameters: Option<&[Parameter]>, config: &ExecuteConfig) -> Self {
         let values = parameters.unwrap_or_default().iter().map(|parameter| &parameter.value);
         Self {
@@ -40,18 +40,18 @@ impl FunctionCall {
         }
     }
 
-    /// The limits that the call asks for; 0 asks for none.
+    /// Returns the requested limits. A value of 0 requests none.
     pub fn requested_limits(&self) -> RequestedLimits {
         let RuntimeConfig { run_time_ms, limited_memory_pages, limited_fuel, .. } = self.runtime;
         RequestedLimits::from_numbers(run_time_ms, limited_memory_pages, limited_fuel)
     }
 
-    /// The function in the module that is called.
+    /// Returns the name of the exported function to call.
     pub(crate) fn entry(&self) -> &str {
         if self.runtime.entry.is_empty() { START } else { &self.runtime.entry }
     }
 
-    /// The run of this call within `limits`, with `files`, for `client`.
+    /// Returns a run of this call within `limits`, with `files`, on behalf of `client`.
     pub fn into_run(self, limits: Limits, files: Option<Files>, client: Arc<str>) -> Run {
         Run {
             name: self.method.to_string(),
@@ -66,7 +66,7 @@ impl FunctionCall {
     }
 }
 
-/// Output and exit code of a run. Output is text on the wire; bytes that are no UTF-8 become U+FFFD.
+/// Returns the output and exit code of a run. Invalid UTF-8 in the output becomes U+FFFD.
 pub fn outcome_body(finished: RunOutcome) -> Outcome {
     let text = |output: Vec<u8>| {
         String::from_utf8(output)

@@ -1,10 +1,10 @@
-//! A head: finds workers for a function, has them run it, and groups what they return.
+//! A head: finds workers for a function, has them run it, and groups the results.
 //!
-//! One execution goes through `slots.rs` (workers known to be ready, chosen by `placement.rs`, waited
-//! for in a `fair_queue.rs`) or, where those do not suffice, `rollcall.rs` (who says it is), then `gather.rs`
-//! (work orders out by `dispatch.rs`, results in, spares in the place of those that fail or take long)
-//! and `report.rs` (code and message). Replies of peers find their execution through `inbox.rs`;
-//! `executions.rs` remembers it. Absent on purpose: HTTP, which is `server.rs`.
+//! An execution first takes slots of workers that offer some (`slots.rs`, chosen by `placement.rs`,
+//! queued in a `fair_queue.rs`). If that is not possible, it calls the roll (`rollcall.rs`).
+//! `gather.rs` then sends the work orders through `dispatch.rs`, collects the results, and replaces
+//! workers that fail or are slow. `report.rs` derives code and message. `inbox.rs` routes replies
+//! of peers to their execution, and `executions.rs` remembers it. The REST API is in `server.rs`.
 
 mod dispatch;
 mod executions;
@@ -57,61 +57,61 @@ use self::{
     slots::{Lease, SlotGrant, SlotRequest, Slots},
 };
 use crate::{
+    NodeContext,
     fair_queue::Position,
     message::{CallDigest, Code, NodeResult},
     metrics,
-    node_context::NodeContext,
     peers::Peer,
     result_groups::{ResultGroup, group},
 };
 
-/// How long one worker has to answer a work order unless the operator says otherwise, as in b7s. A
-/// worker that misses it is replaced by a spare, which has as long.
+/// Default time for one worker to answer a work order, as in b7s. A worker that misses it is
+/// replaced by a spare, which gets the same time.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
-/// Executions under way at once, of which a client alone may have half. More are refused: each may
-/// hold a body and its results in memory.
+/// Maximum number of simultaneous executions. One client may have half of them. Further ones are
+/// refused, since each may hold a body and its results in memory.
 const EXECUTIONS_MAX: u32 = 512;
 
-/// How long executions that a stopping node ends may take to do so: they wait for nobody any more.
+/// Time for executions to end after a stopping node canceled them.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
-/// Which results a head takes. One with a wrong signature it never does.
+/// Policy for signatures of results. Results with a wrong signature are always rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignaturePolicy {
-    /// Those that are not signed, too: workers of b7s sign none.
+    /// Unsigned results are accepted too: b7s workers do not sign.
     WhereGiven,
-    /// Signed ones alone.
+    /// Only signed results are accepted.
     Required,
 }
 
-/// How a head works.
+/// Options of a head.
 #[derive(Debug)]
 pub struct HeadOptions {
-    /// Which results it takes.
+    /// Policy for signatures of results.
     pub signatures: SignaturePolicy,
-    /// How long one worker has to answer a work order, usually [`ANSWER_WITHIN`].
+    /// Time for one worker to answer a work order, usually [`ANSWER_WITHIN`].
     pub answer_within: Duration,
-    /// How much longer a worker has that must compile the function first.
+    /// Additional time for a worker that must first compile the function.
     pub compile_within: Duration,
-    /// What the operator decided of nodes.
+    /// Decisions of the operator about nodes.
     pub registry: NodeRegistry,
 }
 
-/// How an execution went.
+/// Outcome of an execution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Execution {
-    /// The outcome: [`Code::OK`] where enough nodes answered.
+    /// Overall code: [`Code::OK`] if enough nodes returned a result.
     pub code: Code,
-    /// The request's own id, a UUID.
+    /// Id of the request, a UUID.
     pub request_id: String,
-    /// What went wrong, or empty.
+    /// Description of the failure, or empty.
     pub message: String,
-    /// The distinct results, the most frequent first.
+    /// Distinct results, the most frequent first.
     pub groups: Vec<ResultGroup>,
-    /// The nodes that answered, in the order of their ids.
+    /// Nodes that returned a result, ordered by id.
     pub peers: Vec<PeerId>,
-    /// Each run, without its outcome, which its group has.
+    /// Runs by node. Their output is in `groups` only.
     pub runs: BTreeMap<PeerId, NodeResult>,
 }
 
@@ -121,32 +121,37 @@ impl Execution {
         Self { code, request_id, message, groups, peers, runs }
     }
 
+    /// Returns the outcome of a request that was not started.
+    fn rejected(code: Code, message: String) -> Self {
+        Self::failed(code, String::new(), message)
+    }
+
     fn cut_short(request_id: String, cause: Cause) -> Self {
         let (code, message) = match cause {
             Cause::Caller => (Code::CANCELED, "the execution was canceled"),
-            Cause::Stopping => (Code::UNAVAILABLE, "the node is stopping, and ended the execution"),
+            Cause::Stopping => {
+                (Code::UNAVAILABLE, "the execution was canceled: the node is stopping")
+            }
         };
         Self::failed(code, request_id, message.to_owned())
     }
 }
 
-/// Why a head does not start an execution.
+/// Reason for which an execution is not started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
-    /// As many as possible are under way.
-    #[error("too many executions are under way; try again later")]
+    /// The limit of simultaneous executions is reached.
+    #[error("too many executions are in progress; try again later")]
     Busy,
-    /// This client has as many under way as one may.
-    #[error(
-        "as many executions of this client are under way as it may have; wait until some have ended"
-    )]
+    /// This client's limit of simultaneous executions is reached.
+    #[error("too many executions of this client are in progress; wait until some have ended")]
     ClientBusy,
     /// The node is stopping.
     #[error("the node is stopping")]
     Stopping,
 }
 
-/// An execution that was let in.
+/// An execution that was admitted.
 #[derive(Debug)]
 struct Admission {
     track: Track,
@@ -156,13 +161,13 @@ struct Admission {
     _permit: OwnedSemaphorePermit,
 }
 
-/// Why nobody runs an order.
+/// Reason for which no worker runs an order.
 #[derive(Debug)]
 struct Shortage {
     roster: Box<Roster>,
-    /// True if the time of the roll call was up.
+    /// True if the time for the roll call has passed.
     is_late: bool,
-    /// Where the request waited for slots, if it did.
+    /// Position of the request in the queue for slots, if it waited there.
     position: Option<Position>,
 }
 
@@ -173,32 +178,29 @@ pub struct Head(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     context: NodeContext,
-    /// The groups it belongs to itself, beside the general one.
+    /// Subgroups of this node.
     subgroups: Vec<Subgroup>,
     signatures: SignaturePolicy,
-    /// How long one worker has to answer a work order.
     answer_within: Duration,
-    /// How much longer it has if it must compile the function first.
     compile_within: Duration,
     inboxes: Inboxes,
     slots: Slots,
-    /// What the operator decided of nodes.
     registry: NodeRegistry,
-    /// Held while the set of heard peers is replaced.
-    heeding: tokio::sync::Mutex<()>,
+    /// Held while the set of allowed peers is replaced.
+    allowing: tokio::sync::Mutex<()>,
     installs: Installs,
     lines: Lines,
     events: Events,
     executions: Executions,
     permits: Arc<Semaphore>,
     shares: Tally<Client>,
-    /// Makes tags of clients that say nothing of their addresses.
+    /// Derives client tags that do not reveal addresses.
     client_tags: RandomState,
     is_stopping: AtomicBool,
 }
 
 impl Head {
-    /// Makes a head that belongs to `subgroups` beside the general one.
+    /// Creates a head that belongs to `subgroups` and the general group.
     pub fn new(context: NodeContext, subgroups: &[Subgroup], options: HeadOptions) -> Self {
         let HeadOptions { signatures, answer_within, compile_within, registry } = options;
         let events = Events::new(context.clock.clone());
@@ -213,7 +215,7 @@ impl Head {
             inboxes: Inboxes::default(),
             slots: Slots::new(registry.clone(), n_peers_max),
             registry,
-            heeding: tokio::sync::Mutex::default(),
+            allowing: tokio::sync::Mutex::default(),
             installs: Installs::default(),
             executions: Executions::new(events.clone()),
             events,
@@ -226,13 +228,13 @@ impl Head {
         head
     }
 
-    /// Executes `order` of `client`, and returns how it went, also where it failed.
+    /// Executes `order` on behalf of `client`, and returns the outcome, also if it failed.
     ///
-    /// Takes at most [`Order::wait_within`] and twice the time of a worker, and the time to compile the
-    /// function. Dropping it cancels what workers of ours run for it.
+    /// Takes at most [`Order::wait_within`], twice the time of a worker, and the time to compile
+    /// the function. Dropping the future cancels the work orders on workers of ours.
     ///
     /// # Errors
-    /// [`Unavailable`] if it was not started.
+    /// Returns [`Unavailable`] if the execution was not started.
     pub async fn execute(
         &self,
         client: &Client,
@@ -242,10 +244,10 @@ impl Head {
         Ok(self.run(admission).await)
     }
 
-    /// Starts to execute `order`, and returns the request's id, by which its outcome is found.
+    /// Starts to execute `order`, and returns the id of the request.
     ///
     /// # Errors
-    /// [`Unavailable`] if it was not started.
+    /// Returns [`Unavailable`] if the execution was not started.
     pub fn execute_soon(&self, client: &Client, order: Order) -> Result<String, Unavailable> {
         let admission = self.admit(client, order)?;
         let (head, request_id) = (self.clone(), admission.track.request_id().to_owned());
@@ -255,65 +257,60 @@ impl Head {
         Ok(request_id)
     }
 
-    /// The executions that it remembers, of which the newest 1000.
+    /// Returns the remembered executions.
     pub(crate) fn executions(&self) -> &Executions {
         &self.0.executions
     }
 
-    /// Returns the peers it knows, by id.
+    /// Returns the known peers, ordered by id.
     pub fn peers(&self) -> Vec<(PeerId, Peer)> {
         self.0.context.peers.list()
     }
 
-    /// How many slots worker `peer` has, and how many of them are free, if it offers any.
+    /// Returns the number of slots of worker `peer`, and of free ones, if it offers any.
     pub(crate) fn slots_of(&self, peer: &PeerId) -> Option<(usize, usize)> {
         self.0.slots.offered_slots(peer)
     }
 
-    /// Returns its counts as Prometheus text.
+    /// Returns the metrics in the Prometheus text format.
     pub fn metrics_text(&self) -> String {
-        let n_under_way = EXECUTIONS_MAX as usize - self.0.permits.available_permits();
-        self.0.context.metrics.set(metrics::EXECUTING, &[], n_under_way);
-        self.0.context.metrics.set(
-            metrics::PEERS_CONNECTED,
-            &[],
-            self.0.context.peers.n_connected(),
-        );
-        let relayed = self.0.context.network.relay_counts();
+        let Inner { context, permits, .. } = &*self.0;
+        let relayed = context.network.relay_counts();
         for (gauge, n) in [
+            (metrics::EXECUTING, EXECUTIONS_MAX as usize - permits.available_permits()),
+            (metrics::PEERS_CONNECTED, context.peers.n_connected()),
             (metrics::PEERS_RELAYED, relayed.n_relayed_peers),
             (metrics::RELAY_RESERVATIONS, relayed.n_reservations),
             (metrics::RELAY_CIRCUITS, relayed.n_circuits),
             (metrics::RELAY_REFUSED, relayed.n_refused),
         ] {
-            self.0.context.metrics.set(gauge, &[], n);
+            context.metrics.set(gauge, &[], n);
         }
-        self.0.context.metrics.text()
+        context.metrics.text()
     }
 
-    /// Whether it starts no more executions.
+    /// Returns true once no more executions are started.
     #[cfg(test)]
     pub(crate) fn is_stopping(&self) -> bool {
         self.0.is_stopping.load(Ordering::Relaxed)
     }
 
-    /// Starts no more executions, and waits until those under way have ended, at most for `within`.
-    /// Those that have not are ended, and their clients get an answer. Returns whether all ended by
-    /// themselves.
+    /// Stops starting executions, and waits up to `within` for those in progress. Cancels the rest,
+    /// and their clients still get a response. Returns true if none had to be canceled.
     pub async fn drain(&self, within: Duration) -> bool {
         self.0.is_stopping.store(true, Ordering::Relaxed);
-        let n_under_way = self.0.executions.under_way().len();
-        if n_under_way > 0 {
-            info!(component = "node", n_under_way, "waiting for the executions under way");
+        let n_in_progress = self.0.executions.in_progress().len();
+        if n_in_progress > 0 {
+            info!(component = "node", n_in_progress, "waiting for executions in progress");
         }
         if timeout(within, self.0.permits.acquire_many(EXECUTIONS_MAX)).await.is_ok() {
             return true;
         }
-        for (request, function) in self.0.executions.under_way() {
-            warn!(request, %function, "ended an execution: the node is stopping");
+        for (request, function) in self.0.executions.in_progress() {
+            warn!(request, %function, "canceled an execution: the node is stopping");
         }
         self.0.executions.stop();
-        // Their answers are served a little longer than this.
+        // The server still sends their responses after this time.
         drop(timeout(END_WITHIN, self.0.permits.acquire_many(EXECUTIONS_MAX)).await);
         false
     }
@@ -322,9 +319,9 @@ impl Head {
         if self.0.is_stopping.load(Ordering::Relaxed) {
             return Err(Unavailable::Stopping);
         }
-        let permits = Arc::clone(&self.0.permits);
         let share = admit(&self.0.shares, client, EXECUTIONS_MAX as usize)?;
-        let permit = permits.try_acquire_owned().map_err(|_| Unavailable::Busy)?;
+        let permit =
+            Arc::clone(&self.0.permits).try_acquire_owned().map_err(|_| Unavailable::Busy)?;
         let request_id = Uuid::new_v4().to_string();
         let client_tag = format!("{:x}", self.0.client_tags.hash_one(client));
         let order = Order { client_tag, ..order };
@@ -342,7 +339,7 @@ impl Head {
         let Admission { track, order, share, span, _permit } = admission;
         let function = order.function.to_string();
         self.0.context.metrics.add(metrics::EXECUTIONS, &[&function, "none"]);
-        let (execution, is_whole) = select! {
+        let (execution, is_complete) = select! {
             execution = self.outcome(&track, &order, share.holder()).instrument(span.clone()) => {
                 (execution, true)
             }
@@ -356,7 +353,7 @@ impl Head {
         info!(request, function, cluster_size, responded, code, "received execution responses");
         self.0.context.metrics.add(metrics::ANSWERS, &[code]);
         self.0.context.metrics.observe(metrics::EXECUTE_TIME, &[], track.elapsed());
-        if is_whole { track.ended(execution) } else { track.cut_short(execution) }
+        if is_complete { track.end(execution) } else { track.cancel(execution) }
     }
 
     async fn outcome(&self, track: &Track, order: &Order, client: &Client) -> Execution {
@@ -366,33 +363,30 @@ impl Head {
         let chosen = match self.choose_workers(track, order, client, &mut inbox).await {
             Ok(chosen) => chosen,
             Err(Shortage { roster, is_late, position }) => {
-                let listening = self.0.listening(order);
-                let withheld = self.0.withheld(order);
                 let message = match position {
                     Some(position) => report::still_queued(order, &roster, position),
-                    None => report::too_few(order, &roster, &listening, is_late),
+                    None => report::too_few(order, &roster, &self.0.listening(order), is_late),
                 };
-                let message = report::with_withheld(message, &withheld);
+                let message = report::with_withheld(message, &self.0.withheld(order));
                 return Execution::failed(Code::TIMEOUT, request_id, message);
             }
         };
         let gathered = gather::gather(self, track, order, chosen, &mut inbox).await;
         let (code, message) = report::summarize(&gathered, order);
-        let (expected, have) = (order.threshold, gathered.share());
-        if have < expected {
-            info!(request = request_id, expected, have, "threshold condition not met");
+        let (expected, actual) = (order.threshold, gathered.share());
+        if actual < expected {
+            info!(request = request_id, expected, have = actual, "threshold condition not met");
         }
-        let peers: Vec<PeerId> = gathered.answers.keys().cloned().collect();
         let mut runs = gathered.answers;
-        let outcome =
-            |(peer, run): (&PeerId, &mut NodeResult)| (peer.clone(), take(&mut run.result));
-        let groups = group(runs.iter_mut().map(outcome));
+        let peers = runs.keys().cloned().collect();
+        let groups =
+            group(runs.iter_mut().map(|(peer, run)| (peer.clone(), take(&mut run.result))));
         self.0.context.peers.count_runs(&groups);
         self.0.slots.judge(&groups);
         Execution { code, request_id, message, groups, peers, runs }
     }
 
-    /// Finds who is to run the order: workers that offer free slots, else by roll call.
+    /// Finds the workers for an order: those that offer free slots, or else by roll call.
     async fn choose_workers(
         &self,
         track: &Track,
@@ -410,7 +404,7 @@ impl Head {
             SlotGrant::Now(leases) => return Ok(warm(leases)),
             SlotGrant::Later(mut queued) => match timeout_at(end, queued.granted()).await {
                 Ok(Some(leases)) => return Ok(warm(leases)),
-                // There are too few of them now.
+                // There are too few workers now.
                 Ok(None) => {}
                 Err(_) => {
                     let position = queued.position();
@@ -425,9 +419,9 @@ impl Head {
 }
 
 impl Inner {
-    /// Takes slots for an order by what workers offer: of those that hold the function or, where they
-    /// `can_fetch` it, of all if this head holds it. What offers do not say is asked for: who else there
-    /// is.
+    /// Takes slots for an order from workers that offer some and hold the function. If `can_fetch`
+    /// and this head holds the function, workers without it count too. An order for all nodes
+    /// always needs a roll call.
     fn take_slots(&self, order: &Order, client: &Client, can_fetch: bool) -> SlotGrant {
         match order.nodes {
             NodeCount::Exactly(n) => {
@@ -438,19 +432,19 @@ impl Inner {
         }
     }
 
-    /// The connected peers of the order's group that may run it, by id.
+    /// Returns the connected peers of the order's group that may run it, ordered by id.
     fn listening(&self, order: &Order) -> Vec<PeerId> {
         let mut peers = self.group_of(order);
         peers.retain(|peer| self.may_run(peer, order));
         peers
     }
 
-    /// The connected peers of the order's group, by id.
+    /// Returns the connected peers of the order's group, ordered by id.
     fn group_of(&self, order: &Order) -> Vec<PeerId> {
         self.context.peers.listening(rollcall::topic(order))
     }
 
-    /// Counts the connected nodes of the order's group that are meant and get no work, by why.
+    /// Counts the connected nodes that are selected but get no work, by reason.
     fn withheld(&self, order: &Order) -> BTreeMap<Access, usize> {
         let mut withheld = BTreeMap::new();
         for peer in self.group_of(order).iter().filter(|peer| self.is_selected(peer, order)) {
@@ -460,8 +454,8 @@ impl Inner {
         withheld
     }
 
-    /// Whether `peer` may be given `order`, whether it is ready or not. Roll calls carry exact
-    /// attributes, which workers compare themselves.
+    /// Returns true if `peer` may be given `order`, ready or not. Exact attributes are not checked
+    /// here: workers compare them with the roll call.
     fn may_run(&self, peer: &PeerId, order: &Order) -> bool {
         self.registry.access(peer) == Access::Open && self.is_selected(peer, order)
     }
@@ -471,8 +465,8 @@ impl Inner {
         selector.is_none_or(|selector| selector.matches(&self.context.peers.attributes(peer)))
     }
 
-    /// Whether a reply to a roll call is of a peer that may run `order`.
-    fn is_meant(&self, reply: &Reply, order: &Order) -> bool {
+    /// Returns true unless `reply` reports the readiness of a peer that may not run `order`.
+    fn accepts(&self, reply: &Reply, order: &Order) -> bool {
         match reply {
             Reply::Ready(peer)
             | Reply::Refused(peer, _)
@@ -481,17 +475,16 @@ impl Inner {
             _ => true,
         }
     }
-
-    /// Takes slots of those that reported, if they are enough.
+    /// Takes slots of the peers that reported, if they are enough.
     fn choose_of(&self, mut roster: Roster, order: &Order) -> Result<Selection, Box<Roster>> {
         loop {
             roster.ready.retain(|peer| self.may_run(peer, order));
             let Some(peers) = roster.take_chosen(|peer| self.slots.weight_of(peer)) else {
                 return Err(roster.into());
             };
-            let lease = |peer: &PeerId| self.slots.take_of(peer, order.function);
-            let leases: Vec<Lease> = peers.iter().map(lease).collect();
-            // One that was cordoned meanwhile may have been seen without its lease.
+            let leases: Vec<Lease> =
+                peers.iter().map(|peer| self.slots.take_of(peer, order.function)).collect();
+            // A drain may have missed the lease of a worker that was cordoned since.
             if peers.iter().all(|peer| self.may_run(peer, order)) {
                 return Ok(Selection { leases, roster });
             }
@@ -500,25 +493,25 @@ impl Inner {
     }
 }
 
-/// Who asks for an execution. A head has one token, so that bearing it tells nobody apart.
+/// Originator of an execution, for fairness. The token is no part of it, since a head has only one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Client {
-    /// Any client over HTTP from this network.
+    /// HTTP clients of this network.
     Network(Network),
-    /// A peer that sends `MsgExecute`.
+    /// A peer that sent `MsgExecute`.
     Peer(PeerId),
-    /// The program that the head is part of.
+    /// The program that contains the head.
     Program,
 }
 
-/// One execution of a client, until this is dropped.
+/// An execution counted for a client until dropped.
 type ClientShare = Counted<Client>;
 
-/// Counts an execution of `client` in `under_way`, of which there are `n_max` at most. A client may have
-/// half of what others leave.
+/// Counts an execution of `client`. A client may have half of what others leave of `n_max`.
 ///
 /// # Errors
-/// [`Unavailable`] says whether the client itself has as many as it may.
+/// Returns [`Unavailable::ClientBusy`] if the client already has executions, else
+/// [`Unavailable::Busy`].
 fn admit(
     under_way: &Tally<Client>,
     client: &Client,

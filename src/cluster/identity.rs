@@ -1,4 +1,4 @@
-//! Who a node is: its Ed25519 key, kept in the key file format that every libp2p node reads.
+//! Identity of a node: its Ed25519 key, in the key file format of every libp2p node.
 
 use std::{
     fs, io,
@@ -10,12 +10,12 @@ use libp2p::identity::{DecodingError, Keypair, PublicKey};
 use model::node::PeerId;
 use task::file::{FileMode, read_at_most, write_atomic, write_new};
 
-/// The private key's file in a folder that keyforge writes.
+/// Name of the private key file in a directory that keyforge writes.
 const PRIVATE_FILE: &str = "priv.bin";
 
-/// A node's private key and the peer id it proves.
+/// Private key of a node, and its peer id.
 ///
-/// Secret: its `Debug` shows the peer id alone.
+/// Its `Debug` output contains only the peer id.
 #[derive(Clone, derive_more::Debug)]
 #[debug("Identity({peer_id:?})")]
 pub struct Identity {
@@ -23,66 +23,66 @@ pub struct Identity {
     peer_id: PeerId,
 }
 
-/// Why a key file was not read or written.
+/// A key file could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// The file could not be read, or is far longer than a key.
-    #[error("read key file {path}")]
+    /// The file could not be read, or is much longer than a key.
+    #[error("cannot read key file {path}")]
     Read {
         /// Path of the key file.
         path: PathBuf,
-        /// The cause of the failure.
+        /// Cause.
         source: io::Error,
     },
-    /// The folder holds the key of somebody else.
-    #[error("keep the key file {path}, which holds the key of {peer}")]
+    /// The directory contains another key.
+    #[error("key file {path} already contains the key of {peer}")]
     Other {
         /// Path of the key file.
         path: PathBuf,
-        /// Whose key it holds.
+        /// Owner of the existing key.
         peer: PeerId,
     },
-    /// The file holds no private key of a kind that is supported (Ed25519).
-    #[error("decode key file {path} as a libp2p private key")]
+    /// The file does not contain a private key of a supported kind (Ed25519).
+    #[error("key file {path} is not a libp2p private key")]
     Decode {
         /// Path of the key file.
         path: PathBuf,
-        /// The cause of the failure.
+        /// Cause.
         source: DecodingError,
     },
     /// The file exists already, or could not be written.
-    #[error("write key file {path}")]
+    #[error("cannot write key file {path}")]
     Write {
         /// Path of the key file.
         path: PathBuf,
-        /// The cause of the failure.
+        /// Cause.
         source: io::Error,
     },
 }
 
 impl Identity {
-    /// Makes a new identity.
+    /// Generates a new identity.
     pub fn random() -> Self {
         Self::from_keypair(Keypair::generate_ed25519())
     }
 
-    /// Reads the identity in the key file `path`.
+    /// Reads the identity from the key file `path`.
     ///
     /// # Errors
-    /// [`IdentityError`] if it cannot be read or holds no key of a supported kind.
+    /// Returns [`IdentityError`] if the file cannot be read or has no key of a supported kind.
     pub fn load(path: &Path) -> Result<Self, IdentityError> {
         let unread = |source| IdentityError::Read { path: path.to_owned(), source };
-        // An Ed25519 key file has 68 bytes. One with an RSA key, which is refused with a reason, has a few
-        // thousand.
+        // An Ed25519 key file has 68 bytes. One with an RSA key has a few thousand, and is rejected
+        // with a reason.
         let bytes = read_at_most(path, 64 * 1024).map_err(unread)?;
         Self::decode(&bytes)
             .map_err(|source| IdentityError::Decode { path: path.to_owned(), source })
     }
 
-    /// Writes the key to a new file that its owner alone may read.
+    /// Writes the key to a new file that only its owner can read.
     ///
     /// # Errors
-    /// [`IdentityError::Write`] also if the file exists: a key is never overwritten.
+    /// Returns [`IdentityError::Write`], also if the file exists: a key is never overwritten.
     pub fn write_new(&self, path: &Path) -> Result<(), IdentityError> {
         let encoded = self.keypair.to_protobuf_encoding().map_err(io::Error::other);
         encoded
@@ -90,8 +90,8 @@ impl Identity {
             .map_err(|source| IdentityError::Write { path: path.to_owned(), source })
     }
 
-    /// Reads the identity in `path`, or makes one and writes it there, so that a node keeps its peer
-    /// id from run to run.
+    /// Reads the identity from `path`, or generates one and writes it there, so that a node keeps
+    /// its peer id.
     ///
     /// # Errors
     /// As [`Self::load`] and [`Self::write_new`].
@@ -99,10 +99,10 @@ impl Identity {
         Self::load_or(path, Self::random)
     }
 
-    fn load_or(path: &Path, made: impl FnOnce() -> Self) -> Result<Self, IdentityError> {
+    fn load_or(path: &Path, generate: impl FnOnce() -> Self) -> Result<Self, IdentityError> {
         match Self::load(path) {
             Err(IdentityError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                let identity = made();
+                let identity = generate();
                 identity.write_new(path)?;
                 Ok(identity)
             }
@@ -110,17 +110,17 @@ impl Identity {
         }
     }
 
-    /// Writes the files that keyforge writes to the folder `dir`, which is made if it is not there:
-    /// `priv.bin` (the key, private), `pub.bin` (the public key), `pubkey.txt` (its base64),
-    /// `identity` and `peerid.txt` (the peer id). Without line ends.
+    /// Writes the files that keyforge writes to the directory `dir`, which is created if missing:
+    /// `priv.bin` (the private key), `pub.bin` (the public key), `pubkey.txt` (the public key in
+    /// base64), `identity` and `peerid.txt` (the peer id). Without line ends.
     ///
     /// # Errors
-    /// [`IdentityError::Other`] if the folder holds another key, which is never overwritten;
-    /// [`IdentityError::Write`] if a file cannot be written.
+    /// Returns [`IdentityError::Other`] if the directory contains another key, which is never
+    /// overwritten, and [`IdentityError::Write`] if a file cannot be written.
     pub fn write_keyforge(&self, dir: &Path) -> Result<(), IdentityError> {
-        let unwritten =
+        let write_error =
             |path: &Path, source| IdentityError::Write { path: path.to_owned(), source };
-        fs::create_dir_all(dir).map_err(|source| unwritten(dir, source))?;
+        fs::create_dir_all(dir).map_err(|source| write_error(dir, source))?;
         let private = dir.join(PRIVATE_FILE);
         let held = Self::load_or(&private, || self.clone())?;
         if held.peer_id != self.peer_id {
@@ -137,12 +137,12 @@ impl Identity {
         for (name, content) in files {
             let path = dir.join(name);
             write_atomic(&path, content, FileMode::Public)
-                .map_err(|source| unwritten(&path, source))?;
+                .map_err(|source| write_error(&path, source))?;
         }
         Ok(())
     }
 
-    /// The peer id that the key proves.
+    /// Returns the peer id.
     pub fn peer_id(&self) -> &PeerId {
         &self.peer_id
     }
@@ -157,7 +157,7 @@ impl Identity {
         &self.keypair
     }
 
-    /// Reads a private key in the encoding of key files.
+    /// Decodes a private key in the format of key files.
     fn decode(bytes: &[u8]) -> Result<Self, DecodingError> {
         Keypair::from_protobuf_encoding(bytes).map(Self::from_keypair)
     }
@@ -168,18 +168,18 @@ impl Identity {
     }
 }
 
-/// Whether `peer` is the whole id of a node. A truncated one matches no peer.
+/// Returns true if `peer` is the full id of a node. A truncated one matches no peer.
 pub fn is_whole(peer: &PeerId) -> bool {
     peer.as_str().parse::<libp2p::PeerId>().is_ok()
 }
 
-/// Whether `signature` is that of `peer` under `bytes`.
+/// Returns true if `signature` is that of `peer` for `bytes`.
 ///
-/// False also for peers whose id does not hold their public key: the long RSA ones.
+/// Returns false for peers whose id does not contain their public key: the long RSA ones.
 pub fn is_signed_by(peer: &PeerId, bytes: &[u8], signature: &[u8]) -> bool {
     let Ok(id) = peer.as_str().parse::<libp2p::PeerId>() else { return false };
     let hash = id.as_ref();
-    // With multihash code 0 (identity), the id is the key itself, as for short keys.
+    // With multihash code 0 (identity), the id is the key itself, as for all short keys.
     if hash.code() != 0 {
         return false;
     }

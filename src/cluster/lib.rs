@@ -1,11 +1,10 @@
 //! Document 1: a cluster of nodes that execute functions.
 //!
-//! [`node::Node`] joins the parts: [`network`] (libp2p stays inside), [`content`] (the store of
-//! functions by content id), and a role, [`head::Head`] or [`worker::Worker`]; [`node_context`] is what
-//! both roles work with. [`function_call`] is what one run of a function gets, from the head's door to the
-//! guest. [`message`] holds what nodes say to one another, [`metrics`] what it counts, [`peers`] what a
-//! node knows of the others, [`peer_db`] what it still knows after a restart. Absent on purpose:
-//! command lines and configuration, and what a function's results mean.
+//! [`node::Node`] combines the parts: [`network`] (which hides libp2p), [`content`] (the store of
+//! functions by content id), and a role, [`head::Head`] or [`worker::Worker`]. Both roles work with
+//! a [`NodeContext`]. [`function_call`] is the input of one run. [`message`] contains the messages
+//! between nodes, [`metrics`] the counters, [`peers`] the state of other nodes, and [`peer_db`] the
+//! part of it that outlasts a restart.
 
 mod attributes;
 mod fair_queue;
@@ -16,8 +15,32 @@ pub mod message;
 pub mod metrics;
 pub mod network;
 pub mod node;
-pub mod node_context;
 pub mod peer_db;
 pub mod peers;
 pub mod result_groups;
 pub mod worker;
+
+use content::Functions;
+use task::{clock::Clock, group::Group};
+use web::metrics::Metrics;
+
+use self::{identity::Identity, network::Network, peers::Peers};
+
+/// Parts of a node that its role works with.
+#[derive(Debug, Clone)]
+pub struct NodeContext {
+    /// Connections to other nodes.
+    pub network: Network,
+    /// Store of functions.
+    pub functions: Functions,
+    /// State of other nodes.
+    pub peers: Peers,
+    /// Key that signs a worker's results.
+    pub identity: Identity,
+    /// Counters.
+    pub metrics: Metrics,
+    /// Clock for a head's executions.
+    pub clock: Clock,
+    /// Group of the node's tasks.
+    pub group: Group,
+}

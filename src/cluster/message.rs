@@ -1,12 +1,11 @@
-//! What nodes say to one another: the b7s messages of work, and our own of offers and functions.
+//! Messages between nodes: those of b7s for work, and extensions for offers and functions.
 //!
-//! A message is one JSON object whose `type` names it, published as gossip or told on a stream of
-//! [`WORK_PROTOCOL`]. Fields that are not known are ignored, so that both versions of b7s can
-//! add some. Of the two, version 1 has one pair of messages, `MsgExecute` and `MsgExecuteResponse`,
-//! for what clients ask of heads and heads of workers, and writes `from` into what it sends;
-//! version 2 has work orders for the second. Between nodes of ours, work orders and their answers
-//! travel as frames of [`LINE_PROTOCOL`], where the kind of the frame says what its JSON is. Ours
-//! that b7s does not have are marked. Absent on purpose: how messages travel.
+//! A message is a JSON object with a `type`, published as gossip or sent on a stream of
+//! [`WORK_PROTOCOL`]. Unknown fields are ignored, so that both versions of b7s can add some.
+//! Version 1 has one pair of messages, `MsgExecute` and `MsgExecuteResponse`, both for requests of
+//! clients and for orders to workers, and sets `from` in its messages. Version 2 has work orders
+//! for the latter. Between nodes of ours, work orders and their responses are frames of
+//! [`LINE_PROTOCOL`], whose kind determines the JSON. Extensions that b7s does not have are marked.
 
 mod signature;
 
@@ -19,220 +18,221 @@ use wire::{
     functions::{AttributesBody, ClusterBody, ExecuteConfig, Outcome, Parameter},
 };
 
-pub use self::signature::{CallDigest, Signed, SignedCall, call_signed_bytes, signed_bytes};
+pub use self::signature::{CallDigest, Signed, SignedCall, signed_bytes};
 
-/// The protocol of direct messages between b7s nodes.
+/// Protocol of direct messages between b7s nodes.
 pub const WORK_PROTOCOL: &str = "/b7s/work/1.0.0";
 
-/// The protocol of a line between a head and a worker: one stream that stays open, with frames of
-/// the kinds in [`frame`]. Ours.
+/// Protocol of a line between a head and a worker: one stream that stays open, with frames of the
+/// kinds in [`frame`]. Extension.
 pub const LINE_PROTOCOL: &str = "/triptych/work/1.0.0";
 
-/// The kinds of frames on a line. Frames of other kinds are ignored.
+/// Kinds of frames on a line. Other kinds are ignored.
 pub mod frame {
     /// From a head: the JSON of a [`WorkOrder`](super::WorkOrder).
     pub const ORDER: u8 = 1;
     /// From a worker: the JSON of a [`WorkOrderResponse`](super::WorkOrderResponse).
     pub const ANSWER: u8 = 2;
-    /// From a head: the id of a request whose run is to end unanswered.
+    /// From a head: the id of a request, whose run is canceled without a response.
     pub const CANCEL: u8 = 3;
-    /// From a head: whether the worker is there. Empty.
+    /// From a head: a ping. Empty.
     pub const PING: u8 = 4;
-    /// From a worker: that it is. Empty.
+    /// From a worker: the answer to a ping. Empty.
     pub const PONG: u8 = 5;
-    // 6 and 7 shared slots out among heads in earlier versions.
+    // 6 and 7 were used by earlier versions.
     /// From a worker: the JSON of an [`OrderState`](super::OrderState).
     pub const STATE: u8 = 8;
 }
 
-/// The protocol on which a node tells what it is and has: an [`Offer`]. Ours.
+/// Protocol on which a node sends an [`Offer`]. Extension.
 pub const OFFER_PROTOCOL: &str = "/triptych/offer/1.0.0";
 
-/// The longest id of a function or a request that is taken, in bytes. All that there are have a
-/// quarter of it; they are logged, remembered and sent back.
+/// Maximum length of the id of a function or request, in bytes. Valid ones have a quarter of it.
+/// They are logged, remembered and sent back.
 const ID_BYTES_MAX: usize = 256;
 
-/// An HTTP-like code, as text.
+/// Code similar to an HTTP status, as text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Code(Cow<'static, str>);
 
 impl Code {
-    /// It went well.
+    /// Success.
     pub const OK: Self = Self(Cow::Borrowed("200"));
-    /// A worker fetches the function, and will be ready then. Ours.
+    /// The worker fetches the function, and will then be ready. Extension.
     pub const PROCESSING: Self = Self(Cow::Borrowed("102"));
-    /// A worker is ready for the work order.
+    /// The worker is ready for the work order.
     pub const ACCEPTED: Self = Self(Cow::Borrowed("202"));
-    /// Nobody answered a work order.
+    /// No worker responded to a work order.
     pub const NO_CONTENT: Self = Self(Cow::Borrowed("204"));
-    /// Too few answered a work order.
+    /// Too few workers responded to a work order.
     pub const PARTIAL_CONTENT: Self = Self(Cow::Borrowed("206"));
-    /// The function is not there.
+    /// The function is missing.
     pub const NOT_FOUND: Self = Self(Cow::Borrowed("404"));
     /// Too few nodes reported for a roll call.
     pub const TIMEOUT: Self = Self(Cow::Borrowed("408"));
-    /// The request makes no sense.
+    /// The request is invalid.
     pub const INVALID: Self = Self(Cow::Borrowed("400"));
-    /// The client is not accepted.
+    /// The client is not allowed.
     pub const FORBIDDEN: Self = Self(Cow::Borrowed("403"));
-    /// The client canceled it.
+    /// The client canceled the execution.
     pub const CANCELED: Self = Self(Cow::Borrowed("499"));
-    /// The node takes no more work for now.
+    /// The node accepts no more work for now.
     pub const UNAVAILABLE: Self = Self(Cow::Borrowed("503"));
-    /// Anything else that went wrong.
+    /// Any other failure.
     pub const ERROR: Self = Self(Cow::Borrowed("500"));
 
-    /// The code as text.
+    /// Returns the code as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// One message, without its way.
+/// A message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(tag = "type")]
 #[strum(prefix = "Msg")]
 pub enum Message {
-    /// A head looks for nodes that can run a function.
+    /// Sent by a head to find nodes that can run a function.
     #[serde(rename = "MsgRollCall")]
     RollCall(RollCall),
-    /// A worker can, or says why not.
+    /// Response of a worker.
     #[serde(rename = "MsgRollCallResponse")]
     RollCallResponse(RollCallResponse),
-    /// A head has a worker run a function.
+    /// Sent by a head to have a worker run a function.
     #[serde(rename = "MsgWorkOrder")]
     WorkOrder(WorkOrder),
-    /// A worker has run it, or says why not.
+    /// Response of a worker.
     #[serde(rename = "MsgWorkOrderResponse")]
     WorkOrderResponse(WorkOrderResponse),
-    /// A client has a head execute a function; in b7s version 1, also a head a worker.
+    /// Sent by a client to have a head execute a function, and by b7s version 1 heads to workers.
     #[serde(rename = "MsgExecute")]
     Execute(Execute),
-    /// The answer to it.
+    /// Response to it.
     #[serde(rename = "MsgExecuteResponse")]
     ExecuteResponse(ExecuteReply),
-    /// A head has the nodes of a topic install a function.
+    /// Sent by a head to have the nodes of a topic install a function.
     #[serde(rename = "MsgInstallFunction")]
     InstallFunction(InstallFunction),
-    /// A worker has.
+    /// Response of a worker.
     #[serde(rename = "MsgInstallFunctionResponse")]
     InstallFunctionResponse(InstallFunctionResponse),
-    /// A head has a worker remove functions. Ours.
+    /// Sent by a head to have a worker remove functions. Extension.
     #[serde(rename = "MsgEvictFunctions")]
     EvictFunctions(EvictFunctions),
-    /// A worker has. Ours.
+    /// Response of a worker. Extension.
     #[serde(rename = "MsgEvictFunctionsResponse")]
     EvictFunctionsResponse(EvictFunctionsResponse),
-    /// Any other, which is not read.
+    /// Any other message.
     #[serde(other)]
     Unknown,
 }
 
 impl Message {
-    /// The name of its type.
+    /// Returns the name of the message type.
     pub fn kind(&self) -> &'static str {
         self.into()
     }
 }
 
-/// The content of `MsgRollCall`.
+/// Content of `MsgRollCall`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RollCall {
-    /// The function to be run.
+    /// Function to run.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub function_id: String,
-    /// The request it belongs to.
+    /// Id of the request.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub request_id: String,
-    /// 0 for none, which is all that is supported here; 1 Raft, 2 PBFT.
+    /// 0 for none, which is the only supported value; 1 for Raft, 2 for PBFT.
     pub consensus: u32,
-    /// What a node must declare to be meant.
+    /// Attributes that a node must declare.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attributes: Option<AttributesBody>,
-    /// The head, to which b7s nodes of version 1 reply. Those of ours reply to the author of
-    /// the gossip message, whose signature proves it.
+    /// Id of the head, to which b7s nodes of version 1 reply. Nodes of ours reply to the author of
+    /// the gossip message, which is signed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub origin: String,
-    /// The span of the request, where it is traced.
+    /// Span of the request, if it is traced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub carrier: Option<Carrier>,
 }
 
-/// The content of `MsgRollCallResponse`.
+/// Content of `MsgRollCallResponse`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RollCallResponse {
-    /// [`Code::ACCEPTED`], or why not.
+    /// [`Code::ACCEPTED`], or the reason to refuse.
     pub code: Code,
-    /// The function asked for.
+    /// Requested function.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub function_id: String,
-    /// The request asked for.
+    /// Id of the request.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub request_id: String,
-    /// Why the node refuses. Ours.
+    /// Reason to refuse, in words. Extension.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The node, as b7s nodes of version 1 write, which are recognized by it.
+    /// Id of the sender. Only b7s nodes of version 1 set it, which identifies them.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub from: String,
 }
 
-/// The content of `MsgWorkOrder`: an execution request, for one node.
+/// Content of `MsgWorkOrder`: an execution request for one node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WorkOrder {
-    /// The function to run.
+    /// Function to run.
     pub function_id: String,
-    /// The file in it to run.
+    /// Module of the function to run.
     pub method: String,
-    /// The guest's parameters.
+    /// Arguments of the function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Vec<Parameter>>,
     /// Environment and standard input.
     pub config: ExecuteConfig,
-    /// The request it belongs to.
+    /// Id of the request.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub request_id: String,
-    /// When the request came, RFC 3339.
+    /// Time of the request, in RFC 3339 format.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub timestamp: String,
-    /// Whose request it is, as digits that mean nothing outside the head. Ours.
+    /// Tag of the client, meaningless outside the head. Extension.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub client: String,
-    /// The span of the request, where it is traced.
+    /// Span of the request, if it is traced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub carrier: Option<Carrier>,
 }
 
-/// The content of `MsgWorkOrderResponse`.
+/// Content of `MsgWorkOrderResponse`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WorkOrderResponse {
-    /// The request it answers.
+    /// Id of the request.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub request_id: String,
-    /// [`Code::OK`], or what went wrong.
+    /// [`Code::OK`], or the kind of failure.
     pub code: Code,
-    /// What the run left behind.
+    /// Result of the run.
     pub result: NodeResult,
-    /// Why there was no run; empty where there was one. b7s knows the field and leaves it empty.
+    /// Reason why there was no run; empty if there was one. b7s has the field and leaves it empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error_message: String,
-    /// Whether every node would refuse alike, so that it is of no use to ask another. Ours.
+    /// True if every other node would refuse too, so that no other one needs to be asked.
+    /// Extension.
     #[serde(rename = "final", skip_serializing_if = "std::ops::Not::not")]
     pub is_final: bool,
 }
 
-/// The step at which a worker is with an order that it has not answered yet. Ours.
+/// State of an order before its response. Extension.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OrderState {
-    /// The request that the order belongs to.
+    /// Id of the request.
     pub request_id: String,
-    /// [`Self::COMPILING`] or [`Self::RUNNING`]. Others are ignored.
+    /// [`Self::WAITING`], [`Self::COMPILING`] or [`Self::RUNNING`]. Others are ignored.
     pub state: String,
 }
 
@@ -245,96 +245,93 @@ impl OrderState {
     pub const RUNNING: &str = "running";
 }
 
-/// What a run left behind on one node.
+/// Result of a run on one node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeResult {
-    /// As in the message around it.
+    /// As in the surrounding message.
     pub code: Code,
     /// Output and exit code.
     pub result: Outcome,
-    /// What it cost.
+    /// Resources used.
     pub usage: Usage,
-    /// The node's signature of the result, in hexadecimal digits: see [`signed_bytes`]. b7s signs
-    /// nothing outside of its consensus.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub signature: String,
-    /// The node's signature of the result, the call and the head: see [`call_signed_bytes`]. Ours.
+    /// Signature of the result, the call and the head by the node, in hexadecimal digits: see
+    /// [`signed_bytes`]. Extension.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub call_signature: String,
 }
 
 impl NodeResult {
-    /// The result of a function that did not run, for `reason`: heads of b7s read nothing but the
-    /// result, and would take one that is empty for a success.
+    /// Returns the result of a function that did not run, for `reason`. b7s heads read only the
+    /// result, and would take an empty one for a success.
     pub fn not_run(code: Code, reason: &str) -> Self {
         let result = Outcome {
             stdout: String::new(),
             stderr: format!("runtime: failed to run the function: {reason}\n"),
-            // The exit code of bls-runtime for a module that it cannot start.
+            // Exit code of bls-runtime for a module that it cannot start.
             exit_code: 255,
         };
         Self { code, result, ..Self::default() }
     }
 }
 
-/// The content of `MsgExecute`: an execution request, of a client or of a head.
+/// Content of `MsgExecute`: an execution request of a client or of a head.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Execute {
-    /// The function to run, and how. The request's id is a head's, for its worker.
+    /// Function to run. Only a head sets the id of the request, for its worker.
     #[serde(flatten)]
     pub order: WorkOrder,
-    /// Who sends it, as b7s nodes of version 1 write.
+    /// Id of the sender. Only b7s nodes of version 1 set it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub from: String,
-    /// The group whose nodes are to run it; empty for all.
+    /// Group whose nodes run the function; empty for all.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub topic: String,
-    /// What b7s version 1 calls `topic`.
+    /// Name of `topic` in b7s version 1.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub subgroup: String,
 }
 
-/// The content of `MsgExecuteResponse`.
+/// Content of `MsgExecuteResponse`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExecuteReply {
-    /// The request it answers.
+    /// Id of the request.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub request_id: String,
-    /// Who sends it, as b7s nodes of version 1 write.
+    /// Id of the sender. Only b7s nodes of version 1 set it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub from: String,
-    /// [`Code::OK`], or what went wrong.
+    /// [`Code::OK`], or the kind of failure.
     pub code: Code,
-    /// What each node left behind; of a worker, itself alone.
+    /// Result of each node. A worker sends only its own.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub results: BTreeMap<String, NodeResult>,
-    /// The peers that answered.
+    /// Peers that returned a result.
     pub cluster: ClusterBody,
-    /// What went wrong.
+    /// Description of the failure.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// The content of `MsgInstallFunction`.
+/// Content of `MsgInstallFunction`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InstallFunction {
-    /// Where its manifest is.
+    /// Address of the manifest.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub manifest_url: String,
     /// Id of the function.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cid: String,
-    /// True if the head's operator requests it: workers that the head was named to pin the function.
-    /// Ours.
+    /// True if the head's operator requests it: workers to which the head was named pin the
+    /// function. Extension.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
 }
 
-/// The content of `MsgEvictFunctions`. Ours.
+/// Content of `MsgEvictFunctions`. Extension.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EvictFunctions {
@@ -345,13 +342,13 @@ pub struct EvictFunctions {
     pub cid: String,
 }
 
-/// The content of `MsgEvictFunctionsResponse`. Ours.
+/// Content of `MsgEvictFunctionsResponse`. Extension.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EvictFunctionsResponse {
     /// Id of the request.
     pub request_id: String,
-    /// [`Code::OK`], or what went wrong.
+    /// [`Code::OK`], or the kind of failure.
     pub code: Code,
     /// Number of functions that were removed.
     pub functions: usize,
@@ -359,18 +356,18 @@ pub struct EvictFunctionsResponse {
     pub bytes: u64,
     /// Number of functions that the worker still has.
     pub left: usize,
-    /// What went wrong, in words.
+    /// Description of the failure.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// The content of `MsgInstallFunctionResponse`.
+/// Content of `MsgInstallFunctionResponse`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InstallFunctionResponse {
-    /// [`Code::ACCEPTED`], or what went wrong.
+    /// [`Code::ACCEPTED`], or the kind of failure.
     pub code: Code,
-    /// The outcome in words.
+    /// Outcome in words.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Id of the function.
@@ -378,51 +375,51 @@ pub struct InstallFunctionResponse {
     pub cid: String,
 }
 
-/// What a node is and has. Ours, told to peers that speak [`OFFER_PROTOCOL`].
+/// State of a node, sent to peers that speak [`OFFER_PROTOCOL`]. Extension.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Offer {
     /// `head` or `worker`.
     pub role: String,
-    /// Groups beside the general one.
+    /// Subgroups of the node.
     pub subgroups: Vec<String>,
-    /// Content ids of the functions it holds.
+    /// Content ids of its functions.
     pub functions: Vec<String>,
-    /// Of these, the functions that are compiled, so that a run starts immediately. Empty for heads.
+    /// Those of its functions that are compiled, so that a run starts immediately. Empty for heads.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ready: Vec<String>,
-    /// How many functions it runs at once.
+    /// Number of functions that it runs simultaneously.
     pub slots: usize,
     /// Slots that the receiver may use, including those that run for it.
     pub slots_free: usize,
-    /// What it declares of itself. Left out for workers.
+    /// Declared attributes. Omitted for workers.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
 }
 
-/// Why a message was dropped.
+/// Reason for which a message was dropped.
 #[derive(Debug, thiserror::Error)]
 pub enum MessageError {
-    /// Its type is none that is handled here.
-    #[error("handle a message of another type")]
+    /// Its type is not supported.
+    #[error("unknown message type")]
     Unknown,
-    /// It names a function or a request by an id that is too long to be one.
-    #[error("read an id of {n_bytes} bytes, more than {ID_BYTES_MAX}")]
+    /// The id of its function or request is too long to be valid.
+    #[error("id of {n_bytes} bytes exceeds {ID_BYTES_MAX} bytes")]
     LongId {
-        /// The id's length in bytes.
+        /// Length of the id in bytes.
         n_bytes: usize,
     },
-    /// It is no message.
-    #[error("read a message")]
+    /// It is not a valid message.
+    #[error("malformed message")]
     Malformed(#[source] serde_json::Error),
 }
 
 impl Message {
-    /// Reads a message.
+    /// Parses a message.
     ///
     /// # Errors
-    /// [`MessageError::Unknown`] for other types, [`MessageError::LongId`] for ids that are none,
-    /// [`MessageError::Malformed`] for anything else.
+    /// Returns [`MessageError`] for an unknown type, a too long id, or anything else that is
+    /// invalid.
     pub fn read(bytes: &[u8]) -> Result<Self, MessageError> {
         let message: Self = serde_json::from_slice(bytes).map_err(MessageError::Malformed)?;
         if message == Self::Unknown {
@@ -432,7 +429,7 @@ impl Message {
         Ok(message)
     }
 
-    /// The ids in it, which its sender chooses.
+    /// Returns the ids in the message, which its sender chose.
     fn ids(&self) -> [&str; 2] {
         match self {
             Self::RollCall(call) => [&call.function_id, &call.request_id],
@@ -450,16 +447,16 @@ impl Message {
 }
 
 impl WorkOrder {
-    /// Returns the arguments that are not empty.
+    /// Returns the non-empty arguments.
     pub fn arguments(&self) -> Vec<String> {
         let parameters = self.parameters.iter().flatten().map(|parameter| &parameter.value);
         parameters.filter(|value| !value.is_empty()).cloned().collect()
     }
 
-    /// Reads a work order as it travels on a line.
+    /// Parses a work order from a line.
     ///
     /// # Errors
-    /// As [`Message::read`], but for other types.
+    /// Returns [`MessageError`] as [`Message::read`] does.
     pub fn read(bytes: &[u8]) -> Result<Self, MessageError> {
         let order: Self = serde_json::from_slice(bytes).map_err(MessageError::Malformed)?;
         order.ids().into_iter().try_for_each(check_id)?;
@@ -477,9 +474,9 @@ fn check_id(id: &str) -> Result<(), MessageError> {
 }
 
 /// Returns the JSON of a message or an offer.
-#[expect(clippy::expect_used, reason = "these shapes hold no map with keys that are not text")]
+#[expect(clippy::expect_used, reason = "these types contain no map with keys other than text")]
 pub fn json(shape: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(shape).expect("a message is JSON")
+    serde_json::to_vec(shape).expect("a message serializes to JSON")
 }
 
 #[cfg(test)]

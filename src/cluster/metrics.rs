@@ -1,19 +1,18 @@
-//! Counting what a node does, told as Prometheus text with the names that b7s gives.
+//! Metrics of a node, in the Prometheus text format with the names of b7s.
 //!
-//! Every metric is in one table, [`METRICS`]; what is counted under a name that is not there is a
-//! mistake that a test finds. Absent on purpose: metrics of the language's runtime and of libp2p.
+//! All metrics are in the table [`METRICS`].
 
 use web::metrics::Metrics;
 
-/// What every name begins with, as b7s has it.
+/// Prefix of every name, as in b7s.
 const PREFIX: &str = "b7s_";
 
-/// The counts of a node, all zero.
+/// Returns the metrics of a node, all zero.
 pub fn new() -> Metrics {
     Metrics::new(PREFIX, &[METRICS])
 }
 
-/// Counts a message of type `kind` that is sent to one peer.
+/// Counts a message of type `kind` to one peer.
 pub(crate) fn count_sent(metrics: &Metrics, protocol: &str, kind: &str, n_bytes: usize) {
     metrics.add(SENT, &[kind]);
     metrics.add(MESSAGES_SENT, &[protocol]);
@@ -49,9 +48,9 @@ web::metrics! {
     ROLLCALLS_PUBLISHED = counter("node_rollcalls_published", &["function"]);
     /// Roll calls received.
     ROLLCALLS_SEEN = counter("node_rollcalls_seen", &["function"]);
-    /// Roll calls answered with yes.
+    /// Positive responses to roll calls.
     ROLLCALLS_APPLIED = counter("node_rollcalls_applied", &["function"]);
-    /// Executions asked of this head.
+    /// Executions requested from this head.
     EXECUTIONS = counter("node_function_executions", &["function", "consensus"]);
     /// Work orders received.
     WORK_ORDERS = counter("node_workorders", &["function"]);
@@ -77,27 +76,27 @@ web::metrics! {
     RUNS_CPU_SYS = counter("executor_function_executions_cpu_sys_time_milliseconds", &[]);
     /// Time of a run.
     RUN_TIME = summary("executor_function_executions_milliseconds");
-    /// This node: always 1, described by its labels.
+    /// This node: always 1, with a description in its labels.
     NODE_INFO = gauge("node_info", &["id", "version", "role"]);
-    /// Executions answered by this head, by code.
+    /// Executions completed by this head, by code.
     ANSWERS = counter("head_answers", &["code"]);
     /// Executions that needed no roll call.
     WARM = counter("head_warm_dispatches", &[]);
-    /// Time from a request to its answer.
+    /// Time from a request to its response.
     EXECUTE_TIME = summary("head_execute_milliseconds");
-    /// Executions under way on this head.
+    /// Executions in progress on this head.
     EXECUTING = gauge("head_executions_under_way", &[]);
     /// Peers connected now.
     PEERS_CONNECTED = gauge("node_peers_connected", &[]);
-    /// Of those, peers behind NAT that are connected through a relay.
+    /// Connected peers behind NAT that are reached through a relay.
     PEERS_RELAYED = gauge("node_peers_relayed", &[]);
     /// Nodes behind NAT that are reached through this relay.
     RELAY_RESERVATIONS = gauge("relay_reservations", &[]);
-    /// Connections that go through this relay.
+    /// Connections through this relay.
     RELAY_CIRCUITS = gauge("relay_circuits", &[]);
-    /// Places and connections that this relay refused.
+    /// Reservations and connections that this relay refused.
     RELAY_REFUSED = gauge("relay_refused", &[]);
-    /// Functions this worker could run now.
+    /// Functions that this worker could run now.
     SLOTS_FREE = gauge("worker_slots_free", &[]);
 }
 
@@ -108,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_told_by_their_labels() {
+    fn metrics_are_listed_with_their_labels() {
         let metrics = new();
         metrics.add(EXECUTIONS, &["bafy", "none"]);
         metrics.add_n(EXECUTIONS, &["bafy", "none"], 2_u64);
@@ -123,14 +122,14 @@ mod tests {
             "b7s_head_executions_under_way 7",
             "b7s_node_direct_messages 0",
         ] {
-            assert!(text.lines().any(|told| told == line), "{line} is not in\n{text}");
+            assert!(text.lines().any(|actual| actual == line), "{line} is not in\n{text}");
         }
     }
 
     #[test]
-    fn the_names_are_those_that_dashboards_of_b7s_ask_for() {
+    fn metrics_have_the_names_that_b7s_dashboards_query() {
         let text = new().text();
-        for named in [
+        for group in [
             "counter host_messages_sent host_messages_sent_bytes host_messages_published \
              host_messages_published_bytes node_direct_messages node_topic_messages \
              node_topic_subscriptions node_messages_sent node_messages_published \
@@ -146,20 +145,20 @@ mod tests {
              fstore_functions_installation_milliseconds",
             "gauge node_info",
         ] {
-            let (kind, names) = named.split_once(' ').unwrap();
+            let (kind, names) = group.split_once(' ').unwrap();
             for name in names.split_whitespace() {
                 let line = format!("# TYPE b7s_{name} {kind}");
-                assert!(text.lines().any(|told| told == line), "{line} is not in\n{text}");
+                assert!(text.lines().any(|actual| actual == line), "{line} is not in\n{text}");
             }
         }
     }
 
     #[test]
-    fn what_scrapers_read_of_each_metric_stays() {
+    fn names_kinds_and_help_of_metrics_are_stable() {
         let text = new().text();
-        let told: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
+        let comments: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
         let want = include_str!("../../tests/data/cluster/metrics.txt");
-        assert_eq!(told, want.lines().collect::<Vec<_>>());
+        assert_eq!(comments, want.lines().collect::<Vec<_>>());
     }
 
     #[test]

@@ -1,18 +1,16 @@
-//! The network: connections, gossip and messages between nodes. libp2p stays inside.
+//! The network: connections, gossip and messages between nodes. Hides libp2p.
 //!
 //! [`Network`] is a handle to one task that owns the swarm: TCP, noise and yamux below; gossipsub,
-//! Kademlia, identify, ping and our own streams above. What happens comes out as [`Event`]s through one
-//! bounded queue, to the caller of [`Network::start`]; while that reader is slow the swarm waits,
-//! so the reader must never wait for the swarm. Boot nodes are dialed again and again until they
-//! answer, other peers are found through them, and what one peer may send is bounded. Absent on
-//! purpose: what the messages say (see [`message`](crate::message)).
+//! Kademlia, identify, ping and our own streams above. [`Event`]s go through one bounded queue to
+//! the caller of [`Network::start`]. The swarm waits while that reader is slow, so the reader must
+//! never wait for the swarm. Boot nodes are dialed until they respond, other peers are found
+//! through them, and the traffic of each peer is limited.
 
 mod actor;
 mod address;
 mod dialer;
 mod exchange;
 mod guard;
-mod handshake;
 pub mod line;
 mod muxer;
 mod options;
@@ -69,135 +67,134 @@ use crate::{
     peer_db::PeerDb,
 };
 
-/// The longest message of one stream or one gossip read, in bytes, as JSON, but for the answers of
-/// workers, which follow the limit of output. The REST API takes bodies a quarter shorter, so that
-/// what fits there fits here.
+/// Maximum size of a message on a stream or in gossip, as JSON, in bytes. Responses of workers
+/// follow the limit of output instead. Bodies of the REST API are limited to three quarters, so
+/// that their orders fit.
 pub const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The longest gossip message, in bytes, as go-libp2p limits it.
+/// Maximum size of a gossip message, in bytes, as in go-libp2p.
 pub const GOSSIP_BYTES_MAX: usize = 1024 * 1024;
 
-/// How many messages of [`MESSAGE_BYTES_MAX`] have as many bytes together, one at least: long answers
-/// have as many times as long to arrive.
+/// Returns the size of `n_bytes` in messages of [`MESSAGE_BYTES_MAX`], at least one. Time limits
+/// are multiplied by it.
 fn n_messages(n_bytes: usize) -> u32 {
     u32::try_from(n_bytes.div_ceil(MESSAGE_BYTES_MAX).max(1)).unwrap_or(u32::MAX)
 }
 
-/// The longest time from asking for a stream to having sent a message on it, or to having it where an answer
-/// takes longer.
+/// Time to open a stream and send a message of up to [`MESSAGE_BYTES_MAX`].
 const SEND_WITHIN: Duration = Duration::from_secs(5);
 
-/// How a node joins the network.
+/// Options of a network.
 #[derive(Debug)]
 pub struct NetworkOptions {
-    /// Who the node is.
+    /// Identity of the node.
     pub identity: Identity,
-    /// The address to listen on; unspecified for every interface.
+    /// Address to listen on; unspecified for every interface.
     pub address: IpAddr,
-    /// The TCP port to listen on; 0 for a free one.
+    /// TCP port to listen on; 0 for a free one.
     pub port: u16,
-    /// The nodes to stay connected to.
+    /// Nodes to stay connected to.
     pub boot_nodes: Vec<BootNode>,
-    /// On which protocols peers open streams to it.
+    /// Protocols on which peers can open streams.
     pub protocols: Protocols,
-    /// Whom it is connected to beside the boot nodes, and how they reach it.
+    /// Connections to other peers, and the ways to reach this node.
     pub connectivity: Connectivity,
-    /// Dates what it remembers of peers.
+    /// Clock for the peer store.
     pub clock: Clock,
 }
 
-/// What happens on the network.
+/// An event on the network.
 #[derive(Debug)]
 pub enum Event {
-    /// The first connection to a peer stands.
+    /// The first connection to a peer was established.
     Connected(PeerId),
-    /// The last connection to a peer is gone.
+    /// The last connection to a peer was closed.
     Disconnected(PeerId),
-    /// A peer said who it is.
+    /// A peer identified itself.
     Identified {
-        /// The peer that the event is about.
+        /// Sender.
         peer: PeerId,
-        /// Where it listens: multiaddresses, each ending in its id.
+        /// Multiaddresses that it listens on, each ending in its id.
         addresses: Vec<String>,
-        /// What it speaks.
+        /// Protocols that it speaks.
         protocols: Vec<String>,
     },
     /// A peer answered a ping.
     Pinged {
-        /// The peer that the event is about.
+        /// The peer.
         peer: PeerId,
-        /// How long the round trip took.
+        /// Round trip time.
         round_trip: Duration,
     },
     /// A peer joined a topic.
     Joined {
-        /// The peer that the event is about.
+        /// The peer.
         peer: PeerId,
         /// Name of the topic.
         topic: String,
     },
     /// A peer left a topic.
     Left {
-        /// The peer that the event is about.
+        /// The peer.
         peer: PeerId,
         /// Name of the topic.
         topic: String,
     },
-    /// A message was published on a topic we are subscribed to.
+    /// A message was published on a subscribed topic.
     Gossip {
-        /// Who wrote it, as its signature proves.
+        /// Author, as proved by the signature.
         author: PeerId,
         /// Name of the topic.
         topic: String,
-        /// The message, not parsed.
+        /// Unparsed message.
         bytes: Bytes,
     },
-    /// A peer told us something.
+    /// A peer sent a message.
     Message {
-        /// The peer that the event is about.
+        /// Sender.
         peer: PeerId,
-        /// On which protocol.
+        /// Protocol of the stream.
         protocol: String,
-        /// The message, not parsed.
+        /// Unparsed message.
         bytes: Bytes,
     },
-    /// A peer told us something longer than it may be.
+    /// A peer sent a message that exceeds the limit.
     TooLong {
-        /// The peer that the event is about.
+        /// Sender.
         peer: PeerId,
-        /// On which protocol.
+        /// Protocol of the stream.
         protocol: String,
-        /// How it begins.
+        /// Beginning of the message.
         start: Bytes,
     },
-    /// A peer asks us something and waits.
+    /// A peer sent a request and waits for the response.
     Question {
-        /// The peer that the event is about.
+        /// Sender.
         peer: PeerId,
-        /// The request, not parsed.
+        /// Unparsed request.
         bytes: Bytes,
-        /// Where the answer goes. Dropped, it ends the stream without one.
+        /// Receives the response. Dropping it closes the stream without one.
         answer: oneshot::Sender<Answer>,
     },
-    /// A peer opened a line to us.
+    /// A peer opened a line.
     LineOpened {
-        /// The peer that the event is about.
+        /// The peer.
         peer: PeerId,
-        /// Our sending end of it.
+        /// Sending end.
         line: Line,
-        /// Our reading end of it.
+        /// Reading end.
         frames: Frames,
     },
 }
 
-/// Handle to the network. Cheap to clone; all clones reach one task.
+/// Handle to the network. Clones share one task.
 #[derive(Debug, Clone)]
 pub struct Network {
     commands: mpsc::Sender<Command>,
     peer_id: PeerId,
     listening: Arc<RwLock<Vec<Multiaddr>>>,
     advertised: Arc<[Multiaddr]>,
-    /// How many peers of earlier runs it dials.
+    /// Number of peers of earlier runs that are dialed.
     pub(crate) n_remembered: usize,
     guard: Guard,
     group: Group,
@@ -206,16 +203,17 @@ pub struct Network {
 }
 
 impl Network {
-    /// Listens, starts the network's tasks in `group`, and returns the queue of what happens.
+    /// Listens, starts the network's tasks in `group`, and returns the handle and the queue of
+    /// events.
     ///
     /// # Errors
-    /// [`NetworkError::Listen`] if the address is taken or not ours.
+    /// Returns [`NetworkError`] if, for example, the address is in use.
     pub async fn start(
         group: &Group,
         options: NetworkOptions,
     ) -> Result<(Self, mpsc::Receiver<Event>), NetworkError> {
         let n_peers = options.connectivity.remembered_peers();
-        // The swarm is large, and would be in the future of each caller.
+        // Boxed, since the swarm is large.
         Box::pin(Self::start_with(group, options, guard::ALLOWANCES.for_peers(n_peers))).await
     }
 
@@ -226,15 +224,16 @@ impl Network {
     ) -> Result<(Self, mpsc::Receiver<Event>), NetworkError> {
         let relaying = Relaying::new(&options.connectivity.relay.through, Instant::now());
         options.boot_nodes.extend(options.connectivity.relay.through.iter().cloned());
-        // When full, the swarm waits.
+        // When it is full, the swarm waits.
         let (events, happened) = mpsc::channel(1024);
-        // When full, callers wait.
+        // When it is full, callers wait.
         let (commands, commanded) = mpsc::channel(1024);
-        // As many as the replies to one roll call of a large cluster. When full, streams are dropped.
+        // Fits the replies to one roll call of a large cluster. When it is full, streams are
+        // dropped.
         let (inbound, accepted) = mpsc::channel(1024);
         let (connectivity, protocols) = (options.connectivity, options.protocols);
         let boot_nodes = options.boot_nodes.iter().map(|node| node.peer);
-        let guard = Guard::new(connectivity.heeded.clone(), boot_nodes, allowances);
+        let guard = Guard::new(connectivity.allowed.clone(), boot_nodes, allowances);
         let gate = Gate { protocols, guard: guard.clone(), inbound };
         let names = Names::new(options.boot_nodes.iter().map(|node| &node.address));
         let budget = Budget::new(&guard);
@@ -248,9 +247,9 @@ impl Network {
         }
         let advertised = connectivity.advertised.into_iter().map(|Advertised(address)| address);
         let advertised: Vec<Multiaddr> = advertised.collect();
-        let is_listening_told = advertised.is_empty();
-        let told_addresses = if is_listening_told { &listening } else { &advertised };
-        swarm::name(&mut swarm, told_addresses, &guard);
+        let announces_listening = advertised.is_empty();
+        let announced = if announces_listening { &listening } else { &advertised };
+        swarm::announce(&mut swarm, announced, &guard);
         let db = open_peer_db(connectivity.peer_db, options.clock, group).await?;
         let remembered = match &db {
             Some(db) if connectivity.is_dialing_back => remembered_peers(db, &options.identity),
@@ -284,7 +283,7 @@ impl Network {
             next_look: Instant::now(),
             waiting: HashMap::new(),
             listening: Arc::clone(&network.listening),
-            is_listening_told,
+            announces_listening,
             relaying,
         };
         group.spawn("network", actor.run());
@@ -295,25 +294,25 @@ impl Network {
         Ok((network, happened))
     }
 
-    /// The node's own id.
+    /// Returns the id of the node.
     pub fn peer_id(&self) -> &PeerId {
         &self.peer_id
     }
 
-    /// Where the node is reached: the advertised addresses, or those it listens on. Multiaddresses,
-    /// each ending in its id.
+    /// Returns the advertised addresses, or those listened on: multiaddresses, each ending in the
+    /// node's id.
     pub fn addresses(&self) -> Vec<String> {
         let listening = self.listening.read();
-        let told = if self.advertised.is_empty() { &**listening } else { &*self.advertised };
-        told.iter().map(|address| format!("{address}/p2p/{}", self.peer_id)).collect()
+        let announced = if self.advertised.is_empty() { &**listening } else { &*self.advertised };
+        announced.iter().map(|address| format!("{address}/p2p/{}", self.peer_id)).collect()
     }
 
-    /// The relay through which `peer` is connected; none for one that is connected directly.
+    /// Returns the relay through which `peer` is connected; `None` for a direct connection.
     pub fn relay_of(&self, peer: &PeerId) -> Option<PeerId> {
         self.relay_status.relay_of(peer)
     }
 
-    /// How much this node relays, and has relayed for it.
+    /// Returns the numbers of relayed connections.
     pub fn relay_counts(&self) -> RelayCounts {
         self.relay_status.counts()
     }
@@ -321,12 +320,12 @@ impl Network {
     /// Waits until all boot nodes are connected. Cancel-safe.
     ///
     /// # Errors
-    /// [`NetworkError::Unreached`] with those that are not after `within`.
+    /// Returns [`NetworkError::Unreached`] with those that are not connected after `within`.
     pub async fn reach_boot_nodes(&self, within: Duration) -> Result<(), NetworkError> {
         let unreached = || async {
-            let (told, unreached) = oneshot::channel();
-            // A network that has stopped reaches nobody, and does not answer.
-            drop(self.commands.send(Command::Unreached { told }).await);
+            let (reply, unreached) = oneshot::channel();
+            // A network that has stopped does not reply.
+            drop(self.commands.send(Command::Unreached { reply }).await);
             unreached.await.unwrap_or_default()
         };
         let look = || async {
@@ -340,12 +339,13 @@ impl Network {
         Err(NetworkError::Unreached { peers, within })
     }
 
-    /// Records that a message of `peer` was too long. A peer that sends many is cut off for a while.
+    /// Records that a message of `peer` was too long. A peer that sends many is banned for a while.
     pub fn blame_too_long(&self, peer: &PeerId) {
         self.offended(peer, Offense::TooLong);
     }
 
-    /// Records that a message of `peer` was malformed. A peer that sends many is cut off for a while.
+    /// Records that a message of `peer` was malformed. A peer that sends many is banned for a
+    /// while.
     pub fn blame(&self, peer: &PeerId) {
         self.offended(peer, Offense::Malformed);
     }
@@ -356,41 +356,41 @@ impl Network {
         }
     }
 
-    /// Takes note that a message of connected `peer` could be read: under pressure, connections to
-    /// peers without one are closed first.
+    /// Records that connected `peer` sent a valid message. Under pressure, connections to peers
+    /// without one are closed first.
     pub fn vouch(&self, peer: &PeerId) {
         if let Ok(peer) = peer.as_str().parse() {
             self.guard.vouch(peer);
         }
     }
 
-    /// Whether `peer` was named to this node: as a boot node, or as a peer that it heeds.
-    pub fn knows_by_name(&self, peer: &PeerId) -> bool {
-        peer.as_str().parse().is_ok_and(|peer| self.guard.knows_by_name(peer))
+    /// Returns true if `peer` was named to this node, as a boot node or as an allowed peer.
+    pub fn is_named(&self, peer: &PeerId) -> bool {
+        peer.as_str().parse().is_ok_and(|peer| self.guard.is_named(peer))
     }
 
-    /// Whether `peer` is heeded by name.
-    pub fn trusts(&self, peer: &PeerId) -> bool {
-        peer.as_str().parse().is_ok_and(|peer| self.guard.trusts(peer))
+    /// Returns true if `peer` is allowed by name.
+    pub fn allows_by_name(&self, peer: &PeerId) -> bool {
+        peer.as_str().parse().is_ok_and(|peer| self.guard.allows_by_name(peer))
     }
 
-    /// Whether any peer was named to this node.
-    pub fn has_names(&self) -> bool {
-        self.guard.has_names()
+    /// Returns true if any peer was named to this node.
+    pub fn has_named_peers(&self) -> bool {
+        self.guard.has_named_peers()
     }
 
-    /// Whether messages of `peer` are heard.
-    pub fn hears(&self, peer: &PeerId) -> bool {
-        peer.as_str().parse().is_ok_and(|peer| self.guard.hears(peer))
+    /// Returns true if messages of `peer` are accepted.
+    pub fn allows(&self, peer: &PeerId) -> bool {
+        peer.as_str().parse().is_ok_and(|peer| self.guard.allows(peer))
     }
 
-    /// Whether every peer is heeded.
-    pub fn heeds_everyone(&self) -> bool {
-        self.guard.heeds_everyone()
+    /// Returns true if every peer is allowed.
+    pub fn allows_everyone(&self) -> bool {
+        self.guard.allows_everyone()
     }
 
-    /// Whether peers on other machines may reach this node: it listens on, or advertises, an address
-    /// that is not of this machine alone.
+    /// Returns true if other machines may reach this node: it listens on, or advertises, an address
+    /// that is not a loopback one.
     pub fn is_exposed(&self) -> bool {
         let listening = self.listening.read();
         self.advertised
@@ -399,70 +399,71 @@ impl Network {
             .any(|at| Scope::from_address(at) != Scope::Loopback)
     }
 
-    /// Replaces the set of peers that are heeded.
-    pub async fn heed(&self, heeded: AllowedPeers) {
-        self.guard.heed(heeded);
-        let peers = self.guard.names();
-        // A network that has stopped keeps no places.
-        drop(self.commands.send(Command::KeepPlaces { peers }).await);
+    /// Replaces the set of allowed peers.
+    pub async fn set_allowed(&self, allowed: AllowedPeers) {
+        self.guard.set_allowed(allowed);
+        let peers = self.guard.named_peers();
+        // A network that has stopped needs no exemptions.
+        drop(self.commands.send(Command::Exempt { peers }).await);
     }
 
-    /// Takes note that connected `peer` does the same as this node, which keeps but some of its kind.
+    /// Records that connected `peer` has the same role as this node, which keeps only some of
+    /// these.
     pub fn neighbor(&self, peer: &PeerId) {
         if let Ok(peer) = peer.as_str().parse() {
-            // Full, it is noted when the peer says so again.
+            // If the queue is full, this is recorded with the next offer.
             drop(self.commands.try_send(Command::Neighbor { peer }));
         }
     }
 
-    /// Subscribes to `topic`; to be subscribed already is no error.
+    /// Subscribes to `topic`. Has no effect if it is already subscribed.
     ///
     /// # Errors
-    /// [`PublishError::Refused`] if the gossip protocol refuses the topic.
+    /// Returns [`PublishError::Refused`] if gossipsub refuses the topic.
     pub async fn subscribe(&self, topic: &str) -> Result<(), PublishError> {
         let (done, outcome) = oneshot::channel();
         self.command(Command::Subscribe { topic: topic.to_owned(), done }).await?;
         outcome.await.map_err(|_| PublishError::Stopped)?
     }
 
-    /// Publishes a message to the connected peers that listen to `topic`, once.
+    /// Publishes a message once to the connected peers that listen to `topic`.
     ///
     /// # Errors
-    /// [`PublishError::Unheard`] if there are none.
+    /// Returns [`PublishError::NoListeners`] if there are none.
     pub async fn publish(&self, topic: &str, bytes: Vec<u8>) -> Result<(), PublishError> {
         let (done, outcome) = oneshot::channel();
         self.command(Command::Publish { topic: topic.to_owned(), bytes, done }).await?;
         outcome.await.map_err(|_| PublishError::Stopped)?
     }
 
-    /// Tells a connected peer one message. Dropping it may leave the message half sent, which the
-    /// peer then discards.
+    /// Sends a connected peer one message. Dropping the future may leave the message incomplete,
+    /// and the peer then discards it.
     ///
     /// # Errors
-    /// [`SendError`] if it was not handed over within 5 s for each 4 MiB.
+    /// Returns [`SendError`] if it was not sent within 5 s for each 4 MiB.
     pub async fn tell(
         &self,
         peer: &PeerId,
         protocol: &'static str,
         bytes: &[u8],
     ) -> Result<(), SendError> {
-        let telling = async {
+        let sending = async {
             let mut stream = self.open(peer, protocol).await?;
-            let told = exchange::tell(&mut stream, bytes).await;
-            told.map(|()| stream).map_err(failed_with(peer))
+            let sent = exchange::tell(&mut stream, bytes).await;
+            sent.map(|()| stream).map_err(failed_with(peer))
         };
-        let stream = in_time(peer, SEND_WITHIN * n_messages(bytes.len()), telling).await?;
-        // Not of that time: what was handed over is no failure, or an order would be given twice.
+        let stream = in_time(peer, SEND_WITHIN * n_messages(bytes.len()), sending).await?;
+        // Outside the time limit: the message was sent, and an error would repeat the order.
         exchange::linger(stream).await;
         Ok(())
     }
 
-    /// Asks a connected peer one thing, and returns all it answers: at most `bytes_max` bytes.
+    /// Sends a connected peer a request, and returns its response of at most `bytes_max` bytes.
     /// Cancel-safe.
     ///
     /// # Errors
-    /// [`SendError`] if the peer did not agree within 5 s, or the whole answer is not here after `within`, or
-    /// is longer.
+    /// Returns [`SendError`] if the peer did not accept the stream within 5 s, or the response is
+    /// too long or incomplete after `within`.
     pub async fn ask(
         &self,
         peer: &PeerId,
@@ -482,7 +483,7 @@ impl Network {
     /// Cancel-safe.
     ///
     /// # Errors
-    /// [`SendError`] if the peer did not agree within 5 s.
+    /// Returns [`SendError`] if the peer did not accept the stream within 5 s.
     pub async fn open_line(
         &self,
         peer: &PeerId,
@@ -516,7 +517,7 @@ fn failed_with(peer: &PeerId) -> impl FnOnce(ExchangeError) -> SendError {
     |source| SendError::Exchange { peer: peer.clone(), source }
 }
 
-/// Does with `peer` what takes `within` at most.
+/// Limits `work` with `peer` to `within`.
 async fn in_time<T>(
     peer: &PeerId,
     within: Duration,
@@ -526,7 +527,7 @@ async fn in_time<T>(
     timeout(within, work).await.map_err(late)?
 }
 
-/// Opens the peer store, if there is to be one, and has `group` keep it.
+/// Opens the peer store, if there is one, and has `group` write it.
 async fn open_peer_db(
     dir: Option<PathBuf>,
     clock: Clock,
@@ -539,7 +540,7 @@ async fn open_peer_db(
     Ok(Some(db))
 }
 
-/// The peers in the peer store, without the node itself.
+/// Returns the peers in the peer store, without the node itself.
 fn remembered_peers(db: &PeerDb, identity: &Identity) -> Vec<BootNode> {
     let nodes = db.addresses().into_iter().filter_map(|text| text.parse::<BootNode>().ok());
     nodes.filter(|node| node.peer_id() != *identity.peer_id()).collect()

@@ -1,4 +1,4 @@
-//! A node: network, function store and role, joined and started.
+//! A node: network, function store and role.
 
 mod dispatch;
 mod offers;
@@ -26,6 +26,7 @@ use web::{
 
 use self::dispatch::Dispatch;
 use crate::{
+    NodeContext,
     head::{
         ANSWER_WITHIN, Head, HeadOptions, NodeRegistry, RegistryError, SignaturePolicy,
         server::{self, RestOptions},
@@ -37,70 +38,69 @@ use crate::{
         AllowedPeers, BootNode, Connectivity, Network, NetworkError, NetworkOptions, Protocols,
         PublishError,
     },
-    node_context::NodeContext,
     peers::Peers,
     worker::{ExecutionOptions, StartError, Worker, WorkerOptions, answer_bytes_max},
 };
 
-/// How a node is started.
+/// Options of a node.
 #[derive(Debug)]
 pub struct NodeOptions {
-    /// What it does.
+    /// Role.
     pub role: RoleOptions,
-    /// Who it is.
+    /// Identity.
     pub identity: Identity,
-    /// The address its network listens on; unspecified for every interface.
+    /// Address of its network; unspecified for every interface.
     pub address: IpAddr,
-    /// The TCP port of its network; 0 for a free one.
+    /// TCP port of its network; 0 for a free one.
     pub port: u16,
-    /// The nodes to stay connected to.
+    /// Nodes to stay connected to.
     pub boot_nodes: Vec<BootNode>,
-    /// Whom else its network is connected to, how it is reached, and whom it heeds: a worker the
-    /// heads it obeys, a head the workers it takes.
+    /// Other connections, and the allowed peers: the heads that a worker obeys, or the workers that
+    /// a head accepts.
     pub connectivity: Connectivity,
-    /// The groups it belongs to, beside the general one.
+    /// Subgroups of the node.
     pub subgroups: Vec<Subgroup>,
-    /// The folder of its function store. No other node may use it.
+    /// Directory of its function store. No other node may use it.
     pub functions_dir: PathBuf,
-    /// Where functions come from, beside that folder and peers.
+    /// Sources of functions in addition to that directory and peers.
     pub sources: SourceOptions,
-    /// How many functions it runs at once. A head runs none, but says this number at start.
+    /// Number of functions it runs simultaneously. A head runs none, but logs this number.
     pub concurrency: NonZeroU32,
-    /// What each function may use.
+    /// Limits of each function.
     pub limits: Limits,
-    /// How a worker runs functions.
+    /// Ways in which a worker runs functions.
     pub execution: ExecutionOptions,
-    /// How it does what it does.
+    /// Options of its role.
     pub work: WorkOptions,
 }
 
-/// How a node does what it does.
+/// Options of a role.
 #[derive(Debug, Clone)]
 pub struct WorkOptions {
-    /// Who may use a head's REST API.
+    /// Access to a head's REST API.
     pub rest: RestOptions,
-    /// What secures a head's REST API; none for plain HTTP.
+    /// Certificate of a head's REST API; `None` for plain HTTP.
     pub rest_tls: Option<TlsFiles>,
-    /// The address on which a worker serves its counts, at `/metrics`; none for nowhere. A head
-    /// serves them on its REST API.
+    /// Address of a worker's metrics endpoint; `None` disables it. A head has it in its REST API.
     pub metrics_api: Option<String>,
-    /// Which results a head takes.
+    /// A head's policy for signatures of results.
     pub signatures: SignaturePolicy,
-    /// Whether a head gives work only to workers that the operator named or approved.
+    /// True if a head gives work only to workers that the operator named or approved.
     pub requires_approval: bool,
-    /// How long one worker has to answer a head's work order. Longer than workers let functions
-    /// run, or their last words come too late.
+    /// Time for one worker to respond to a head's work order. Longer than workers let functions
+    /// run, so that their last output arrives.
     pub answer_within: Duration,
-    /// How much longer a worker has that must compile the function first.
+    /// Additional time for a worker that must first compile the function.
     pub compile_within: Duration,
-    /// What a worker declares of itself: requests may ask for nodes that do.
+    /// Attributes that a worker declares.
     pub attributes: BTreeMap<String, String>,
-    /// How long it waits for what runs when it stops.
+    /// Time for work in progress to complete when the node stops.
     pub drain_within: Duration,
 }
 
 impl WorkOptions {
-    /// The usual way: an open API, results signed or not, 20 s, nothing declared, and 22 s to end.
+    /// Returns the defaults: an open API, signatures optional, 20 s per worker, no attributes, and
+    /// 22 s to stop.
     pub fn usual() -> Self {
         Self {
             rest: RestOptions::default(),
@@ -111,25 +111,25 @@ impl WorkOptions {
             answer_within: ANSWER_WITHIN,
             compile_within: COMPILE_WITHIN,
             attributes: BTreeMap::new(),
-            // The longest run of a function, and its answer.
+            // The longest run of a function, and its response.
             drain_within: Duration::from_secs(22),
         }
     }
 }
 
-/// What a node does, and what that needs.
+/// Role of a node, with its options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RoleOptions {
-    /// It serves the REST API and hands out work.
+    /// Serves the REST API and gives out work.
     Head {
-        /// The address of the REST API: `:8080`, `127.0.0.1:0`.
+        /// Address of the REST API: `:8080`, `127.0.0.1:0`.
         rest_api: String,
     },
-    /// It runs functions.
+    /// Runs functions.
     Worker,
 }
 
-/// What a node does: the head or the worker in it.
+/// The head or worker of a node.
 #[derive(Debug, Clone)]
 enum NodeRole {
     Head(Head),
@@ -137,7 +137,7 @@ enum NodeRole {
 }
 
 impl NodeRole {
-    /// The role's name.
+    /// Returns the name of the role.
     const fn role(&self) -> Role {
         match self {
             Self::Head(_) => Role::Head,
@@ -145,7 +145,7 @@ impl NodeRole {
         }
     }
 
-    /// The head, if it is one.
+    /// Returns the head, if it is one.
     const fn head(&self) -> Option<&Head> {
         match self {
             Self::Head(head) => Some(head),
@@ -153,7 +153,7 @@ impl NodeRole {
         }
     }
 
-    /// The worker, if it is one.
+    /// Returns the worker, if it is one.
     const fn worker(&self) -> Option<&Worker> {
         match self {
             Self::Head(_) => None,
@@ -162,48 +162,48 @@ impl NodeRole {
     }
 }
 
-/// Why a node did not start.
+/// A node did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     /// Its function store could not be opened.
-    #[error("open the function store")]
+    #[error("cannot open the function store")]
     Functions(#[from] FunctionsError),
     /// Its network could not be started.
-    #[error("start the network")]
+    #[error(transparent)]
     Network(#[from] NetworkError),
     /// A topic could not be subscribed to.
-    #[error("subscribe to topic {topic}")]
+    #[error("cannot subscribe to topic {topic}")]
     Subscribe {
         /// Name of the topic.
         topic: String,
-        /// The cause of the failure.
+        /// Cause.
         source: PublishError,
     },
     /// Its REST API could not be served.
-    #[error("serve the REST API")]
+    #[error("cannot serve the REST API")]
     Serve(#[from] BindError),
-    /// The certificate of its REST API is of no use.
-    #[error("secure the REST API")]
+    /// The certificate of its REST API is not usable.
+    #[error("cannot secure the REST API")]
     Tls(#[from] TlsError),
-    /// What its operator decided of nodes cannot be read.
-    #[error("know what was decided of nodes")]
+    /// The operator's decisions about nodes cannot be read.
+    #[error(transparent)]
     Registry(#[from] RegistryError),
     /// It cannot run functions.
-    #[error("start the worker")]
+    #[error(transparent)]
     Worker(#[from] StartError),
 }
 
-/// A node that runs. Its tasks belong to the group it was started in; dropping the handle does not
-/// stop them.
+/// A running node. Its tasks belong to the group it was started in, and continue when the handle is
+/// dropped.
 #[derive(Debug)]
 pub struct Node {
     network: Network,
     functions: Functions,
     role: NodeRole,
-    /// Where a head's REST API, or a worker's counts, are served.
+    /// Address of a head's REST API, or of a worker's metrics endpoint.
     api_address: Option<SocketAddr>,
     drain_within: Duration,
-    /// The REST API's tasks.
+    /// Tasks of the REST API.
     serving: Group,
     /// All other tasks.
     working: Group,
@@ -213,7 +213,7 @@ impl Node {
     /// Starts a node with its tasks in child groups of `group`.
     ///
     /// # Errors
-    /// [`NodeError`] if any part of it does not start; those that did are stopped again.
+    /// Returns [`NodeError`] if any part does not start. The others are stopped again.
     pub async fn start(
         options: NodeOptions,
         group: &Group,
@@ -228,45 +228,45 @@ impl Node {
         started
     }
 
-    /// The node's id.
+    /// Returns the id of the node.
     pub fn peer_id(&self) -> &PeerId {
         self.network.peer_id()
     }
 
-    /// Where its network listens: multiaddresses, each ending in its id, fit to be boot nodes.
+    /// Returns the addresses of its network: multiaddresses that end in its id, as boot nodes do.
     pub fn addresses(&self) -> Vec<String> {
         self.network.addresses()
     }
 
-    /// Its function store.
+    /// Returns its function store.
     pub fn functions(&self) -> &Functions {
         &self.functions
     }
 
-    /// Where a head's REST API, or a worker's counts, are served.
+    /// Returns the address of a head's REST API, or of a worker's metrics endpoint.
     pub fn api_address(&self) -> Option<SocketAddr> {
         self.api_address
     }
 
-    /// Replaces the set of peers that it heeds; a head that requires approval heeds those that were
-    /// approved, too.
-    pub async fn heed(&self, heeded: AllowedPeers) {
+    /// Replaces the set of allowed peers. A head that requires approval also allows the approved
+    /// ones.
+    pub async fn set_allowed(&self, allowed: AllowedPeers) {
         match &self.role {
-            NodeRole::Head(head) => head.configure(heeded).await,
+            NodeRole::Head(head) => head.configure(allowed).await,
             NodeRole::Worker(worker) => {
-                self.network.heed(heeded).await;
-                worker.heeds_others();
+                self.network.set_allowed(allowed).await;
+                worker.note_allowed_changed();
             }
         }
     }
 
-    /// The head, if it is one.
+    /// Returns the head, if it is one.
     pub fn head(&self) -> Option<&Head> {
         self.role.head()
     }
 
-    /// Stops the node: takes no more work, waits for what runs as long as configured, ends the rest and
-    /// answers their requests, then closes everything.
+    /// Stops the node: accepts no more work, waits for work in progress, cancels the rest and
+    /// responds to its requests, then closes everything.
     pub async fn shutdown(&self) {
         info!(component = "node", "node stopping");
         let is_done = match &self.role {
@@ -274,7 +274,7 @@ impl Node {
             NodeRole::Worker(worker) => worker.drain(self.drain_within).await,
         };
         if !is_done {
-            warn!("ended executions that took longer than {} s", self.drain_within.as_secs());
+            warn!("canceled executions that took longer than {} s", self.drain_within.as_secs());
         }
         self.serving.shutdown().await;
         if self.head().is_some() {
@@ -309,7 +309,7 @@ impl Node {
             connectivity: for_role(options.connectivity, &role, limits, &registry),
             clock: clock.clone(),
         };
-        // Bound before the network starts, so that a taken address leaves nothing half started.
+        // Bound before the network starts, so that a used address leaves nothing running.
         let listener = bind_api(&role, &work).await?;
         let (network, events) = Network::start(working, network_options).await?;
         log_host(&network, n_boot_nodes, &role, &work);
@@ -356,7 +356,7 @@ impl Node {
     }
 }
 
-/// What the operator decided of nodes, as the head in this state remembers it.
+/// Returns the stored decisions of the operator, which only a head has.
 fn registry(
     role: &RoleOptions,
     connectivity: &Connectivity,
@@ -370,14 +370,15 @@ fn registry(
     })
 }
 
-/// Lets a head take answers as long as its limit of output allows, of the peers that may work.
+/// Adapts the options to the role: a head accepts responses as long as its limit of output allows,
+/// from peers that may work.
 fn for_role(
     mut connectivity: Connectivity,
     role: &RoleOptions,
     limits: Limits,
     registry: &NodeRegistry,
 ) -> Connectivity {
-    connectivity.heeded = registry.configure(connectivity.heeded);
+    connectivity.allowed = registry.configure(connectivity.allowed);
     if matches!(role, RoleOptions::Head { .. }) {
         let bytes_max = answer_bytes_max(limits.output_bytes);
         connectivity.answer_bytes_max = connectivity.answer_bytes_max.max(bytes_max);
@@ -385,7 +386,7 @@ fn for_role(
     connectivity
 }
 
-/// Binds the address of a head's REST API, or the one on which a worker serves its counts.
+/// Binds the address of a head's REST API, or of a worker's metrics endpoint.
 async fn bind_api(
     role: &RoleOptions,
     work: &WorkOptions,
@@ -400,9 +401,10 @@ async fn bind_api(
     })
 }
 
-/// What is spoken. Heads open lines to workers. To peers that are not heeded, content is open, which
-/// its receiver checks, and to a worker what others hold; what a worker offers a head is work it would
-/// be given. A head that requires approval shows its operator what those that wait for it declare.
+/// Returns the protocols of a role. Heads open lines to workers. Functions are open to peers that
+/// are not allowed, since the receiver verifies them, and so are offers to a worker. An offer to a
+/// head could attract work, but one that requires approval shows its operator the offers of workers
+/// that wait for it.
 const fn protocols(role: &RoleOptions, requires_approval: bool) -> Protocols {
     let (lines, open): (&[&str], &[&str]) = match role {
         RoleOptions::Head { .. } if requires_approval => {
@@ -416,7 +418,7 @@ const fn protocols(role: &RoleOptions, requires_approval: bool) -> Protocols {
     Protocols { messages, questions, lines, open }
 }
 
-/// Counts the node itself, and returns its role.
+/// Counts the node itself, and returns the name of its role.
 fn count_node(context: &NodeContext, node_role: &NodeRole, subgroups: &[Subgroup]) -> String {
     let role = node_role.role().to_string();
     let NodeContext { network, metrics, .. } = context;
@@ -437,7 +439,7 @@ fn log_host(network: &Network, n_boot_nodes: usize, role: &RoleOptions, work: &W
     warn_of(network, role, work);
 }
 
-/// Serves a head's REST API or a worker's counts, and returns where.
+/// Serves a head's REST API or a worker's metrics, and returns the address.
 fn serve_api(
     node_role: &NodeRole,
     listener: TcpListener,
@@ -449,7 +451,8 @@ fn serve_api(
     let router = match node_role {
         NodeRole::Head(head) => {
             log_rest_api(address, &rest);
-            // A page whose name resolves to this address does not get past the certificate.
+            // A page whose name resolves to this address does not pass the check of the
+            // certificate.
             let hosts = if tls.is_some() { HostNames::any() } else { rest.hosts.clone() };
             server::router(head.clone(), RestOptions { hosts, ..rest }, serving)
         }
@@ -465,7 +468,7 @@ fn serve_api(
     address
 }
 
-/// Subscribes to the topics, and waits for a boot node if it must.
+/// Subscribes to the topics, and waits for the boot nodes if required.
 async fn join(
     network: &Network,
     subgroups: &[Subgroup],
@@ -484,7 +487,7 @@ async fn join(
     Ok(())
 }
 
-/// The topics of a node: its subgroups first, the general one last.
+/// Returns the topics of a node: its subgroups first, the general one last.
 fn topics(subgroups: &[Subgroup]) -> Vec<String> {
     let own = subgroups.iter().map(Subgroup::to_string).filter(|name| name != GENERAL_TOPIC);
     own.chain([GENERAL_TOPIC.to_owned()]).collect()
@@ -500,32 +503,32 @@ fn log_rest_api(address: Option<SocketAddr>, rest: &RestOptions) {
     if rest.token.is_none() {
         warn!(
             port,
-            "the REST API is open to everybody who reaches this machine: set --rest-token, or serve \
-             it on 127.0.0.1 alone"
+            "the REST API is open to everyone who reaches this machine: set --rest-token, or serve it \
+             only on 127.0.0.1"
         );
     }
 }
 
-/// A list as the text of a JSON array, for a log field whose name ends in `.json`.
+/// Returns the JSON of a list, for a log field whose name ends in `.json`.
 fn json_text(list: &[String]) -> String {
     serde_json::Value::from(list).to_string()
 }
 
-/// Warns if peers of other machines reach the node and it heeds all of them.
+/// Warns if other machines can reach the node and it allows every peer.
 fn warn_of(network: &Network, role: &RoleOptions, work: &WorkOptions) {
-    if network.heeds_everyone() && network.is_exposed() {
+    if network.allows_everyone() && network.is_exposed() {
         for text in texts(role, work) {
             warn!("{text}");
         }
     }
 }
 
-/// What anybody can do, and what to do about it.
+/// Describes what strangers can do, and how to prevent it.
 fn texts(role: &RoleOptions, work: &WorkOptions) -> Vec<String> {
     match role {
         RoleOptions::Worker => vec![
             "every peer that reaches this worker can run functions on it: name the heads to obey with \
-             --obey PEER_ID, or listen on --address 127.0.0.1 alone"
+             --obey PEER_ID, or listen only on --address 127.0.0.1"
                 .to_owned(),
         ],
         RoleOptions::Head { .. } => {
@@ -534,8 +537,8 @@ fn texts(role: &RoleOptions, work: &WorkOptions) -> Vec<String> {
                 SignaturePolicy::WhereGiven => ", and have results signed with --signed-results",
             };
             let joins = format!(
-                "every peer that reaches this head can join as a worker and answer with results of \
-                 its own making: name the workers to take with --accept PEER_ID, or approve them with \
+                "every peer that reaches this head can join as a worker and return results that it made \
+                 up: name the workers to accept with --accept PEER_ID, or approve them with \
                  --require-approval{signed}"
             );
             let executes = "every peer that reaches this head can have it execute functions: set \

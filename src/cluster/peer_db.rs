@@ -1,9 +1,8 @@
-//! The peer store: the peers a node was connected to, kept in a file, so that it finds its cluster
+//! The peer store: a file with the peers that a node was connected to, so that it finds its cluster
 //! again when every boot node is gone.
 //!
-//! One JSON array of records in the shape b7s gives them (`id`, `multiaddress`, `addrinfo`), with
-//! ours beside. It is written whole to a new file that then takes the old one's place, so it is
-//! there at any time; a file that cannot be read is set aside. Absent on purpose: what peers do.
+//! The file is a JSON array of records in the format of b7s (`id`, `multiaddress`, `addrinfo`),
+//! with extensions. It is replaced atomically. An invalid file is renamed.
 
 use std::{
     collections::BTreeMap,
@@ -20,46 +19,39 @@ use task::{
     clock::Clock,
     file::{FileMode, read_at_most, write_atomic},
     group::Group,
-    steady_date::SteadyDate,
 };
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, warn};
 
-/// The peers that are remembered, as many as b7s nodes dial back. Past it, those we never reached go
-/// first, then those seen longest ago.
+/// Maximum number of remembered peers, as in b7s. Beyond it, peers that were never reached are
+/// evicted first, then those seen longest ago.
 pub const PEERS_MAX: usize = 100;
 
-/// Addresses remembered of one peer.
+/// Maximum number of addresses per peer.
 const ADDRESSES_MAX: usize = 8;
 
-/// The longest address remembered, in bytes.
+/// Maximum length of an address, in bytes.
 const ADDRESS_BYTES_MAX: usize = 512;
 
-/// How long a peer that was not seen is remembered.
-const KEPT_FOR: Duration = Duration::from_hours(24 * 30);
-
-/// How long a leap of the clock holds before peers are forgotten by its date.
-const FORGET_HOLD: Duration = Duration::from_hours(1);
-
-/// The file's name in its folder.
+/// Name of the file in its directory.
 const FILE: &str = "peers.json";
 
-/// What is stored of one peer.
+/// Stored peer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-struct Record {
+struct StoredPeer {
     id: String,
-    /// The address that worked last, or the first that the peer named.
+    /// Latest address that was reached, or the first that the peer named.
     multiaddress: String,
     addrinfo: AddressInfo,
-    /// When it was last connected, in microseconds since 1970. Ours.
+    /// Time of the latest connection, in microseconds since 1970. Extension.
     #[serde(default)]
     last_seen: i64,
-    /// Whether we reached it, rather than it us. Ours.
+    /// True if this node reached the peer. Extension.
     #[serde(default)]
     is_reached: bool,
 }
 
-/// Where a peer is, in the words of go-libp2p.
+/// Addresses of a peer, in the format of go-libp2p.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct AddressInfo {
     #[serde(rename = "ID")]
@@ -68,69 +60,64 @@ struct AddressInfo {
     addresses: Vec<String>,
 }
 
-/// Why the peer store could not be opened.
+/// The peer store could not be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("{step} the peer store {path}")]
+#[error("cannot {step} the peer store {path}")]
 pub struct PeerDbError {
-    /// Whether its folder could not be made, or its file not be read or set aside.
+    /// Failed step, as a verb.
     step: &'static str,
     path: PathBuf,
     source: io::Error,
 }
 
-/// Handle to the peer store. Cheap to clone; all clones share one table.
+/// Handle to the peer store. Clones share the records.
 #[derive(Debug, Clone)]
 pub struct PeerDb {
     path: Arc<Path>,
-    table: Arc<Mutex<Table>>,
+    records: Arc<Mutex<Records>>,
+    clock: Clock,
 }
 
 #[derive(Debug)]
-struct Table {
-    records: BTreeMap<PeerId, Record>,
-    /// The date by which peers are seen and forgotten.
-    date: SteadyDate,
+struct Records {
+    by_peer: BTreeMap<PeerId, StoredPeer>,
     is_changed: bool,
 }
 
 impl PeerDb {
-    /// Opens the store in the folder `dir`, which is made if it is not there. Blocks on the disk.
+    /// Opens the store in the directory `dir`, which is created if missing. Blocks on the disk.
     ///
     /// # Errors
-    /// [`PeerDbError`] if the folder or the file cannot be used. A file without sense is set aside
-    /// under another name, with a warning, and the store begins empty.
+    /// Returns [`PeerDbError`] if the directory or the file cannot be used. An invalid file is
+    /// renamed with a warning, and the store starts empty.
     pub fn open(dir: &Path, clock: Clock) -> Result<Self, PeerDbError> {
         let path = dir.join(FILE);
         let failed = |step| {
             let path = path.clone();
             move |source| PeerDbError { step, path, source }
         };
-        fs::create_dir_all(dir).map_err(failed("make the folder of"))?;
+        fs::create_dir_all(dir).map_err(failed("create the directory of"))?;
         let decode = |bytes: Vec<u8>| Ok(decode(&bytes, clock.now())?);
         // Several times the size of `PEERS_MAX` records.
-        let records = match read_at_most(&path, 4 * 1024 * 1024).and_then(decode) {
-            Ok(records) => records,
+        let by_peer = match read_at_most(&path, 4 * 1024 * 1024).and_then(decode) {
+            Ok(by_peer) => by_peer,
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
-            Err(error) if is_senseless(&error) => {
-                warn!(%error, "set a peer store aside that cannot be read");
-                fs::rename(&path, dir.join(format!("{FILE}.broken")))
-                    .map_err(failed("set aside"))?;
+            Err(error) if is_invalid(&error) => {
+                warn!(%error, "renamed an invalid peer store");
+                fs::rename(&path, dir.join(format!("{FILE}.broken"))).map_err(failed("rename"))?;
                 BTreeMap::new()
             }
             Err(error) => return Err(failed("read")(error)),
         };
-        let last_seen = records.values().map(|record| record.last_seen).max();
-        let last_seen = last_seen.map_or_else(|| clock.now(), Timestamp::from_micros);
-        let date = SteadyDate::new(clock, last_seen, FORGET_HOLD);
-        let table = Table { records, date, is_changed: false };
-        Ok(Self { path: path.into(), table: Arc::new(Mutex::new(table)) })
+        let records = Arc::new(Mutex::new(Records { by_peer, is_changed: false }));
+        Ok(Self { path: path.into(), records, clock })
     }
 
-    /// Writes changes to the disk from now on, in a task of `group`, and once more when it stops.
+    /// Starts a task of `group` that writes changes to the disk, and once more when it stops.
     pub fn keep(&self, group: &Group) {
         let (db, stopped) = (self.clone(), group.clone());
         group.spawn_to_end("peer store", async move {
-            // If the machine fails, changes since the last write are lost.
+            // If the machine fails, changes of this time are lost.
             let mut ticks = interval(Duration::from_secs(5));
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut is_running = true;
@@ -143,81 +130,75 @@ impl PeerDb {
                 match tokio::task::spawn_blocking(move || db.write()).await {
                     Ok(Ok(())) => {}
                     Ok(Err(error)) => warn!(%error, "failed to write the peer store"),
-                    Err(error) => debug!(%error, "the writing of the peer store was stopped"),
+                    Err(error) => debug!(%error, "writing the peer store was stopped"),
                 }
             }
         });
     }
 
-    /// Returns the addresses of the peers that are remembered, each ending in its peer's id: those
-    /// reached last come first.
+    /// Returns the addresses of the remembered peers, each ending in the peer's id. Those that were
+    /// reached, and then those seen last, come first.
     pub fn addresses(&self) -> Vec<String> {
-        let mut records: Vec<Record> = self.table.lock().records.values().cloned().collect();
+        let mut records: Vec<StoredPeer> = self.records.lock().by_peer.values().cloned().collect();
         records.sort_by_key(|record| std::cmp::Reverse((record.is_reached, record.last_seen)));
-        let ending = |record: &Record| {
+        let with_id = |record: &StoredPeer| {
             let id = record.id.clone();
             let addresses = record.addrinfo.addresses.clone();
             addresses.into_iter().map(move |address| format!("{address}/p2p/{id}"))
         };
-        records.iter().flat_map(ending).collect()
+        records.iter().flat_map(with_id).collect()
     }
 
-    /// Remembers the addresses, which do not name it, of connected `peer`: the one that it was reached
-    /// under, or those that it says it listens on.
-    pub fn note(&self, peer: &PeerId, addresses: Vec<String>, is_reached: bool) {
-        let mut addresses = addresses;
+    /// Remembers addresses, without an id, of connected `peer`: the one at which it was reached, or
+    /// those that it listens on.
+    pub fn note(&self, peer: &PeerId, mut addresses: Vec<String>, is_reached: bool) {
         addresses.retain(|address| address.len() <= ADDRESS_BYTES_MAX);
         let Some(first) = addresses.first().cloned() else { return };
-        let mut table = self.table.lock();
-        // Not the clock's: a time of the future would let go of all others at the next start.
-        let now = table.date.read();
+        let mut records = self.records.lock();
         let id = peer.to_string();
-        let record = table.records.entry(peer.clone()).or_insert_with(|| Record {
+        let record = records.by_peer.entry(peer.clone()).or_insert_with(|| StoredPeer {
             addrinfo: AddressInfo { id: id.clone(), addresses: Vec::new() },
             id,
             multiaddress: first.clone(),
-            ..Record::default()
+            ..StoredPeer::default()
         });
-        // What worked stays in front of what is said.
+        // Addresses that were reached come before those that the peer named.
         let known = mem::take(&mut record.addrinfo.addresses);
         let (front, back) = if is_reached { (addresses, known) } else { (known, addresses) };
         record.addrinfo.addresses = merge_bounded(front, back);
         if is_reached {
             record.multiaddress = first;
         }
-        record.last_seen = now.micros();
+        record.last_seen = self.clock.now().micros();
         record.is_reached |= is_reached;
-        table.is_changed = true;
-        prune(&mut table.records, now);
+        records.is_changed = true;
+        prune(&mut records.by_peer);
     }
 
-    /// Writes the table if it has changed.
+    /// Writes the records if they have changed.
     fn write(&self) -> io::Result<()> {
         let encoded = {
-            let mut table = self.table.lock();
-            // A leap of the clock is seen here, where no peer comes.
-            table.date.read();
-            if !table.is_changed {
+            let mut records = self.records.lock();
+            if !mem::take(&mut records.is_changed) {
                 return Ok(());
             }
-            table.is_changed = false;
-            serde_json::to_vec_pretty(&table.records.values().collect::<Vec<_>>())?
+            serde_json::to_vec_pretty(&records.by_peer.values().collect::<Vec<_>>())?
         };
         let written = write_atomic(&self.path, &encoded, FileMode::Public);
         if written.is_err() {
-            self.table.lock().is_changed = true;
+            self.records.lock().is_changed = true;
         }
         written
     }
 }
 
-/// Whether an error of reading a store is of what it holds: too much, or no JSON as it should be.
-fn is_senseless(error: &io::Error) -> bool {
+/// Returns true if reading failed because the file is too long or is not the expected JSON.
+fn is_invalid(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, InvalidData, UnexpectedEof};
     matches!(error.kind(), FileTooLarge | InvalidData | UnexpectedEof)
 }
 
-/// Joins lists of addresses without repeating one, up to [`ADDRESSES_MAX`].
+/// Joins lists of addresses without duplicates, up to [`ADDRESSES_MAX`].
 fn merge_bounded(front: Vec<String>, back: Vec<String>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for address in front.into_iter().chain(back) {
@@ -228,24 +209,23 @@ fn merge_bounded(front: Vec<String>, back: Vec<String>) -> Vec<String> {
     all
 }
 
-/// Drops who was not seen for long, and who is least worth keeping past [`PEERS_MAX`].
-fn prune(records: &mut BTreeMap<PeerId, Record>, now: Timestamp) {
-    records.retain(|_, record| now.since(Timestamp::from_micros(record.last_seen)) <= KEPT_FOR);
+/// Evicts the least valuable records beyond [`PEERS_MAX`].
+fn prune(records: &mut BTreeMap<PeerId, StoredPeer>) {
     while records.len() > PEERS_MAX {
-        let worth = |record: &Record| (record.is_reached, record.last_seen);
+        let worth = |record: &StoredPeer| (record.is_reached, record.last_seen);
         let least = records.iter().min_by_key(|(_, record)| worth(record));
         let Some(least) = least.map(|(peer, _)| peer.clone()) else { return };
         records.remove(&least);
     }
 }
 
-/// Reads records. Those of no peer, and those past the bounds, are left out.
-fn decode(bytes: &[u8], now: Timestamp) -> serde_json::Result<BTreeMap<PeerId, Record>> {
-    let list: Vec<Record> = serde_json::from_slice(bytes)?;
+/// Parses the records. Omits those without a valid id or address.
+fn decode(bytes: &[u8], now: Timestamp) -> serde_json::Result<BTreeMap<PeerId, StoredPeer>> {
+    let list: Vec<StoredPeer> = serde_json::from_slice(bytes)?;
     let mut records = BTreeMap::new();
     for mut record in list {
         let Ok(peer) = record.id.parse::<PeerId>() else { continue };
-        // A clock that was wrong then must not make it stay for ever.
+        // A time in the future would keep the record forever.
         record.last_seen = record.last_seen.min(now.micros());
         let addresses = mem::take(&mut record.addrinfo.addresses);
         let fits = |address: &String| address.len() <= ADDRESS_BYTES_MAX;
@@ -255,9 +235,7 @@ fn decode(bytes: &[u8], now: Timestamp) -> serde_json::Result<BTreeMap<PeerId, R
             records.insert(peer, record);
         }
     }
-    // The clock may be wrong now: the time since a peer was last seen is not counted yet.
-    let last_seen = records.values().map(|record| record.last_seen).max();
-    prune(&mut records, last_seen.map_or(now, Timestamp::from_micros));
+    prune(&mut records);
     Ok(records)
 }
 

@@ -1,4 +1,4 @@
-//! The peers a node knows: what the network and their offers tell of them.
+//! State of the peers of a node, from the network and their offers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,76 +30,75 @@ use crate::{
     result_groups::ResultGroup,
 };
 
-/// How long a peer that was lost is still listed. A worker that restarts without a key comes back
-/// under another id, so its old one should not stay for long.
+/// Time for which a lost peer is still listed. A worker that restarts without a key returns with
+/// another id, so its old one must not stay for long.
 const LOST_KEPT: Duration = Duration::from_mins(10);
 
-/// Time for which a peer is still listed that only connected: one that never said what it is, and never
-/// worked. Anybody makes any number of them.
+/// The same for a peer that sent no offer and did no work. Anyone can create any number of these.
 const PASSERBY_KEPT: Duration = Duration::from_mins(1);
 
-/// The most topics, addresses, protocols and functions remembered of one peer, each.
+/// Maximum number of topics, addresses, protocols and functions per peer, each.
 pub(crate) const NAMES_MAX: usize = 1024;
 
-/// Handle to the table of peers. Cheap to clone; all clones share one table.
+/// Table of peers. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Peers {
     table: Arc<Mutex<BTreeMap<PeerId, Peer>>>,
-    /// The most peers remembered. Past it, those that were lost longest ago are forgotten; while all are
-    /// connected, a new one is not taken in.
+    /// Maximum number of peers. Beyond it, those lost longest ago are forgotten. If all are
+    /// connected, a new one is not added.
     n_max: usize,
     n_joins: Arc<AtomicU64>,
-    /// Time at which a peer joined or left a topic last, or was lost, or the node started.
+    /// Time at which a peer last joined or left a topic or disconnected, or the node started.
     changed_at: Arc<Mutex<Instant>>,
-    /// Rung when a peer has said what it speaks.
+    /// Notified when a peer has identified itself.
     identified: Arc<Notify>,
     clock: Clock,
 }
 
-/// How a peer takes work.
+/// Protocol by which a peer receives work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WorkProtocol {
-    /// As frames of a line: it is one of ours.
+    /// Frames of a line, for a worker of ours.
     Line,
-    /// As work orders of b7s.
+    /// Work orders of b7s version 2.
     B7sV2,
-    /// As `MsgExecute` of b7s's first version.
+    /// `MsgExecute` of b7s version 1.
     B7sV1,
 }
 
-/// What is known of a peer.
+/// State of a peer.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Peer {
-    /// What it says it does; none where it does not say.
+    /// Role in its offer; `None` without an offer.
     pub role: Option<Role>,
-    /// The topics it listens to.
+    /// Topics that it listens to.
     pub topics: BTreeSet<String>,
-    /// Where it listens: multiaddresses, each ending in its id.
+    /// Multiaddresses that it listens on, each ending in its id.
     pub addresses: Vec<String>,
-    /// What it speaks.
+    /// Protocols that it speaks.
     pub protocols: Vec<String>,
-    /// The functions it says it holds.
+    /// Functions that it offers.
     pub functions: BTreeSet<FunctionId>,
-    /// Of these, the functions it says are compiled.
+    /// Those of its functions that are compiled.
     pub ready: BTreeSet<FunctionId>,
-    /// What it declares of itself.
+    /// Attributes that it declares.
     pub attributes: BTreeMap<String, String>,
-    /// Whether it has answered like a b7s node of version 1.
+    /// True if it has replied like a b7s node of version 1.
     pub is_older: bool,
-    /// Whether a connection stands.
+    /// True if it is connected.
     pub is_connected: bool,
-    /// The round trip of the last ping.
+    /// Latest round trip time.
     pub latency: Option<Duration>,
-    /// When it was last heard.
+    /// Time of the latest message or connection.
     pub last_seen: Timestamp,
-    /// Work orders it answered.
+    /// Number of results that it returned.
     pub n_runs: u64,
-    /// Of those, answers that stood in the largest result group.
+    /// Number of those in the largest result group.
     pub n_agreed: u64,
 }
 
 impl Peer {
-    /// The groups it belongs to, beside the general one.
+    /// Returns its topics except the general one.
     pub fn subgroups(&self) -> Vec<String> {
         self.topics.iter().filter(|topic| *topic != GENERAL_TOPIC).cloned().collect()
     }
@@ -110,19 +109,19 @@ impl Peer {
 }
 
 impl Peers {
-    /// An empty table of at most `n_max` peers that dates what it hears by `clock`.
+    /// Creates an empty table of up to `n_max` peers.
     pub fn new(clock: Clock, n_max: usize) -> Self {
         let (table, n_joins, identified) = (Arc::default(), Arc::default(), Arc::default());
         let changed_at = Arc::new(Mutex::new(Instant::now()));
         Self { table, n_max, n_joins, changed_at, identified, clock }
     }
 
-    /// The most peers remembered.
+    /// Returns the maximum number of peers.
     pub const fn n_max(&self) -> usize {
         self.n_max
     }
 
-    /// Takes note of what happened on the network.
+    /// Records a network event.
     pub fn note(&self, event: &Event) {
         match event {
             Event::Connected(peer) => self.update(peer, |peer| {
@@ -170,7 +169,7 @@ impl Peers {
         }
     }
 
-    /// Takes note of what a peer says it is and has.
+    /// Records a peer's offer.
     pub fn note_offer(&self, peer: &PeerId, offer: &Offer) {
         self.update(peer, |peer| {
             peer.role = offer.role.parse().ok();
@@ -182,8 +181,8 @@ impl Peers {
         });
     }
 
-    /// Counts the runs of the peers in `groups`, the first of which is the largest. Peers agree that
-    /// stand in it, or in one as large: where nobody has a majority, nobody is in the wrong.
+    /// Counts the runs of the peers in `groups`, the largest first. Peers in the largest group, or
+    /// in one of the same size, agree: without a majority, no peer is wrong.
     pub fn count_runs(&self, groups: &[ResultGroup]) {
         let n_largest = groups.first().map_or(0, |group| group.peers.len());
         for group in groups {
@@ -197,7 +196,7 @@ impl Peers {
         }
     }
 
-    /// Returns all peers that are connected or were lately, by id.
+    /// Returns all peers that are or were recently connected, ordered by id.
     pub fn list(&self) -> Vec<(PeerId, Peer)> {
         let now = self.clock.now();
         let mut table = self.table.lock();
@@ -209,14 +208,14 @@ impl Peers {
         table.iter().map(|(id, peer)| (id.clone(), peer.clone())).collect()
     }
 
-    /// Notes whether `peer` has answered like a b7s node of version 1.
+    /// Records if `peer` has replied like a b7s node of version 1.
     pub fn note_version(&self, peer: &PeerId, is_older: bool) {
         if let Some(peer) = self.table.lock().get_mut(peer) {
             peer.is_older = is_older;
         }
     }
 
-    /// Returns on which way `peer` takes work, by what it said so far.
+    /// Returns the protocol by which `peer` receives work, as far as is known.
     pub fn work_protocol(&self, peer: &PeerId) -> WorkProtocol {
         let table = self.table.lock();
         let Some(peer) = table.get(peer) else { return WorkProtocol::B7sV2 };
@@ -229,90 +228,89 @@ impl Peers {
         }
     }
 
-    /// Whether `peer` is known and connected.
+    /// Returns true if `peer` is connected.
     pub fn is_connected(&self, peer: &PeerId) -> bool {
         self.table.lock().get(peer).is_some_and(|peer| peer.is_connected)
     }
 
-    /// How many peers are connected.
+    /// Returns the number of connected peers.
     pub fn n_connected(&self) -> usize {
         self.table.lock().values().filter(|peer| peer.is_connected).count()
     }
 
-    /// Whether `peer` is connected and speaks `protocol`.
+    /// Returns true if `peer` is connected and speaks `protocol`.
     pub fn speaks(&self, peer: &PeerId, protocol: &str) -> bool {
         let table = self.table.lock();
         table.get(peer).is_some_and(|peer| peer.is_connected && peer.speaks(protocol))
     }
 
-    /// Returns the connected peers that speak `protocol`, by id.
+    /// Returns the connected peers that speak `protocol`, ordered by id.
     pub fn speaking(&self, protocol: &str) -> Vec<PeerId> {
         self.connected(|peer| peer.speaks(protocol))
     }
 
-    /// Whether `peer` is connected and has not said yet what it speaks.
+    /// Returns true if `peer` is connected and has not identified itself yet.
     pub fn is_silent(&self, peer: &PeerId) -> bool {
         let table = self.table.lock();
         table.get(peer).is_some_and(|peer| peer.is_connected && peer.protocols.is_empty())
     }
 
-    /// Waits until `peer` has said what it speaks or is gone, at most for `within`. Cancel-safe.
+    /// Waits up to `within` until `peer` has identified itself or is disconnected. Cancel-safe.
     pub async fn wait_until_identified(&self, peer: &PeerId, within: Duration) {
-        let heard = async {
+        let identified = async {
             loop {
-                let mut rung = pin!(self.identified.notified());
-                // Whatever it says from here on rings.
-                rung.as_mut().enable();
+                let mut notified = pin!(self.identified.notified());
+                // Registers before the check, so that no notification is missed.
+                notified.as_mut().enable();
                 if !self.is_silent(peer) {
                     return;
                 }
-                rung.await;
+                notified.await;
             }
         };
-        // One that says nothing is taken for what it seems.
-        drop(timeout(within, heard).await);
+        drop(timeout(within, identified).await);
     }
 
-    /// Whether `peer` says that it is a worker.
+    /// Returns true if `peer` offers to be a worker.
     pub fn is_worker(&self, peer: &PeerId) -> bool {
         self.table.lock().get(peer).is_some_and(|peer| peer.role == Some(Role::Worker))
     }
 
-    /// Returns what `peer` declares of itself; nothing where it is not known.
+    /// Returns the attributes that `peer` declares. Empty for an unknown peer.
     pub fn attributes(&self, peer: &PeerId) -> BTreeMap<String, String> {
         self.table.lock().get(peer).map(|peer| peer.attributes.clone()).unwrap_or_default()
     }
 
-    /// Returns the connected peers that say they hold `function`, by id.
+    /// Returns the connected peers that offer `function`, ordered by id.
     pub fn holding(&self, function: FunctionId) -> Vec<PeerId> {
         self.connected(|peer| peer.functions.contains(&function))
     }
 
-    /// Returns the connected peers that listen to `topic` and do not say they are heads, by id.
+    /// Returns the connected peers that listen to `topic` and are not known as heads, ordered by
+    /// id.
     pub fn listening(&self, topic: &str) -> Vec<PeerId> {
         self.connected(|peer| peer.topics.contains(topic) && peer.role != Some(Role::Head))
     }
 
-    /// True if no peer came or went lately, so that those that listen are all that there are.
+    /// Returns true if no peer has joined or left recently, so that all listeners are known.
     pub fn is_settled(&self) -> bool {
-        // Longer than a worker takes to dial again after it lost its connection, and shorter than a roll
-        // call.
+        // Longer than a worker takes to reconnect, and shorter than a roll call.
         self.changed_at.lock().elapsed() >= Duration::from_secs(3)
     }
 
-    /// How often a peer has joined a topic so far: while it stays the same, nobody new listens.
+    /// Returns how often peers have joined topics. While it is unchanged, there is no new listener.
     pub fn n_joins(&self) -> u64 {
         self.n_joins.load(Ordering::Relaxed)
     }
 
-    fn connected(&self, is_meant: impl Fn(&Peer) -> bool) -> Vec<PeerId> {
+    fn connected(&self, is_wanted: impl Fn(&Peer) -> bool) -> Vec<PeerId> {
         let table = self.table.lock();
-        let meant = table.iter().filter(|(_, peer)| peer.is_connected && is_meant(peer));
-        meant.map(|(id, _)| id.clone()).collect()
+        let wanted = table.iter().filter(|(_, peer)| peer.is_connected && is_wanted(peer));
+        wanted.map(|(id, _)| id.clone()).collect()
     }
 
-    /// Dates a known peer. Gossip may be written by peers we have no connection to; those are not
-    /// taken in.
+    /// Updates the time of a known peer. Gossip may have authors without a connection, which are
+    /// not added.
     fn note_seen(&self, peer: &PeerId) {
         let now = self.clock.now();
         if let Some(peer) = self.table.lock().get_mut(peer) {
@@ -323,7 +321,7 @@ impl Peers {
     fn update(&self, peer: &PeerId, change: impl FnOnce(&mut Peer)) {
         let now = self.clock.now();
         let mut table = self.table.lock();
-        // Forgetting several at one time makes the search for those lost longest ago cheap per new peer.
+        // Forgetting several at one time makes the search for the oldest cheap per new peer.
         if !table.contains_key(peer)
             && table.len() >= self.n_max
             && !forget_lost(&mut table, self.n_max.div_ceil(32))
@@ -336,7 +334,7 @@ impl Peers {
     }
 }
 
-/// Forgets the `n` peers that were lost longest ago. Returns whether there were any.
+/// Forgets the `n` peers that were lost longest ago. Returns false if there were none.
 fn forget_lost(table: &mut BTreeMap<PeerId, Peer>, n: usize) -> bool {
     let lost = table.iter().filter(|(_, peer)| !peer.is_connected);
     let mut lost: Vec<_> = lost.map(|(id, peer)| (peer.last_seen, id.clone())).collect();
@@ -347,7 +345,7 @@ fn forget_lost(table: &mut BTreeMap<PeerId, Peer>, n: usize) -> bool {
     !lost.is_empty()
 }
 
-/// Peers that may have a function, and the network to ask them over.
+/// Peers that may have a function, and the network to request it over.
 pub(crate) struct FunctionPeers<'a> {
     pub(crate) network: &'a Network,
     pub(crate) peers: &'a [PeerId],
@@ -384,13 +382,13 @@ mod tests {
         format!("12D3KooWpeer{n}").parse().unwrap()
     }
 
-    /// One of very many.
+    /// One of many ids.
     fn nth(n: usize) -> PeerId {
         format!("12D3KooW{}", n + 1).replace('0', "A").parse().unwrap()
     }
 
     #[test]
-    fn a_lost_peer_is_listed_for_ten_minutes_but_listens_no_more() {
+    fn lost_peer_is_listed_for_ten_minutes_without_listening() {
         let clock = Clock::manual(Timestamp::from_seconds(1000));
         let peers = Peers::new(clock.clone(), 8);
         peers.note(&Event::Connected(id(1)));
@@ -421,27 +419,27 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waiting_for_the_protocols_of_a_peer_is_bounded() {
+    async fn waiting_for_the_protocols_of_a_peer_is_limited() {
         let peers = Peers::new(Clock::system(), 8);
-        let (began, within) = (Instant::now(), Duration::from_secs(1));
+        let (start, within) = (Instant::now(), Duration::from_secs(1));
         peers.wait_until_identified(&id(1), within).await;
-        assert_eq!(began.elapsed(), Duration::ZERO, "it is not here");
+        assert_eq!(start.elapsed(), Duration::ZERO, "it is not connected");
         peers.note(&Event::Connected(id(1)));
         peers.wait_until_identified(&id(1), within).await;
-        assert_eq!(began.elapsed(), within);
-        let says = async {
+        assert_eq!(start.elapsed(), within);
+        let identify = async {
             tokio::time::advance(Duration::from_millis(10)).await;
             let (addresses, protocols) = (Vec::new(), vec![LINE_PROTOCOL.to_owned()]);
             peers.note(&Event::Identified { peer: id(1), addresses, protocols });
         };
         let peer = id(1);
-        tokio::join!(peers.wait_until_identified(&peer, within), says);
-        assert_eq!(began.elapsed(), within + Duration::from_millis(10));
+        tokio::join!(peers.wait_until_identified(&peer, within), identify);
+        assert_eq!(start.elapsed(), within + Duration::from_millis(10));
         assert_eq!(peers.work_protocol(&id(1)), WorkProtocol::Line);
     }
 
     #[test]
-    fn heads_are_not_listed_as_subscribed_workers() {
+    fn heads_are_not_listed_as_listening_workers() {
         let peers = Peers::new(Clock::system(), 8);
         for n in [1, 2] {
             peers.note(&Event::Connected(id(n)));
@@ -452,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_identities_that_are_gone_at_once_displaces_no_connected_peer() {
+    fn flood_of_short_connections_displaces_no_connected_peer() {
         let peers = Peers::new(Clock::system(), 20);
         peers.note(&Event::Connected(id(1)));
         for n in 0..2 * peers.n_max() {
@@ -465,20 +463,20 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_bounded_and_gossip_of_strangers_adds_no_peer() {
+    fn table_is_limited_and_gossip_of_strangers_adds_no_peer() {
         let peers = Peers::new(Clock::system(), 20);
         for n in 0..peers.n_max() {
             peers.note(&Event::Connected(nth(n)));
         }
         peers.note(&Event::Connected(id(1)));
-        assert_eq!(peers.list().len(), peers.n_max(), "all are connected, so none makes room");
+        assert_eq!(peers.list().len(), peers.n_max(), "all are connected, so none is evicted");
         let lost: PeerId = "12D3KooW1".parse().unwrap();
         peers.note(&Event::Disconnected(lost.clone()));
         let (author, bytes) = (id(2), bytes::Bytes::new());
         peers.note(&Event::Gossip { author, topic: GENERAL_TOPIC.into(), bytes });
-        assert!(peers.list().iter().any(|(id, _)| *id == lost), "gossip takes nobody in");
+        assert!(peers.list().iter().any(|(id, _)| *id == lost), "gossip adds no peer");
         peers.note(&Event::Connected(id(1)));
         assert_eq!(peers.list().len(), peers.n_max());
-        assert!(!peers.list().iter().any(|(id, _)| *id == lost), "it made room");
+        assert!(!peers.list().iter().any(|(id, _)| *id == lost), "it was evicted");
     }
 }

@@ -1,25 +1,25 @@
-//! How equal outcomes of an execution are grouped.
+//! Grouping of equal results of an execution.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use model::node::PeerId;
 use wire::functions::{Outcome, ResultGroupBody};
 
-/// The peers that returned one and the same outcome.
+/// Peers with an equal outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResultGroup {
-    /// What each of them returned.
+    /// Outcome.
     pub outcome: Outcome,
-    /// The peers, in the order of their ids.
+    /// Peers, ordered by id.
     pub peers: Vec<PeerId>,
-    /// Their share of the outcomes received, 0 to 100.
+    /// Share of all outcomes, from 0 to 100.
     pub frequency_percent: f64,
 }
 
-/// Folds equal outcomes into groups, the most frequent first.
+/// Groups equal outcomes, the most frequent first.
 ///
-/// Two outcomes are equal when stdout, stderr and exit code are. Groups of one size are ordered by
-/// their smallest peer id, so that the answer depends on nothing but the outcomes.
+/// Outcomes are equal if stdout, stderr and exit code are. Groups of the same size are ordered by
+/// their smallest peer id, so that the order depends on the outcomes only.
 pub fn group(outcomes: impl IntoIterator<Item = (PeerId, Outcome)>) -> Vec<ResultGroup> {
     let mut peers_by_outcome: BTreeMap<Outcome, Vec<PeerId>> = BTreeMap::new();
     let mut n_outcomes = 0_u32;

@@ -1,9 +1,9 @@
-//! A worker: answers roll calls it can serve, and runs work orders.
+//! A worker: responds to roll calls, and runs work orders.
 //!
-//! It answers yes where it has a free slot and holds the function, which it first fetches from a
-//! peer if need be, the roll call's author before all. A work order then waits shortly for a slot,
-//! runs, contained by room `runtime`, and its result is signed. Heads of ours give orders on a line
-//! (`line.rs`), on which they can cancel them, too; others by a message for each.
+//! It accepts a roll call if it has a free slot and holds the function, which it fetches from a
+//! peer if necessary, preferably from the author. A work order waits for a slot, runs in a sandbox
+//! (`runtime`), and its result is signed. Heads of ours send orders on a line (`line.rs`), which
+//! also lets them cancel orders. Others send a message for each.
 
 mod compile;
 mod executor;
@@ -42,7 +42,7 @@ use self::{
     compile::Compilations,
     executor::{Executor, ExecutorError},
     line::OpenLine,
-    refusal::{Refusal, list_modules},
+    refusal::{WorkRefusal, list_modules},
     shares::{HeldPlace, Shares, Standing, part_of},
 };
 pub use self::{
@@ -50,6 +50,7 @@ pub use self::{
     external::ExternalRuntime,
 };
 use crate::{
+    NodeContext,
     attributes::{Attributes, bounded},
     function_call::FunctionCall,
     message::{
@@ -58,19 +59,17 @@ use crate::{
     },
     metrics,
     network::line::Line,
-    node_context::NodeContext,
     peers::{FunctionPeers, WorkProtocol},
 };
 use content::{FUNCTION_PROTOCOL, Function, Requester};
 
-/// Functions that a node runs at once unless told otherwise, by document 1. More than 65535 count as
-/// so many.
+/// Default number of functions that a node runs simultaneously, by document 1. The maximum is
+/// 65535.
 pub const CONCURRENCY_DEFAULT: NonZeroU32 = NonZeroU32::new(10).unwrap();
 
-/// What a function may use unless told otherwise. Its 18 s end 2 s before a head stops waiting for
-/// the answer, so that the head still hears that the time was up. 256 MiB hold any demo and most
-/// models. 16 MiB of output are far more than b7s clients print, and few enough that a head holds the
-/// answers of many workers.
+/// Default limits of a function. After 18 s, there are 2 s left for the response before a head
+/// stops waiting. 256 MiB fit any demo and most models. 16 MiB of output are more than b7s clients
+/// print, and few enough for a head to hold the responses of many workers.
 pub const LIMITS_DEFAULT: Limits = Limits {
     wall: Duration::from_secs(18),
     memory_bytes: 256 * 1024 * 1024,
@@ -78,45 +77,46 @@ pub const LIMITS_DEFAULT: Limits = Limits {
     fuel: None,
 };
 
-/// Work orders that wait for a slot, as many as a head has under way, so that one head alone is never
-/// refused for this. More are refused.
+/// Maximum number of work orders that wait for a slot. Fits those that one head has in progress.
 const WAITING_MAX: u32 = 256;
 
-/// Time for which a work order waits for its head's turn at a slot. Heads with a line are told that it
-/// waits.
+/// Time for which a work order waits for its head's turn at a slot. Heads with a line are told that
+/// it waits.
 const SLOT_WITHIN: Duration = Duration::from_secs(30);
 
-/// The same for heads without a line, which take a waiting order for a slow one.
+/// The same for heads without a line, to which a waiting order looks like a slow one.
 const SLOT_WITHIN_UNTOLD: Duration = Duration::from_secs(5);
 
-/// How long runs that a stopping worker ends may take to do so, and their heads to be told.
+/// Time for runs to end, and their responses to be sent, after a stopping worker canceled them.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
-/// How a worker is set up.
+/// Options of a worker.
 #[derive(Debug, Clone)]
 pub struct WorkerOptions {
-    /// How many functions it runs at once.
+    /// Number of functions that it runs simultaneously.
     pub concurrency: NonZeroU32,
-    /// What each may use.
+    /// Limits of each function.
     pub limits: Limits,
-    /// How they are run.
+    /// Ways to run functions.
     pub execution: ExecutionOptions,
-    /// What it declares of itself: requests may ask for nodes that do.
+    /// Attributes that it declares.
     pub attributes: BTreeMap<String, String>,
 }
 
-/// What an answer takes beside the output, at most: ids, a signature, numbers, and why a run ended.
+/// Maximum size of a response without the output: ids, signature, numbers, and the reason for the
+/// end of the run.
 const ANSWER_RESERVE_BYTES: usize = 64 * 1024;
 
-/// What a byte of output takes as JSON, at most: a control character is `\u001b`.
+/// Maximum size of a byte of output in JSON: a control character is `\u001b`.
 const ESCAPED_BYTES: usize = 6;
 
-/// The longest answer, as JSON, of a worker whose functions write at most `output_bytes`.
+/// Returns the maximum size of a response, as JSON, of a worker whose functions write up to
+/// `output_bytes`.
 pub const fn answer_bytes_max(output_bytes: usize) -> usize {
     output_bytes.saturating_mul(ESCAPED_BYTES).saturating_add(ANSWER_RESERVE_BYTES)
 }
 
-/// The longest client tag that is distinguished, in characters: the digits of 64 bits.
+/// Maximum length of a client tag, in characters: the digits of 64 bits.
 const CLIENT_TAG_MAX: usize = 16;
 
 /// Handle to a worker. Cheap to clone.
@@ -130,30 +130,30 @@ struct Inner {
     attributes: BTreeMap<String, String>,
     n_slots: u16,
     slots: Shares,
-    /// Work orders from their coming to their answer's going.
+    /// Work orders from their arrival until their response is sent.
     orders: Shares,
-    /// The heads' lines.
+    /// Line of each head.
     lines: Mutex<HashMap<PeerId, OpenLine>>,
     /// Numbers the lines.
     n_lines: AtomicU64,
-    /// Taken by each line until it has ended.
+    /// Permits that open lines hold.
     open_lines: Arc<Semaphore>,
-    /// The roll calls being handled, by author and request, and by author.
+    /// Roll calls in progress, by author and request, and by author.
     calls: (Tally<(PeerId, String)>, Tally<PeerId>),
-    /// Which roll calls for functions that are not here are logged, by author.
+    /// Limits the log of roll calls for unknown functions, by author.
     call_logs: Mutex<LruCache<PeerId, LogLimit>>,
     is_stopping: AtomicBool,
-    /// Signals that other heads may use the slots, or none.
+    /// Notified when the offers to heads change.
     changed: Notify,
     compilations: Compilations,
-    /// Start of the heads' turns at slots that cannot be divided equally. Random, so that a head does
-    /// not have its turn at all workers at one time.
+    /// Start of the heads' turns at slots that cannot be divided equally. Random, so that a head
+    /// does not have its turn at all workers at the same time.
     turns_began: Instant,
-    /// Whether what runs is to end, since the node has waited for it long enough.
+    /// True once the runs in progress are canceled.
     is_cut_short: watch::Sender<bool>,
 }
 
-/// A work order that has a slot.
+/// A work order with a slot.
 #[derive(Debug, Clone, Copy)]
 struct Run<'a> {
     head: &'a PeerId,
@@ -166,10 +166,10 @@ struct Run<'a> {
 }
 
 impl Worker {
-    /// Makes a worker.
+    /// Creates a worker, and starts to compile its functions.
     ///
     /// # Errors
-    /// [`StartError`] if the runtime cannot be set up.
+    /// Returns [`StartError`] if the runtime cannot be set up.
     pub fn new(context: NodeContext, options: WorkerOptions) -> Result<Self, StartError> {
         let WorkerOptions { concurrency, limits, execution, attributes } = options;
         let n_slots = u16::try_from(concurrency.get()).unwrap_or(u16::MAX);
@@ -196,33 +196,34 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Returns the peers it knows, by id.
+    /// Returns the known peers, ordered by id.
     #[cfg(test)]
     pub(crate) fn peers(&self) -> Vec<(PeerId, crate::peers::Peer)> {
         self.0.context.peers.list()
     }
 
-    /// How many functions it runs at once, and how many more it could run now.
+    /// Returns the number of slots, and of free ones.
     pub fn slots(&self) -> (usize, usize) {
         let (n_slots, n_free) = self.0.slots.places();
         (n_slots, n_free.min(self.0.executor.n_free()))
     }
 
-    /// What it declares of itself, as far as that fits in an offer.
+    /// Returns the declared attributes that fit in an offer.
     pub(crate) fn attributes(&self) -> Attributes {
         bounded(&self.0.attributes)
     }
 
-    /// Returns its counts as Prometheus text.
+    /// Returns the metrics in the Prometheus text format.
     pub fn metrics_text(&self) -> String {
         self.0.context.metrics.set(metrics::SLOTS_FREE, &[], self.slots().1);
         self.0.context.metrics.text()
     }
 
-    /// Returns how many slots `head` could use if no other head needed any, and how many it may use
-    /// now, including those that run for it. None if this worker does not obey it.
+    /// Returns the number of slots that `head` could use if no other head needed any, and that it
+    /// may use now, including those that run for it. Both are 0 for a head that this worker does
+    /// not obey.
     pub(crate) fn slots_for(&self, head: &PeerId) -> (usize, usize) {
-        if !self.0.context.network.hears(head) {
+        if !self.0.context.network.allows(head) {
             return (0, 0);
         }
         let (n_slots, standing) = (usize::from(self.0.n_slots), self.standing(head));
@@ -230,7 +231,7 @@ impl Worker {
         if self.0.is_stopping.load(Ordering::Relaxed) {
             return (n_slots_max, 0);
         }
-        // Runs that were given up may still hold the executor.
+        // Canceled runs may still occupy the executor.
         let n_taken = n_slots.saturating_sub(self.0.executor.n_free());
         let n_lost = n_taken.saturating_sub(self.0.slots.n_held());
         let turn = usize::try_from(self.0.turns_began.elapsed().as_secs()).unwrap_or_default();
@@ -238,18 +239,18 @@ impl Worker {
         (n_slots_max, share)
     }
 
-    /// Returns true if the heads' shares may change without a further order.
+    /// Returns true if the shares of heads may change without a further order.
     pub(crate) fn is_busy(&self) -> bool {
         let (n_slots, n_free) = self.slots();
         n_free < n_slots || self.0.orders.are_in_use()
     }
 
-    /// Forgets the share of a head that is gone.
+    /// Forgets the share of a disconnected head.
     pub(crate) fn note_disconnected(&self, head: &PeerId) {
         self.0.orders.forget(head);
     }
 
-    /// Waits until a slot is taken, or what heads may have of them changes; for one caller.
+    /// Waits until a slot is taken, or the offers to heads change. For a single caller.
     /// Cancel-safe.
     pub(crate) async fn slots_changed(&self) {
         select! {
@@ -258,31 +259,31 @@ impl Worker {
         }
     }
 
-    /// Takes note that other heads may have its slots than before.
-    pub(crate) fn heeds_others(&self) {
+    /// Records that the allowed heads have changed.
+    pub(crate) fn note_allowed_changed(&self) {
         self.0.changed.notify_one();
     }
 
-    /// How much of this worker `head` may take up.
+    /// Returns the part of this worker that `head` may use.
     fn standing(&self, head: &PeerId) -> Standing {
         let network = &self.0.context.network;
-        if network.knows_by_name(head) {
+        if network.is_named(head) {
             Standing::Named
-        } else if network.has_names() {
+        } else if network.has_named_peers() {
             Standing::Stranger
         } else {
             Standing::Unknown
         }
     }
 
-    /// Runs a work order of `head` and tells it the outcome in a message of the same b7s version.
-    /// Dropping it ends the run.
+    /// Runs a work order of `head`, and sends the response in a message of the same b7s version.
+    /// Dropping the future cancels the run.
     pub async fn work_order(&self, head: PeerId, order: WorkOrder, version: WorkProtocol) {
         let request_id = order.request_id.clone();
         let admitted = self.0.orders.try_take(&head, self.standing(&head));
         let response = match &admitted {
             Some(_) => self.answer(&head, &order, None).await,
-            None => Refusal::Full { n_slots: self.0.n_slots }.answer(&head, &order),
+            None => WorkRefusal::Full { n_slots: self.0.n_slots }.answer(&head, &order),
         };
         let own_id = self.0.context.network.peer_id().to_string();
         let message = match version {
@@ -300,14 +301,15 @@ impl Worker {
         drop(admitted);
     }
 
-    /// Takes no more work, and waits until what runs has ended and was answered, at most for
-    /// `within`. What has not is ended, and its head told. Returns whether all ended by itself.
+    /// Stops accepting work, and waits up to `within` until all orders in progress have their
+    /// response. Cancels the rest, and responds to their heads. Returns true if none had to be
+    /// canceled.
     pub async fn drain(&self, within: Duration) -> bool {
         self.0.is_stopping.store(true, Ordering::Relaxed);
         self.0.changed.notify_one();
         let n_running = self.0.slots.n_held();
         if n_running > 0 {
-            info!(component = "node", n_running, "waiting for the functions that run");
+            info!(component = "node", n_running, "waiting for running functions");
         }
         let is_done = timeout(within, self.0.orders.all_free()).await.is_ok();
         if !is_done {
@@ -318,8 +320,8 @@ impl Worker {
         is_done
     }
 
-    /// Runs a work order, and returns the answer to it. Tells the head on `line`, if it has one, while
-    /// the function is compiled.
+    /// Runs a work order, and returns the response. Reports the state of the order on `line`, if
+    /// there is one.
     async fn answer(
         &self,
         head: &PeerId,
@@ -344,14 +346,14 @@ impl Worker {
         response
     }
 
-    /// Sees to it that function `id` is kept.
-    async fn ensure_fetched(&self, author: &PeerId, id: FunctionId) -> Result<(), Refusal> {
+    /// Fetches function `id` unless this worker holds it.
+    async fn ensure_fetched(&self, author: &PeerId, id: FunctionId) -> Result<(), WorkRefusal> {
         if self.0.context.functions.get(id).is_some() {
             return Ok(());
         }
-        let asked = self.sources(author, id);
+        let sources = self.sources(author, id);
         let began = Instant::now();
-        let peers = FunctionPeers { network: &self.0.context.network, peers: &asked };
+        let peers = FunctionPeers { network: &self.0.context.network, peers: &sources };
         let requester = self.requester(author);
         let span = info_span!(target: traces::TARGET, "FunctionInstall", function.cid = %id);
         let obtaining = self.0.context.functions.obtain(id, &requester, &peers);
@@ -362,7 +364,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns the party on whose behalf a function is kept that `peer` wants.
+    /// Returns the party on whose behalf a function is stored for `peer`.
     fn requester(&self, peer: &PeerId) -> Requester {
         match self.standing(peer) {
             Standing::Named => Requester::Named(peer.clone()),
@@ -370,7 +372,7 @@ impl Worker {
         }
     }
 
-    /// Records that function `id` ran for `head`, so that it is evicted after those that did not.
+    /// Records that function `id` ran for `head`, so that it is evicted later than unused ones.
     fn note_run(&self, head: &PeerId, id: FunctionId) {
         let functions = &self.0.context.functions;
         let Some(noted) = functions.note_use(id, &self.requester(head), true) else { return };
@@ -382,7 +384,7 @@ impl Worker {
         });
     }
 
-    /// Counts an attempt to get a function, with what was got.
+    /// Counts an attempt to install a function.
     fn count_installed(&self, obtained: Option<&Function>) {
         let metrics = &self.0.context.metrics;
         metrics.add(metrics::INSTALLED, &[]);
@@ -395,47 +397,47 @@ impl Worker {
         }
     }
 
-    /// Whom to ask for function `id`: `author` first, then peers that say they hold it, then the rest.
+    /// Returns the peers to request function `id` from: `author` first, then those that offer it,
+    /// then the rest.
     fn sources(&self, author: &PeerId, id: FunctionId) -> Vec<PeerId> {
         let peers = &self.0.context.peers;
         let speaking = peers.speaking(FUNCTION_PROTOCOL);
-        // One that has just connected may not have said yet what it speaks.
-        let is_asked = |peer: &PeerId| speaking.contains(peer) || peers.is_silent(peer);
-        let first = Some(author).filter(|author| is_asked(author)).cloned();
+        // A peer that has just connected may not have identified itself yet.
+        let is_source = speaking.contains(author) || peers.is_silent(author);
+        let mut sources: Vec<PeerId> = is_source.then(|| author.clone()).into_iter().collect();
         let holding = peers.holding(id).into_iter().filter(|peer| speaking.contains(peer));
-        let mut asked: Vec<PeerId> = Vec::new();
-        for peer in first.into_iter().chain(holding).chain(speaking.iter().cloned()) {
-            if !asked.contains(&peer) {
-                asked.push(peer);
+        for peer in holding.chain(speaking.iter().cloned()) {
+            if !sources.contains(&peer) {
+                sources.push(peer);
             }
         }
-        asked
+        sources
     }
 
-    /// Runs a work order and returns the answer that tells the outcome.
+    /// Runs a work order, and returns the response with its result.
     async fn outcome(
         &self,
         head: &PeerId,
         order: &WorkOrder,
         line: Option<&Line>,
-    ) -> Result<WorkOrderResponse, Refusal> {
+    ) -> Result<WorkOrderResponse, WorkRefusal> {
         let id = FunctionId::parse_any(&order.function_id)?;
         let call =
             FunctionCall::new(order.method.parse()?, order.parameters.as_deref(), &order.config);
         if self.0.is_stopping.load(Ordering::Relaxed) {
-            return Err(Refusal::Stopping);
+            return Err(WorkRefusal::Stopping);
         }
         let (_slot, has_waited) = self.take_slot(head, order, line).await?;
         // The worker may have begun to stop while the order waited.
         if self.0.is_stopping.load(Ordering::Relaxed) {
-            return Err(Refusal::Stopping);
+            return Err(WorkRefusal::Stopping);
         }
         debug!(request = order.request_id, function = %id, peer = %head, "execution begins");
         let mut is_cut_short = self.0.is_cut_short.subscribe();
         let run = Run { head, order, id, call: &call, line, has_waited };
         let result = select! {
             result = self.run_with_refetch(run) => result?,
-            _ = is_cut_short.wait_for(|is_cut_short| *is_cut_short) => return Err(Refusal::Stopping),
+            _ = is_cut_short.wait_for(|is_cut_short| *is_cut_short) => return Err(WorkRefusal::Stopping),
         };
         self.count(&order.function_id, &result);
         let (request, code) = (&order.request_id, result.code.clone());
@@ -453,7 +455,7 @@ impl Worker {
         head: &PeerId,
         order: &WorkOrder,
         line: Option<&Line>,
-    ) -> Result<(HeldPlace, bool), Refusal> {
+    ) -> Result<(HeldPlace, bool), WorkRefusal> {
         let (slots, standing) = (&self.0.slots, self.standing(head));
         if let Some(slot) = slots.try_take(head, standing) {
             return Ok((slot, false));
@@ -461,7 +463,7 @@ impl Worker {
         self.tell_state(line, order, OrderState::WAITING).await;
         let within = if line.is_some() { SLOT_WITHIN } else { SLOT_WITHIN_UNTOLD };
         let slot = slots.take(head, standing, within).await;
-        let slot = slot.ok_or(Refusal::Full { n_slots: self.0.n_slots })?;
+        let slot = slot.ok_or(WorkRefusal::Full { n_slots: self.0.n_slots })?;
         Ok((slot, true))
     }
 
@@ -475,16 +477,15 @@ impl Worker {
         metrics.add_n(metrics::RUNS_CPU_SYS, &[], usage.cpu_sys_ns / 1_000_000);
     }
 
-    /// Runs a work order. Where the function went or proves damaged since the roll call, it is fetched
-    /// once more.
-    async fn run_with_refetch(&self, run: Run<'_>) -> Result<NodeResult, Refusal> {
+    /// Runs a work order. If the function is missing or damaged by now, it is fetched once more.
+    async fn run_with_refetch(&self, run: Run<'_>) -> Result<NodeResult, WorkRefusal> {
         let Run { head, order, id, call, .. } = run;
         for _ in 0..2 {
             self.ensure_fetched(head, id).await?;
             let Some(function) = self.0.context.functions.get(id) else { continue };
             if !function.runs(&call.method) {
                 let has = list_modules(&function);
-                return Err(Refusal::Method { has, wanted: call.method.clone() });
+                return Err(WorkRefusal::Method { has, wanted: call.method.clone() });
             }
             let (client, peer_id) = (self.client_of(head, order), self.0.context.network.peer_id());
             self.compile_for(run, &function, &client).await?;
@@ -497,11 +498,10 @@ impl Worker {
                 return Ok(result);
             }
         }
-        Err(Refusal::Missing)
+        Err(WorkRefusal::Missing)
     }
 
-    /// Compiles the function of `run` unless it is compiled, and tells the head what the order is
-    /// doing.
+    /// Compiles the function of `run` if necessary, and reports the state of the order to the head.
     async fn compile_for(
         &self,
         run: Run<'_>,
@@ -523,8 +523,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Whose compilations those of an order count among: its client's, as far as `head` was named to this
-    /// node, and otherwise the head's, which could invent any number of clients.
+    /// Returns the party that compilations for an order are counted for: its client if `head` was
+    /// named to this node, and otherwise the head, which could invent any number of clients.
     fn client_of(&self, head: &PeerId, order: &WorkOrder) -> Arc<str> {
         let tag = if self.standing(head) == Standing::Named { order.client.as_str() } else { "" };
         let tag: String = tag.chars().take(CLIENT_TAG_MAX).collect();
@@ -535,7 +535,7 @@ impl Worker {
         let bytes = json(message);
         metrics::count_sent(&self.0.context.metrics, WORK_PROTOCOL, message.kind(), bytes.len());
         if let Err(error) = self.0.context.network.tell(peer, WORK_PROTOCOL, &bytes).await {
-            warn!(%peer, %error, "an answer did not reach its head");
+            warn!(%peer, %error, "a response did not reach its head");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Unpacking archives (tar.gz) in memory: nothing is written, so nothing can be written elsewhere.
+//! Unpacks archives (tar.gz) in memory, so that no path in them can lead anywhere.
 
 use std::io::Read;
 
@@ -12,10 +12,10 @@ use super::{
     pack::Entry,
 };
 
-/// The most bytes unpacked, headers among them: 4 KiB for each file beside the greatest content.
+/// Maximum size of an unpacked archive: the largest content, and 4 KiB of headers for each file.
 const UNPACKED_BYTES_MAX: u64 = (FUNCTION_BYTES_MAX + 4096 * FILES_MAX) as u64;
 
-/// Unpacks an archive. Its paths must stay within it, and it may hold files and folders only.
+/// Unpacks an archive. It can contain only files and directories, whose paths must stay within it.
 pub(super) fn unpack(archive: &[u8]) -> Result<Entry, ContentError> {
     let unpacked = MultiGzDecoder::new(archive).take(UNPACKED_BYTES_MAX);
     let mut archive = Archive::new(unpacked);
@@ -50,7 +50,7 @@ pub(super) fn unpack(archive: &[u8]) -> Result<Entry, ContentError> {
     Ok(root)
 }
 
-/// Returns the parts of a path, which may begin with `./`.
+/// Returns the parts of a path, which can start with `./`.
 fn parts(path: &[u8]) -> Result<Vec<&str>, ContentError> {
     let wrong = || ContentError::Path { path: shorten(&String::from_utf8_lossy(path)) };
     let path = str::from_utf8(path).map_err(|_| wrong())?;

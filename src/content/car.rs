@@ -1,4 +1,4 @@
-//! Archives of blocks: CAR, version 1. Every block is checked against its id as it is read.
+//! Archives of blocks: CAR version 1. Every block is verified against its id when it is read.
 
 use std::collections::BTreeMap;
 
@@ -7,34 +7,34 @@ use model::function::content::{Codec, ContentId};
 
 use super::{error::ContentError, varint};
 
-/// What is read here, for errors.
+/// Name of the format in errors.
 const WHAT: &str = "a CAR of version 1";
 
-/// The most blocks of one function: the largest one has some 300, and each file may add one.
+/// Maximum number of blocks of a function. The largest content has some 300, and each file can add one.
 pub(super) const BLOCKS_MAX: usize = 16 * 1024;
 
-/// The longest header read, in bytes. One with a single root has 58.
+/// Maximum size of a header. A header with one root has 58 bytes.
 const HEADER_BYTES_MAX: usize = 4096;
 
-/// The longest block read that links to others, in bytes: what IPFS tools exchange at most.
+/// Maximum size of a block that links to others, which is also the maximum that IPFS tools exchange.
 const NODE_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// The CBOR tag of a content id.
+/// CBOR tag of a content id.
 const TAG_CID: u64 = 42;
 
-/// What says that an item's number follows in one byte.
+/// The number of the item is in the next byte.
 const ONE_BYTE: u8 = 0x18;
 
-/// What says that it follows in two.
+/// The number of the item is in the next two bytes.
 const TWO_BYTES: u8 = 0x19;
 
-/// What says that it follows in eight.
+/// The number of the item is in the next eight bytes.
 const EIGHT_BYTES: u8 = 0x1b;
 
-/// Blocks by id, each checked against it.
+/// Verified blocks by id.
 pub(super) type Blocks = BTreeMap<ContentId, Bytes>;
 
-/// Kinds of CBOR items.
+/// Types of CBOR items.
 mod major {
     pub(super) const NUMBER: u8 = 0;
     pub(super) const BYTES: u8 = 2;
@@ -44,7 +44,7 @@ mod major {
     pub(super) const TAG: u8 = 6;
 }
 
-/// Reads a CAR: its roots, and its blocks, which share its memory.
+/// Reads the roots and blocks of a CAR. The blocks share its memory.
 pub(super) fn read(car: &Bytes) -> Result<(Vec<ContentId>, Blocks), ContentError> {
     let (header, mut rest) = varint::read_prefixed(car).ok_or_else(malformed)?;
     if header.len() > HEADER_BYTES_MAX {
@@ -73,7 +73,7 @@ pub(super) fn read(car: &Bytes) -> Result<(Vec<ContentId>, Blocks), ContentError
     Ok((roots, blocks))
 }
 
-/// Writes a CAR with one root and these blocks, in their order.
+/// Writes a CAR with one root and `blocks` in order.
 pub(super) fn write<'a>(
     root: ContentId,
     blocks: impl IntoIterator<Item = (ContentId, &'a Bytes)>,
@@ -99,7 +99,7 @@ pub(super) fn write<'a>(
     car.into()
 }
 
-/// Reads a header: a CBOR map of `roots` and `version`, in either order.
+/// Parses a header: a CBOR map of `roots` and `version` in any order.
 fn roots(header: &[u8]) -> Option<Vec<ContentId>> {
     let (n_fields, mut rest) = item(header, major::MAP)?;
     let (mut roots, mut version) = (None, None);
@@ -140,7 +140,7 @@ fn ids(list: &[u8]) -> Option<(Vec<ContentId>, &[u8])> {
     Some((ids, rest))
 }
 
-/// Reads the beginning of a CBOR item of kind `want`: its number or length, and what follows.
+/// Parses the head of a CBOR item of type `want`. Returns its number or length, and the rest.
 fn item(bytes: &[u8], want: u8) -> Option<(u64, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     if first >> 5 != want {

@@ -1,8 +1,8 @@
-//! What a function consists of, once its bytes are proved: its files.
+//! The files of a function.
 //!
-//! A folder with a manifest and no module at its top is a package, as b7s nodes install it: the files
-//! of its archive count as the folder's, too. The archive is either a file of the folder, or a further
-//! block, which the checksum in the manifest names as surely as a link would.
+//! A directory with a manifest and without a module at its top is a package, as b7s nodes install it:
+//! the files of its archive are added to those of the directory. The archive is either a file of the
+//! directory, or a further block identified by the checksum in the manifest.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -18,25 +18,25 @@ use super::{
     pack::Entry,
 };
 
-/// The files of a function. Cheap to clone.
+/// The files of a verified function. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Contents {
     files: ContentFiles,
-    /// The name in the manifest, if there is one.
+    /// Name in the manifest, if there is one.
     pub(super) name: Option<String>,
-    /// The archive's block, where it is beside the tree.
+    /// Block of the archive, if it is not part of the tree.
     pub(super) archive: Option<ContentId>,
 }
 
 #[derive(Debug, Clone)]
 enum ContentFiles {
     Module(Bytes),
-    /// A folder; what was unpacked comes after what was there.
+    /// A directory. Unpacked files follow the other ones.
     Folder(Arc<[File]>),
 }
 
 impl Contents {
-    /// Takes one module.
+    /// Creates the contents of a single module.
     pub(super) fn from_module(bytes: Bytes) -> Result<Self, ContentError> {
         if !is_module(&bytes) {
             return Err(ContentError::NoModule { n_files: 1 });
@@ -44,7 +44,7 @@ impl Contents {
         Ok(Self { files: ContentFiles::Module(bytes), name: None, archive: None })
     }
 
-    /// Takes the files of a tree, and those of its archive if it is a package.
+    /// Collects the files of a tree, and of its archive if it is a package.
     pub(super) fn of_dag(dag: &Dag) -> Result<Self, ContentError> {
         let mut files = match dag.tree()? {
             Tree::File(bytes) => return Self::from_module(bytes),
@@ -66,7 +66,7 @@ impl Contents {
         Ok(Self { files: ContentFiles::Folder(files.into()), name, archive })
     }
 
-    /// Returns the module that `method` names. A function of one file has it under any name.
+    /// Returns the module called `method`. A function of one file returns it for any name.
     pub(crate) fn module(&self, method: &Method) -> Option<Bytes> {
         match &self.files {
             ContentFiles::Module(bytes) => Some(bytes.clone()),
@@ -77,7 +77,7 @@ impl Contents {
         }
     }
 
-    /// Returns the files of a folder; none if it is one module.
+    /// Returns the files of a directory; `None` for a single module.
     pub(super) fn folder(&self) -> Option<&[File]> {
         match &self.files {
             ContentFiles::Module(_) => None,
@@ -85,7 +85,7 @@ impl Contents {
         }
     }
 
-    /// How many bytes all its files have.
+    /// Returns the size of all files.
     pub(super) fn size_bytes(&self) -> usize {
         match &self.files {
             ContentFiles::Module(bytes) => bytes.len(),
@@ -94,17 +94,17 @@ impl Contents {
     }
 }
 
-/// Whether some bytes are a WebAssembly module or component in the binary format.
+/// Returns true for a WebAssembly module or component in the binary format.
 pub(super) fn is_module(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// Whether a method could name a file: it is a module at the top of its folder.
+/// Returns true if a method can name the file: a module at the top of its directory.
 pub(super) fn is_runnable(file: &File) -> bool {
     !file.path.contains('/') && is_module(&file.bytes)
 }
 
-/// Returns the archive that a manifest names, and its block if it is beside the tree.
+/// Returns the archive named by a manifest, with its block if it is not part of the tree.
 fn find_archive(
     manifest: &Manifest,
     files: &[File],
@@ -124,7 +124,7 @@ fn find_archive(
     }
 }
 
-/// Appends the files of `entry` to `files`, but those that are there already.
+/// Appends the files of `entry` that are not in `files` yet.
 fn append_files(entry: &Entry, files: &mut Vec<File>) {
     let known: BTreeSet<String> = files.iter().map(|file| file.path.clone()).collect();
     let mut waiting = vec![(String::new(), entry)];

@@ -1,4 +1,4 @@
-//! Content as a tree of blocks, and the files it stands for.
+//! Content as a tree of blocks, and the files of the tree.
 
 use std::collections::BTreeSet;
 
@@ -15,51 +15,52 @@ use super::{
     error::{ContentError, shorten},
 };
 
-/// The most files of one function. Directories of so many, with names of usual length, are one node
-/// for IPFS tools, too.
+/// Maximum number of files of a function. With names of usual length, IPFS tools do not shard a
+/// directory of this size.
 pub(super) const FILES_MAX: usize = 1024;
 
-/// The most folders within one another.
+/// Maximum depth of directories.
 pub(super) const DEPTH_MAX: usize = 16;
 
-/// How often blocks are looked at while a tree is read. A tree may hold one block many times.
+/// Maximum number of visits of blocks while a tree is read. A tree can contain the same block many
+/// times.
 const VISITS_MAX: usize = 4 * BLOCKS_MAX;
 
-/// How many nodes may stand between a file and its bytes: 174 links each, so that three are plenty.
+/// Maximum depth of nodes within a file. A node has up to 174 links, so that three levels suffice.
 const FILE_DEPTH_MAX: usize = 8;
 
-/// A tree of blocks, not walked yet.
+/// A tree of blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Dag {
     pub(super) root: ContentId,
     pub(super) blocks: Blocks,
 }
 
-/// What a tree of blocks stands for.
+/// A file or directory of a tree of blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Tree {
     File(Bytes),
-    /// The files of a folder, in the order of their paths' parts.
+    /// Files of a directory, sorted by the parts of their paths.
     Folder(Vec<File>),
 }
 
-/// A file of a folder.
+/// A file of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct File {
-    /// Where it is, with `/` between the parts.
+    /// Path with `/` between its parts.
     pub(crate) path: String,
     pub(crate) bytes: Bytes,
 }
 
 impl Dag {
-    /// Reads a CAR, which may hold more than the tree of `root`. The rest is let go when the tree is
+    /// Reads a CAR that contains the tree of `root`. Other blocks are dropped when the tree is
     /// [written](Self::car).
     pub(super) fn read(root: ContentId, car: &Bytes) -> Result<Self, ContentError> {
         let (_, blocks) = car::read(car)?;
         Ok(Self { root, blocks })
     }
 
-    /// Reads a CAR of one root.
+    /// Reads a CAR with one root.
     pub(super) fn read_any(car: &Bytes) -> Result<Self, ContentError> {
         let (roots, blocks) = car::read(car)?;
         match roots.as_slice() {
@@ -68,13 +69,13 @@ impl Dag {
         }
     }
 
-    /// Returns the file or folder that the blocks stand for.
+    /// Returns the file or directory of the tree.
     pub(super) fn tree(&self) -> Result<Tree, ContentError> {
         self.walk().map(|(tree, _)| tree)
     }
 
-    /// Writes the tree as a CAR, each block before those it links to, and `extra` last: always the
-    /// same bytes for the same tree.
+    /// Writes the tree as a CAR: each block before those it links to, and `extra` last. The same tree
+    /// results in the same bytes.
     pub(super) fn car(&self, extra: Option<ContentId>) -> Result<Bytes, ContentError> {
         let (_, walk) = self.walk()?;
         let further = extra.filter(|id| !walk.reached.contains(id));
@@ -103,13 +104,13 @@ impl Dag {
     }
 }
 
-/// A walk through a tree, and what is left of its bounds.
+/// A walk through a tree, with its remaining limits.
 struct Walk<'a> {
     blocks: &'a Blocks,
     visits_left: usize,
     bytes_left: usize,
     reached: BTreeSet<ContentId>,
-    /// What was reached, in the order it was.
+    /// Visited blocks in order.
     order: Vec<ContentId>,
     files: Vec<File>,
 }
@@ -188,7 +189,7 @@ impl Walk<'_> {
     }
 }
 
-/// Checks that a name is one part of a path that stays in its folder.
+/// Checks that a name is a single part of a path, which stays in its directory.
 pub(super) fn check_name(name: &str) -> Result<(), ContentError> {
     let wrong = |_| ContentError::Path { path: shorten(name) };
     name.parse::<Method>().map(drop).map_err(wrong)

@@ -1,48 +1,48 @@
-//! Nodes of content trees: the dag-pb encoding, with `UnixFS` inside, as far as functions need it.
+//! Nodes of content trees: dag-pb with `UnixFS`, as far as functions need it.
 //!
-//! A node is a directory, whose links are its entries, or a file, whose bytes are its own and then
-//! those of its links. Sizes that a node states are written as IPFS tools do, and not believed when
-//! read. Absent on purpose: symbolic links and directories in shards, which are refused.
+//! A node is a directory, whose links are its entries, or a file, which consists of the node's own bytes
+//! and those of its links. Sizes are written in the way of IPFS tools and not trusted when read.
+//! Symbolic links and sharded directories are rejected.
 
 use bytes::Bytes;
 use model::function::content::ContentId;
 
 use super::{error::ContentError, varint};
 
-/// What is read here, for errors.
+/// Name of the format in errors.
 const WHAT: &str = "a dag-pb node of UnixFS";
 
-/// The `UnixFS` type of a file's piece.
+/// `UnixFS` type of a part of a file.
 const TYPE_RAW: u64 = 0;
 
-/// The `UnixFS` type of a directory.
+/// `UnixFS` type of a directory.
 const TYPE_DIRECTORY: u64 = 1;
 
-/// The `UnixFS` type of a file.
+/// `UnixFS` type of a file.
 const TYPE_FILE: u64 = 2;
 
-/// The `UnixFS` type of a symbolic link.
+/// `UnixFS` type of a symbolic link.
 const TYPE_SYMLINK: u64 = 4;
 
-/// The `UnixFS` type of a directory in shards.
+/// `UnixFS` type of a sharded directory.
 const TYPE_SHARD: u64 = 5;
 
-/// The protobuf wire type of a number.
+/// Protobuf wire type of a number.
 const WIRE_NUMBER: u64 = 0;
 
-/// The protobuf wire type of bytes after their length.
+/// Protobuf wire type of bytes with their length.
 const WIRE_BYTES: u64 = 2;
 
-/// A node that was read.
+/// A parsed node.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Node {
-    /// The entries, in the order of the block.
+    /// Entries in the order of the block.
     Directory(Vec<Link>),
-    /// A file or a piece of one: its own bytes come before those of the links.
+    /// A file or a part of one.
     File {
-        /// Its own bytes.
+        /// First bytes.
         data: Bytes,
-        /// Its further pieces.
+        /// Further parts.
         links: Vec<Link>,
     },
 }
@@ -50,15 +50,15 @@ pub(super) enum Node {
 /// A link of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Link {
-    /// To which block.
+    /// The linked block.
     pub(super) id: ContentId,
-    /// The name of a directory's entry; empty in files.
+    /// Name of a directory's entry; empty in files.
     pub(super) name: String,
-    /// The size of all blocks below, as IPFS tools count it.
+    /// Size of all blocks below, as counted by IPFS tools.
     pub(super) tree_bytes: u64,
 }
 
-/// Reads a node.
+/// Parses a node.
 pub(super) fn read(block: &Bytes) -> Result<Node, ContentError> {
     let mut links = Vec::new();
     let mut unixfs = None;
@@ -88,14 +88,14 @@ pub(super) fn read(block: &Bytes) -> Result<Node, ContentError> {
     }
 }
 
-/// Writes a directory, whose links are in the order of their names.
+/// Serializes a directory, whose links are sorted by name.
 pub(super) fn write_directory(links: &[Link]) -> Vec<u8> {
     let mut unixfs = Vec::new();
     put_number(1, TYPE_DIRECTORY, &mut unixfs);
     write(links, &unixfs)
 }
 
-/// Writes a file whose pieces, so many bytes each, are behind `links`.
+/// Serializes a file whose parts are behind `links`. `piece_bytes` contains their sizes.
 pub(super) fn write_file(links: &[Link], piece_bytes: &[u64]) -> Vec<u8> {
     let mut unixfs = Vec::new();
     put_number(1, TYPE_FILE, &mut unixfs);
@@ -106,7 +106,7 @@ pub(super) fn write_file(links: &[Link], piece_bytes: &[u64]) -> Vec<u8> {
     write(links, &unixfs)
 }
 
-/// Writes links and data in the one order that makes a content id.
+/// Serializes links and data in the order of fields that results in the usual content id.
 fn write(links: &[Link], unixfs: &[u8]) -> Vec<u8> {
     let mut node = Vec::new();
     for link in links {
@@ -156,7 +156,7 @@ fn malformed() -> ContentError {
     ContentError::Malformed { what: WHAT }
 }
 
-/// The fields of a protobuf message that are still to be read.
+/// Remaining fields of a protobuf message.
 struct Fields<'a>(&'a [u8]);
 
 enum Value<'a> {
@@ -195,12 +195,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+        fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>) {
             drop(read(&bytes.into()));
         }
 
         #[test]
-        fn a_damaged_node_is_read_or_refused(at in 0..200_usize, byte: u8) {
+        fn damaged_node_does_not_panic(at in 0..200_usize, byte: u8) {
             let id = ContentId::from_block(Codec::Raw, b"x");
             let links = ["a.wasm", "b"].map(|name| Link { id, name: name.into(), tree_bytes: 1 });
             let mut block = write_directory(&links);
@@ -210,7 +210,7 @@ mod tests {
         }
 
         #[test]
-        fn a_node_is_read_back(
+        fn node_round_trips(
             names in collection::vec(".{0,20}", 0..8),
             sizes in collection::vec(any::<u32>(), 0..8),
         ) {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn symbolic_links_and_shards_and_unknown_kinds_are_refused() {
+    fn symbolic_links_shards_and_unknown_types_are_rejected() {
         refused(&[8, 4], "a symbolic link");
         refused(&[8, 5], "a directory in shards");
         refused(&[8, 3], WHAT);

@@ -1,4 +1,4 @@
-//! Why a function is not kept or its content not read.
+//! Errors of the function store.
 
 use std::{
     io,
@@ -7,44 +7,44 @@ use std::{
 
 use model::function::{FunctionId, Method, content::ContentId};
 
-/// Why the store did not do what was asked.
+/// An error of the function store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FunctionsError {
     /// A file could not be read or written.
     #[error("{step} {path}")]
     Files {
-        /// What was being done.
+        /// The operation.
         step: &'static str,
-        /// To which file or folder.
+        /// File or directory.
         path: PathBuf,
-        /// What went wrong.
+        /// The cause.
         source: io::Error,
     },
-    /// The content is no WebAssembly module in the binary format.
+    /// The content is not a WebAssembly module in the binary format.
     #[error("find a WebAssembly module in {method}")]
     NotModule {
-        /// The file's name.
+        /// Name of the file.
         method: Method,
     },
-    /// The content is not what its id names.
+    /// The content does not match its id.
     #[error("match {size_bytes} bytes of content with {id}")]
     Mismatch {
-        /// The id that the content was claimed to have.
+        /// The expected id.
         id: FunctionId,
-        /// How long the content is.
+        /// Size of the content.
         size_bytes: usize,
     },
-    /// The content is longer than [`super::FUNCTION_BYTES_MAX`].
+    /// The content exceeds [`super::FUNCTION_BYTES_MAX`].
     #[error("keep a function of {size_bytes} bytes")]
     TooLarge {
-        /// How long it is.
+        /// Size of the content.
         size_bytes: usize,
     },
-    /// The content is no function.
+    /// The content is not a function.
     #[error("read the content of a function")]
     Content(#[from] ContentError),
-    /// The store is at [`super::FUNCTIONS_MAX`] or [`super::STORE_BYTES_MAX`].
+    /// The limits of the store are reached and nothing can be evicted.
     #[error("keep one more function: the store is full")]
     Full,
     /// The program is stopping.
@@ -52,43 +52,43 @@ pub enum FunctionsError {
     Stopped,
 }
 
-/// Why some content is no function. What it names came from others, and is shortened.
+/// A reason why content is not a function. Texts from the content are shortened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContentError {
     /// The bytes are not in the expected format.
     #[error("read {what}")]
     Malformed {
-        /// The format that was expected.
+        /// The expected format.
         what: &'static str,
     },
-    /// A block's bytes are not those that its id names.
+    /// The bytes of a block do not match its id.
     #[error("match the bytes of a block with {id}")]
     Mismatch {
-        /// The id that the block was claimed to have.
+        /// The expected id.
         id: ContentId,
     },
-    /// A block that another one links to is not there.
+    /// A linked block is missing.
     #[error("find block {id}")]
     Missing {
-        /// The id that the link names.
+        /// Id of the block.
         id: ContentId,
     },
-    /// The content has a part that functions may not have.
+    /// The content has a part that functions cannot have.
     #[error("accept {what}, which functions may not have")]
     Unsupported {
-        /// The part of the content that is refused, with its article.
+        /// The rejected part, with its article.
         what: &'static str,
     },
     /// The content exceeds a limit.
     #[error("take more than {max} {what}")]
     TooMuch {
-        /// What was counted, in the plural.
+        /// The limited items, in the plural.
         what: &'static str,
-        /// The most of it that is taken.
+        /// The limit.
         max: usize,
     },
-    /// A file's path leaves its folder, or has a name that is none.
+    /// The path of a file leaves its directory or contains an invalid name.
     #[error("place a file at `{path}`")]
     Path {
         /// The path, shortened.
@@ -100,37 +100,37 @@ pub enum ContentError {
         /// The path, shortened.
         path: String,
     },
-    /// No file at the top of the folder is a WebAssembly module.
+    /// No file at the top of the directory is a WebAssembly module.
     #[error("find a WebAssembly module among {n_files} files")]
     NoModule {
-        /// How many files there are.
+        /// Number of files.
         n_files: usize,
     },
-    /// The manifest is no JSON of the expected shape.
+    /// The manifest is not JSON of the expected shape.
     #[error("read the manifest")]
     Manifest(#[from] serde_json::Error),
-    /// The archive is no tar.gz, or broken.
+    /// The archive is damaged or not a tar.gz.
     #[error("unpack the archive")]
     Archive(#[from] io::Error),
     /// The manifest names an archive that is not part of the content.
     #[error("find the archive at {address}")]
     ArchiveElsewhere {
-        /// The archive's address in the manifest.
+        /// Address of the archive in the manifest.
         address: String,
         /// Its SHA-256, as the id of a block.
         block: ContentId,
     },
-    /// The archive is not the one that the manifest names.
+    /// The archive does not match the checksum in the manifest.
     #[error("match the archive with its checksum in the manifest")]
     Checksum,
 }
 
-/// Shortens a text of others for an error.
+/// Shortens a foreign text for an error.
 pub(super) fn shorten(text: &str) -> String {
     text.chars().take(120).collect()
 }
 
-/// Words a failed step on a file or folder.
+/// Creates an error for an operation on a file or directory.
 pub(super) fn file_error(
     step: &'static str,
     path: &Path,

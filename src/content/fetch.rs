@@ -1,6 +1,6 @@
-//! Fetching a function from peers and gateways, and giving functions to peers that ask.
+//! Fetches functions from peers and gateways, and serves functions to peers.
 //!
-//! A module that is one block travels as it is, anything else as a CAR.
+//! A module that is one block is sent as it is, anything else as a CAR.
 
 use std::time::Duration;
 
@@ -25,74 +25,72 @@ use crate::{
     verify::{NameHints, VerifiedFunction},
 };
 
-/// How long one peer has to send a function of up to [`SMALL_BYTES_MAX`]: over a line of 4 Mbit/s, with
-/// time to read it first.
+/// Time limit for one peer to send a function of up to [`SMALL_BYTES_MAX`] at 4 Mbit/s, including
+/// reading it.
 const PEER_WITHIN: Duration = Duration::from_secs(15);
 
-/// How long a function is looked for, with the wait for a turn: many may wait for what nobody has. The
-/// transfer of a large function that has begun may take longer, as long as it keeps the minimum rate.
+/// Time limit of a search, including the wait for a turn. The transfer of a large function that has
+/// begun can take longer if it keeps the minimum rate.
 pub(super) const SEARCH_WITHIN: Duration = Duration::from_secs(45);
 
-/// How many peers are asked for one function.
+/// Maximum number of peers to ask for a function.
 const PEERS_MAX: usize = 8;
 
-/// Turns for transfers from peers and web servers, each with up to [`SMALL_BYTES_MAX`] in memory. Six
-/// hostile peers can take those of all unnamed peers, and none of the four that are left to named
-/// ones.
+/// Limits of transfers from peers and web servers, each with up to [`SMALL_BYTES_MAX`] in memory. Six
+/// hostile peers can take the turns of all unnamed peers, but not the four for named ones.
 const TRANSFERS: TurnLimits = TurnLimits { total: 16, unnamed: 12, per_peer: 2, installs: 6 };
 
-/// Turns for functions that are longer than [`SMALL_BYTES_MAX`]: each may be one of the largest, in
+/// Limits of transfers of functions larger than [`SMALL_BYTES_MAX`], each with up to the maximum size in
 /// memory.
 const LARGE: TurnLimits = TurnLimits { total: 4, unnamed: 3, per_peer: 1, installs: 2 };
 
-/// Turns for gateways, which search for up to a minute for what nobody has.
+/// Limits of requests to gateways, which search for up to a minute for missing content.
 const GATEWAYS: TurnLimits = TurnLimits { total: 8, unnamed: 6, per_peer: 1, installs: 3 };
 
-/// Size up to which a function takes no turn of the [`LARGE`] ones, in bytes: most modules, and little
-/// memory for all [`TRANSFERS`] together.
+/// Maximum size of a function that does not need a turn in [`LARGE`]. Most modules are smaller.
 const SMALL_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The longest line before the content, in bytes: two names of 255 characters in JSON.
+/// Maximum length of the line before the content: two names of 255 characters in JSON.
 const HEAD_BYTES_MAX: usize = 4 * 1024;
 
-/// Why a function was not fetched.
+/// A failed fetch.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError {
-    /// Neither a peer nor a gateway had it, or there is none.
+    /// No peer and no gateway has the function.
     #[error("{}", describe_nowhere(*id, *n_peers, *n_gateways))]
     Nowhere {
-        /// The function that was asked for.
+        /// The function.
         id: FunctionId,
-        /// How many peers were asked.
+        /// Number of peers that were asked.
         n_peers: usize,
-        /// How many gateways were asked.
+        /// Number of gateways that were asked.
         n_gateways: usize,
     },
-    /// The id is that of an address, from which the function is yet to be installed.
+    /// The id is derived from an address from which the function was not installed yet.
     #[error("find {id}, which is to be installed from its address first")]
     NotInstalled {
-        /// The function that was asked for.
+        /// The function.
         id: FunctionId,
     },
-    /// The id is a CID of another kind than functions have.
+    /// The id is a CID of an unsupported kind.
     #[error("fetch {id}, which is not the id of a raw or dag-pb block by SHA-256")]
     Unsupported {
-        /// The function that was asked for.
+        /// The function.
         id: FunctionId,
     },
-    /// It took too long.
+    /// The search timed out.
     #[error("fetch {id} in time")]
     TimedOut {
-        /// The function that was asked for.
+        /// The function.
         id: FunctionId,
     },
-    /// It could not be kept.
+    /// The function could not be stored.
     #[error("keep a fetched function")]
     Keep(#[source] FunctionsError),
 }
 
-/// Why one peer did not give it.
+/// A failed request to one peer.
 #[derive(Debug, thiserror::Error)]
 enum GiveError {
     #[error("ask for a function")]
@@ -126,17 +124,17 @@ impl Default for FetchTurns {
 }
 
 impl FetchTurns {
-    /// Returns the turn of a fetch among the large ones, which is not taken yet.
+    /// Returns the turn of a fetch in [`LARGE`], which is not taken yet.
     pub(super) const fn large<'a>(&'a self, claim: &'a Claim, until: Instant) -> LargeTurn<'a> {
         LargeTurn { turns: &self.large, claim, until, turn: None }
     }
 }
 
-/// Turn of one fetch among the large ones, which it takes once it proves to be one.
+/// Turn of a fetch in [`LARGE`], taken when the function proves to be large.
 pub(super) struct LargeTurn<'a> {
     turns: &'a Turns,
     claim: &'a Claim,
-    /// End of the search: no turn is waited for after it.
+    /// End of the search and of the wait for a turn.
     until: Instant,
     turn: Option<Turn>,
 }
@@ -145,7 +143,7 @@ impl LargeTurn<'_> {
     /// Waits for the turn if `n_bytes` are large. Cancel-safe.
     ///
     /// # Errors
-    /// [`Elapsed`] if there was none before the search ended.
+    /// [`Elapsed`] if no turn became free before the end of the search.
     pub(super) async fn hold(&mut self, n_bytes: usize) -> Result<(), Elapsed> {
         if self.turn.is_none() && n_bytes > SMALL_BYTES_MAX {
             self.turn = timeout_at(self.until, self.turns.take(self.claim.clone())).await?;
@@ -153,21 +151,21 @@ impl LargeTurn<'_> {
         Ok(())
     }
 
-    /// Time until the search ends.
+    /// Returns the time until the end of the search.
     pub(super) fn remaining(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
     }
 }
 
 impl Functions {
-    /// Returns function `id`, fetched from one of `peers`, asked in turn, or else from a gateway, if
-    /// it is not kept yet. Content that does not match the id is refused and the next one asked. Calls
-    /// for one function share one fetch, and the time it may take. Cancel-safe.
+    /// Returns function `id` from the store, or fetches it from `peers`, one after the other, and then
+    /// from gateways. Content that does not match the id is rejected and the next source is asked.
+    /// Concurrent calls for a function share one fetch and its time limit. Cancel-safe.
     ///
-    /// A function that is fetched is kept on behalf of `requester`.
+    /// A fetched function is stored on behalf of `requester`.
     ///
     /// # Errors
-    /// [`FetchError`] if nobody gives it or it cannot be kept.
+    /// [`FetchError`] if no source has the function or it cannot be stored.
     pub async fn obtain(
         &self,
         id: FunctionId,
@@ -199,7 +197,7 @@ impl Functions {
         self.fetch(content, claim, peers, until).await
     }
 
-    /// Returns what to answer a peer that asks for a function.
+    /// Returns the response to a peer's request for a function.
     pub async fn answer(&self, question: &[u8]) -> Answer {
         self.read_for_peer(question).await.unwrap_or_else(|| Answer {
             head: AnswerHead::Missing.to_line(),
@@ -236,7 +234,7 @@ impl Functions {
         Some(Answer { head: head.to_line(), content })
     }
 
-    /// Fetches a function that is found before `until`, unless it was kept meanwhile.
+    /// Fetches a function that is found before `until`, unless it was stored in the meantime.
     async fn fetch(
         &self,
         id: ContentId,
@@ -270,8 +268,8 @@ impl Functions {
             }
         }
         drop(transfer);
-        // A fetch from a gateway takes the large turn after that of the gateway. One that held it while
-        // it waits for the gateway would wait for such a fetch, and that for it.
+        // A fetch from a gateway takes the turn in `LARGE` after that of the gateway. Holding it while
+        // waiting for a gateway could deadlock with such a fetch.
         drop(large);
         if !self.0.gateways.is_empty() {
             let turn = self.0.turns.gateways.take(claim.clone());
@@ -320,7 +318,7 @@ async fn fetch_from_peer(
         .map_err(GiveError::Refused)
 }
 
-/// Reads an answer: the names of a function, and its content, which is not verified yet.
+/// Parses a response: the names of a function, and its content, which is not verified yet.
 fn read(id: ContentId, answer: &Bytes) -> Result<(NameHints, Bytes), GiveError> {
     let at = answer.iter().take(HEAD_BYTES_MAX).position(|byte| *byte == b'\n');
     let (head, rest) = at.and_then(|at| answer.split_at_checked(at)).ok_or(GiveError::Malformed)?;
@@ -349,7 +347,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_answer_is_read_or_refused(head in r#"[{}":a-z0-9]{0,40}"#, rest: Vec<u8>) {
+        fn arbitrary_response_does_not_panic(head in r#"[{}":a-z0-9]{0,40}"#, rest: Vec<u8>) {
             let id = ContentId::from_block(Codec::Raw, &rest);
             let answer = [head.as_bytes(), b"\n", &rest].concat();
             drop(read(id, &answer.into()));
@@ -365,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_has_the_requested_kind_and_the_announced_length() {
+    fn response_has_requested_kind_and_announced_length() {
         let here = |method: &str, bytes| AnswerHead::Here { method: method.into(), bytes };
         check(Codec::Raw, &here("a.wasm", 2), b"ab", true);
         check(Codec::Raw, &here("", 2), b"ab", true);

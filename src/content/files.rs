@@ -1,4 +1,4 @@
-//! The store's folder: reading, writing, deleting and scanning its files. Blocks.
+//! Files of the store: reading, writing, deleting and scanning. Blocks.
 
 use std::{
     fs, io,
@@ -21,38 +21,38 @@ use super::{
     verify::{NameHints, VerifiedFunction},
 };
 
-/// The ending of records.
+/// Extension of records.
 const RECORD: &str = "json";
 
-/// The ending of records of addresses.
+/// Extension of records of addresses.
 const ADDRESS: &str = "address";
 
-/// The longest record read, in bytes. One has some 200, and an address up to 2048.
+/// Maximum size of a record. A record has some 200 bytes, and an address up to 2048.
 const RECORD_BYTES_MAX: usize = 4096;
 
-/// The file that holds the blocks of a function that is not one block.
+/// Name of the file with the blocks of a function that is more than one block.
 const CAR: &str = "content.car";
 
-/// A function's record on disk: what is served about it, and what is not.
+/// A function's record on disk: its public description and internal properties.
 #[derive(Serialize, Deserialize)]
 struct FunctionRecord {
     #[serde(flatten)]
     body: FunctionBody,
-    /// Whether the module came without a file name.
+    /// True if the module has no known file name.
     #[serde(default)]
     unnamed: bool,
-    /// Party on whose behalf it is kept. Records of earlier versions do not say.
+    /// Party on whose behalf it is stored. Missing in records of earlier versions.
     #[serde(default)]
     kept_for: KeptFor,
-    /// Id of that party, if it is a peer.
+    /// Id of the party, if it is a peer.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     peer: String,
-    /// True once it ran on this node.
+    /// True after the function ran on this node.
     #[serde(default)]
     has_run: bool,
 }
 
-/// Kinds of [`Requester`], as records name them.
+/// Kinds of [`Requester`] in records.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum KeptFor {
@@ -98,7 +98,7 @@ struct AddressRecord {
     function_id: String,
 }
 
-/// A function whose files are whole.
+/// A function whose files are intact.
 #[derive(Debug)]
 pub(super) struct ScannedFunction {
     pub(super) function: Function,
@@ -109,15 +109,15 @@ pub(super) struct ScannedFunction {
     saved_at: SystemTime,
 }
 
-/// What a scan of the folder found.
+/// Result of a scan of the directory.
 #[derive(Debug, Default)]
 pub(super) struct ScanResult {
-    /// Functions that were checked, the least recently used first.
+    /// Verified functions, least recently used first.
     pub(super) functions: Vec<ScannedFunction>,
     pub(super) addresses: Vec<InstallSource>,
 }
 
-/// The store's folder. Cheap to clone.
+/// Directory of the store. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct FunctionFiles {
     folder: Arc<Path>,
@@ -128,8 +128,8 @@ impl FunctionFiles {
         Self { folder: folder.into() }
     }
 
-    /// Returns every function whose content is whole; removes those whose is not, and what a crash
-    /// left unfinished.
+    /// Returns all functions whose content is intact. Removes damaged ones and unfinished files of a
+    /// crash.
     pub(super) fn scan(&self) -> Result<ScanResult, FunctionsError> {
         fs::create_dir_all(&self.folder).map_err(file_error("make folder", &self.folder))?;
         let entries =
@@ -154,7 +154,7 @@ impl FunctionFiles {
         Ok(found)
     }
 
-    /// Puts a function in place, durably: its content, then its record.
+    /// Durably writes the content of a function and then its record.
     pub(super) fn write(
         &self,
         function: &Function,
@@ -167,7 +167,7 @@ impl FunctionFiles {
         self.write_record(function, custody)
     }
 
-    /// Writes the record of a function, durably. The time of the write counts as that of its last use.
+    /// Durably writes the record of a function. Its modification time is the time of the last use.
     pub(super) fn write_record(
         &self,
         function: &Function,
@@ -178,7 +178,7 @@ impl FunctionFiles {
         replace(&self.record_of(function.id), &record)
     }
 
-    /// Notes where a function was installed from, durably.
+    /// Durably records the address from which a function was installed.
     pub(super) fn write_address(&self, address: &InstallSource) -> Result<(), FunctionsError> {
         let id = address.id;
         let function_id = address.function.to_string();
@@ -188,13 +188,13 @@ impl FunctionFiles {
         replace(&self.address_of(id), &record)
     }
 
-    /// Deletes such a note; one that is not there is no error.
+    /// Deletes the record of an address, if it exists.
     pub(super) fn delete_address(&self, id: FunctionId) -> Result<(), FunctionsError> {
         let path = self.address_of(id);
         ignore_absent(fs::remove_file(&path)).map_err(file_error("delete", &path))
     }
 
-    /// Returns a function with its content, or none if that is damaged or gone.
+    /// Returns a function with its content; `None` if it is damaged or missing.
     pub(super) fn read(
         &self,
         function: &Function,
@@ -212,14 +212,14 @@ impl FunctionFiles {
         Ok(checked.and_then(Result::ok).filter(|checked| checked.function.id == function.id))
     }
 
-    /// Deletes a function; one that is not there is no error.
+    /// Deletes a function, if it exists.
     pub(super) fn delete(&self, id: FunctionId) -> Result<(), FunctionsError> {
         let (record, folder) = (self.record_of(id), self.folder_of(id));
         ignore_absent(fs::remove_file(&record)).map_err(file_error("delete", &record))?;
         ignore_absent(fs::remove_dir_all(&folder)).map_err(file_error("delete", &folder))
     }
 
-    /// Returns the function that a record describes, if its content is whole.
+    /// Returns the function of a record, if its content is intact.
     fn checked(&self, path: &Path) -> Option<ScannedFunction> {
         let bytes = read_at_most(path, RECORD_BYTES_MAX).ok()?;
         let record: FunctionRecord = serde_json::from_slice(&bytes).ok()?;
@@ -242,7 +242,7 @@ impl FunctionFiles {
         (is_in_place && is_whole).then_some(known)
     }
 
-    /// Deletes what a record that is not good names by its file name.
+    /// Deletes an invalid record and the content that it names.
     fn discard(&self, record: &Path) -> Result<(), FunctionsError> {
         warn!(path = %record.display(), "removed a damaged function");
         let id = record.file_stem().and_then(|stem| stem.to_str());
@@ -275,7 +275,7 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), FunctionsError> {
     write_atomic(path, bytes, FileMode::Public).map_err(file_error("write", path))
 }
 
-/// Returns the address that a record describes.
+/// Returns the address in a record.
 fn read_address(record: &Path) -> Option<InstallSource> {
     let bytes = read_at_most(record, RECORD_BYTES_MAX).ok()?;
     let body: AddressRecord = serde_json::from_slice(&bytes).ok()?;

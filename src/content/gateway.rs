@@ -1,5 +1,5 @@
-//! IPFS gateways: the blocks of a function as a CAR, proved block by block, so that no gateway has
-//! to be trusted.
+//! IPFS gateways, which deliver functions as CARs. Every block is verified, so that gateways need not be
+//! trusted.
 
 use std::{error::Error as _, str::FromStr, time::Duration};
 
@@ -20,26 +20,25 @@ use super::{
     verify::{NameHints, VerifiedFunction},
 };
 
-/// The gateways asked by default: they serve CARs to anybody.
+/// Default gateways, which serve CARs to everyone.
 pub const GATEWAYS_DEFAULT: [&str; 3] =
     ["https://trustless-gateway.link", "https://ipfs.io", "https://dweb.link"];
 
-/// The most gateways asked for one function.
+/// Maximum number of gateways to ask for a function.
 pub(super) const GATEWAYS_MAX: usize = 8;
 
-/// Time in which one gateway has to send its first bytes. It looks for the content among its own peers
-/// first.
+/// Time limit for the first bytes of a gateway. It searches for the content among its own peers first.
 const GATEWAY_WITHIN: Duration = Duration::from_secs(20);
 
-/// The media type that a gateway is asked for.
+/// Media type for gateways.
 const CAR_TYPE: &str = "application/vnd.ipld.car; version=1; order=dfs; dups=n";
 
-/// An IPFS gateway: `https://<host>`, below which is `/ipfs/<content id>`.
+/// An IPFS gateway `https://<host>` with content at `/ipfs/<content id>`.
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
 #[display("{}", _0.as_str().trim_end_matches('/'))]
 pub struct Gateway(Url);
 
-/// A text names no gateway.
+/// The text is not the address of a gateway.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("read `{text}` as an IPFS gateway such as https://ipfs.io")]
 pub struct GatewayError {
@@ -47,7 +46,7 @@ pub struct GatewayError {
 }
 
 impl Gateway {
-    /// Its host, which the operator trusts to be asked.
+    /// Returns the host, to which the operator allows requests.
     pub(super) fn host(&self) -> Option<String> {
         self.0.host_str().map(str::to_owned)
     }
@@ -77,7 +76,7 @@ impl FromStr for Gateway {
 }
 
 impl Functions {
-    /// Returns a function from the first gateway that gives it whole.
+    /// Returns a function from the first gateway that delivers all of it.
     pub(super) async fn fetch_from_gateways(
         &self,
         id: ContentId,
@@ -114,7 +113,7 @@ impl Functions {
         let wanted = ReadLimits {
             accept: CAR_TYPE,
             bytes_max: CAR_BYTES_MAX,
-            // It searches before it sends.
+            // The gateway searches before it sends.
             start_within: large.remaining().min(GATEWAY_WITHIN),
         };
         let car = self.0.web.read(&gateway.car_url(id), wanted, large).await?;
@@ -132,7 +131,7 @@ impl Functions {
         }
     }
 
-    /// Returns the archive at an address, if it is the one that its block's id names.
+    /// Returns the archive at an address if it matches the id of its block.
     pub(super) async fn fetch_archive(
         &self,
         address: &str,

@@ -1,11 +1,10 @@
-//! Reading from the web: whole answers, of a bounded size, within a bounded time, and only from hosts
-//! that may be asked.
+//! HTTP downloads of limited size and duration, only from permitted hosts.
 //!
-//! Addresses of manifests come from others, who could have a node ask hosts of its own network for
-//! them. So such addresses must lead to public hosts, unless the operator allows any: the IP addresses
-//! of a name are checked as the connection is made, and again at every redirect. Link-local addresses
-//! and those where clouds serve the credentials of a machine are read only if the operator named the
-//! host itself.
+//! Addresses in manifests are chosen by others, who could make a node send requests to hosts in its own
+//! network. Such addresses must lead to public hosts, unless the operator allows all hosts. The IP
+//! addresses of a name are checked when a connection is made, including redirects. Link-local addresses,
+//! and addresses at which clouds serve credentials to a machine, are permitted only if the operator
+//! named the host.
 
 use std::{
     collections::BTreeSet,
@@ -31,109 +30,107 @@ use tokio::{
 
 use super::{fetch::LargeTurn, turns::least_pace};
 
-/// How long a connection may take: a lost packet and its second try.
+/// Time limit for connecting: a lost packet and its retransmission.
 const CONNECT_WITHIN: Duration = Duration::from_secs(4);
 
-/// Time in which a host has to send its first bytes. A host that needs longer is not worth the turn
-/// that the fetch takes from others.
+/// Time limit for the first bytes of a response. Slower hosts would block turns of other fetches.
 pub(super) const START_WITHIN: Duration = Duration::from_secs(5);
 
-/// How many redirects are followed. Gateways use one or two.
+/// Maximum number of redirects. Gateways use one or two.
 const REDIRECTS_MAX: usize = 5;
 
-/// Which hosts addresses may name.
+/// Hosts that addresses can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Hosts {
-    /// Those of the public internet.
+    /// Hosts on the public internet.
     #[default]
     Public,
-    /// Any, also this machine and its own network.
+    /// All hosts, including this machine and its network.
     Any,
 }
 
-/// Why something was not read from the web.
+/// A failed download.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebError {
-    /// It is not an address of the web.
+    /// The text is not an address of the web.
     #[error("read `{text}` as an http or https address")]
     Address {
         /// The text, shortened.
         text: String,
     },
-    /// The host is not one that may be asked.
+    /// The host is not permitted.
     #[error("{host} is {}", if *is_metadata { "a link-local or metadata address" } else { "not a public host" })]
     Private {
-        /// True if that is so although any host of the own network may be asked.
+        /// True for addresses that are rejected even if private hosts are permitted.
         is_metadata: bool,
-        /// The host's name or number.
+        /// Name or address of the host.
         host: String,
     },
-    /// The HTTP client could not be built.
+    /// The HTTP client could not be set up.
     #[error("prepare HTTP")]
     Prepare(#[source] reqwest::Error),
-    /// The host was not reached, or the connection broke.
+    /// The connection failed or was lost.
     #[error("reach {host}")]
     Reach {
-        /// The host's name or number.
+        /// Name or address of the host.
         host: String,
-        /// What went wrong.
+        /// The cause.
         source: reqwest::Error,
     },
-    /// The host refused.
+    /// The host responded with an error status.
     #[error("get more than status {status} from {host}")]
     Status {
-        /// The host's name or number.
+        /// Name or address of the host.
         host: String,
-        /// What it answered.
+        /// The status.
         status: StatusCode,
     },
-    /// The answer is longer than is taken.
+    /// The response is too large.
     #[error("take more than {bytes_max} bytes from {host}")]
     TooLong {
-        /// The host's name or number.
+        /// Name or address of the host.
         host: String,
-        /// How much is taken.
+        /// Maximum size.
         bytes_max: usize,
     },
-    /// The host sends too slowly.
+    /// The response is slower than the minimum rate.
     #[error("{host} sends too slowly: {n_bytes} bytes after {elapsed:?}")]
     Slow {
-        /// The host's name or number.
+        /// Name or address of the host.
         host: String,
         /// Number of bytes that arrived.
         n_bytes: usize,
         /// Time since the request.
         elapsed: Duration,
     },
-    /// No turn of the large functions became free.
+    /// No turn for large functions became free.
     #[error("too many large functions are being fetched to read one from {host}")]
     Crowded {
-        /// The host's name or number.
+        /// Name or address of the host.
         host: String,
     },
 }
 
-/// What to ask for, and how much of an answer to take.
+/// Media type and limits of a download.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReadLimits {
-    /// The media type asked for.
+    /// Accepted media type.
     pub(super) accept: &'static str,
-    /// The most bytes taken.
+    /// Maximum size.
     pub(super) bytes_max: usize,
-    /// Time in which the first bytes have to arrive. The others have to arrive at the minimum rate,
-    /// however many there are.
+    /// Time limit for the first bytes. The rest must arrive at the minimum rate.
     pub(super) start_within: Duration,
 }
 
-/// An HTTP reader with limits. It loads certificates at its first use.
+/// An HTTP client with limits. It loads certificates when it is first used.
 #[derive(Debug)]
 pub(super) struct WebReader {
     rule: HostRule,
     client: OnceCell<Client>,
 }
 
-/// Which hosts may be asked.
+/// The permitted hosts.
 #[derive(Debug, Clone)]
 struct HostRule {
     hosts: Hosts,
@@ -142,13 +139,13 @@ struct HostRule {
 }
 
 impl WebReader {
-    /// Returns a reader of `hosts`, and of those in `trusted`, even if these are not public.
+    /// Creates a reader of `hosts`, and of the hosts in `trusted` even if they are not public.
     pub(super) fn new(hosts: Hosts, trusted: BTreeSet<String>) -> Self {
         let rule = HostRule { hosts, trusted: Arc::new(trusted) };
         Self { rule, client: OnceCell::new() }
     }
 
-    /// Returns what is at `url`, whole. Waits for the turn of a large fetch if it proves to be one.
+    /// Downloads `url`. Waits for a turn in the limits of large functions if it proves to be large.
     /// Cancel-safe.
     pub(super) async fn read(
         &self,
@@ -207,7 +204,7 @@ async fn read(
     }
 }
 
-/// Returns the rejection that a request failed by: of a host that it was redirected to, or of all
+/// Returns the rejection that caused a request to fail: of a host it was redirected to, or of all
 /// addresses of a name.
 fn rejected(error: &reqwest::Error) -> Option<WebError> {
     let mut cause = error.source();
@@ -231,7 +228,7 @@ impl HostRule {
         let redirects = Policy::custom(move |attempt| rule.follow_redirect(attempt));
         Client::builder()
             .redirect(redirects)
-            // A proxy would look names up itself, past the check of what they stand for.
+            // A proxy would resolve names itself and bypass the check of their addresses.
             .no_proxy()
             .referer(false)
             .connect_timeout(CONNECT_WITHIN)
@@ -251,7 +248,7 @@ impl HostRule {
         }
     }
 
-    /// Checks the URL alone. Names are resolved later, by [`Resolver`].
+    /// Checks a URL. Names are resolved later, by [`Resolver`].
     fn check(&self, url: &Url) -> Result<(), WebError> {
         let wrong = || WebError::Address { text: url.as_str().chars().take(200).collect() };
         let host = url.host_str().ok_or_else(wrong)?;
@@ -265,7 +262,7 @@ impl HostRule {
         }
     }
 
-    /// Checks an address that `host` is or stands for.
+    /// Checks an IP address of `host`.
     fn check_address(&self, host: &str, ip: IpAddr) -> Result<(), WebError> {
         let is_metadata = is_metadata(ip);
         let is_allowed = !is_metadata && (self.hosts == Hosts::Any || is_public(ip));
@@ -276,7 +273,7 @@ impl HostRule {
     }
 }
 
-/// Resolves names to addresses that the rule allows.
+/// Resolves names to permitted addresses.
 impl Resolve for HostRule {
     fn resolve(&self, name: Name) -> Resolving {
         let (rule, host) = (self.clone(), name.as_str().to_owned());
@@ -296,8 +293,8 @@ impl Resolve for HostRule {
     }
 }
 
-/// Returns true for a link-local address, and for those outside that range at which clouds serve the
-/// credentials and the configuration of a machine to whoever asks from it.
+/// Returns true for link-local addresses, and for other addresses at which clouds serve credentials and
+/// configuration to their machines.
 fn is_metadata(ip: IpAddr) -> bool {
     /// Alibaba Cloud, Azure and Oracle Cloud.
     const SERVERS_V4: [Ipv4Addr; 3] = [
@@ -316,7 +313,7 @@ fn is_metadata(ip: IpAddr) -> bool {
     }
 }
 
-/// Whether an address belongs to the public internet.
+/// Returns true for addresses on the public internet.
 fn is_public(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => is_public_v4(ip),
@@ -344,10 +341,10 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
 fn is_public_v6(ip: Ipv6Addr) -> bool {
     let segments = ip.segments();
     if let Some(mapped) = ip.to_ipv4() {
-        // `::1` and `::` are among these, as 0.0.0.1 and 0.0.0.0.
+        // `::1` and `::` are mapped to 0.0.0.1 and 0.0.0.0.
         return is_public_v4(mapped);
     }
-    // The global unicast range, without what tunnels to IPv4 (6to4 and Teredo) and documentation.
+    // Global unicast, without tunnels to IPv4 (6to4 and Teredo) and documentation.
     (segments[0] & 0xe000) == 0x2000
         && segments[0] != 0x2002
         && !(segments[0] == 0x2001 && matches!(segments[1], 0 | 0xdb8))

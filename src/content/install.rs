@@ -1,11 +1,12 @@
-//! Installing: having a function before it is first called, also from where only its address is known.
+//! Installs functions before their first call, also from the address of a manifest.
 //!
-//! b7s installs from the address of a manifest, which names an archive and its SHA-256, and calls the
-//! function by the SHA-256 of that address. Here the files of the archive are packed as a folder,
-//! kept under its content id like any other, and found by the address's id, too. An installer may
-//! also choose a name that is no CID. What such ids stand for cannot be proved, so peers are not asked
-//! for them: each node reads the address itself, and checks the archive against the manifest. Content
-//! that is installed from an address under a CID is checked against the CID.
+//! b7s installs from the address of a manifest, which contains the address and the SHA-256 of an
+//! archive, and calls the function by the SHA-256 of the manifest's address. Here the files of the
+//! archive are packed as a directory, stored under its content id like any other function, and also
+//! found by the id of the address. An installer can choose a name that is not a CID. Content cannot be
+//! verified against such ids, so that peers are not asked for them: each node reads the address itself
+//! and verifies the archive with the manifest. Content that is installed from an address under a CID is
+//! verified against the CID.
 
 use bytes::Bytes;
 use model::{function::FunctionId, parse::ParseError};
@@ -28,56 +29,55 @@ use super::{
     verify::{NameHints, VerifiedFunction},
 };
 
-/// The longest address taken, in bytes.
+/// Maximum length of an address in bytes.
 const ADDRESS_BYTES_MAX: usize = 2048;
 
-/// Why a function was not installed.
+/// A failed installation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InstallError {
-    /// The message names no function.
+    /// The request does not name a function.
     #[error("read which function to install")]
     Id(#[from] ParseError),
-    /// The id is one of an address, but not of the address given.
+    /// The id is derived from another address than the given one.
     #[error("match {id} with the address of the manifest")]
     Address {
         /// The id in the request.
         id: FunctionId,
     },
-    /// The id was installed from another address, which stays.
+    /// The id was installed from another address.
     #[error("install {id} from another manifest than {address}: remove the function first")]
     Taken {
         /// The id in the request.
         id: FunctionId,
-        /// Where it was installed from.
+        /// The address from which it was installed.
         address: String,
     },
-    /// The id is no CID, and this node takes nothing else.
+    /// The id is not a CID, which this node requires.
     #[error("install {id}, which is no CID: this node runs with --require-cid")]
     NoCid {
         /// The id in the request.
         id: FunctionId,
     },
-    /// No peer and no gateway gave it.
+    /// No peer and no gateway has the function.
     #[error("get the function")]
     Fetch(#[from] FetchError),
-    /// The manifest or its archive could not be read.
+    /// The manifest or its archive could not be downloaded.
     #[error("read from the web")]
     Web(#[from] WebError),
-    /// The content is no function, or could not be kept.
+    /// The content is not a function or could not be stored.
     #[error("keep the function")]
     Keep(#[from] FunctionsError),
 }
 
 impl Functions {
-    /// Returns function `id`, whose manifest is at `address`. One that is kept is returned at once.
+    /// Installs function `id`, whose manifest is at `address`, unless it is already in the store.
     ///
-    /// Under a CID it comes from the address of its manifest, or else from one of `peers` or a gateway,
-    /// and is checked against the CID; under any other id from the address alone. It is kept on behalf of
-    /// `requester`.
+    /// With a CID, the content comes from the manifest, or from one of `peers` or a gateway, and is
+    /// verified. With any other id, it comes from the manifest. It is stored on behalf of `requester`.
     ///
     /// # Errors
-    /// [`InstallError`] if it is nowhere to be had, or is not what it should be.
+    /// [`InstallError`] if no source has the function or the content is not what it should be.
     pub async fn install(
         &self,
         id: &str,
@@ -88,7 +88,7 @@ impl Functions {
         let cid = id;
         let id = FunctionId::parse_any(cid)?;
         let installed = self.install_by(id, cid, address, requester, peers).await?;
-        // It may be kept on behalf of a stranger, whose other functions would evict it.
+        // It might be stored on behalf of a stranger, whose other functions would evict it.
         if !requester.is_unnamed() {
             self.claim(installed.id, requester).await?;
         }
@@ -109,7 +109,7 @@ impl Functions {
         if !id.is_cid() {
             return self.install_from(id, address, requester).await;
         }
-        // Heads that were given no address name this one, where most content is not.
+        // Heads that were given no address send this one, which is usually missing.
         let claim = Claim { requester: requester.clone(), purpose: Purpose::Install };
         let is_usual = address.is_empty() || address == usual_address(cid);
         if is_usual || self.get(id).is_some() {
@@ -117,16 +117,16 @@ impl Functions {
         }
         match self.install_from(id, address, requester).await {
             Ok(function) => Ok(function),
-            // Other tools cut content into other blocks, which peers and gateways have.
+            // Peers and gateways can have the content in other blocks of other tools.
             Err(error) => self.obtain_by(id, &claim, peers).await.map_err(|_| error),
         }
     }
 
-    /// Returns function `id` of the manifest at `address`, read from there if it is not kept yet.
+    /// Installs function `id` from the manifest at `address`, unless it is already in the store.
     ///
     /// # Errors
-    /// [`InstallError::Web`] if it cannot be read, [`InstallError::Keep`] if it is no function or not
-    /// what a CID names, [`InstallError::NoCid`] and [`InstallError::Taken`].
+    /// [`InstallError::Web`] if the download fails, [`InstallError::Keep`] if it is not a function or
+    /// does not match the CID, [`InstallError::NoCid`] and [`InstallError::Taken`].
     pub async fn install_from(
         &self,
         id: FunctionId,
@@ -174,10 +174,10 @@ impl Functions {
         Ok(function)
     }
 
-    /// Keeps the address that a function was installed from, durably.
+    /// Durably records the address from which a function was installed.
     ///
     /// # Errors
-    /// [`InstallError::Taken`] if another peer installed something else under its id meanwhile.
+    /// [`InstallError::Taken`] if something else was installed under its id in the meantime.
     async fn keep_address(
         &self,
         address: InstallSource,
@@ -197,7 +197,7 @@ impl Functions {
             }
             store.0.files.write_address(&address)?;
             if !store.0.kept.write().insert_address(address) {
-                // Its function was evicted in between.
+                // The function was evicted in between.
                 store.0.files.delete_address(id)?;
             }
             Ok(None)
@@ -209,13 +209,13 @@ impl Functions {
     }
 }
 
-/// Where b7s workers look for the manifest of the function `cid`.
+/// Returns the address at which b7s workers look for the manifest of the function `cid`.
 #[must_use]
 pub fn usual_address(cid: &str) -> String {
     format!("https://{cid}.ipfs.w3s.link/manifest.json")
 }
 
-/// A manifest and its archive, which match.
+/// A manifest and its verified archive.
 struct Package {
     manifest: Manifest,
     manifest_bytes: Bytes,
@@ -223,14 +223,14 @@ struct Package {
 }
 
 impl Package {
-    /// Takes the files of the archive as a function.
+    /// Packs the files of the archive as a function.
     fn checked(self) -> Result<VerifiedFunction, FunctionsError> {
         let dag = unpack(&self.archive)?.to_dag()?;
         VerifiedFunction::of_dag(self.label(), dag)
     }
 
-    /// Takes what `id` names: the files of the archive, one module of them, or the folder of the
-    /// manifest with its archive.
+    /// Returns the part that `id` identifies: the files of the archive, one module of them, or the
+    /// directory of the manifest with its archive.
     fn checked_as(self, id: FunctionId) -> Result<VerifiedFunction, FunctionsError> {
         let id = id.normalize();
         let files = unpack(&self.archive)?;

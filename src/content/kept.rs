@@ -1,14 +1,14 @@
-//! Index of the kept functions: which there are, for whom each is kept, and which is evicted first.
+//! Index of the stored functions, and the order of their eviction.
 //!
-//! Any peer can have a worker fetch functions, so a full store evicts instead of rejecting. Functions
-//! are evicted in this order, within each step the least recently used first: those of peers that
-//! the operator did not name and that never ran here, those that did, and those of peers that the
-//! operator named. Functions that the operator added or installed are pinned: only the operator and
-//! heads named by `--obey` or `--boot-nodes` remove them.
+//! Any peer can make a worker fetch functions, so a full store evicts instead of rejecting. Functions
+//! are evicted in this order, and the least recently used first within each step: functions of peers
+//! that the operator did not name and that never ran here, other functions of such peers, functions of
+//! peers that the operator named. Functions that the operator added or installed are pinned: only the
+//! operator and heads named by `--obey` or `--boot-nodes` remove them.
 //!
-//! One unnamed peer has a quota, and evicts its own functions once it is used up. All unnamed peers
-//! together evict functions of named ones only up to a reserve. Every step costs the logarithm of the
-//! number of functions. No I/O here.
+//! An unnamed peer has a quota and then evicts its own functions. All unnamed peers together evict
+//! functions of named peers only down to a reserve. Every operation takes logarithmic time in the number
+//! of functions. This module does no I/O.
 
 use std::collections::{BTreeMap, HashMap, hash_map::Entry};
 
@@ -17,16 +17,15 @@ use tokio::time::{Duration, Instant};
 
 use super::{FUNCTIONS_MAX, Function, FunctionsError, STORE_BYTES_MAX};
 
-/// Share of the store that one unnamed peer may fill, and that all unnamed peers together can claim
-/// from named ones: one in eight, so that a few honest strangers can work next to a hostile one.
+/// Share of the store that one unnamed peer can fill, and that all unnamed peers together can claim from
+/// named ones: one in eight, so that a few honest strangers can work next to a hostile one.
 const SHARE: usize = 8;
 
-/// Maximum number of addresses that one function is known by. Each is a file, and costs nothing to
-/// whoever makes them up.
+/// Maximum number of addresses of one function. Each is a file, and inventing one costs nothing.
 const ADDRESSES_MAX: usize = 8;
 
-/// Interval at which the time of use of a function is saved, so that the order of eviction survives a
-/// restart without a write at every run.
+/// Interval for saving the time of use of a function, so that the order of eviction survives a restart
+/// without a write for every run.
 const SAVE_EVERY: Duration = Duration::from_hours(1);
 
 /// Limits of a function store.
@@ -53,7 +52,7 @@ pub enum Requester {
     Named(PeerId),
     /// Any other peer.
     Peer(PeerId),
-    /// Nobody in particular: the function was kept by an earlier version of this program.
+    /// Unknown, since the function was stored by an earlier version of this program.
     Unknown,
 }
 
@@ -64,7 +63,7 @@ impl Requester {
         matches!(self, Self::Peer(_) | Self::Unknown)
     }
 
-    /// Rank among the claims to one function: the function is kept for the highest.
+    /// Rank among several claims to a function. The highest one applies.
     const fn claim(&self) -> u8 {
         match self {
             Self::Unknown => 0,
@@ -78,19 +77,18 @@ impl Requester {
 /// Address that a function was installed from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct InstallSource {
-    /// Id that the function is called by: the SHA-256 of the address, or a name that the installer
-    /// chose.
+    /// Id of the function: the SHA-256 of the address, or a name that the installer chose.
     pub(super) id: FunctionId,
     pub(super) address: String,
     pub(super) function: FunctionId,
 }
 
-/// Properties of a kept function that its record saves next to its description.
+/// Properties of a stored function that its record contains in addition to its description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Custody {
     /// Party on whose behalf the function is kept.
     pub(super) requester: Requester,
-    /// True once the function ran on this node.
+    /// True after the function ran on this node.
     pub(super) has_run: bool,
 }
 
@@ -104,7 +102,7 @@ enum Rank {
 }
 
 impl Rank {
-    /// All of them, in order, for tables with a place for each.
+    /// All steps in order.
     const ALL: [Self; 4] = [Self::Unused, Self::Used, Self::Named, Self::Pinned];
 
     const fn of(custody: &Custody) -> Self {
@@ -143,10 +141,10 @@ impl Usage {
     }
 }
 
-/// Time of last use, as a number that grows with every use. Unique.
+/// Time of last use: a number that grows with every use. Unique.
 type Tick = u64;
 
-/// Functions in the order of their eviction.
+/// Functions in the order of eviction.
 type Order = BTreeMap<(Rank, Tick), FunctionId>;
 
 #[derive(Debug)]
@@ -154,11 +152,11 @@ struct Kept {
     function: Function,
     custody: Custody,
     tick: Tick,
-    /// Time at which the custody was saved last.
+    /// Time at which the custody was last saved.
     saved_at: Instant,
-    /// Id of its module as one block, if that is another one.
+    /// Id of its module as one block, if it differs.
     whole: Option<FunctionId>,
-    /// Addresses that it was installed from, oldest first.
+    /// Addresses from which it was installed, oldest first.
     addresses: Vec<InstallSource>,
 }
 
@@ -180,7 +178,7 @@ struct Quota {
 pub(super) struct Index {
     limits: StoreLimits,
     kept: BTreeMap<FunctionId, Kept>,
-    /// Other ids of kept functions: of whole modules, and of the addresses they came from.
+    /// Other ids of stored functions: of whole modules, and of addresses.
     aliases: HashMap<FunctionId, FunctionId>,
     order: Order,
     /// Usage by rank.
@@ -189,12 +187,12 @@ pub(super) struct Index {
     next_tick: Tick,
 }
 
-/// Files to be deleted since their function was removed from the index.
+/// Files to be deleted after their function was removed from the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Removed {
     pub(super) id: FunctionId,
     pub(super) bytes: u64,
-    /// Ids of the addresses that it was installed from.
+    /// Ids of the addresses from which it was installed.
     pub(super) addresses: Vec<FunctionId>,
 }
 
@@ -211,7 +209,7 @@ impl Index {
         }
     }
 
-    /// Returns the id under which a function is kept, of any of its ids.
+    /// Returns the id under which a function is stored, given any of its ids.
     pub(super) fn resolve(&self, id: FunctionId) -> FunctionId {
         let id = id.normalize();
         if self.kept.contains_key(&id) {
@@ -229,18 +227,18 @@ impl Index {
         self.kept.values().map(|kept| &kept.function)
     }
 
-    /// Returns the ids of at most `n` functions, those that are evicted last first.
+    /// Returns the ids of at most `n` functions, last to be evicted first.
     pub(super) fn foremost(&self, n: usize) -> Vec<FunctionId> {
         self.order.values().rev().take(n).copied().collect()
     }
 
-    /// Returns the address that `id` stands for, if it was installed from one.
+    /// Returns the address of `id`, if it was installed from one.
     pub(super) fn address(&self, id: FunctionId) -> Option<&InstallSource> {
         let kept = self.kept.get(&self.resolve(id))?;
         kept.addresses.iter().find(|address| address.id == id)
     }
 
-    /// Returns the ids that function `id` was installed under by a manifest, which do not prove its
+    /// Returns the ids under which function `id` was installed by a manifest. They do not prove its
     /// content.
     pub(super) fn ids_by_manifest(&self, id: FunctionId) -> Vec<FunctionId> {
         let kept = self.kept.get(&id).into_iter();
@@ -254,7 +252,7 @@ impl Index {
     /// Removes functions until `function` fits, and returns them.
     ///
     /// # Errors
-    /// [`FunctionsError::Full`] if it cannot fit next to the functions that `requester` may not evict.
+    /// [`FunctionsError::Full`] if it cannot fit next to the functions that `requester` cannot evict.
     /// Nothing is removed then.
     pub(super) fn make_room(
         &mut self,
@@ -276,7 +274,7 @@ impl Index {
         Ok(removed)
     }
 
-    /// Removes functions until the others are within the limits, as far as they are not pinned.
+    /// Removes unpinned functions until the others are within the limits.
     pub(super) fn trim(&mut self) -> Vec<Removed> {
         let mut removed = Vec::new();
         while !self.total().fits(self.limits)
@@ -287,8 +285,8 @@ impl Index {
         removed
     }
 
-    /// Adds a function that fits. One that is kept already takes the new description, and the higher
-    /// of the two claims.
+    /// Adds a function that fits. An existing one gets the new description and the higher of the two
+    /// claims.
     pub(super) fn insert(
         &mut self,
         function: Function,
@@ -312,7 +310,7 @@ impl Index {
         self.kept.insert(id, kept);
     }
 
-    /// Returns the custody of function `id` once it is kept with `custody`, too.
+    /// Returns the custody of function `id` after it is also claimed with `custody`.
     pub(super) fn merged(&self, id: FunctionId, custody: Custody) -> Custody {
         let Some(before) = self.custody(id) else { return custody };
         let has_run = custody.has_run || before.has_run;
@@ -321,10 +319,11 @@ impl Index {
         Custody { requester, has_run }
     }
 
-    /// Makes room for one more address of function `id`. Returns the one that has to give way to it.
+    /// Makes room for another address of function `id`. Returns the address to be removed.
     ///
     /// # Errors
-    /// [`FunctionsError::Full`] if the function has too many, and `requester` may not replace any.
+    /// [`FunctionsError::Full`] if the function has the maximum number and `requester` cannot replace
+    /// any.
     pub(super) fn make_room_for_address(
         &mut self,
         id: FunctionId,
@@ -342,7 +341,8 @@ impl Index {
         Ok(Some(oldest))
     }
 
-    /// Records the address that a function was installed from. Returns false if that is not kept.
+    /// Records the address from which a function was installed. Returns false if the function is not
+    /// stored.
     pub(super) fn insert_address(&mut self, address: InstallSource) -> bool {
         let Some(kept) = self.kept.get_mut(&address.function) else { return false };
         self.aliases.insert(address.id, address.function);
@@ -356,7 +356,7 @@ impl Index {
         self.unlist(&kept);
         let addresses: Vec<FunctionId> = kept.addresses.iter().map(|address| address.id).collect();
         for alias in addresses.iter().chain(&kept.whole) {
-            // A later function may have taken it over.
+            // A later function might have taken over the alias.
             if self.aliases.get(alias) == Some(&id) {
                 self.aliases.remove(alias);
             }
@@ -378,8 +378,8 @@ impl Index {
         self.usage.iter().fold(Usage::default(), |sum, usage| sum.plus(*usage))
     }
 
-    /// Records that a function is used for `requester`, as a run or not. Returns what is to be saved,
-    /// if anything is.
+    /// Records that a function is used for `requester`, as a run or not. Returns the custody if it has
+    /// to be saved.
     pub(super) fn note_use(
         &mut self,
         id: FunctionId,
@@ -404,7 +404,7 @@ impl Index {
         saved
     }
 
-    /// Returns the usage of the functions that `requester` may not evict for a `new` one.
+    /// Returns the usage of the functions that `requester` cannot evict for a `new` one.
     fn lasting(&self, new: Usage, requester: &Requester) -> Usage {
         let lasting: &[Rank] = if self.reaches_named(new, requester) {
             &[Rank::Pinned]
@@ -414,13 +414,13 @@ impl Index {
         lasting.iter().fold(Usage::default(), |sum, rank| sum.plus(self.usage[*rank as usize]))
     }
 
-    /// True if `requester` may evict functions of named peers.
+    /// Returns true if `requester` can evict functions of named peers.
     fn reaches_named(&self, new: Usage, requester: &Requester) -> bool {
         let unnamed = self.usage[Rank::Unused as usize].plus(self.usage[Rank::Used as usize]);
         !requester.is_unnamed() || unnamed.plus(new).fits(self.share())
     }
 
-    /// Returns the function to be removed next for a `new` one, other than `id`.
+    /// Returns the next function to be removed for a `new` one, other than `id`.
     fn victim(&self, new: Usage, requester: &Requester, id: FunctionId) -> Option<FunctionId> {
         if let Requester::Peer(peer) = requester
             && let Some(own) = self.quotas.get(peer)
@@ -432,7 +432,7 @@ impl Index {
         if self.total().plus(new).fits(self.limits) {
             return None;
         }
-        // Within the reserve, unnamed peers need not evict one another.
+        // Within the reserve, unnamed peers do not evict one another.
         let named = || self.first_other(Rank::Named, Rank::Named, id);
         let reserved = requester.is_unnamed() && self.reaches_named(new, requester);
         let victim = if reserved { named() } else { None };

@@ -1,16 +1,27 @@
-//! The function store: functions in a folder, each under the content id that proves it.
+//! The function store: functions in a directory, each under a content id that verifies it.
 //!
-//! A function is one module or a folder of files with modules at its top. Its id is the CID that
-//! `ipfs add --cid-version=1 --raw-leaves` prints for it: of a raw block for a module of at most 256
-//! KiB, of a tree of blocks for anything else. A module of any size is also taken by the id of one
-//! raw block, which proves it as well; one that was added answers to both. Of the ids that b7s makes
-//! of addresses, see `install.rs`.
+//! A function is one module, or a directory of files with modules at its top. Its id is the CID that
+//! `ipfs add --cid-version=1 --raw-leaves` prints: of a raw block for a module of at most 256 KiB, of a
+//! tree of blocks for anything else. A module of any size is also accepted by the id of one raw block. A
+//! module that was added is found by both ids. For the ids that b7s derives from addresses, see
+//! `install.rs`.
 //!
-//! `<folder>/<id>/<method>` holds a module that is one block, `<folder>/<id>/content.car` the blocks
-//! of anything else, and `<folder>/<id>.json` the record, written last. All are put in place by a
-//! rename, so a crash leaves a function whole or absent. Content is checked against its id whenever
-//! it is read from disk or arrives from wherever; what does not match is removed or refused, and
-//! fetched when it is next needed (see `fetch.rs`). Absent on purpose: what runs functions.
+//! `<folder>/<id>/<method>` contains a module that is one block, `<folder>/<id>/content.car` the blocks
+//! of anything else, and `<folder>/<id>.json` the record, which is written last. All are written by
+//! rename, so that a function is complete or absent after a crash. Content is verified whenever it is
+//! read from disk or received. Content that does not match is removed or rejected, and fetched when it
+//! is next needed (see `fetch.rs`).
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use content::Functions;
+//! let functions = Functions::open("functions".into()).await?;
+//! let module = std::fs::read("hello.wasm")?;
+//! let hello = functions.add("hello.wasm".parse()?, module).await?;
+//! println!("{}", hello.id);
+//! # Ok(())
+//! # }
+//! ```
 
 mod archive;
 mod car;
@@ -70,69 +81,68 @@ pub use self::{
     verify::{Function, Kind, NameHints},
 };
 
-/// The largest content kept, in bytes. Interpreters compiled to WebAssembly have some 30 MiB, with
-/// their libraries some hundred.
+/// Maximum size of a function. Interpreters compiled to WebAssembly have some 30 MiB, and some hundred
+/// with their libraries.
 pub const FUNCTION_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// The largest archive of blocks (CAR) taken, in bytes: the largest content, in 256 pieces or more,
-/// and room for the nodes above them.
+/// Maximum size of an archive of blocks (CAR): the largest content in 256 or more parts, and space for
+/// the nodes above them.
 pub const CAR_BYTES_MAX: usize = FUNCTION_BYTES_MAX + 4 * 1024 * 1024;
 
-/// Default maximum number of kept functions. Each costs a record in memory. One more evicts another.
+/// Default maximum number of stored functions. Each needs a record in memory. Further ones evict others.
 pub const FUNCTIONS_MAX: usize = 10_000;
 
-/// Default maximum size of all kept functions, in bytes, since any peer may have a worker fetch
-/// functions. Content that would not fit evicts other content.
+/// Default maximum size of all stored functions in bytes. Any peer can make a worker fetch functions.
+/// Further content evicts other content.
 pub const STORE_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
 
-/// What is held in memory of functions that were read and checked, so that each run need not do it
-/// again: the demo functions many times over, or one of the largest modules.
+/// Limits of verified functions in memory, so that a run need not verify them again: all demo functions
+/// many times over, or one of the largest modules.
 pub const LOADED: Capacity = Capacity { n_values_max: FUNCTIONS_MAX, bytes_max: 128 * 1024 * 1024 };
 
-/// What a WebAssembly module begins with.
+/// First bytes of a WebAssembly module.
 const MAGIC: &[u8] = b"\0asm";
 
-/// Where functions come from, beside the machine itself and peers, and how many are kept.
+/// Sources of functions in addition to peers, and limits of the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceOptions {
-    /// IPFS gateways that are asked in turn for what no peer gives. None is asked where there are
-    /// none.
+    /// IPFS gateways, asked one after the other for functions that no peer has.
     pub gateways: Vec<Gateway>,
-    /// Which hosts addresses may name that others give: those of manifests and archives.
+    /// Hosts that addresses of manifests and archives can name.
     pub hosts: Hosts,
-    /// Hosts that may be asked whatever their addresses are, next to those of gateways.
+    /// Hosts that are permitted regardless of their IP addresses, in addition to gateways.
     pub allowed_hosts: BTreeSet<String>,
-    /// Whether only what a CID proves is installed, and nothing by a manifest alone.
+    /// True if only functions with a CID can be installed.
     pub requires_cid: bool,
-    /// Limits of the store, past which functions are evicted.
+    /// Limits of the store. Functions are evicted when they are exceeded.
     pub limits: StoreLimits,
 }
 
-/// A module of this machine that is kept nowhere.
+/// A module on this machine that is not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalModule {
-    /// What it is called.
+    /// Name of the module.
     pub method: Method,
-    /// The module; none if the folder has none of that name.
+    /// The module; `None` if the directory does not have it.
     pub module: Option<Bytes>,
-    /// Whether it is one file of a folder.
+    /// True if the module is in a directory.
     pub is_folder: bool,
 }
 
-/// A function in the form in which it is handed to a head.
+/// A function in the form in which it is uploaded to a head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upload {
-    /// What it is.
+    /// Description.
     pub function: Function,
-    /// Its blocks, as a CAR of version 1.
+    /// Blocks, as a CAR of version 1.
     pub car: Bytes,
 }
 
-/// A use of a function that is to be saved: see [`Functions::note_use`].
+/// A use of a function to be saved: see [`Functions::note_use`].
 #[derive(Debug)]
 pub struct FunctionUse((Function, Custody));
 
-/// Handle to the store. Cheap to clone; all clones share one folder.
+/// Handle of the store. Clones share one directory.
 #[derive(Debug, Clone)]
 pub struct Functions(Arc<Inner>);
 
@@ -140,34 +150,34 @@ pub struct Functions(Arc<Inner>);
 struct Inner {
     files: FunctionFiles,
     kept: RwLock<Index>,
-    /// Held by whoever changes files and index, so that both agree.
+    /// Held while files and index are changed, so that they agree.
     changing: Mutex<()>,
     loaded: Cache<FunctionId, Contents>,
-    /// One lock for each function being fetched, so that it is fetched once. Unnamed peers have locks
-    /// of their own: nobody else waits for a fetch that was asked of a peer they chose.
+    /// Locks of functions that are being fetched, so that each is fetched once. Unnamed peers have their
+    /// own locks, so that other fetches do not wait for a source that such a peer chose.
     flights: Mutex<HashMap<FlightKey, Arc<tokio::sync::Mutex<()>>>>,
     turns: FetchTurns,
     gateways: Vec<Gateway>,
     requires_cid: bool,
     web: WebReader,
-    /// Rung when a function is kept or forgotten.
+    /// Notified when a function is stored or removed.
     changed: Notify,
 }
 
 impl Functions {
-    /// Opens the store in `folder`, which is made if need be, and checks every content in it. What
-    /// is damaged is removed. Peers are its only source.
+    /// Opens the store in `folder`, creating it if necessary, and verifies all contents. Damaged
+    /// functions are removed. Peers are the only source.
     ///
     /// # Errors
-    /// [`FunctionsError::Files`] if the folder cannot be made or read.
+    /// [`FunctionsError::Files`] if the directory cannot be created or read.
     pub async fn open(folder: PathBuf) -> Result<Self, FunctionsError> {
         Self::open_with(folder, SourceOptions::default()).await
     }
 
-    /// Opens the store as [`Self::open`] does, with further sources.
+    /// Like [`Self::open`], with further sources.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Same as [`Self::open`].
     pub async fn open_with(
         folder: PathBuf,
         sources: SourceOptions,
@@ -196,7 +206,7 @@ impl Functions {
         Ok(store)
     }
 
-    /// Takes over what a scan found, and deletes what exceeds the limits.
+    /// Adds the functions of a scan to the index, and deletes those that exceed the limits.
     fn fill(&self, found: ScanResult) -> Result<(), FunctionsError> {
         let mut kept = self.0.kept.write();
         for ScannedFunction { function, whole, custody, .. } in found.functions {
@@ -204,7 +214,7 @@ impl Functions {
         }
         for address in found.addresses {
             let id = address.id;
-            // Without its function, an address is of no use.
+            // An address without its function is useless.
             if !kept.insert_address(address) {
                 self.0.files.delete_address(id)?;
             }
@@ -214,8 +224,8 @@ impl Functions {
         self.delete(&removed)
     }
 
-    /// Keeps a module under the file name `method`, durably and pinned, and returns it with its content
-    /// id. A module that is kept already takes the new name. Cancel-safe.
+    /// Durably stores a module under the file name `method`, pins it, and returns it with its content
+    /// id. A module that is already stored is renamed. Cancel-safe.
     ///
     /// # Errors
     /// [`FunctionsError::NotModule`], [`FunctionsError::TooLarge`], [`FunctionsError::Full`], or
@@ -230,11 +240,11 @@ impl Functions {
         self.keep(checked, Requester::Operator).await
     }
 
-    /// Keeps the function whose blocks are in `car`, which has one root, pinned, and returns it. `names`
-    /// are hints; a name that is missing is taken from the content.
+    /// Stores the function in `car`, which has one root, pins it, and returns it. `names` are hints.
+    /// Missing names are taken from the content.
     ///
     /// # Errors
-    /// [`FunctionsError::Content`] if the blocks do not prove a function, and as [`Self::add`].
+    /// [`FunctionsError::Content`] if the blocks are not a valid function, or same as [`Self::add`].
     pub async fn add_car(&self, names: NameHints, car: Bytes) -> Result<Function, FunctionsError> {
         let label = NameHints { name: names.name.filter(|name| !name.is_empty()), ..names };
         let checked = blocking(move || {
@@ -244,23 +254,22 @@ impl Functions {
         self.keep(checked.await?, Requester::Operator).await
     }
 
-    /// Returns the module or the folder at `path`, ready to be handed to a head, under its name there,
-    /// with the id that `ipfs add -r --cid-version=1 --raw-leaves` prints. What is hidden is left out.
+    /// Packs the module or directory at `path` for an upload, with the id that `ipfs add -r
+    /// --cid-version=1 --raw-leaves` prints. Hidden files are omitted.
     ///
     /// # Errors
-    /// As [`Self::add`], [`FunctionsError::Content`] for what functions may not hold, and
+    /// Same as [`Self::add`], [`FunctionsError::Content`] for content that functions cannot have, and
     /// [`FunctionsError::Files`] if it cannot be read.
     pub async fn pack_path(path: &Path) -> Result<Upload, FunctionsError> {
         let path = path.to_owned();
         blocking(move || VerifiedFunction::of_path(&path).map(VerifiedFunction::upload)).await
     }
 
-    /// Returns the module at `path`, or of the folder there the one that `method` names. Nothing is
-    /// kept. The files of a folder are written into the folder `files_to`, if it is given, as a worker
-    /// lays them out.
+    /// Returns the module at `path`, or the module `method` of the directory at `path`, without storing
+    /// it. If `files_to` is given, the files of the directory are written there as a worker does it.
     ///
     /// # Errors
-    /// As [`Self::pack_path`], and [`FunctionsError::Files`] if the files cannot be written.
+    /// Same as [`Self::pack_path`], and [`FunctionsError::Files`] if the files cannot be written.
     pub async fn read_module(
         path: &Path,
         method: Option<Method>,
@@ -271,7 +280,7 @@ impl Functions {
             let checked = VerifiedFunction::of_path(&path)?;
             let is_folder = checked.contents.folder().is_some();
             let method = method.unwrap_or_else(|| checked.function.method.clone());
-            // A module that stands alone goes by any name.
+            // A single module is found by any name.
             let name = if is_folder { &method } else { &checked.function.method };
             let module = checked.contents.module(name);
             if let Some(to) = files_to {
@@ -282,7 +291,7 @@ impl Functions {
         .await
     }
 
-    /// Forgets a function and deletes its content. Returns whether it was kept.
+    /// Removes a function with its content. Returns true if it was stored.
     ///
     /// # Errors
     /// [`FunctionsError::Files`] if its content cannot be deleted.
@@ -297,10 +306,10 @@ impl Functions {
         .await
     }
 
-    /// Removes all functions that are not pinned, and returns how many those were.
+    /// Removes all functions that are not pinned, and returns their number and size.
     ///
     /// # Errors
-    /// [`FunctionsError::Files`] if the content of one cannot be deleted.
+    /// [`FunctionsError::Files`] if a content cannot be deleted.
     pub async fn remove_unpinned(&self) -> Result<Usage, FunctionsError> {
         let store = self.clone();
         blocking(move || {
@@ -313,15 +322,15 @@ impl Functions {
         .await
     }
 
-    /// Returns how many functions are kept, and their size.
+    /// Returns the number and size of stored functions.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.0.kept.read().total()
     }
 
-    /// Records that `requester` uses function `id`, to run it or not, so that it is evicted later. A peer
-    /// that the operator named takes over a function that was fetched for another one. Returns what is
-    /// to be saved by [`Self::save`], if anything is.
+    /// Records that `requester` uses function `id`, for a run or otherwise, so that it is evicted later.
+    /// A peer that the operator named takes over a function that was fetched for another one. Returns a
+    /// value to be saved by [`Self::save`], if necessary.
     #[must_use]
     pub fn note_use(
         &self,
@@ -340,7 +349,7 @@ impl Functions {
         let (store, FunctionUse((function, custody))) = (self.clone(), noted);
         blocking(move || {
             let _changing = store.0.changing.lock();
-            // It may have been evicted meanwhile.
+            // The function could have been evicted in the meantime.
             if store.0.kept.read().custody(function.id) != Some(&custody) {
                 return Ok(());
             }
@@ -357,25 +366,25 @@ impl Functions {
         functions
     }
 
-    /// Returns the ids of at most `n` functions, those that are evicted last first.
+    /// Returns the ids of at most `n` functions, last to be evicted first.
     #[must_use]
     pub fn foremost(&self, n: usize) -> Vec<FunctionId> {
         self.0.kept.read().foremost(n)
     }
 
-    /// Waits until a function is kept or forgotten, for one caller. Cancel-safe.
+    /// Waits until a function is stored or removed, for one caller. Cancel-safe.
     pub async fn changed(&self) {
         self.0.changed.notified().await;
     }
 
-    /// Returns the function `id` if it is kept. It may have another id of its own: that of its tree,
-    /// where `id` is that of the whole module or of the address it came from.
+    /// Returns function `id`, if it is stored. Its own id can differ if `id` is that of the whole module
+    /// or of an address.
     #[must_use]
     pub fn get(&self, id: FunctionId) -> Option<Function> {
         self.0.kept.read().get(id).cloned()
     }
 
-    /// Describes all functions, by name, with the ids that manifests gave them.
+    /// Describes all functions by name, with the ids from manifests.
     #[must_use]
     pub fn bodies(&self) -> Vec<FunctionBody> {
         let listed = |function: Function| {
@@ -386,8 +395,7 @@ impl Functions {
         self.list().into_iter().map(listed).collect()
     }
 
-    /// Returns the module that the function's own method names, checked, or none if the function is
-    /// not kept or was damaged.
+    /// Returns the verified default module of a function; `None` if it is not stored or damaged.
     ///
     /// # Errors
     /// [`FunctionsError::Files`] if it cannot be read.
@@ -396,8 +404,8 @@ impl Functions {
         self.module(function.id, &function.method).await
     }
 
-    /// Returns the module of function `id` that `method` names, checked, or none if there is none
-    /// or the function is not kept or was damaged.
+    /// Returns the verified module `method` of function `id`; `None` if it is missing, not stored, or
+    /// damaged.
     ///
     /// # Errors
     /// [`FunctionsError::Files`] if it cannot be read.
@@ -409,7 +417,7 @@ impl Functions {
         Ok(self.contents(id).await?.and_then(|contents| contents.module(method)))
     }
 
-    /// Returns function `id` with its files, or none if it is not kept or was damaged.
+    /// Returns function `id` with its files; `None` if it is not stored or damaged.
     ///
     /// # Errors
     /// [`FunctionsError::Files`] if it cannot be read.
@@ -434,8 +442,8 @@ impl Functions {
         Ok(Some(FunctionDetail { function: function.body(), files }))
     }
 
-    /// Writes the files of function `id`, which is a folder, into the folder `to`. Returns whether it
-    /// is kept and whole.
+    /// Writes the files of function `id`, which is a directory, to the directory `to`. Returns true if
+    /// it is stored and intact.
     ///
     /// # Errors
     /// [`FunctionsError::Files`] if they cannot be read or written.
@@ -444,7 +452,7 @@ impl Functions {
         blocking(move || write_files(&contents, &to).map(|()| true)).await
     }
 
-    /// Returns function `id` ready to be handed to a head, or none if it is not kept or was damaged.
+    /// Returns function `id` in the form of an upload; `None` if it is not stored or damaged.
     ///
     /// # Errors
     /// [`FunctionsError::Files`] if it cannot be read.
@@ -463,7 +471,7 @@ impl Functions {
         Ok(Some(contents))
     }
 
-    /// Reads a function from disk. One that is damaged is removed.
+    /// Reads a function from disk. A damaged one is removed.
     async fn read(&self, id: FunctionId) -> Result<Option<VerifiedFunction>, FunctionsError> {
         let Some(function) = self.get(id) else { return Ok(None) };
         let (files, reading) = (self.0.files.clone(), function.clone());
@@ -475,7 +483,7 @@ impl Functions {
         Ok(read)
     }
 
-    /// Keeps a function on behalf of `requester`, and evicts others that stand in its way.
+    /// Stores a function on behalf of `requester`, evicting others if necessary.
     async fn keep(
         &self,
         checked: VerifiedFunction,
@@ -500,7 +508,8 @@ impl Functions {
         .await
     }
 
-    /// Keeps a function that is kept already on behalf of `requester`, unless its claim is lower.
+    /// Claims a stored function on behalf of `requester`, unless its claim is lower than the current
+    /// one.
     async fn claim(&self, id: FunctionId, requester: &Requester) -> Result<(), FunctionsError> {
         match self.note_use(id, requester, false) {
             Some(noted) => self.save(noted).await,
@@ -508,7 +517,7 @@ impl Functions {
         }
     }
 
-    /// Deletes the files of functions that are no longer in the index. Blocks.
+    /// Deletes the files of functions that were removed from the index. Blocks.
     fn delete(&self, removed: &[Removed]) -> Result<(), FunctionsError> {
         for Removed { id, addresses, .. } in removed {
             self.0.loaded.remove(id);
@@ -523,16 +532,16 @@ impl Functions {
         Ok(())
     }
 
-    /// The id under which a function is kept.
+    /// Returns the id under which a function is stored.
     fn resolve_id(&self, id: FunctionId) -> FunctionId {
         self.0.kept.read().resolve(id)
     }
 }
 
-/// Writes the files of a folder into the folder `to`; none of a function that is one module.
+/// Writes the files of a directory to the directory `to`. Does nothing for a single module.
 fn write_files(contents: &Contents, to: &Path) -> Result<(), FunctionsError> {
     for file in contents.folder().unwrap_or_default() {
-        // The parts of the path were checked with the content: none leads elsewhere.
+        // The path was checked with the content, so that it stays within `to`.
         let path = to.join(&file.path);
         let folder = path.parent().unwrap_or(to);
         fs::create_dir_all(folder)
@@ -542,7 +551,7 @@ fn write_files(contents: &Contents, to: &Path) -> Result<(), FunctionsError> {
     Ok(())
 }
 
-/// Does work on files or much content away from the tasks that wait for it.
+/// Runs blocking work on files or large contents outside of async tasks.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, FunctionsError> + Send + 'static,
 ) -> Result<T, FunctionsError> {

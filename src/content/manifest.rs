@@ -1,7 +1,8 @@
-//! Manifests: what b7s nodes install from.
+//! Manifests, from which b7s nodes install functions.
 //!
-//! `deployment.uri` and `deployment.checksum` name an archive; `runtime.url` and `runtime.checksum`,
-//! the older way, win where the former is not empty. Nothing else counts but the name.
+//! `deployment.uri` and `deployment.checksum` name an archive. The older `runtime.url` and
+//! `runtime.checksum` have precedence if the former is not empty. Of the other members only the name is
+//! used.
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 use model::function::content::{Codec, ContentId};
@@ -10,20 +11,20 @@ use serde::Deserialize;
 
 use super::error::{ContentError, shorten};
 
-/// The name that manifests have within folders and archives.
+/// File name of manifests in directories and archives.
 pub(super) const FILE_NAME: &str = "manifest.json";
 
-/// The longest manifest read, in bytes. Real ones have some hundred.
+/// Maximum size of a manifest. Real ones have a few hundred bytes.
 pub(super) const BYTES_MAX: usize = 1024 * 1024;
 
-/// What a manifest says that counts.
+/// The relevant members of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Manifest {
-    /// What people call the function; may be empty.
+    /// Human-readable name of the function, which can be empty.
     pub(super) name: String,
-    /// Where the archive is: an address, or a path below the manifest's host.
+    /// Location of the archive: an address, or a path on the manifest's host.
     pub(super) archive: String,
-    /// The archive's SHA-256, as the id of a block.
+    /// SHA-256 of the archive, as the id of a block.
     pub(super) block: ContentId,
 }
 
@@ -42,7 +43,7 @@ struct ArchivePlace {
 }
 
 impl Manifest {
-    /// Reads a manifest.
+    /// Parses a manifest.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, ContentError> {
         if bytes.len() > BYTES_MAX {
             return Err(ContentError::TooMuch { what: "bytes of a manifest", max: BYTES_MAX });
@@ -60,7 +61,7 @@ impl Manifest {
         })
     }
 
-    /// Returns the archive's address. One without a host takes the manifest's.
+    /// Returns the archive's address. An address without a host is relative to the manifest's.
     pub(super) fn archive_url(&self, manifest: &Url) -> Result<Url, ContentError> {
         let wrong = |_| ContentError::Path { path: shorten(&self.archive) };
         match self.archive.parse::<Url>() {
@@ -72,7 +73,7 @@ impl Manifest {
         }
     }
 
-    /// Returns the archive's path below the manifest's folder, where its address could mean one.
+    /// Returns the archive's path in the manifest's directory, if its address can mean one.
     pub(super) fn archive_path(&self) -> Option<String> {
         match self.archive.parse::<Url>() {
             Ok(url) => {
@@ -88,7 +89,7 @@ impl Manifest {
     }
 }
 
-/// Reads a SHA-256 in hexadecimal, which is the id of a raw block.
+/// Parses a hexadecimal SHA-256 as the id of a raw block.
 fn checksum(text: &str) -> Result<ContentId, ContentError> {
     let wrong = || ContentError::Malformed { what: "the archive's SHA-256 in the manifest" };
     let digest = HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes()).map_err(|_| wrong())?;
@@ -102,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// The SHA-256 of nothing.
+    /// The SHA-256 of empty content.
     const SUM: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
     fn read(json: &str) -> Result<Manifest, String> {
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_archive_is_found_as_b7s_nodes_find_it() {
+    fn archive_is_found_like_by_b7s_nodes() {
         let at = "https://example.com/manifest-address";
         let relative = r#"{"runtime":{"url":"runtime-address","checksum":"SUM"}}"#;
         check(at, relative, "https://example.com/runtime-address");
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_is_the_archive_s_block() {
+    fn checksum_is_id_of_archive_block() {
         let json = r#"{"name":"n","runtime":{"url":"x","checksum":"SUM"}}"#;
         let manifest = read(&json.replace("SUM", &SUM.to_uppercase())).unwrap();
         assert_eq!(manifest.block, ContentId::from_block(Codec::Raw, b""));
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_without_archive_or_checksum_is_refused() {
+    fn manifest_without_archive_or_checksum_is_rejected() {
         let cases = [
             "{}",
             "[]",
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_archive_of_a_folder_is_looked_for_within_it() {
+    fn archive_of_directory_is_within_it() {
         for address in [
             "/x/y.tar.gz",
             "x/y.tar.gz",
@@ -166,7 +167,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_manifest_is_read_or_refused(json in r#"[{}\[\]":,a-z0-9]{0,60}"#, url: String) {
+        fn arbitrary_manifest_does_not_panic(json in r#"[{}\[\]":,a-z0-9]{0,60}"#, url: String) {
             drop(Manifest::read(json.as_bytes()));
             let body = serde_json::json!({"runtime": {"url": url, "checksum": SUM}}).to_string();
             if let Ok(manifest) = Manifest::read(body.as_bytes()) {

@@ -1,4 +1,4 @@
-//! Making the tree of blocks of files, the one that `ipfs add --cid-version=1 --raw-leaves` makes.
+//! Packs files into the tree of blocks that `ipfs add --cid-version=1 --raw-leaves` creates.
 
 use std::collections::BTreeMap;
 
@@ -12,46 +12,46 @@ use super::{
     error::{ContentError, shorten},
 };
 
-/// How IPFS tools cut files by default.
+/// Default parameters of IPFS tools for splitting files.
 pub(super) const CUT: Cut = Cut { piece_bytes: 256 * 1024, links_max: 174 };
 
-/// From which size on, in bytes of names and ids, IPFS tools put a directory in shards.
+/// Size of names and ids from which on IPFS tools shard a directory.
 const DIRECTORY_BYTES_MAX: usize = 256 * 1024;
 
-/// How a file is cut.
+/// Parameters for splitting a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut {
-    /// The size of all its pieces but the last.
+    /// Size of all parts but the last.
     pub(super) piece_bytes: usize,
-    /// How many links a node has at most.
+    /// Maximum number of links of a node.
     pub(super) links_max: usize,
 }
 
-/// A file or folder to be packed.
+/// A file or directory to be packed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Entry {
     File(Bytes),
-    /// The entries by name.
+    /// Entries by name.
     Folder(BTreeMap<String, Entry>),
 }
 
-/// A subtree that was packed.
+/// A packed subtree.
 #[derive(Debug, Clone, Copy)]
 struct Subtree {
     id: ContentId,
-    /// The size of all blocks of the subtree.
+    /// Size of all blocks of the subtree.
     tree_bytes: u64,
-    /// The size of the file that the subtree stands for; 0 for a folder.
+    /// Size of the file in the subtree; 0 for a directory.
     file_bytes: u64,
 }
 
 impl Entry {
-    /// A folder with nothing in it.
+    /// Creates an empty directory.
     pub(super) const fn folder() -> Self {
         Self::Folder(BTreeMap::new())
     }
 
-    /// Places `entry` at `path`, whose parts are checked, and makes the folders on its way.
+    /// Inserts `entry` at `path`, whose parts are checked, and creates its parent directories.
     pub(super) fn place(&mut self, path: &[&str], entry: Self) -> Result<(), ContentError> {
         let twice = || ContentError::Twice { path: shorten(&path.join("/")) };
         if path.len() > DEPTH_MAX {
@@ -76,7 +76,7 @@ impl Entry {
         }
     }
 
-    /// Cuts the files into blocks and links them to a tree.
+    /// Splits the files into blocks and links them to a tree.
     pub(super) fn to_dag(&self) -> Result<Dag, ContentError> {
         let mut blocks = Blocks::new();
         let mut files_left = FILES_MAX;
@@ -85,7 +85,7 @@ impl Entry {
     }
 }
 
-/// Packs one file.
+/// Packs a single file.
 pub(super) fn file(bytes: &Bytes, cut: Cut) -> Dag {
     let mut blocks = Blocks::new();
     let root = pack_file(bytes, cut, &mut blocks).id;
@@ -97,7 +97,7 @@ fn pack(
     files_left: &mut usize,
     blocks: &mut Blocks,
 ) -> Result<Subtree, ContentError> {
-    // Folders count, too: they are entries of others.
+    // Directories count as well, since they are entries of others.
     let too_many = ContentError::TooMuch { what: "files and folders", max: FILES_MAX };
     *files_left = files_left.checked_sub(1).ok_or(too_many)?;
     let entries = match entry {
@@ -148,7 +148,7 @@ fn join(pieces: &[Subtree], blocks: &mut Blocks) -> Subtree {
     put_node(dag_pb::write_file(&links, &sizes), tree_bytes, sizes.iter().sum(), blocks)
 }
 
-/// Adds a node, given the sizes of all that it links to.
+/// Adds a node, given the sizes of all nodes it links to.
 fn put_node(block: Vec<u8>, linked_bytes: u64, file_bytes: u64, blocks: &mut Blocks) -> Subtree {
     let id = ContentId::from_block(Codec::DagPb, &block);
     let tree_bytes = linked_bytes + block.len() as u64;

@@ -1,4 +1,4 @@
-//! Peers that give functions, through whatever network carries the question.
+//! The interface to peers that provide functions, independent of the network.
 
 use std::time::Duration;
 
@@ -6,34 +6,34 @@ use bytes::Bytes;
 use model::node::PeerId;
 use serde::{Deserialize, Serialize};
 
-/// The protocol by which a peer asks for a function: its id, answered by an [`AnswerHead`] as a line
-/// and the content. Ours.
+/// Protocol for requesting a function from a peer by its id. The response is an [`AnswerHead`] as a
+/// line, and the content. Not part of b7s.
 pub const FUNCTION_PROTOCOL: &str = "/triptych/function/1.0.0";
 
-/// Why a network did not bring an answer.
+/// A failed request over the network.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// The answer is longer than agreed.
+    /// The response is too long.
     #[error("answer exceeds {bytes_max} bytes")]
     TooLong {
-        /// Maximum length of the answer.
+        /// Maximum length of the response.
         bytes_max: usize,
     },
-    /// The network failed in another way.
+    /// Any other error of the network.
     #[error(transparent)]
     Failed(#[from] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Peers to ask, in turn, over a network that this room does not know.
+/// Peers to ask one after the other.
 pub trait Peers: Sync {
-    /// Returns the peers, those that most likely have the function first.
+    /// Returns the peers, most likely sources first.
     fn peers(&self) -> &[PeerId];
 
-    /// Asks one peer by [`FUNCTION_PROTOCOL`], and returns its whole answer. Cancel-safe.
+    /// Asks a peer by [`FUNCTION_PROTOCOL`], and returns its complete response. Cancel-safe.
     ///
     /// # Errors
-    /// Whatever the network says, also of an answer that is longer or later than `limits`.
+    /// Any error of the network, including a response that exceeds `limits`.
     fn ask(
         &self,
         peer: &PeerId,
@@ -42,16 +42,16 @@ pub trait Peers: Sync {
     ) -> impl Future<Output = Result<Vec<u8>, AskError>> + Send;
 }
 
-/// How long an answer may be, and how late.
+/// Limits of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnswerLimits {
-    /// Its length in bytes, with the line before the content.
+    /// Maximum length in bytes, including the first line.
     pub bytes_max: usize,
-    /// Time from the question to its last byte. A peer that drips is given up earlier.
+    /// Time limit from the request to the last byte. A dripping peer is given up earlier.
     pub within: Duration,
 }
 
-/// An answer to a peer: a line, then content that is shared, not copied.
+/// A response to a peer: a line, and content that is shared instead of copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// An [`AnswerHead`] as a line.
@@ -60,32 +60,32 @@ pub struct Answer {
     pub content: Bytes,
 }
 
-/// The line before a function's content.
+/// First line of a response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerHead {
     /// The content follows.
     Here {
-        /// The name of the file; empty if it is not known.
+        /// Name of the file; empty if unknown.
         method: String,
-        /// How many bytes follow.
+        /// Length of the content.
         bytes: u64,
     },
     /// The blocks of a function that is more than one block follow, as a CAR.
     Car {
-        /// The name that people call the function by.
+        /// Human-readable name of the function.
         name: String,
-        /// The name of the file to run; empty if it is not known.
+        /// Name of the default module; empty if unknown.
         method: String,
-        /// How many bytes follow.
+        /// Length of the blocks.
         bytes: u64,
     },
-    /// The peer does not have the function, or cannot send it now.
+    /// The peer does not have the function or cannot send it now.
     Missing,
 }
 
 impl AnswerHead {
-    /// Returns the line as it is sent.
+    /// Returns the line in its serialized form.
     #[must_use]
     #[expect(clippy::expect_used, reason = "the shape holds no map with keys that are not text")]
     pub fn to_line(&self) -> Bytes {

@@ -1,4 +1,4 @@
-//! Reading a function from a path of this machine. Blocks.
+//! Reads a function from a path on this machine. Blocks.
 
 use std::{
     fs::{self, File},
@@ -13,14 +13,14 @@ use super::{
     pack::Entry,
 };
 
-/// What is left to be read.
+/// Remaining limits.
 struct Budget {
     bytes: usize,
     entries: usize,
 }
 
-/// Reads the file or folder at `path`. As `ipfs add -r` does, it leaves out what is hidden, which is
-/// whatever has a name that begins with a dot.
+/// Reads the file or directory at `path`. Like `ipfs add -r`, omits hidden files, whose names start with
+/// a dot.
 pub(super) fn read(path: &Path) -> Result<Entry, FunctionsError> {
     let metadata = fs::metadata(path).map_err(file_error("read", path))?;
     let mut budget = Budget { bytes: FUNCTION_BYTES_MAX, entries: FILES_MAX };
@@ -68,7 +68,7 @@ fn file(path: &Path, budget: &mut Budget) -> Result<Entry, FunctionsError> {
     Ok(Entry::File(bytes.into()))
 }
 
-/// Reads a file, but at most one byte more than `bytes_max`.
+/// Reads at most one byte more than `bytes_max` of a file.
 fn read_at_most(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hidden_files_are_left_out_and_links_refused() {
+    fn hidden_files_are_omitted_and_links_rejected() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("a.wasm"), b"\0asm").unwrap();
         fs::write(dir.path().join(".hidden"), b"x").unwrap();
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_too_many_files_is_refused() {
+    fn directory_with_too_many_files_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         for n in 0..=FILES_MAX {
             fs::write(dir.path().join(n.to_string()), b"").unwrap();

@@ -1,4 +1,4 @@
-//! One fetch at a time for each function, and for each unnamed peer that requests it.
+//! Limits fetches to one at a time for each function, and for each unnamed peer that requests it.
 
 use std::{collections::hash_map::Entry, mem, sync::Arc};
 
@@ -9,7 +9,7 @@ use super::{Functions, kept::Requester};
 /// A function, and the unnamed peer for which it is fetched, if any.
 pub(super) type FlightKey = (FunctionId, Option<PeerId>);
 
-/// A share in the fetching of one function. The last to leave takes the lock with it.
+/// Participation in the fetch of a function. The last one to be dropped removes the lock.
 pub(super) struct Flight<'a> {
     functions: &'a Functions,
     key: FlightKey,
@@ -31,7 +31,7 @@ impl<'a> Flight<'a> {
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
         let mut flights = self.functions.0.flights.lock();
-        // Before the count: of two that leave at once, the later one is the last.
+        // Dropped before counting, so that of two concurrent drops the later one is the last.
         drop(mem::take(&mut self.lock));
         if let Entry::Occupied(entry) = flights.entry(self.key.clone())
             && Arc::strong_count(entry.get()) == 1

@@ -4,7 +4,7 @@ use model::node::PeerId;
 use tempfile::TempDir;
 
 use super::{fetch::FetchError, pack::tests::content, single_flight::Flight, *};
-/// A network with nobody on it.
+/// A network without peers.
 struct NoPeers;
 
 impl Peers for NoPeers {
@@ -34,7 +34,7 @@ fn method(name: &str) -> Method {
     name.parse().unwrap()
 }
 
-/// Keeps what is at `path`, as an upload of it is kept.
+/// Stores the function at `path` like an upload.
 async fn add_path(functions: &Functions, path: &Path) -> Function {
     let Upload { function, car } = Functions::pack_path(path).await.unwrap();
     let names = NameHints { name: Some(function.name), method: Some(function.method) };
@@ -42,7 +42,7 @@ async fn add_path(functions: &Functions, path: &Path) -> Function {
 }
 
 #[tokio::test]
-async fn a_function_is_kept_under_its_content_id_and_found_after_a_restart() {
+async fn function_is_stored_under_content_id_and_found_after_restart() {
     let dir = tempfile::tempdir().unwrap();
     let added = open(&dir).await.add(method("hello.wasm"), module(1)).await.unwrap();
     assert_eq!((added.name.as_str(), added.size_bytes), ("hello", 9));
@@ -55,7 +55,7 @@ async fn a_function_is_kept_under_its_content_id_and_found_after_a_restart() {
 }
 
 #[tokio::test]
-async fn functions_are_listed_by_name_and_removed_for_good() {
+async fn functions_are_listed_by_name_and_removed() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let b = functions.add(method("b.wasm"), module(1)).await.unwrap();
@@ -68,7 +68,7 @@ async fn functions_are_listed_by_name_and_removed_for_good() {
 }
 
 #[tokio::test]
-async fn a_damaged_function_is_removed_when_it_is_read_and_when_the_store_opens() {
+async fn damaged_function_is_removed_when_read_and_when_store_opens() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let added = functions.add(method("m.wasm"), module(1)).await.unwrap();
@@ -85,14 +85,14 @@ async fn a_damaged_function_is_removed_when_it_is_read_and_when_the_store_opens(
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_module_is_refused() {
+async fn other_files_than_modules_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let refused = open(&dir).await.add(method("m.wasm"), b"#!/bin/sh".to_vec()).await;
     assert!(matches!(refused, Err(FunctionsError::NotModule { .. })), "{refused:?}");
 }
 
 #[tokio::test]
-async fn content_of_another_id_is_never_kept() {
+async fn content_with_other_id_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let id = FunctionId::from_module(&module(1)).content().unwrap();
@@ -101,7 +101,7 @@ async fn content_of_another_id_is_never_kept() {
     assert_eq!(functions.list(), vec![]);
 }
 
-/// Writes a folder of a module of several blocks, a second module and data.
+/// Writes a directory of a module of several blocks, a second module and data.
 fn write_folder(dir: &TempDir) -> PathBuf {
     let path = dir.path().join("scale");
     fs::create_dir_all(path.join("data/none")).unwrap();
@@ -113,7 +113,7 @@ fn write_folder(dir: &TempDir) -> PathBuf {
 }
 
 #[tokio::test]
-async fn a_module_of_several_blocks_answers_to_the_id_of_its_tree_and_of_one_block() {
+async fn large_module_is_found_by_id_of_tree_and_of_one_block() {
     let dir = tempfile::tempdir().unwrap();
     let bytes = content(307_200, 300 * 1024);
     let path = dir.path().join("big.wasm");
@@ -133,7 +133,7 @@ async fn a_module_of_several_blocks_answers_to_the_id_of_its_tree_and_of_one_blo
         let answer = functions.answer(whole.to_string().as_bytes()).await;
         assert_eq!(answer.content, bytes, "a peer that asks for one block is given it");
     }
-    // A module that came under the id of one block is kept under it.
+    // A module that was requested by the id of one block is stored under it.
     let elsewhere = tempfile::tempdir().unwrap();
     let other = open(&elsewhere).await;
     let id = whole.content().unwrap();
@@ -148,7 +148,7 @@ async fn a_module_of_several_blocks_answers_to_the_id_of_its_tree_and_of_one_blo
 }
 
 #[tokio::test]
-async fn a_folder_is_kept_with_its_modules_and_found_after_a_restart() {
+async fn directory_is_stored_and_found_after_restart() {
     let dir = tempfile::tempdir().unwrap();
     let added = add_path(&open(&dir).await, &write_folder(&dir)).await;
     assert!(added.id.to_string().starts_with("bafybei"));
@@ -173,7 +173,7 @@ async fn a_folder_is_kept_with_its_modules_and_found_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_damaged_folder_is_removed() {
+async fn damaged_directory_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let added = add_path(&functions, &write_folder(&dir)).await;
@@ -187,7 +187,7 @@ async fn a_damaged_folder_is_removed() {
 }
 
 #[tokio::test]
-async fn a_function_is_answered_with_all_its_bytes() {
+async fn response_contains_all_bytes_of_function() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let module = dir.path().join("one.wasm");
@@ -206,7 +206,7 @@ async fn a_function_is_answered_with_all_its_bytes() {
 }
 
 #[tokio::test]
-async fn a_function_without_a_file_name_runs_under_any_and_takes_the_first_it_is_given() {
+async fn function_without_file_name_runs_under_any_and_takes_first_one() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let id = FunctionId::from_module(&module(1)).content().unwrap();
@@ -218,13 +218,13 @@ async fn a_function_without_a_file_name_runs_under_any_and_takes_the_first_it_is
     assert!(!named.runs(&method("any.wasm")) && named.runs(&method("m.wasm")));
 }
 
-/// A store that keeps few functions.
+/// Opens a store with low limits.
 async fn small(dir: &TempDir, limits: StoreLimits) -> Functions {
     let sources = SourceOptions { limits, ..SourceOptions::default() };
     Functions::open_with(dir.path().join("functions"), sources).await.unwrap()
 }
 
-/// Keeps module `n` on behalf of `requester`.
+/// Stores module `n` on behalf of `requester`.
 async fn keep(functions: &Functions, n: u8, requester: &Requester) -> FunctionId {
     let id = FunctionId::from_module(&module(n)).content().unwrap();
     let checked = VerifiedFunction::of_kept(id, NameHints::default(), module(n).into()).unwrap();
@@ -236,7 +236,7 @@ fn kept(functions: &Functions) -> BTreeSet<FunctionId> {
 }
 
 #[tokio::test]
-async fn a_store_that_is_full_of_pinned_functions_keeps_no_more() {
+async fn store_full_of_pinned_functions_rejects_more() {
     let dir = tempfile::tempdir().unwrap();
     let functions = small(&dir, StoreLimits { functions: 10, bytes: 17 }).await;
     let added = functions.add(method("small.wasm"), module(1)).await.unwrap();
@@ -247,7 +247,7 @@ async fn a_store_that_is_full_of_pinned_functions_keeps_no_more() {
 }
 
 #[tokio::test]
-async fn eviction_deletes_the_files_and_its_order_survives_a_restart() {
+async fn eviction_deletes_files_and_its_order_survives_restart() {
     let dir = tempfile::tempdir().unwrap();
     let limits = StoreLimits { functions: 4, ..StoreLimits::default() };
     let functions = small(&dir, limits).await;
@@ -259,7 +259,7 @@ async fn eviction_deletes_the_files_and_its_order_survives_a_restart() {
     let noted = functions.note_use(used, &peer("12D3KooWa"), true).unwrap();
     functions.save(noted).await.unwrap();
     drop(functions);
-    // Clocks of file systems tick slowly.
+    // File systems have coarse clocks.
     for (n, id) in [unused, late].into_iter().enumerate() {
         let record = dir.path().join(format!("functions/{id}.json"));
         let record = fs::File::options().write(true).open(record).unwrap();
@@ -281,10 +281,10 @@ async fn eviction_deletes_the_files_and_its_order_survives_a_restart() {
     assert_eq!(kept(&small(&dir, limits).await), [pinned].into());
 }
 
-/// Records of an earlier version say nothing of whom a function is kept for: nothing is lost, and a
-/// store that was filled by an attack takes new functions.
+/// Records of an earlier version do not contain the requester. Nothing is lost, and a store that was
+/// filled by an attack accepts new functions.
 #[tokio::test]
-async fn a_full_store_of_an_earlier_version_takes_new_functions() {
+async fn full_store_of_earlier_version_accepts_new_functions() {
     let dir = tempfile::tempdir().unwrap();
     let functions = small(&dir, StoreLimits::default()).await;
     for n in 0..4 {
@@ -303,7 +303,7 @@ async fn a_full_store_of_an_earlier_version_takes_new_functions() {
 }
 
 #[tokio::test]
-async fn a_turn_to_fetch_is_not_waited_for_for_ever() {
+async fn wait_for_turn_is_limited() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let id = FunctionId::from_module(b"missing");
@@ -315,7 +315,7 @@ async fn a_turn_to_fetch_is_not_waited_for_for_ever() {
 }
 
 #[tokio::test]
-async fn of_fetches_that_end_at_once_nothing_stays() {
+async fn concurrent_fetches_leave_no_locks() {
     let dir = tempfile::tempdir().unwrap();
     let functions = open(&dir).await;
     let together = std::sync::Barrier::new(2);

@@ -1,8 +1,8 @@
-//! Turns: how many fetches take place at once, and whose is next.
+//! Limits of concurrent fetches, and their order.
 //!
-//! A permit that goes to whoever comes first can be held by one peer for as long as its own server
-//! drips. So each unnamed peer has few turns at a time, all of them together leave some to the peers
-//! that the operator named, and installs leave some to roll calls and work orders, which go first.
+//! With first-come permits, one peer whose server drips could hold a permit for a long time. Therefore
+//! each unnamed peer has few turns at a time, all unnamed peers together leave some turns to named ones,
+//! and installs leave some to roll calls and work orders, which are served first.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,33 +11,33 @@ use tokio::sync::oneshot;
 
 use super::kept::Requester;
 
-/// Minimum rate of a transfer, on average: a line of half a megabit per second. A peer or server that
-/// drips would keep its turn for good.
+/// Minimum average rate of a transfer: half a megabit per second. Otherwise a dripping peer or server
+/// could keep its turn forever.
 const BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
 
-/// Returns the time that `n_bytes` may take at the minimum rate.
+/// Returns the time for `n_bytes` at the minimum rate.
 pub(super) fn least_pace(n_bytes: usize) -> Duration {
     let n_bytes = u64::try_from(n_bytes).unwrap_or(u64::MAX);
     Duration::from_millis(n_bytes.saturating_mul(1000) / BYTES_PER_SECOND_MIN)
 }
 
-/// Maximum number of turns at once.
+/// Maximum numbers of concurrent turns.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TurnLimits {
-    /// Of all requesters.
+    /// For all requesters.
     pub(super) total: usize,
-    /// Of all unnamed peers together.
+    /// For all unnamed peers together.
     pub(super) unnamed: usize,
-    /// Of one unnamed peer.
+    /// For one unnamed peer.
     pub(super) per_peer: usize,
-    /// For installs of unnamed peers. Named ones can use the turns that are left to them, too.
+    /// For installs of unnamed peers. Named ones can also use the remaining turns.
     pub(super) installs: usize,
 }
 
-/// Purpose of a fetch, the more urgent first.
+/// Purpose of a fetch, most urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Purpose {
-    /// A roll call or a work order: somebody waits for a result.
+    /// A roll call or a work order, for which someone is waiting.
     Run,
     /// An installation before the first call.
     Install,
@@ -54,7 +54,7 @@ pub(super) struct Claim {
 #[derive(Debug, Clone)]
 pub(super) struct Turns(Arc<Inner>);
 
-/// A turn that is taken, until it is dropped.
+/// A turn, which is free again when this is dropped.
 #[derive(Debug)]
 pub(super) struct Turn {
     turns: Turns,
@@ -70,8 +70,8 @@ struct Inner {
 #[derive(Debug, Default)]
 struct State {
     taken: Vec<Claim>,
-    /// Claims that wait, in the order in which they came. Their number is bounded by that of the roll
-    /// calls, work orders and installs that a node handles at once.
+    /// Waiting claims in order of arrival. Their number is bounded by the roll calls, work orders and
+    /// installs that a node handles at the same time.
     waiting: Vec<(Claim, oneshot::Sender<Turn>)>,
 }
 
@@ -85,16 +85,16 @@ impl Turns {
         let (granted, turn) = oneshot::channel();
         self.0.state.lock().waiting.push((claim, granted));
         self.grant();
-        // The sender waits with the claim, and is dropped only when the turn is granted.
+        // The sender waits with the claim and is dropped only when the turn is granted.
         turn.await.ok()
     }
 
-    /// Gives turns to those who may have one.
+    /// Grants turns to waiting claims.
     fn grant(&self) {
         loop {
             let next = self.0.state.lock().next(self.0.limits);
             let Some((claim, granted)) = next else { return };
-            // The turn of one that stopped waiting meanwhile is dropped, and thereby free again.
+            // If the receiver has stopped waiting, its turn is dropped and thereby free again.
             drop(granted.send(Turn { turns: self.clone(), claim }));
         }
     }
@@ -112,8 +112,8 @@ impl Drop for Turn {
 }
 
 impl State {
-    /// Takes out the claim that is next, if one may have a turn: the more urgent before others, those
-    /// of named peers before others, and then those of whoever has the fewest turns.
+    /// Removes and returns the next claim that can have a turn: urgent claims first, then those of named
+    /// peers, then those with the fewest current turns.
     fn next(&mut self, limits: TurnLimits) -> Option<(Claim, oneshot::Sender<Turn>)> {
         self.waiting.retain(|(_, granted)| !granted.is_closed());
         let allowed =
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn one_peer_has_one_turn_and_strangers_leave_one_to_named_peers() {
+    fn peer_has_one_turn_and_strangers_leave_one_to_named_peers() {
         let turns = Turns::new(LIMITS);
         let mut held: Vec<Turn> = (0..3).map(|n| taken_now(&turns, stranger(n)).unwrap()).collect();
         assert!(taken_now(&turns, stranger(0)).is_none());
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn installs_of_strangers_leave_one_to_named_peers() {
+    fn installs_of_strangers_leave_turn_to_named_peers() {
         let turns = Turns::new(LIMITS);
         let install = |n: usize| claim(&format!("12D3KooWstranger{}", n + 1), Purpose::Install);
         let _held: Vec<Turn> = (0..2).map(|n| taken_now(&turns, install(n)).unwrap()).collect();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_most_urgent_and_then_the_least_served_claim_is_next() {
+    async fn most_urgent_and_then_least_served_claim_is_next() {
         let turns = Turns::new(TurnLimits { total: 2, unnamed: 2, per_peer: 2, installs: 2 });
         let (first, second) =
             (turns.take(stranger(0)).await.unwrap(), turns.take(stranger(0)).await.unwrap());
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_that_stop_waiting_hold_no_turn() {
+    fn cancelled_claims_hold_no_turn() {
         let turns = Turns::new(LIMITS);
         let held = taken_now(&turns, stranger(0));
         for _ in 0..10 {

@@ -1,4 +1,4 @@
-//! A function whose bytes were checked against its id, ready to be kept, run or given away.
+//! A function whose content was verified, in memory.
 
 use std::{path::Path, sync::Arc};
 
@@ -21,45 +21,45 @@ use super::{
     read_path,
 };
 
-/// The longest name of a function, in characters. As long as file names are.
+/// Maximum length of a function's name in characters, like that of file names.
 pub(super) const NAME_CHARS_MAX: usize = 255;
 
-/// The most modules at the top of one function: their names are held in memory.
+/// Maximum number of modules at the top of a function. Their names are held in memory.
 const METHODS_MAX: usize = 64;
 
-/// The file name of a module that came without one.
+/// File name of a module without a known one.
 const UNNAMED: &str = "module.wasm";
 
-/// A function that is kept.
+/// Description of a stored function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// Its content id.
+    /// Content id.
     pub id: FunctionId,
-    /// What people call it: its file name without the ending, or its folder's name.
+    /// Human-readable name: its file name without the extension, or the name of its directory.
     pub name: String,
-    /// The name of the file to run. Of those in a folder, the one with its name, else the first.
+    /// Default module: in a directory the one with its name, or the first.
     pub method: Method,
-    /// The size of its content in bytes.
+    /// Size of its content in bytes.
     pub size_bytes: u64,
-    /// How much is kept of it, in bytes.
+    /// Size of its files in the store in bytes.
     pub kept_bytes: u64,
-    /// What it consists of.
+    /// Kind of content.
     pub kind: Kind,
 }
 
-/// What a function consists of.
+/// Kind of a function's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// One module, in a file with the method's name.
     Module,
-    /// One module that came without a file name, which its id does not tell. It runs under any.
+    /// One module whose file name is unknown. Any method runs it.
     Unnamed,
-    /// Files, of which these can be run.
+    /// A directory with these modules.
     Folder(Arc<[Method]>),
 }
 
 impl Function {
-    /// What is served about it, but for the names that manifests gave it.
+    /// Returns the public description, without the names from manifests.
     #[must_use]
     pub fn body(&self) -> FunctionBody {
         FunctionBody {
@@ -71,7 +71,7 @@ impl Function {
         }
     }
 
-    /// Whether it can be run under `method`.
+    /// Returns true if the function has the module `method`.
     #[must_use]
     pub fn runs(&self, method: &Method) -> bool {
         match &self.kind {
@@ -82,28 +82,28 @@ impl Function {
     }
 }
 
-/// Names of a function that came with it. Its content does not prove them.
+/// Names that came with a function. Its content does not prove them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NameHints {
-    /// The name that people call the function by.
+    /// Human-readable name of the function.
     pub name: Option<String>,
-    /// The file to run, in a folder; the file's own name where the function is one module.
+    /// Default module of a directory, or file name of a single module.
     pub method: Option<Method>,
 }
 
-/// A function and its content.
+/// A function and its verified content.
 #[derive(Debug)]
 pub(super) struct VerifiedFunction {
     pub(super) function: Function,
-    /// The content as it is kept: a module that is one block, or a CAR.
+    /// Content in stored form: a module that is one block, or a CAR.
     pub(super) bytes: Bytes,
     pub(super) contents: Contents,
-    /// The id of its module as one block.
+    /// Id of its module as one block.
     pub(super) whole: Option<FunctionId>,
 }
 
 impl VerifiedFunction {
-    /// Packs the module or folder at `path`. Blocks.
+    /// Packs the module or directory at `path`. Blocks.
     pub(super) fn of_path(path: &Path) -> Result<Self, FunctionsError> {
         let name = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let name = name.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
@@ -131,7 +131,7 @@ impl VerifiedFunction {
         Self::of_dag(label, pack::file(bytes, CUT))
     }
 
-    /// Takes a tree of blocks, each of which was checked.
+    /// Creates a function from a tree of verified blocks.
     pub(super) fn of_dag(label: NameHints, mut dag: Dag) -> Result<Self, FunctionsError> {
         if dag.root.codec() == Codec::Raw {
             let missing = ContentError::Missing { id: dag.root };
@@ -143,7 +143,7 @@ impl VerifiedFunction {
         Self::new(dag.root, label, bytes, contents)
     }
 
-    /// Takes one block as a module, if it is what `id` names.
+    /// Creates a function from one block, if it matches `id`.
     pub(super) fn of_block(
         id: ContentId,
         label: NameHints,
@@ -160,7 +160,7 @@ impl VerifiedFunction {
         Self::new(id, label, bytes, contents)
     }
 
-    /// Takes content in the form in which it is kept and given.
+    /// Creates a function from content in stored form.
     pub(super) fn of_kept(
         id: ContentId,
         label: NameHints,
@@ -205,7 +205,7 @@ impl VerifiedFunction {
     }
 }
 
-/// What a function is called, which of its files is run, and its kind.
+/// Returns name, default module and kind of a function.
 fn choose_names(
     id: ContentId,
     label: NameHints,
@@ -241,7 +241,7 @@ fn choose_names(
     Ok((name, method, Kind::Folder(methods.into())))
 }
 
-/// A name that is short and has nothing that terminals act on.
+/// Returns a name that is short and contains nothing that terminals interpret.
 fn tidy_name(name: &str) -> String {
     name.chars().filter(|letter| !is_unprintable(*letter)).take(NAME_CHARS_MAX).collect()
 }

@@ -1,5 +1,5 @@
-//! Appends rows: stores them, and notifies the dataset's followers. Bodies of rows are parsed, and
-//! checked against the columns, in `insert`.
+//! Appends rows: stores them and notifies the followers of the dataset. `insert` parses bodies of
+//! rows and checks them against the columns.
 
 pub(crate) mod queue;
 
@@ -31,31 +31,31 @@ use crate::{
     metrics,
 };
 
-/// Rows of one append at most: they are one transaction, and all in memory.
+/// Maximum number of rows of an append. They are one transaction, and all in memory.
 pub(crate) const ROWS_MAX: usize = 100_000;
 
-/// The refusal of more.
+/// Rejection of more rows.
 pub(crate) const TOO_MANY: OperationError =
     OperationError::TooMany { n_max: ROWS_MAX, done: "inserted" };
 
-/// Rows that are merged at once at most. Each may have to be read from a chunk of its own first, some
-/// 50 µs, while others wait to write.
+/// Maximum number of rows that are merged at once. Each may require reading a different chunk, some
+/// 50 µs, while other writers wait.
 pub(crate) const MERGED_MAX: usize = 10_000;
 
-/// Refused rows that a response lists at most.
+/// Maximum number of rejected rows that a response lists.
 pub(crate) const REFUSALS_MAX: usize = 20;
 
 impl Datasets {
-    /// Appends rows sorted by unique timestamps without asking who does it; `mode` says what a row does
-    /// to the stored one with its timestamp. Appends to one dataset that arrive together share a
-    /// transaction. One that is a `batch` is stored once.
+    /// Appends rows sorted by unique timestamps, without checking access. `mode` selects the effect
+    /// of a row on the stored row with its timestamp. Concurrent appends to one dataset share a
+    /// transaction. A `batch` is stored only once.
     ///
-    /// On return the rows and their buckets are durable, and the dataset's followers have them; where
-    /// other services write to it at the same time, they have them soon after.
-    /// Dropping the future does not undo an append under way.
+    /// On return the rows and their buckets are durable, and the dataset's followers have received
+    /// them, or receive them soon if other services write the dataset at the same time. Dropping
+    /// the future does not undo an append in progress.
     ///
     /// # Errors
-    /// [`OperationError`]; then nothing is stored, or the store cannot be reached to say so.
+    /// [`OperationError`]. Nothing is stored then, unless the store became unreachable.
     pub(crate) async fn append(
         &self,
         dataset: DatasetId,
@@ -70,7 +70,7 @@ impl Datasets {
         self.append_queued(dataset, mode, columns, block, batch).await
     }
 
-    /// Appends a block in a transaction of its own; `batches` are parts of it.
+    /// Appends a block in a separate transaction. `batches` are parts of it.
     async fn append_block(
         &self,
         dataset: DatasetId,
@@ -88,7 +88,7 @@ impl Datasets {
                 page_cache.record_commit(dataset, appended.revision, span);
             }
             let revision = appended.revision;
-            // Before the readers that wait for it are woken.
+            // Recorded before the waiting readers are woken.
             recent_commits.record(dataset, revision, || render_commit(&mut writer, revision, rows));
             let commits = [CommitRows { revision, rows: 0..rows.len() }];
             hub.publish(dataset, revision, || render_frames(&mut writer, rows, &commits, era));
@@ -104,8 +104,8 @@ impl Datasets {
     }
 }
 
-/// The rows of `block` sorted by unique timestamps. Of those with the same one the last is kept, with
-/// values of earlier ones where it has none if `mode` is to merge.
+/// Returns the rows of `block` sorted by unique timestamps. Of rows with the same timestamp, the
+/// last is kept. When merging, its missing values are taken from the earlier ones.
 pub(crate) fn sort_rows(block: &Block, mode: AppendMode) -> Block {
     let mut order: Vec<(Timestamp, usize)> = block.times.iter().copied().zip(0..).collect();
     order.sort_unstable();
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_sorted_and_the_last_of_a_timestamp_is_kept() {
+    fn sorting_keeps_the_last_row_of_a_timestamp() {
         let mut block = Block::new(&[Dtype::Integer]);
         block.times = [3, 1, 3, 2].map(Timestamp::from_seconds).to_vec();
         block.columns = vec![Series::Integer(vec![Some(1), Some(2), Some(3), None])];

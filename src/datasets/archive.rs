@@ -17,14 +17,14 @@ use web::metrics::Metrics;
 
 use crate::{metrics, run_blocking};
 
-/// Interval of looks for months that are old enough, and for corrections of archived ones.
+/// Interval of checks for months that are old enough, and for corrections of archived ones.
 const LOOK_EVERY: Duration = Duration::from_mins(5);
 
-/// Time after which a file that has no effect any more is deleted. It exceeds the time limit of a
-/// download, which may have begun with the file.
+/// Time after which an obsolete file is deleted. It exceeds the time limit of a download, which may
+/// have started with the file.
 const GRACE: Duration = Duration::from_hours(7);
 
-/// Place of old rows, and the age at which they go there.
+/// Location of old rows, and the age at which they are archived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveStorage {
     /// Address of the archive.
@@ -33,10 +33,10 @@ pub struct ArchiveStorage {
     pub after: Duration,
 }
 
-/// A store, and its archive if it has one.
+/// A store, and its archive if there is one.
 pub(crate) type Opened = (Arc<dyn Store>, Option<Arc<ArchivedStore>>);
 
-/// Puts a store over its archive.
+/// Combines a store with its archive.
 ///
 /// # Errors
 /// [`StoreError::NoArchive`] if the store has archived rows and no archive is given. Blocks.
@@ -54,7 +54,7 @@ pub(crate) fn open(
     Ok((Arc::clone(&store) as _, Some(store)))
 }
 
-/// Archives months that are old enough, from time to time, until dropped.
+/// Periodically archives months that are old enough, until dropped.
 pub(crate) async fn run(store: Arc<ArchivedStore>, clock: Clock, counts: Metrics) {
     let mut looks = interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -66,7 +66,7 @@ pub(crate) async fn run(store: Arc<ArchivedStore>, clock: Clock, counts: Metrics
         let (archive, now) = (Arc::clone(&store), clock.now());
         let place = store.place();
         match run_blocking(move || archive.archive(now)).await.and_then(|archived| archived) {
-            // Another service on the database does it.
+            // Another service on the database does the work.
             Ok(None) => {}
             Ok(Some(report)) => {
                 let ArchiveReport { n_files, n_rows, n_deleted, .. } = report;
@@ -78,7 +78,7 @@ pub(crate) async fn run(store: Arc<ArchivedStore>, clock: Clock, counts: Metrics
                     info!(n_files, n_rows, n_deleted, "archived rows to {place}");
                 }
             }
-            // Nothing is lost: it is tried again.
+            // Nothing is lost: the next check retries.
             Err(error) => {
                 counts.add(metrics::ARCHIVE_FAILURES, &[]);
                 warn!(error = &error as &dyn Error, "failed to archive rows to {place}");

@@ -1,8 +1,9 @@
-//! Datasets, columns and tags: creating them, finding them, and who may see them.
+//! Datasets, columns and tags: creation, lookup and access.
 //!
-//! A name is unique among its owner's datasets, not in the service: a refusal would tell a key that
-//! there is a dataset which it may not see. So a name can mean several datasets. To a key it means
-//! its own, else the one with the lowest number among those that it sees; a number always means one.
+//! A name is unique among the datasets of an owner, not in the service. Otherwise, rejecting a name
+//! would reveal a dataset that the key cannot see. A name can therefore refer to several datasets.
+//! For a key it refers to its own dataset, or else to the one with the lowest number among those
+//! that it sees. A number is unambiguous.
 
 pub(crate) mod change;
 mod tags;
@@ -22,20 +23,21 @@ use tsdb::{
 
 use crate::{
     Datasets,
-    error::{OperationError, Result, Unfit},
+    error::{Invalid, OperationError, Result},
     retention::Retention,
 };
 
-/// The longest name of a dataset, column, tag or metadata field, in bytes. Names are in every row.
+/// Maximum length of the name of a dataset, column, tag or metadata field, in bytes. Names are in
+/// every row.
 pub(crate) const NAME_BYTES_MAX: usize = 200;
 
-/// The longest description or metadata value, in bytes. They are in every listing.
+/// Maximum length of a description or metadata value, in bytes. They are in every listing.
 pub(crate) const TEXT_BYTES_MAX: usize = 10_000;
 
-/// Metadata fields, and tags, of a dataset at most.
+/// Maximum number of metadata fields, and of tags, of a dataset.
 pub(crate) const FIELDS_MAX: usize = 64;
 
-/// Datasets created at once at most: they are one transaction.
+/// Maximum number of datasets in a request. They are created in one transaction.
 pub(crate) const CREATED_MAX: usize = 1000;
 
 impl Datasets {
@@ -51,17 +53,18 @@ impl Datasets {
     /// Creates all datasets or none. Returns them in the same order.
     ///
     /// # Errors
-    /// [`OperationError::Unfit`] by the limits above, [`OperationError::Refused`].
+    /// [`OperationError::Invalid`] by the limits above, [`OperationError::Refused`].
     pub(crate) async fn create_all(&self, new: Vec<NewDataset>) -> Result<Vec<Dataset>> {
         if new.len() > CREATED_MAX {
             let text = format!("at most {CREATED_MAX} datasets can be created at once");
-            return Err(Unfit::from(text).into());
+            return Err(Invalid::from(text).into());
         }
         new.iter().try_for_each(check)?;
         Ok(self.store.create(new, self.clock.now()).await?)
     }
 
-    /// The datasets that `key` sees and `filter` takes: at most `limit`, after the first `skip`.
+    /// Lists the datasets that `key` sees and `filter` matches: at most `limit`, after the first
+    /// `skip`.
     pub(crate) async fn list(
         &self,
         key: KeyId,
@@ -72,23 +75,23 @@ impl Datasets {
         Ok(self.read_store(move |store| store.list(key, &filter, skip, limit.get())).await?)
     }
 
-    /// What `key` sees of the dataset.
+    /// Returns the dataset as `key` sees it.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`] if it does not see it.
+    /// [`OperationError::NotFound`] if it is not visible.
     pub(crate) async fn sight(&self, key: KeyId, which: DatasetRef) -> Result<Sight> {
         self.find_sight(key, which).await?.ok_or(OperationError::NotFound)
     }
 
-    /// What `key` sees of the dataset; none if it does not see it.
+    /// Returns the dataset as `key` sees it; `None` if it is not visible.
     pub(crate) async fn find_sight(&self, key: KeyId, which: DatasetRef) -> Result<Option<Sight>> {
         Ok(self.read_store(move |store| store.sight(Some(key), &which)).await?)
     }
 
-    /// The dataset, if `key` owns it.
+    /// Returns the dataset, if `key` owns it.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`] if the key does not see it, [`OperationError::NOT_OWNER`].
+    /// [`OperationError::NotFound`] if it is not visible to the key, [`OperationError::NOT_OWNER`].
     pub(crate) async fn find_owned(&self, key: KeyId, which: DatasetRef) -> Result<Dataset> {
         let sight = self.sight(key, which).await?;
         if sight.is_owner { Ok(sight.dataset) } else { Err(OperationError::NOT_OWNER) }
@@ -96,7 +99,7 @@ impl Datasets {
 }
 
 /// Checks a dataset to be created.
-fn check(new: &NewDataset) -> Result<(), Unfit> {
+fn check(new: &NewDataset) -> Result<(), Invalid> {
     check_name("name", &new.name)?;
     check_text("description", &new.description)?;
     check_metadata(&new.metadata)?;
@@ -109,8 +112,8 @@ fn check(new: &NewDataset) -> Result<(), Unfit> {
     check_columns(&new.columns)
 }
 
-/// Checks the metadata a dataset is to have.
-fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), Unfit> {
+/// Checks the metadata of a dataset.
+fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), Invalid> {
     if metadata.len() > FIELDS_MAX {
         return Err(format!("a dataset has at most {FIELDS_MAX} metadata fields").into());
     }
@@ -123,7 +126,7 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), Unfit> {
 }
 
 /// Checks columns to be created.
-pub(crate) fn check_columns(columns: &[(String, Dtype)]) -> Result<(), Unfit> {
+pub(crate) fn check_columns(columns: &[(String, Dtype)]) -> Result<(), Invalid> {
     if columns.len() > COLUMNS_MAX {
         return Err(format!("a dataset has at most {COLUMNS_MAX} columns").into());
     }
@@ -140,7 +143,7 @@ pub(crate) fn check_columns(columns: &[(String, Dtype)]) -> Result<(), Unfit> {
     Ok(())
 }
 
-fn check_name(what: &str, name: &str) -> Result<(), Unfit> {
+fn check_name(what: &str, name: &str) -> Result<(), Invalid> {
     if name.trim().is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(is_unprintable) {
         return Err(format!(
             "{what} must be 1 to {NAME_BYTES_MAX} bytes without control or invisible characters"
@@ -150,7 +153,7 @@ fn check_name(what: &str, name: &str) -> Result<(), Unfit> {
     Ok(())
 }
 
-fn check_text(what: &str, text: &str) -> Result<(), Unfit> {
+fn check_text(what: &str, text: &str) -> Result<(), Invalid> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(format!("{what} must be at most {TEXT_BYTES_MAX} bytes").into());
     }

@@ -1,7 +1,8 @@
 //! Downloads: a whole range of rows in one response, streamed as it is read.
 //!
-//! A blocking thread reads a snapshot of the range, renders and compresses it, and sends it in pieces.
-//! Memory use does not depend on the length of the range. Files that are read in parts are in [`spool`].
+//! A blocking thread reads a snapshot of the range, renders and compresses it, and sends it in
+//! pieces. Memory use does not depend on the length of the range. [`spool`] has files that are read
+//! in parts.
 
 pub(crate) mod spool;
 
@@ -55,35 +56,37 @@ use crate::{
     query::params::DownloadQuery,
 };
 
-/// Concurrent downloads: each holds a connection of the store and a thread. One more gets a 503.
+/// Maximum number of concurrent downloads. Each holds a connection of the store and a thread.
+/// Further ones get a 503.
 pub(crate) const DOWNLOADS_MAX: usize = 8;
 
-/// Concurrent downloads of one key: half of all, so that no key shuts out the others.
+/// Maximum number of concurrent downloads of a key: half of all, so that no key blocks the others.
 pub(crate) const DOWNLOADS_OF_KEY_MAX: usize = 4;
 
-/// Bytes of a piece: enough that the overhead of a piece is negligible, few enough that a download takes
-/// a few hundred kilobytes of memory.
+/// Size of a piece: large enough that its overhead is negligible, small enough that a download
+/// takes only a few hundred kilobytes of memory.
 const PIECE_BYTES: usize = 128 * 1024;
 
-/// Pieces queued for a slow reader. When the queue is full, rendering waits.
+/// Pieces queued for a slow reader. Rendering waits while the queue is full.
 const PIECES_MAX: usize = 2;
 
-/// How long a download waits for its reader to take a piece. Then it is cut off, since it holds a permit.
+/// Time limit for the reader to receive a piece. A slower download is cut off, since it holds a
+/// permit.
 const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// Maximum duration of a download. Files of the archive that it reads are not deleted for longer than that.
+/// Time limit of a download. Files of the archive that it reads are kept for longer than that.
 const DOWNLOAD_MAX: Duration = Duration::from_hours(6);
 
 /// A download ended early. The log has the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("read all of the download")]
+#[error("download is truncated")]
 pub(crate) struct Truncated;
 
-/// The body of a download.
+/// Body of a download.
 #[derive(Debug)]
 pub(crate) struct Body {
     queue: mpsc::Receiver<Bytes>,
-    /// Whether the last piece was sent. Until then an end of the queue is not the end of the data.
+    /// True if the last piece was sent. Otherwise the end of the queue is not the end of the data.
     is_whole: Arc<AtomicBool>,
     is_ended: bool,
 }
@@ -102,44 +105,44 @@ impl Body {
     }
 }
 
-/// A request for a range.
+/// Request for a download.
 #[derive(Debug, Clone)]
 pub(crate) struct DownloadRequest {
     pub(crate) query: DownloadQuery,
-    /// The content coding of the body.
+    /// Content coding of the body.
     pub(crate) coding: Coding,
-    /// The tags of the responses that the caller has.
+    /// Tags of the responses that the caller has.
     pub(crate) known: KnownETags,
-    /// The last commit of the dataset that the caller has seen, if it says.
+    /// Last commit of the dataset that the caller has seen, if it sent one.
     pub(crate) seen: Option<u64>,
 }
 
-/// The response to a [`DownloadRequest`].
+/// Response to a [`DownloadRequest`].
 #[derive(Debug)]
 pub(crate) enum DownloadResponse {
-    /// The caller has the range, with this tag, as of a commit.
+    /// The caller has the current response, with this tag, as of a commit.
     NotModified(String, u64),
     Range(Download),
 }
 
-/// A download that has started.
+/// A started download.
 #[derive(Debug)]
 pub(crate) struct Download {
-    /// The name of the file to suggest.
+    /// Suggested name of the file.
     pub(crate) file_name: String,
-    /// Its tag and number of rows; `None` if the range changed while they were computed.
+    /// Tag and number of rows; `None` if the range changed while they were computed.
     pub(crate) facts: Option<RangeFacts>,
-    /// A commit that it includes, and with it all before.
+    /// A commit that the download includes, with all commits before.
     pub(crate) revision: u64,
     pub(crate) body: Body,
 }
 
-/// The tag and the number of rows of a range, known before it is read.
+/// Tag and number of rows of a range, known before it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RangeFacts {
     pub(crate) tag: ETag,
     pub(crate) n_rows: u64,
-    /// The commit at which they hold.
+    /// Commit at which they hold.
     revision: u64,
 }
 
@@ -159,7 +162,7 @@ impl Datasets {
         Ok(Source { dataset, columns, range, form })
     }
 
-    /// Starts reading a snapshot of a range. Dropping the body ends the download.
+    /// Starts reading a snapshot of a range. Dropping the body cancels the download.
     ///
     /// # Errors
     /// As [`Self::rows`], and [`OperationError::BUSY`] at [`DOWNLOADS_MAX`] or the limit of the key.
@@ -215,21 +218,21 @@ impl Datasets {
     }
 }
 
-/// The source of a download.
+/// Source of a download.
 struct Source {
     dataset: Dataset,
     columns: Vec<Column>,
     range: Range,
-    /// A hash of what its bytes depend on beside the rows.
+    /// Hash of everything but the rows that the bytes depend on.
     form: ETag,
 }
 
-/// The columns' names and types, which the bytes of a file depend on.
+/// Returns the names and types of the columns, which the bytes of a file depend on.
 fn names_of(columns: &[Column]) -> Vec<(&str, Dtype)> {
     columns.iter().map(|column| (column.name.as_str(), column.dtype)).collect()
 }
 
-/// The name of a file: dataset, resolution and days.
+/// Returns the name of a file: dataset, resolution and days.
 fn file_name(dataset: &str, query: &DownloadQuery) -> String {
     let plain = |letter: char| {
         if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '_' }
@@ -258,10 +261,11 @@ impl Range {
         Ok(sight.ok_or(StoreError::NoDataset { dataset: self.dataset })?.revision)
     }
 
-    /// The tag and number of rows of the range at the last commit, if no other comes meanwhile.
+    /// Returns the tag and number of rows of the range at the last commit, unless another commit
+    /// happens at the same time.
     ///
-    /// Sealed rows are identified by their pieces, the others by their numbers, so that commits to
-    /// other rows leave the tag unchanged. The tag of buckets changes with any commit.
+    /// Sealed rows are identified by their chunks, other rows by their numbers, so that commits to
+    /// other rows do not change the tag. The tag of buckets changes with every commit.
     fn facts(self, store: &dyn Store, form: ETag) -> Result<RangeFacts, StoreError> {
         let Self { dataset, resolution, span } = self;
         let revision = self.revision(store)?;
@@ -292,22 +296,22 @@ impl Range {
 struct DownloadWriter {
     document: Document,
     encoder: Encoder,
-    /// Rendered bytes that are not compressed yet.
+    /// Rendered bytes that are not yet compressed.
     plain: Vec<u8>,
     cache: Arc<DownloadCache>,
     metrics: Metrics,
     form: ETag,
     range: Range,
-    /// The commit to which the facts of the range belong.
+    /// Commit at which the facts of the range hold.
     revision: u64,
-    /// Receives, once, whether no other commit came before the range was read.
+    /// Receives, once, true if no other commit happened before the range was read.
     started: Option<oneshot::Sender<Result<bool, StoreError>>>,
     out: OutputQueue,
 }
 
 impl DownloadWriter {
-    /// Writes the download, unless the reader or the store fails; sets `is_whole` before the queue
-    /// closes.
+    /// Writes the download unless the reader or the store fails, and sets `is_whole` before the
+    /// queue closes.
     fn run(mut self, store: &dyn Store, is_whole: &AtomicBool) {
         match self.write(store) {
             Ok(is_all) => is_whole.store(is_all, Ordering::Release),
@@ -322,7 +326,7 @@ impl DownloadWriter {
         }
     }
 
-    /// Writes the download; whether all of it was sent.
+    /// Writes the download. Returns true if all of it was sent.
     fn write(&mut self, store: &dyn Store) -> Result<bool, StoreError> {
         self.encoder.begin(&mut self.out.bytes);
         self.document.begin(&mut self.plain);
@@ -345,17 +349,17 @@ impl DownloadWriter {
         Ok(self.out.flush())
     }
 
-    /// Tells the caller, once, that the range is being read.
+    /// Signals, once, that the range is being read.
     fn start(&mut self, store: &dyn Store) {
         let Some(started) = self.started.take() else { return };
         let is_current = self.range.revision(store).is_ok_and(|now| now == self.revision);
-        // The caller may be gone; then nobody reads the body, either.
+        // The caller may be gone, and then nothing reads the body either.
         drop(started.send(Ok(is_current)));
     }
 
-    /// Writes a piece; whether the reader takes more.
+    /// Writes a piece. Returns false if the reader is gone.
     ///
-    /// A sealed piece is compressed once and cached, in formats that are concatenated from pieces.
+    /// In formats that can be concatenated, a sealed piece is compressed once and cached.
     fn write_piece(&mut self, piece: RowBatch<'_>) -> Result<bool, StoreError> {
         let n_rows = u64::try_from(piece.n_rows).unwrap_or(u64::MAX);
         self.metrics.add_n(metrics::ROWS_OUT, &["bulk_download"], n_rows);
@@ -388,7 +392,7 @@ impl DownloadWriter {
         Ok(is_compressed(&written) && self.out.flush_if_long())
     }
 
-    /// Writes rows; whether the reader takes more.
+    /// Writes rows. Returns false if the reader is gone.
     fn write_rows(&mut self, rows: &Rows) -> bool {
         if self.encoder.coding() == Coding::Identity {
             self.document.rows(&mut self.out.bytes, rows);
@@ -398,7 +402,7 @@ impl DownloadWriter {
         self.plain.len() < PIECE_BYTES || self.compress()
     }
 
-    /// Compresses the rendered bytes; whether the reader takes more.
+    /// Compresses the rendered bytes. Returns false if the reader is gone.
     fn compress(&mut self) -> bool {
         let packed = self.encoder.push(&mut self.out.bytes, &self.plain);
         self.plain.clear();
@@ -419,7 +423,7 @@ struct OutputQueue {
     pieces: mpsc::Sender<Bytes>,
     runtime: Handle,
     group: Group,
-    /// When the download is cut off.
+    /// Time limit of the download.
     end: Instant,
 }
 
@@ -428,7 +432,7 @@ impl OutputQueue {
         self.bytes.len() < PIECE_BYTES || self.flush()
     }
 
-    /// Sends the written bytes; whether the reader takes more.
+    /// Sends the written bytes. Returns false if the reader is gone.
     fn flush(&mut self) -> bool {
         let capacity = self.bytes.capacity();
         let piece = Bytes::from(mem::replace(&mut self.bytes, Vec::with_capacity(capacity)));
@@ -446,7 +450,7 @@ impl OutputQueue {
             Some(Ok(())) if !left.is_zero() => true,
             Some(Err(SendTimeoutError::Closed(_))) | None => false,
             Some(Err(SendTimeoutError::Timeout(_))) if STALL_MAX <= left => {
-                warn!("cut off a download whose reader took nothing for {} s", STALL_MAX.as_secs());
+                warn!("cut off a download whose reader stalled for {} s", STALL_MAX.as_secs());
                 false
             }
             Some(_) => {
@@ -465,7 +469,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_download_that_takes_too_long_is_cut_off() {
+    async fn long_download_is_cut_off() {
         let (pieces, mut queue) = mpsc::channel(PIECES_MAX);
         let end = Instant::now() + Duration::from_millis(50);
         let (runtime, group) = (Handle::current(), Group::default());

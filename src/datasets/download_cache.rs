@@ -1,10 +1,10 @@
-//! A cache of compressed pieces of downloads on the disk.
+//! Disk cache of compressed pieces of downloads.
 //!
-//! One scratch file beside the store is a ring buffer of bounded length: new pieces overwrite the
-//! oldest. The index is in memory only, so the file is unlinked as soon as it is open and never needs
-//! repair. The checksum of a piece goes into the gzip trailer of its body, so that callers detect a
-//! damaged one. A failing disk disables the cache, not downloads. `cargo bench -p datasets --bench http
-//! -- gzip` shows the gain.
+//! One scratch file next to the store is a ring buffer of bounded length, in which new pieces
+//! overwrite the oldest. The index is in memory, so the file is unlinked as soon as it is open and
+//! never needs repair. The checksum of a piece is part of the gzip trailer of its body, so callers
+//! detect a damaged piece. If the disk fails, the cache is disabled and downloads continue. `cargo
+//! bench -p datasets --bench http -- gzip` shows the gain.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -21,20 +21,21 @@ use tsdb::store::row_batch::ChunkId;
 
 use crate::etag::ETag;
 
-/// Pieces in the index at most: a few megabytes of memory, and enough for 5 GB of usual ones.
+/// Maximum number of pieces in the index: a few megabytes of memory, enough for 5 GB of usual
+/// pieces.
 const PIECES_MAX: usize = 65_536;
 
-/// All that the bytes of a piece depend on.
+/// Everything that the bytes of a piece depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct PieceKey {
-    /// The run of rows, and its version.
+    /// Chunk of rows and its version.
     pub(crate) rows: ChunkId,
-    /// A hash of the format and the columns.
+    /// Hash of the format and the columns.
     pub(crate) form: ETag,
     pub(crate) coding: Coding,
 }
 
-/// The cache; as it is by default, disabled.
+/// The cache. The default is disabled.
 #[derive(Debug, Default)]
 pub(crate) struct DownloadCache {
     /// `None` if the cache is disabled.
@@ -45,16 +46,16 @@ pub(crate) struct DownloadCache {
 
 #[derive(Debug, Default)]
 struct Ring {
-    /// Bytes ever written, including those skipped at the end of a round.
+    /// Total bytes written, including those skipped at the end of a round.
     head: u64,
     extents: HashMap<PieceKey, Extent>,
-    /// Where each piece starts, the oldest first.
+    /// Start of each piece, the oldest first.
     order: VecDeque<(u64, PieceKey)>,
     is_broken: bool,
 }
 
-/// Where a piece is: `at` counts like [`Ring::head`], and its offset in the file is `at` modulo the
-/// file's length.
+/// Position of a piece. `at` counts like [`Ring::head`], and the offset in the file is `at` modulo
+/// the file's length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Extent {
     at: u64,
@@ -64,8 +65,8 @@ struct Extent {
 }
 
 impl DownloadCache {
-    /// Opens a cache of at most `bytes_max` in a file at `path`, which is unlinked; 0 disables it. Blocks
-    /// shortly.
+    /// Opens a cache of at most `bytes_max` in a file at `path`, which is unlinked; 0 disables the
+    /// cache. Blocks shortly.
     ///
     /// # Errors
     /// If the file cannot be created.
@@ -85,13 +86,13 @@ impl DownloadCache {
         let extent = *self.ring.lock().extents.get(&key)?;
         let mut bytes = vec![0; extent.length];
         let read = file.read_exact_at(&mut bytes, extent.at % self.bytes_max);
-        // Meanwhile another piece may have overwritten it.
+        // Another piece may have overwritten it in the meantime.
         let is_there = self.ring.lock().extents.get(&key) == Some(&extent);
         let Extent { sum, plain_bytes, .. } = extent;
         (read.is_ok() && is_there).then_some(Packed { bytes, sum, plain_bytes })
     }
 
-    /// Caches a piece, unless that fails. Blocks.
+    /// Caches a piece if possible. Blocks.
     pub(crate) fn put(&self, key: PieceKey, piece: &Packed) {
         let Some(file) = &self.file else { return };
         let Ok(length) = u64::try_from(piece.bytes.len()) else { return };
@@ -104,7 +105,7 @@ impl DownloadCache {
             if ring.is_broken {
                 return;
             }
-            // A piece is contiguous.
+            // Pieces are contiguous.
             let left = bytes_max - ring.head % bytes_max;
             let at = if left < length { ring.head + left } else { ring.head };
             ring.head = at + length;
@@ -124,7 +125,7 @@ impl DownloadCache {
                     ring.remove_oldest();
                 }
             }
-            // Others have overwritten it meanwhile.
+            // Other pieces have overwritten it in the meantime.
             Ok(()) => {}
             Err(error) => {
                 warn!(%error, "the download cache failed; downloads are compressed each time");
@@ -137,7 +138,7 @@ impl DownloadCache {
 }
 
 impl Ring {
-    /// Removes what was written before `end`.
+    /// Removes pieces written before `end`.
     fn remove_before(&mut self, end: u64) {
         while self.order.front().is_some_and(|(at, _)| *at < end) {
             self.remove_oldest();

@@ -1,4 +1,4 @@
-//! Why an operation on datasets was refused or failed. The texts of refusals are for the caller.
+//! Errors of operations on datasets. The texts of rejections are for the caller.
 
 use std::io;
 
@@ -6,135 +6,133 @@ use model::timestamp::Timestamp;
 use tsdb::{catalog::Refusal, store::StoreError};
 use wire::datasets::RowRefusals;
 
-/// The result of an operation.
+/// Result of an operation.
 pub(crate) type Result<T, E = OperationError> = std::result::Result<T, E>;
 
-/// A query, text, name, list or column that is invalid: which, and what it must be.
+/// An invalid query, text, name, list or column. The text says which one, and what is expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Unfit(String);
+pub(crate) struct Invalid(String);
 
-impl<T: Into<String>> From<T> for Unfit {
+impl<T: Into<String>> From<T> for Invalid {
     fn from(text: T) -> Self {
         Self(text.into())
     }
 }
 
-/// Kind of an operation that is denied.
+/// Kind of a denied operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Denial {
     NotFound,
     Forbidden,
     Conflict,
-    /// It may succeed later.
+    /// A retry may succeed later.
     Busy,
-    /// The idempotency key is that of another request.
+    /// The idempotency key was used for another request.
     OtherBatch,
 }
 
-/// Why an operation was refused or failed. It changed nothing then, unless the store was lost before it
-/// could say so: [`StoreError::Unreachable`].
+/// Rejection or failure of an operation. Nothing was changed, except possibly when the store was
+/// lost before it could respond: [`StoreError::Unreachable`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum OperationError {
-    /// The key sees no such dataset.
+    /// The dataset does not exist, or is not visible to the key.
     #[error("dataset not found")]
     NotFound,
-    /// Denied, for this reason.
+    /// The operation is denied for the given reason.
     #[error("{1}")]
     Denied(Denial, &'static str),
     /// The request is invalid.
     #[error(transparent)]
-    Unfit(#[from] Unfit),
-    /// The catalog does not allow it.
+    Invalid(#[from] Invalid),
+    /// The catalog does not allow the change.
     #[error(transparent)]
     Refused(Refusal),
-    /// The dataset has rows, whose buckets depend on the column.
-    #[error("the dataset has rows, and its buckets are made of column {name}")]
+    /// The dataset has rows whose buckets depend on the column.
+    #[error("the dataset has rows, and its buckets depend on column {name}")]
     ColumnUsed { name: String },
-    /// The service is read-only, and its copy of the store has not reached a commit that the caller names.
+    /// The service is read-only, and its replica has not reached a commit that the caller has seen.
     #[error("this read-only service has not reached revision {revision} of the dataset yet")]
     Behind {
-        /// The commit that the caller has seen.
+        /// Commit that the caller has seen.
         revision: u64,
     },
-    /// What the commits stored is not known any more, or the reader's revision is one of another life of
-    /// the store.
+    /// The requested commits are no longer known, or the reader's revision belongs to another era
+    /// of the store.
     #[error(
-        "the log does not have these commits any more; read the rows again, then go on after revision {revision}"
+        "the log no longer has these commits; read the rows again, then continue after revision {revision}"
     )]
     LogGone {
-        /// The dataset's last commit: rows that are read from now on include it.
+        /// Last commit of the dataset. Rows that are read from now on include it.
         revision: u64,
-        /// The era of the store.
+        /// Era of the store.
         era: u32,
     },
-    /// There are more rows than are inserted, or merged, at once.
+    /// The batch has too many rows to be inserted or merged.
     #[error("at most {n_max} rows can be {done} at once")]
     TooMany { n_max: usize, done: &'static str },
-    /// Some rows do not fit.
+    /// Some rows do not fit the dataset.
     #[error("rows do not fit the dataset")]
     Rows(RowRefusals),
-    /// The body is not in its format.
-    #[error("read the body: {what}")]
-    Unreadable {
-        /// What is wrong.
-        what: String,
-    },
-    /// The decompressed body is longer than the service accepts.
-    #[error("read the body: it is too large")]
+    /// The body is malformed.
+    #[error("invalid body: {reason}")]
+    Malformed { reason: String },
+    /// The decompressed body exceeds the service's limit.
+    #[error("body is too large")]
     TooLarge,
     /// A row is older than the dataset's retention.
     #[error("rows before {kept_from} are no longer kept")]
-    LetGo {
-        /// The earliest timestamp that the dataset keeps.
+    Pruned {
+        /// Earliest timestamp that the dataset keeps.
         kept_from: Timestamp,
     },
-    /// The same request is under way, or stored on a server that does not say so soon.
+    /// The same request is in progress, or its outcome is stored on a server that cannot be read
+    /// now.
     #[error(
-        "a request with this Idempotency-Key is under way, or its answer cannot be read now; send it again with the same key"
+        "a request with this Idempotency-Key is in progress, or its response cannot be read now; send it again with the same key"
     )]
-    UnderWay,
+    InProgress,
     /// The store failed.
-    #[error("use the store")]
+    #[error("dataset store failed")]
     Store(#[source] StoreError),
-    /// Writing or reading the spooled file of a partial download failed.
-    #[error("keep the file for reading in parts")]
+    /// The spooled file of a partial download could not be written or read.
+    #[error("temporary file of the download failed")]
     Spool(#[source] io::Error),
 }
 
 impl OperationError {
-    /// The key may read the dataset only.
+    /// The key can only read the dataset.
     pub(crate) const NOT_OWNER: Self =
-        Self::Denied(Denial::Forbidden, "only the owner of the dataset may do that");
+        Self::Denied(Denial::Forbidden, "only the owner of the dataset can do this");
 
-    /// The key holds the tag.
+    /// The key already holds the tag.
     pub(crate) const TAG_HELD: Self = Self::Denied(Denial::Conflict, "tag already acquired");
 
-    /// The tag is private: its owner gives it.
+    /// The tag is private, and only its owner can grant it.
     pub(crate) const TAG_PRIVATE: Self =
         Self::Denied(Denial::Forbidden, "tag cannot be acquired; only public tags can");
 
-    /// There is no such tag.
+    /// The tag does not exist.
     pub(crate) const TAG_UNKNOWN: Self = Self::Denied(Denial::NotFound, "tag not found");
 
-    /// The tag is public: nobody gives it.
+    /// The tag is public, and no key can grant it.
     pub(crate) const TAG_PUBLIC: Self =
         Self::Denied(Denial::Forbidden, "tag is public: any key can acquire it");
 
-    /// There is no such key.
+    /// The key does not exist.
     pub(crate) const KEY_UNKNOWN: Self = Self::Denied(Denial::NotFound, "key not found");
 
-    /// There are too many downloads.
-    pub(crate) const BUSY: Self = Self::Denied(Denial::Busy, "too many downloads are under way");
+    /// The limit of concurrent downloads is reached.
+    pub(crate) const BUSY: Self = Self::Denied(Denial::Busy, "too many downloads are in progress");
 
-    /// There are too many streams.
+    /// The limit of open streams is reached.
     pub(crate) const FULL: Self = Self::Denied(Denial::Busy, "too many streams are open");
 
-    /// Another request had its idempotency key.
+    /// The idempotency key was used for another request.
     pub(crate) const OTHER_BATCH: Self = Self::Denied(
         Denial::OtherBatch,
-        "Idempotency-Key was sent before with another request; give each batch a key of its own",
+        "Idempotency-Key was sent before with another request; use a new key for each batch",
     );
 }
 
@@ -142,10 +140,10 @@ impl From<StoreError> for OperationError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Refused(refusal) => Self::Refused(refusal),
-            StoreError::Pruned { kept_from } => Self::LetGo { kept_from },
-            // It was deleted meanwhile.
+            StoreError::Pruned { kept_from } => Self::Pruned { kept_from },
+            // The dataset was deleted in the meantime.
             StoreError::NoDataset { .. } => Self::NotFound,
-            StoreError::BatchStored => Self::UnderWay,
+            StoreError::BatchStored => Self::InProgress,
             error => Self::Store(error),
         }
     }

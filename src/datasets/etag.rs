@@ -2,20 +2,20 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
-/// The tag of a response: a hash of all that its bytes depend on, so that it is known before they are
-/// rendered.
+/// Tag of a response: a hash of everything that its bytes depend on, so that it is known before
+/// they are rendered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, derive_more::Display)]
 #[display("{_0:016x}")]
 pub(crate) struct ETag(u64);
 
-/// A list of tags, as `If-None-Match` and `If-Match` have it.
+/// List of tags of the headers `If-None-Match` and `If-Match`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct KnownETags {
     tags: Vec<String>,
 }
 
 impl ETag {
-    /// The tag of a response that depends on `parts`.
+    /// Computes the tag of a response that depends on `parts`.
     pub(crate) fn hash(parts: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         parts.hash(&mut hasher);
@@ -30,8 +30,8 @@ impl KnownETags {
         Self { tags: tags.filter(|tag| !tag.is_empty()).collect() }
     }
 
-    /// The caller's own text of `tag`, if it is listed; with any content coding, since all of them
-    /// decompress to the same bytes.
+    /// Returns the caller's text of `tag`, if it is listed, with any content coding, since all
+    /// codings decompress to the same bytes.
     pub(crate) fn find(&self, tag: ETag) -> Option<String> {
         let plain = tag.to_string();
         let is_it = |text: &&String| stem(text.strip_prefix("W/").unwrap_or(text)) == plain;
@@ -41,15 +41,15 @@ impl KnownETags {
         self.tags.iter().find(is_it).cloned()
     }
 
-    /// True if `tag`, the value of a header, is listed as a strong tag with any content coding, or
-    /// any tag is.
+    /// Returns true if `tag`, the value of a header, is listed as a strong tag with any content
+    /// coding, or the list is `*`.
     pub(crate) fn contains(&self, tag: Option<&str>) -> bool {
         let is_it = |text: &String| text == "*" || tag.is_some_and(|tag| stem(tag) == stem(text));
         self.tags.iter().any(is_it)
     }
 }
 
-/// The part of a tag before the content coding.
+/// Returns the part of a tag before the content coding.
 fn stem(tag: &str) -> &str {
     let text = tag.trim_matches('"');
     text.split_once('-').map_or(text, |(stem, _)| stem)
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tag_is_found_with_any_content_coding() {
+    fn tag_is_found_with_any_content_coding() {
         let tag = ETag::hash((3, "rows"));
         let other = ETag::hash((4, "rows"));
         let header = format!("\"abc\", W/\"{tag}-gzip\"");
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_required_tag_is_strong() {
+    fn required_tag_is_strong() {
         let (tag, other) = (ETag::hash(3), ETag::hash(4));
         let text = format!("\"{tag}\"");
         let required = |header: &str| KnownETags::parse(header).contains(Some(&text));

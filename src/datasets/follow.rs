@@ -1,10 +1,10 @@
-//! Follows a dataset: the newest rows, or those that a reader has missed, and then each new one.
+//! Follows a dataset: first the newest rows, or those that a reader has missed, then each new row.
 //!
-//! The rows of a dataset are numbered in the order of their commits, in the embedded store over all
-//! datasets, and a row that replaces another gets a new number. A reader that names the number of its
-//! last row is sent all rows with higher ones, including late rows and corrections, each once and as it is
-//! now; then it follows live. The rows come from the store, so this works across restarts. Deletions are
-//! not sent.
+//! The rows of a dataset are numbered in the order of their commits (by the embedded store across
+//! all datasets), and a row that replaces another gets a new number. A reader that sends the number
+//! of its last row gets all rows with higher numbers, including late rows and corrections, each
+//! once and in its current state. Then it follows live. The rows come from the store, so this works
+//! across restarts. Deletions are not sent.
 
 use std::io::Write as _;
 
@@ -32,23 +32,23 @@ use crate::{
     },
 };
 
-/// Missed rows that are read at a time: a few megabytes of events.
+/// Number of missed rows that are read at a time: a few megabytes of events.
 const MISSED_ROWS: usize = 8192;
 
-/// About the bytes of missed rows that are read at a time, for long rows.
+/// Approximate size of missed rows that are read at a time, for long rows.
 const MISSED_BYTES: usize = 4 * 1024 * 1024;
 
-/// Readers that catch up at a time. After a restart there are many, and each takes some milliseconds;
-/// the others wait.
+/// Readers that catch up concurrently. After a restart there are many, and each takes some
+/// milliseconds. The others wait.
 pub(crate) const CATCHING_UP_MAX: usize = 4;
 
-/// The message to a reader that cannot resume.
+/// Message to a reader that cannot resume.
 const RESET_MESSAGE: &str =
-    "What came since the given id is not known; the newest rows follow, and there may be a gap";
+    "The rows since the given id are unknown; the newest rows follow, and there may be a gap";
 
-/// Where a reader stopped: the number of the last row that it has, in an era of the store.
+/// Position of a reader: the number of the last row that it has, in an era of the store.
 ///
-/// Written as `<timestamp of the row>:<era>-<number>`. The timestamp is for people.
+/// Its text is `<timestamp of the row>:<era>-<number>`. The timestamp is only informative.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cursor {
     era: u32,
@@ -56,7 +56,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Parses what a reader sends back; `None` if it is not a cursor of this service.
+    /// Parses the cursor sent by a reader; `None` if it is not a cursor of this service.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (_, row) = text.rsplit_once(':')?;
         let (era, number) = row.split_once('-')?;
@@ -66,60 +66,60 @@ impl Cursor {
     }
 }
 
-/// Where a reader starts.
+/// Start of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FollowFrom {
-    /// At the newest rows.
+    /// The newest rows.
     Newest,
-    /// After the row that it has; `None` if its cursor was not valid.
+    /// After the row that the reader has; `None` if its cursor was invalid.
     After(Option<Cursor>),
 }
 
-/// A dataset being followed.
+/// Stream of a dataset's rows.
 #[derive(Debug)]
 pub(crate) struct FollowStream {
     pub(crate) dataset: DatasetId,
     key: KeyId,
-    /// Whether the access of the key may have ended.
+    /// True if the access of the key may have ended.
     must_recheck_access: bool,
     datasets: Datasets,
     state: State,
-    /// Commits since the last read of the store. It is there from the start, so that a stream that
-    /// began has its place among the readers.
+    /// Commits since the last read of the store. The subscription exists from the start, so that an
+    /// accepted stream counts as a reader.
     live: Subscription,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Rows with numbers above this one are still to be read.
+    /// Rows after the cursor have to be read.
     Behind(Option<Cursor>),
-    /// The newest rows are still to be read.
+    /// The newest rows have to be read.
     Replay,
-    /// Each commit after this one is sent as it comes.
+    /// Commits after this one are sent as they are published.
     Live(u64),
 }
 
-/// Why following ended early.
+/// Reason for the early end of a stream.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum FollowEnd {
     /// The reader was too slow.
     #[error(transparent)]
     CutOff(#[from] CutOff),
-    /// The service does not know what follows.
-    #[error("follow commits that the service has no record of any more")]
+    /// The following commits are unknown.
+    #[error("the following commits are no longer on record")]
     Lost,
     /// The missed rows could not be read.
-    #[error("read what was missed")]
-    Broken(#[from] OperationError),
+    #[error("missed rows could not be read")]
+    Failed(#[from] OperationError),
 }
 
 impl FollowStream {
-    /// Returns the next rows as events, each commit once; `None` when the service stops, or the key does
-    /// not see the dataset any more.
+    /// Returns the next rows as events, each commit once; `None` when the service stops, or the key
+    /// loses access to the dataset.
     ///
-    /// First come the missed rows, or the newest ones. Where the missed rows are not known, a reset
-    /// event comes before the newest ones. Cancel-safe.
+    /// The stream begins with the missed rows, or the newest ones. If the missed rows are unknown,
+    /// a reset event precedes the newest rows. Cancel-safe.
     ///
     /// # Errors
     /// [`FollowEnd`].
@@ -134,7 +134,7 @@ impl FollowStream {
                 self.must_recheck_access = false;
             }
             if !matches!(self.state, State::Live(_)) {
-                // Before the store is read: no commit is missed, and no end of the access.
+                // Before reading the store, so that no commit and no loss of access is missed.
                 self.live.restart();
             }
             let next = match self.state {
@@ -146,7 +146,7 @@ impl FollowStream {
                         self.must_recheck_access = true;
                         continue;
                     }
-                    // Between subscribing and reading some commits came both ways.
+                    // A commit between subscribing and reading arrives both ways.
                     Some(HubEvent::Frame(frame)) => match frame.after(revision) {
                         None => continue,
                         events => return Ok(events),
@@ -182,7 +182,7 @@ impl Datasets {
             FollowFrom::Newest => State::Replay,
             FollowFrom::After(cursor) => State::Behind(cursor),
         };
-        // A full hub must be known before the response starts.
+        // The limit of streams must be checked before the response starts.
         let live = self.hub.subscribe(dataset, key).ok_or(OperationError::FULL)?;
         let (datasets, must_recheck_access) = (self.clone(), false);
         Ok(FollowStream { dataset, key, must_recheck_access, datasets, state, live })
@@ -209,7 +209,7 @@ impl Datasets {
         Ok((State::Live(revision), events))
     }
 
-    /// Reads rows committed after `cursor`, or the first of them, in the order of their commits.
+    /// Reads the first rows committed after `cursor`, in the order of their commits.
     async fn read_missed(
         &self,
         key: KeyId,
@@ -238,7 +238,7 @@ impl Datasets {
         });
         let missed = missed.await?;
         drop(permit);
-        // The store has no record of what came after the cursor.
+        // The store has no record of the rows after the cursor.
         let Some((events, Since { rows, is_all, revision })) = missed else {
             return self.read_replay(key, dataset, render_reset(dataset)).await;
         };
@@ -250,7 +250,7 @@ impl Datasets {
     }
 }
 
-/// The columns of a dataset that the key still sees, whose rows it is about to read.
+/// Returns the columns of a dataset that the key still sees, before its rows are read.
 fn begin(
     hub: &Hub,
     store: &dyn Store,
@@ -263,11 +263,11 @@ fn begin(
     Ok(sight.columns)
 }
 
-/// For each row the cursor with which a reader that stops after it is sent the rest: the highest number
-/// below all rows that follow.
+/// Returns a cursor for each row, with which a reader that stops after that row gets the rest: the
+/// highest number below all following rows.
 ///
-/// Numbers are in the order of commits, and the rows in the order of their timestamps: a correction
-/// has a higher number than rows that follow it.
+/// Numbers follow the order of commits, and the rows are in the order of their timestamps. A
+/// correction therefore has a higher number than rows that follow it.
 fn safe_numbers(numbers: &[i64]) -> Vec<i64> {
     let mut lowest = i64::MAX;
     let mut safe: Vec<i64> = numbers
@@ -279,7 +279,7 @@ fn safe_numbers(numbers: &[i64]) -> Vec<i64> {
             safe
         })
         .collect();
-    // After the last row nothing is missing up to the highest number.
+    // After the last row, nothing up to the highest number is missing.
     if let (Some(last), Some(highest)) = (safe.first_mut(), numbers.iter().max()) {
         *last = *highest;
     }
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_replay_can_be_resumed() {
+    fn interrupted_replay_can_be_resumed() {
         check(&[], &[]);
         check(&[7], &[7]);
         check(&[5, 6, 9], &[5, 8, 9]);

@@ -1,11 +1,10 @@
-//! Broadcasts new rows from each commit to the readers that follow the dataset.
+//! Broadcasts the new rows of each commit to the readers that follow the dataset.
 //!
 //! A commit is rendered once, and all readers share the bytes. A reader that lags by more than the
-//! buffer is cut off: it reconnects and gets the replay. Channels are also notified when their access
-//! may have ended.
+//! buffer is cut off. It reconnects and gets the replay. Readers are also notified when their
+//! access may have ended.
 //!
-//! Where several services write one store, each publishes all commits, in their order: see
-//! [`shared`].
+//! If several services write one store, each publishes all commits in order: see [`shared`].
 
 pub(crate) mod frame;
 mod shared;
@@ -22,34 +21,35 @@ use tokio::sync::{
 
 use self::frame::Frame;
 
-/// Frames that a reader may lag. At [`FRAME_ROWS`](frame::FRAME_ROWS) rows each they hold most of a
-/// bulk insert, and a followed dataset takes some 20 MB at worst.
+/// Maximum lag of a reader in frames. At [`FRAME_ROWS`](frame::FRAME_ROWS) rows per frame they hold
+/// most of a bulk insert, and a followed dataset takes some 20 MB at worst.
 pub(crate) const LAG_FRAMES: usize = 256;
 
-/// What is broadcast to the readers of a dataset.
+/// Event for the readers of a dataset.
 #[derive(Debug, Clone)]
 pub(crate) enum HubEvent {
     Frame(Frame),
-    /// The access of this key, or of any if `None`, may have ended: the reader must check again.
+    /// The access of this key may have ended, or of every key if `None`. The reader must check it
+    /// again.
     Access(Option<KeyId>),
-    /// The commits that follow are not known: the reader must connect again.
+    /// The following commits are unknown. The reader must reconnect.
     Lost,
 }
 
-/// Who writes the store.
+/// Writers of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writers {
-    /// This service alone: all commits are published as they are made here.
+    /// Only this service. Every commit is published when it is made.
     One,
-    /// Other services, too: a commit is published when all before it are.
+    /// Several services. A commit is published after all commits before it.
     Several,
 }
 
-/// A reader lagged too far behind.
+/// A reader exceeded the maximum lag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("keep {lag_frames} frames for a slow reader")]
+#[error("reader lags {lag_frames} frames behind")]
 pub(crate) struct CutOff {
-    /// The number of frames that it missed.
+    /// Number of frames that the reader missed.
     pub(crate) lag_frames: u64,
 }
 
@@ -57,10 +57,10 @@ pub(crate) struct CutOff {
 #[derive(Debug, Clone)]
 pub(crate) struct Hub {
     readers: Arc<Mutex<Channels>>,
-    /// The maximum of readers of all datasets together. One more is refused.
+    /// Maximum number of readers of all datasets. Further ones are rejected.
     readers_max: usize,
     writers: Writers,
-    /// Notified when there is something to read of other services' commits.
+    /// Notified when commits of other services may need to be read.
     wake: Arc<Notify>,
 }
 
@@ -70,18 +70,18 @@ struct Channels {
     n_readers: usize,
 }
 
-/// A dataset that has readers, or callers that wait for its next commit.
+/// Channel of a dataset that has readers, or callers waiting for its next commit.
 #[derive(Debug)]
 struct Channel {
     sender: broadcast::Sender<HubEvent>,
-    /// The newest commit that is known here; 0 if none is.
+    /// Newest known commit, or 0.
     newest: watch::Sender<u64>,
     n_readers: usize,
     n_waiters: usize,
-    /// The last commit that was published; `None` until a reader has looked at the dataset. Used where
-    /// there are several writers.
+    /// Last published commit; `None` until a reader has read the dataset. Only used with several
+    /// writers.
     published: Option<u64>,
-    /// Whether there are later commits to be read.
+    /// True if later commits have to be read from the store.
     is_behind: bool,
 }
 
@@ -99,7 +99,7 @@ impl Default for Channel {
 }
 
 impl Channel {
-    /// Notifies the waiting callers of commit `revision`.
+    /// Notifies waiting callers of commit `revision`.
     fn note_commit(&self, revision: u64) {
         self.newest.send_if_modified(|newest| {
             let is_newer = *newest < revision;
@@ -109,7 +109,7 @@ impl Channel {
     }
 }
 
-/// The frames of one dataset that are published after subscribing.
+/// Events of a dataset that are published after subscribing.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     dataset: DatasetId,
@@ -118,7 +118,7 @@ pub(crate) struct Subscription {
     messages: broadcast::Receiver<HubEvent>,
 }
 
-/// Waits for commits of one dataset. Counts as a reader.
+/// Watches a dataset for commits. Counts as a reader.
 #[derive(Debug)]
 pub(crate) struct CommitWatch {
     dataset: DatasetId,
@@ -127,7 +127,7 @@ pub(crate) struct CommitWatch {
 }
 
 impl Channels {
-    /// Counts one reader more, of `dataset`; none at the maximum.
+    /// Counts a new reader of `dataset`. Returns `None` at the maximum.
     fn follow(&mut self, dataset: DatasetId, readers_max: usize) -> Option<&mut Channel> {
         if self.n_readers >= readers_max {
             return None;
@@ -136,7 +136,7 @@ impl Channels {
         Some(self.datasets.entry(dataset).or_default())
     }
 
-    /// Counts one reader less: `leave` takes it out of the channel.
+    /// Removes a reader: `leave` removes it from the channel.
     fn unfollow(&mut self, dataset: DatasetId, leave: impl FnOnce(&mut Channel)) {
         self.n_readers = self.n_readers.saturating_sub(1);
         let Some(followed) = self.datasets.get_mut(&dataset) else { return };
@@ -148,12 +148,12 @@ impl Channels {
 }
 
 impl Hub {
-    /// A hub of at most `readers_max` readers.
+    /// Creates a hub for at most `readers_max` readers.
     pub(crate) fn new(readers_max: usize, writers: Writers) -> Self {
         Self { readers: Arc::default(), readers_max, writers, wake: Arc::default() }
     }
 
-    /// Follows a dataset, which `key` sees; none at the maximum of readers.
+    /// Subscribes to a dataset that `key` sees. Returns `None` at the maximum of readers.
     pub(crate) fn subscribe(&self, dataset: DatasetId, key: KeyId) -> Option<Subscription> {
         let mut readers = self.readers.lock();
         let followed = readers.follow(dataset, self.readers_max)?;
@@ -163,7 +163,7 @@ impl Hub {
         Some(Subscription { dataset, key, hub: self.clone(), messages })
     }
 
-    /// Watches for commits of a dataset from now on; none at the maximum of readers.
+    /// Watches a dataset for commits from now on. Returns `None` at the maximum of readers.
     pub(crate) fn watch(&self, dataset: DatasetId) -> Option<CommitWatch> {
         let mut readers = self.readers.lock();
         let followed = readers.follow(dataset, self.readers_max)?;
@@ -173,8 +173,8 @@ impl Hub {
         Some(CommitWatch { dataset, hub: self.clone(), newest })
     }
 
-    /// Publishes commit `revision` to the readers of a dataset. `render` is called only if there are
-    /// any.
+    /// Publishes commit `revision` to the readers of a dataset. `render` is only called if there
+    /// are any.
     pub(crate) fn publish(
         &self,
         dataset: DatasetId,
@@ -208,28 +208,29 @@ impl Hub {
     /// Notifies the readers of a dataset that their access may have ended.
     pub(crate) fn recheck_access(&self, dataset: DatasetId) {
         if let Some(followed) = self.readers.lock().datasets.get(&dataset) {
-            // No receivers is not an error.
+            // It is not an error if there are no receivers.
             drop(followed.sender.send(HubEvent::Access(None)));
         }
     }
 
-    /// Notifies the readers of `key` that their access may have ended. The others pass over it.
+    /// Notifies the readers of `key` that their access may have ended. Other readers ignore the
+    /// event.
     pub(crate) fn recheck_access_of(&self, key: KeyId) {
         for followed in self.readers.lock().datasets.values() {
             drop(followed.sender.send(HubEvent::Access(Some(key))));
         }
     }
 
-    /// The number of readers of all datasets.
+    /// Returns the number of readers of all datasets.
     pub(crate) fn n_all_readers(&self) -> usize {
         self.readers.lock().n_readers
     }
 }
 
-/// Sends frames to the readers that are left.
+/// Sends frames to the remaining readers.
 fn send_all(sender: &broadcast::Sender<HubEvent>, frames: impl IntoIterator<Item = Frame>) {
     for frame in frames {
-        // The last reader may have left meanwhile.
+        // The last reader may have left.
         if sender.send(HubEvent::Frame(frame)).is_err() {
             return;
         }
@@ -237,7 +238,7 @@ fn send_all(sender: &broadcast::Sender<HubEvent>, frames: impl IntoIterator<Item
 }
 
 impl Subscription {
-    /// Skips what was published until now, for a reader that is about to read the store.
+    /// Skips earlier events, for a reader that is about to read the store.
     pub(crate) fn restart(&mut self) {
         self.messages = self.messages.resubscribe();
     }
@@ -272,19 +273,19 @@ impl Drop for Subscription {
 }
 
 impl CommitWatch {
-    /// The newest commit that is known here; 0 if none is.
+    /// Returns the newest known commit, or 0.
     pub(crate) fn newest(&self) -> u64 {
         *self.newest.borrow()
     }
 
-    /// Waits until a commit after `revision` is known here, and returns the newest one. Cancel-safe.
+    /// Waits for a commit after `revision`, and returns the newest one. Cancel-safe.
     ///
-    /// Commits without rows, such as deletions, may pass unnoticed until the next one.
+    /// Commits without rows, such as deletions, may go unnoticed until the next one.
     pub(crate) async fn wait_after(&mut self, revision: u64) -> u64 {
         let newest = self.newest.wait_for(|newest| *newest > revision).await.map(|newest| *newest);
         match newest {
             Ok(newest) => newest,
-            // The channel lives as long as this watch.
+            // The channel lives as long as the watch.
             Err(_) => futures::future::pending().await,
         }
     }

@@ -1,19 +1,20 @@
-//! Inserts rows from bodies of JSON, NDJSON, CSV or Parquet, which are parsed straight into columns.
+//! Inserts rows from bodies of JSON, NDJSON, CSV or Parquet, which are parsed directly into
+//! columns.
 //!
-//! A batch is stored as a whole or not at all. Sending it again, say because the response got lost, is
-//! harmless: each row replaces itself. With an idempotency key it is not even another commit, and is
-//! answered what the first one was.
+//! A batch is stored as a whole or not at all. Sending it again, for example because the response
+//! was lost, is harmless, since each row replaces itself. With an idempotency key there is no
+//! second commit, and the response is the same as to the first request.
 //!
-//! What a value may be, by the type of its column:
-//! - float: any number that is finite as one of 64 bits;
-//! - integer: a whole number of 64 bits, also written with a fraction of zeros or an exponent as
-//!   long as a float holds it exactly (up to 2^53);
-//! - string: a text of at most 10 000 bytes;
-//! - boolean: true or false.
+//! Accepted values by the type of the column:
+//! - float: any number that is finite with 64 bits
+//! - integer: a whole number of 64 bits, also written with a fraction of zeros or an exponent if a
+//!   float holds it exactly (up to 2^53)
+//! - string: a text of at most 10 000 bytes
+//! - boolean: true or false
 //!
-//! A null, or an empty field of a CSV, is no value, as if it were left out. A row whose column does
-//! not exist is refused; but the first rows of a dataset without columns make them, in the order in
-//! which they are named: numbers are floats, unless Parquet says that they are whole.
+//! A null, or an empty field of a CSV, is a missing value. A row with an unknown column is
+//! rejected. As an exception, the first rows of a dataset without columns create them, in the order
+//! in which they are named. Numbers become floats, unless Parquet declares them as integers.
 
 mod column_builder;
 mod csv;
@@ -52,43 +53,43 @@ use crate::{
     run_blocking,
 };
 
-/// What a Parquet file begins with.
+/// First bytes of a Parquet file.
 pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
 
-/// How often a batch is tried that others insert, too, at the same time. Each of them ends meanwhile.
+/// Number of attempts for a batch that is inserted concurrently.
 const REPEATS_MAX: usize = 4;
 
-/// Format of the rows of a body.
+/// Format of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// An object with the dataset's number and a list of rows.
     Json,
-    /// A row in each line.
+    /// One row per line.
     Ndjson,
-    /// A header, and a row in each line after it.
+    /// A header, followed by one row per line.
     Csv,
-    /// Columns with their types. Recognized by its first bytes under any content type.
+    /// Typed columns. Detected by the first bytes, under any content type.
     Parquet,
 }
 
 /// A body of rows.
 #[derive(Debug, Clone)]
 pub(crate) struct InsertBatch {
-    /// The dataset that the query names; a JSON body may name another.
+    /// Dataset named by the query. A JSON body can name another.
     pub(crate) dataset: Option<DatasetRef>,
-    /// What its rows do to stored ones with their timestamps.
+    /// Effect of its rows on stored rows with the same timestamps.
     pub(crate) mode: AppendMode,
     pub(crate) format: Format,
     pub(crate) coding: Coding,
     pub(crate) body: Bytes,
-    /// The longest decompressed body.
+    /// Maximum length of the decompressed body.
     pub(crate) bytes_max: usize,
-    /// What the caller calls it, if it may send it again.
+    /// Idempotency key, if the caller sent one.
     pub(crate) key: Option<IdempotencyKey>,
 }
 
 impl InsertBatch {
-    /// Tells it from another of its key. Blocks for as long as reading the body takes.
+    /// Returns a hash that distinguishes the batch from others with the same key. Blocks.
     fn digest(&self) -> Digest {
         let Self { dataset, mode, format, coding, body, .. } = self;
         let meaning = format!("{dataset:?} {mode:?} {format:?} {coding:?}\n");
@@ -99,22 +100,22 @@ impl InsertBatch {
 /// A parsed batch.
 struct ParsedBatch {
     dataset: DatasetId,
-    /// The columns that the dataset has.
+    /// Existing columns of the dataset.
     columns: Vec<Column>,
     block: Block,
-    /// The columns that the rows make, in a dataset without any.
+    /// Columns created by the rows, in a dataset without columns.
     new_columns: Vec<(String, Dtype)>,
 }
 
 impl Datasets {
-    /// Appends rows to a dataset that `key` owns. A row replaces the stored one with its timestamp, or is
-    /// merged with it. A batch with an idempotency key that is stored already is not stored again.
+    /// Appends rows to a dataset that `key` owns. A row replaces the stored row with its timestamp,
+    /// or is merged with it. A batch with an idempotency key is stored only once.
     ///
-    /// On return the rows and their buckets are durable, and the dataset's followers have them.
-    /// Dropping the future does not undo an append under way.
+    /// On return the rows and their buckets are durable, and the dataset's followers have received
+    /// them. Dropping the future does not undo an append in progress.
     ///
     /// # Errors
-    /// [`OperationError`]; then nothing is stored, or the store cannot be reached to say so.
+    /// [`OperationError`]. Nothing is stored then, unless the store became unreachable.
     pub(crate) async fn insert(&self, key: KeyId, batch: InsertBatch) -> Result<Appended> {
         let Some(name) = batch.key.clone() else {
             let parsed = self.parse_batch(key, batch.clone()).await?;
@@ -124,23 +125,23 @@ impl Datasets {
         let digest = run_blocking(move || sent.digest()).await?;
         let id = BatchId { writer: key, key: name, digest };
         for _ in 0..REPEATS_MAX {
-            // At the same time, since a store on a server takes a round trip for each. What is stored
-            // counts, also where the rows would not be accepted any more.
+            // Both run concurrently, since a store on a server takes a round trip for each. A
+            // stored batch counts even if its rows would no longer be accepted.
             let (parsed, stored) =
                 tokio::join!(self.parse_batch(key, batch.clone()), self.find_batch(&id));
             if let Some(appended) = stored? {
                 return Ok(appended);
             }
             match self.insert_parsed(key, batch.clone(), parsed?, Some(id.clone())).await {
-                // The same batch was under way, and is stored now, or failed after this one saw it.
-                Err(OperationError::UnderWay) => {}
+                // The same batch was in progress. It is stored now, or failed.
+                Err(OperationError::InProgress) => {}
                 inserted => return inserted,
             }
         }
-        Err(OperationError::UnderWay)
+        Err(OperationError::InProgress)
     }
 
-    /// What the batch `id` left, if it is stored.
+    /// Returns the outcome of batch `id`, if it is stored.
     async fn find_batch(&self, id: &BatchId) -> Result<Option<Appended>> {
         let (writer, key) = (id.writer, id.key.clone());
         let found = self.read_store(move |store| store.find_batch(writer, &key)).await?;
@@ -150,7 +151,7 @@ impl Datasets {
         }
     }
 
-    /// Appends the rows of `batch`, and makes the columns that it brings.
+    /// Appends the rows of `batch`, after creating its new columns.
     async fn insert_parsed(
         &self,
         key: KeyId,
@@ -173,12 +174,12 @@ impl Datasets {
         if is_as_read {
             return self.append(dataset, mode, &columns, block, id).await;
         }
-        // Another insert made columns at the same time, which the rows have to fit.
+        // A concurrent insert created columns, which the rows have to fit.
         let parsed = self.parse_batch(key, batch).await?;
         self.append(dataset, mode, &parsed.columns, parsed.block, id).await
     }
 
-    /// Parses a batch on a blocking thread: the longest takes half a second.
+    /// Parses a batch on a blocking thread. The longest takes half a second.
     async fn parse_batch(&self, key: KeyId, batch: InsertBatch) -> Result<ParsedBatch> {
         let store = std::sync::Arc::clone(&self.store);
         run_blocking(move || parse(&*store, key, &batch)).await?
@@ -188,7 +189,8 @@ impl Datasets {
 fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBatch> {
     let plain = decompress(batch.coding, &batch.body, batch.bytes_max)?;
     if plain.is_truncated {
-        // A header that no dataset can have is rejected before more memory is reserved for the body.
+        // A header that no dataset can have is rejected before more memory is reserved for the
+        // body.
         if batch.format == Format::Csv {
             csv::check_header_length(&plain.bytes)?;
         }
@@ -203,9 +205,8 @@ fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBat
     } else {
         (batch.dataset.clone(), text)
     };
-    let dataset = dataset.ok_or_else(|| OperationError::Unreadable {
-        what: "it does not name its dataset".to_owned(),
-    })?;
+    let dataset = dataset
+        .ok_or_else(|| OperationError::Malformed { reason: "dataset is missing".to_owned() })?;
     let Sight { dataset, is_owner, columns, .. } =
         store.sight(Some(key), &dataset)?.ok_or(OperationError::NotFound)?;
     if !is_owner {
@@ -227,23 +228,23 @@ fn parse(store: &dyn Store, key: KeyId, batch: &InsertBatch) -> Result<ParsedBat
 }
 
 fn parse_utf8(body: &[u8]) -> Result<&str> {
-    std::str::from_utf8(body).map_err(|error| OperationError::Unreadable {
-        what: format!("it is no UTF-8 from byte {} on", error.valid_up_to()),
+    std::str::from_utf8(body).map_err(|error| OperationError::Malformed {
+        reason: format!("not valid UTF-8 at byte {}", error.valid_up_to()),
     })
 }
 
-/// The dataset that a JSON body names, else that of the query, and the list of rows.
+/// Returns the dataset that a JSON body names, or else that of the query, and the list of rows.
 fn parse_json_body<'a>(
     text: &'a str,
     dataset: Option<&DatasetRef>,
 ) -> Result<(Option<DatasetRef>, &'a str)> {
-    // The parser would take a list for the object's members in their order.
+    // The parser would accept a list as the object's members in order.
     if text.trim_ascii_start().starts_with('[') {
-        let what = "as JSON: expected an object".to_owned();
-        return Err(OperationError::Unreadable { what });
+        let reason = "invalid JSON: expected an object".to_owned();
+        return Err(OperationError::Malformed { reason });
     }
     let body: BulkInsertText<'_> = serde_json::from_str(text)
-        .map_err(|error| OperationError::Unreadable { what: format!("as JSON: {error}") })?;
+        .map_err(|error| OperationError::Malformed { reason: format!("invalid JSON: {error}") })?;
     let named = match body.dataset {
         Some(number) => {
             let id = DatasetId::new(number).ok_or(OperationError::NotFound)?;
@@ -254,12 +255,12 @@ fn parse_json_body<'a>(
     Ok((named, body.rows.get()))
 }
 
-/// Takes the rows of a Parquet file, which has a column `timestamp` and the dataset's columns by name.
+/// Reads the rows of a Parquet file, which has a column `timestamp` and columns of the dataset.
 ///
-/// Timestamps without a time zone are in UTC. Pages and texts are at most `bytes_max` together.
+/// Timestamps without a time zone are in UTC. All pages and texts have at most `bytes_max`.
 fn read_parquet(builder: &mut ColumnBuilder, body: Bytes, bytes_max: usize) -> Result<()> {
     let unreadable =
-        |what: String| OperationError::Unreadable { what: format!("as Parquet: {what}") };
+        |what: String| OperationError::Malformed { reason: format!("invalid Parquet: {what}") };
     let source = ParquetSource::of_body(body, bytes_max as u64);
     let opened = ParquetRecords::open(source, 0, &|_| true);
     let mut records = opened.map_err(|error| unreadable(error.to_string()))?;
@@ -282,11 +283,11 @@ fn read_parquet(builder: &mut ColumnBuilder, body: Bytes, bytes_max: usize) -> R
 #[derive(Debug)]
 struct Plain {
     bytes: Bytes,
-    /// True if the body is longer than the maximum, and this is its beginning.
+    /// True if the body exceeds the maximum, so that only its beginning is here.
     is_truncated: bool,
 }
 
-/// Decompresses a body to at most `bytes_max`, and one byte more if there are more.
+/// Decompresses a body up to `bytes_max`, plus one byte if it is longer.
 fn decompress(coding: Coding, body: &Bytes, bytes_max: usize) -> Result<Plain> {
     let read = match coding {
         Coding::Identity => return Ok(Plain { bytes: body.clone(), is_truncated: false }),
@@ -294,13 +295,13 @@ fn decompress(coding: Coding, body: &Bytes, bytes_max: usize) -> Result<Plain> {
         Coding::Zstd => zstd::stream::read::Decoder::with_buffer(&**body)
             .and_then(|decoder| read_all(decoder, bytes_max)),
     };
-    let plain = read.map_err(|error| OperationError::Unreadable {
-        what: format!("it does not decompress: {error}"),
+    let plain = read.map_err(|error| OperationError::Malformed {
+        reason: format!("decompression failed: {error}"),
     })?;
     Ok(Plain { is_truncated: plain.len() > bytes_max, bytes: plain.into() })
 }
 
-/// Reads to the end, or one byte more than `bytes_max`: a few bytes can decompress to terabytes.
+/// Reads to the end, or to one byte after `bytes_max`. A few bytes can decompress to terabytes.
 fn read_all(reader: impl Read, bytes_max: usize) -> std::io::Result<Vec<u8>> {
     let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
     let mut plain = Vec::new();

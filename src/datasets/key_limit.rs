@@ -6,7 +6,7 @@ use model::key::KeyId;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The permits. Cheap to clone; all clones share them.
+/// Semaphore permits. Cheap to clone; all clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyLimit {
     all: Arc<Semaphore>,
@@ -15,30 +15,30 @@ pub(crate) struct KeyLimit {
     keys: Arc<Mutex<HashMap<KeyId, Arc<Semaphore>>>>,
 }
 
-/// Permits that one key holds; dropping this releases them.
+/// Permits held by a key. Dropping releases them.
 #[derive(Debug)]
 pub(crate) struct KeyPermit {
     limit: KeyLimit,
     key: KeyId,
     own: Arc<Semaphore>,
-    /// The permits of the key's own limit, and of the common one.
+    /// Permits of the key's limit and of the common limit.
     held: Option<[OwnedSemaphorePermit; 2]>,
 }
 
 impl KeyLimit {
-    /// A limit of `n_all` permits, of which each key may hold `n_own`.
+    /// Creates a limit of `n_all` permits, of which each key can hold `n_own`.
     pub(crate) fn new(n_all: usize, n_own: usize) -> Self {
         Self { all: Arc::new(Semaphore::new(n_all)), n_all, n_own, keys: Arc::default() }
     }
 
-    /// A holder of permits for `key`, without any yet.
+    /// Returns a holder for `key` without any permits.
     pub(crate) fn empty_permit(&self, key: KeyId) -> KeyPermit {
         let new = || Arc::new(Semaphore::new(self.n_own));
         let own = Arc::clone(self.keys.lock().entry(key).or_insert_with(new));
         KeyPermit { limit: self.clone(), key, own, held: None }
     }
 
-    /// One permit for `key`, if it is available now.
+    /// Acquires one permit for `key`, if available now.
     pub(crate) fn try_acquire(&self, key: KeyId) -> Option<KeyPermit> {
         let mut permit = self.empty_permit(key);
         let own = Arc::clone(&permit.own).try_acquire_owned().ok()?;
@@ -47,16 +47,16 @@ impl KeyLimit {
         Some(permit)
     }
 
-    /// The number of permits that are held.
+    /// Returns the number of acquired permits.
     pub(crate) fn n_acquired(&self) -> usize {
         self.n_all.saturating_sub(self.all.available_permits())
     }
 }
 
 impl KeyPermit {
-    /// Waits, first come first served, for `n_permits` more. Cancel-safe.
+    /// Waits for `n_permits` more, first come first served. Cancel-safe.
     ///
-    /// Two holders that each wait for more may deadlock: set a timeout.
+    /// Two holders that both wait for more may deadlock, so set a time limit.
     pub(crate) async fn acquire(&mut self, n_permits: u32) {
         let own = Arc::clone(&self.own).acquire_many_owned(n_permits).await;
         let all = Arc::clone(&self.limit.all).acquire_many_owned(n_permits).await;
@@ -76,7 +76,7 @@ impl Drop for KeyPermit {
     fn drop(&mut self) {
         self.held = None;
         let mut keys = self.limit.keys.lock();
-        // The last holder of the key: the other reference is that of the map.
+        // This is the last holder of the key: the map has the other reference.
         if Arc::strong_count(&self.own) <= 2 {
             keys.remove(&self.key);
         }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_of_a_key_and_the_common_limit_hold() {
+    fn limits_per_key_and_in_total_are_enforced() {
         let limit = KeyLimit::new(5, 2);
         let held: Vec<_> =
             [1, 1, 2, 2, 3].map(|number| limit.try_acquire(key(number)).unwrap()).into();
@@ -102,11 +102,11 @@ mod tests {
         assert!(limit.try_acquire(key(3)).is_none(), "the common limit is reached");
         assert_eq!(limit.n_acquired(), 5);
         drop(held);
-        assert_eq!((limit.n_acquired(), limit.keys.lock().len()), (0, 0), "nothing is left behind");
+        assert_eq!((limit.n_acquired(), limit.keys.lock().len()), (0, 0), "nothing leaks");
     }
 
     #[test]
-    fn a_holder_waits_for_more_permits() {
+    fn holder_waits_for_more_permits() {
         let limit = KeyLimit::new(10, 6);
         let (mut one, mut two) = (limit.empty_permit(key(1)), limit.empty_permit(key(1)));
         assert!(one.acquire(4).now_or_never().is_some());

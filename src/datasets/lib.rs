@@ -1,10 +1,11 @@
 //! Document 2: the dataset service. Time series behind tags, read by page, by range or live.
 //!
-//! [`DatasetsService`] starts it. Inside, the façade `Datasets` has every operation without HTTP, and
-//! `server/` a file for each path; `query` has the rules of a request, as plain functions of values;
-//! `hub` hands new rows to followers, and `replicas` those of other services on the same store;
-//! `page_cache` and `download_cache` keep what was rendered; `source/` generates live data. Rows are stored by room `tsdb`, and parsed and rendered by room `formats`.
-//! Absent on purpose: how keys are made and stored, which is `accounts`.
+//! [`DatasetsService`] starts it. Internally, `Datasets` provides every operation without HTTP, and
+//! `server/` has a file for each path. `query` holds the rules of a request as plain functions of
+//! values. `hub` delivers new rows to followers, and `replicas` delivers rows that other services
+//! on the same store committed. `page_cache` and `download_cache` cache rendered responses, and
+//! `source/` generates live data. Rows are stored by the crate `tsdb`, and parsed and rendered by
+//! `formats`. API keys belong to `accounts`.
 
 mod append;
 mod archive;
@@ -59,9 +60,9 @@ pub use crate::{
 
 /// Every operation on datasets. Cheap to clone; all clones share one store.
 ///
-/// The operations are grouped by file: `catalog` (datasets, tags, access), `insert`, `append`, `read`
-/// (pages, newest rows), `download` and `follow`. To an operation that takes a key, a dataset that the
-/// key may not see does not exist.
+/// The operations are grouped by file: `catalog` (datasets, tags, access), `insert`, `append`,
+/// `read` (pages, newest rows), `download` and `follow`. Every operation that takes a key treats a
+/// dataset that the key cannot see as missing.
 #[derive(Debug, Clone)]
 pub(crate) struct Datasets {
     store: Arc<dyn Store>,
@@ -74,33 +75,33 @@ pub(crate) struct Datasets {
     page_cache: Arc<PageCache>,
     recent_commits: RecentCommits,
     caps: Caps,
-    /// The era of the store, which cursors of streams name.
+    /// Era of the store, which is part of stream cursors.
     era: u32,
-    /// Limits the readers that catch up at a time.
+    /// Limits the readers that catch up concurrently.
     catching_up: Arc<Semaphore>,
     group: Group,
     metrics: Metrics,
-    /// The store's file, if it is in one.
+    /// Path of the store's file, if the store is a file.
     file: Option<Arc<Path>>,
 }
 
 /// Limits of reading rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// How far apart both bounds of a page of raw rows may be; `None` is unlimited.
+    /// Maximum distance between both bounds of a page of raw rows; `None` is unlimited.
     pub raw_span_max: Option<Duration>,
-    /// Bytes of the download cache on the disk beside the store; 0 disables it.
+    /// Maximum size of the download cache on disk, next to the store; 0 disables it.
     pub piece_bytes_max: u64,
 }
 
 impl ReadOptions {
-    /// Document 2's cap, and a gigabyte of cached pieces: those of some ten million rows.
+    /// Document 2's cap, and a gigabyte of cached pieces, which hold some ten million rows.
     pub const USUAL: Self =
         Self { raw_span_max: Resolution::Raw.span_max(), piece_bytes_max: 1 << 30 };
 }
 
 impl Datasets {
-    /// The operations on `store`. Running downloads end when `group` stops.
+    /// Creates the operations on `store`. Running downloads end when `group` stops.
     pub(crate) fn new(store: Arc<dyn Store>, clock: Clock, group: &Group) -> Self {
         let [a, b, c, d, ..] = store.era().to_le_bytes();
         let writers = if store.shared().is_some() { Writers::Several } else { Writers::One };

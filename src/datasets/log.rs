@@ -1,10 +1,10 @@
-//! Reads a dataset's log: what each commit stored, as answers that never change and so can be cached.
+//! Reads a dataset's log: the contents of each commit, as cacheable responses that never change.
 //!
-//! An answer is a range of commits that the request names, exactly: the one after `after`, or all up to
-//! `until`. A request for commits that are yet to come waits for them. What a commit stored is known from
-//! [`recent_commits`](crate::recent_commits), and where several services write the store from its record
-//! of commits, as long as none of their rows was replaced; a reader that comes later has to read the rows
-//! again.
+//! A response is exactly the requested range of commits: the one after `after`, or all up to
+//! `until`. A request for future commits waits for them. The contents come from
+//! [`recent_commits`](crate::recent_commits). If several services write the store, they also come
+//! from its record of commits, as long as none of their rows was replaced. A reader that arrives
+//! later has to read the rows again.
 
 use std::{ops::Range, time::Duration};
 
@@ -27,70 +27,70 @@ use tsdb::{
 
 use crate::{
     Datasets,
-    error::{OperationError, Result, Unfit},
+    error::{Invalid, OperationError, Result},
     hub::CommitWatch,
     recent_commits::{COMMIT_BYTES_MAX, Lookup},
 };
 
-/// The most commits of an answer: more are answers of their own, which caches share better.
+/// Maximum number of commits of a response. Caches share shorter responses better.
 pub(crate) const COMMITS_MAX: u64 = 1000;
 
-/// Rows that are read out of the store's record of commits at most: as many as one insert has.
+/// Maximum number of rows that are read from the store's record of commits: those of one insert.
 const RECORDED_ROWS_MAX: usize = 100_000;
 
-/// The longest wait: below the time-outs that proxies have by default.
+/// Maximum wait, below the default time-outs of proxies.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// How long a commit may be durable before it is recorded: it takes microseconds. One that is not
-/// recorded then was made by another service.
+/// Time limit between a commit and its record here, which normally takes microseconds. A commit
+/// that is not recorded by then was made by another service.
 const RECORDED_WITHIN: Duration = Duration::from_secs(1);
 
-/// A query for a part of the log.
+/// Query for a part of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogQuery {
     pub(crate) dataset: DatasetId,
-    /// The last commit that the reader has; `None` for one that asks where the log is.
+    /// Last commit that the reader has; `None` to ask for the end of the log.
     pub(crate) after: Option<u64>,
-    /// The last commit of the answer; `None` for the one after `after`.
+    /// Last commit of the response; `None` for the one after `after`.
     pub(crate) until: Option<u64>,
-    /// The era of the store that the reader knows; `None` if it does not say.
+    /// Era of the store that the reader knows, if it sent one.
     pub(crate) era: Option<u32>,
     pub(crate) wait: Duration,
 }
 
-/// The part of the log that was asked for.
+/// Response to a [`LogQuery`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogAnswer {
     pub(crate) part: LogPart,
-    /// Whether every key may read the dataset, so that caches may answer in the service's place.
+    /// True if every key can read the dataset, so that caches can share the response.
     pub(crate) is_public: bool,
 }
 
-/// What the log has.
+/// Requested part of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LogPart {
-    /// Where it ends now.
+    /// The current end of the log.
     End(Vec<u8>),
     /// Commits, which never change.
     Commits(Vec<u8>),
-    /// The commits did not come in time.
+    /// The commits did not arrive in time.
     Nothing,
 }
 
-/// What is there of the part that was asked for.
+/// State of the requested part.
 enum Part {
     Ready(LogPart),
-    /// Some of the commits are yet to be made.
+    /// Some of the commits do not exist yet.
     Later,
-    /// Some of them are yet to be recorded.
+    /// Some of the commits are not recorded yet.
     Pending,
     Gone,
 }
 
 impl LogQuery {
     /// # Errors
-    /// [`Unfit`] if the range is empty or too long.
-    fn until(&self, after: u64) -> Result<u64, Unfit> {
+    /// [`Invalid`] if the range is empty or too long.
+    fn until(&self, after: u64) -> Result<u64, Invalid> {
         let until = self.until.unwrap_or_else(|| after.saturating_add(1));
         match until.checked_sub(after) {
             Some(1..=COMMITS_MAX) => Ok(until),
@@ -100,11 +100,11 @@ impl LogQuery {
 }
 
 impl Datasets {
-    /// Reads the part of the log that `query` names, once there is all of it. Cancel-safe.
+    /// Reads the part of the log that `query` selects, once it is complete. Cancel-safe.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`] if `key` does not see the dataset, [`OperationError::LogGone`] if the
-    /// commits are not known any more, [`OperationError::FULL`] if there are too many readers.
+    /// [`OperationError::NotFound`] if `key` does not see the dataset, [`OperationError::LogGone`]
+    /// if the commits are no longer known, [`OperationError::FULL`] if there are too many readers.
     pub(crate) async fn read_log(&self, key: KeyId, query: LogQuery) -> Result<LogAnswer> {
         let dataset = query.dataset;
         let mut deadline = Instant::now() + query.wait;
@@ -123,7 +123,7 @@ impl Datasets {
                 Part::Pending | Part::Later => {}
             }
             let Some(watch) = &mut watch else {
-                // What is committed from here on is neither missed nor waited for in vain.
+                // Commits from here on are recorded and wake this reader.
                 self.recent_commits.begin(dataset, sight.revision);
                 watch = Some(self.hub.watch(dataset).ok_or(OperationError::FULL)?);
                 continue;
@@ -144,8 +144,8 @@ impl Datasets {
         }
     }
 
-    /// Returns the answer with `part`, which caches may keep if the dataset is public, whether or not
-    /// the key has that tag.
+    /// Returns the response with `part`, which caches can share if the dataset is public, whether
+    /// or not the key holds that tag.
     async fn log_answer(&self, sight: &Sight, part: LogPart) -> Result<LogAnswer> {
         let has_public = sight.matching_tags.iter().any(|tag| tag == PUBLIC_TAG);
         let filter = TagFilter::OfDataset(sight.dataset.id);
@@ -156,7 +156,8 @@ impl Datasets {
         Ok(LogAnswer { part, is_public })
     }
 
-    /// The part of the log, if there is all of it. `watch` is that of a reader whose commits are kept.
+    /// Returns the requested part, if it is complete. `watch` exists once the commits are being
+    /// recorded.
     async fn read_part(
         &self,
         sight: &Sight,
@@ -174,7 +175,7 @@ impl Datasets {
         if until > sight.revision {
             return Ok(Part::Later);
         }
-        // Read first: commits are recorded before they are published.
+        // Read this first: commits are recorded before they are published.
         let is_published = watch.is_some_and(|watch| watch.newest() >= until);
         let known = self.recent_commits.look_up(query.dataset, after, until);
         let commits = match known {
@@ -188,15 +189,15 @@ impl Datasets {
             }
         };
         if commits.iter().map(Bytes::len).sum::<usize>() > COMMIT_BYTES_MAX {
-            let text = "the commits are too long for one answer; lower until";
-            return Err(Unfit::from(text).into());
+            let text = "the commits are too long for one response; lower until";
+            return Err(Invalid::from(text).into());
         }
         let body = self.render_answer(query.dataset, Some(after), until, &commits);
         Ok(Part::Ready(LogPart::Commits(body)))
     }
 
-    /// Reads commits out of the store's own record of them, for those that other services made, and keeps
-    /// those that follow what is kept; `None` unless the store has all of them as they were.
+    /// Reads commits of other services from the store's record, and caches those that follow the
+    /// cached ones. Returns `None` unless the store has all of them unchanged.
     async fn read_recorded(
         &self,
         sight: &Sight,
@@ -207,7 +208,7 @@ impl Datasets {
             return Ok(None);
         }
         let dataset = sight.dataset.id;
-        // Of many readers that wait for the same commits the first one reads them.
+        // The first of many readers that wait for the same commits reads them for all.
         let permit = self.catching_up.acquire().await.map_err(|_| StoreError::Closed)?;
         if let Lookup::Found(commits) = self.recent_commits.look_up(dataset, after, until) {
             return Ok(Some(commits));
@@ -222,7 +223,7 @@ impl Datasets {
         Ok(found)
     }
 
-    /// Keeps a commit that removed rows.
+    /// Records and publishes a commit that removed rows.
     pub(crate) fn record_removal(&self, dataset: DatasetId, revision: u64, removal: Removal) {
         self.recent_commits.record(dataset, revision, || render_removal(revision, removal));
         self.hub.publish(dataset, revision, Vec::new);
@@ -254,8 +255,8 @@ impl Datasets {
     }
 }
 
-/// Reads the commits after the start of `range` up to its end, and renders each; `None` unless all of
-/// their rows are as they were stored. Blocks.
+/// Reads and renders the commits after the start of `range` up to its end. Returns `None` unless
+/// all of their rows are unchanged. Blocks.
 fn read_recorded(
     store: &dyn Store,
     dataset: DatasetId,
@@ -268,7 +269,7 @@ fn read_recorded(
     let n_rows: u64 = commits.iter().map(|commit| commit.n_rows).sum();
     let n_rows = usize::try_from(n_rows).unwrap_or(usize::MAX);
     let Some(first) = commits.first().copied() else { return Ok(None) };
-    // Neither rows nor a removal are on record of a commit of a copy.
+    // The record of a copied commit has neither rows nor a removal.
     let is_whole = commits.len() == n_commits
         && first.revision == range.start + 1
         && commits.iter().all(|commit| commit.has_same_columns)
@@ -277,7 +278,7 @@ fn read_recorded(
         return Ok(None);
     }
     let since = if n_rows > 0 { store.since(dataset, first.first_row - 1, n_rows)? } else { None };
-    // Rows are numbered without gaps: where one is missing, it was replaced or removed since.
+    // Row numbers have no gaps. A missing one was replaced or removed since.
     let mut row_idx = 0;
     let mut writer = Writer::new(dataset, columns);
     let mut found = Vec::with_capacity(commits.len());
@@ -302,7 +303,7 @@ fn read_recorded(
     Ok(Some(found))
 }
 
-/// Renders what a commit stored: `{"revision":7,"rows":[…]}`, the rows flat.
+/// Renders the contents of a commit: `{"revision":7,"rows":[…]}`, with flat rows.
 pub(crate) fn render_commit(writer: &mut Writer, revision: u64, rows: &Block) -> Vec<u8> {
     let mut body = format!("{{\"revision\":{revision},\"rows\":[").into_bytes();
     writer.file_rows(&mut body, rows, Output::Json);
@@ -310,8 +311,8 @@ pub(crate) fn render_commit(writer: &mut Writer, revision: u64, rows: &Block) ->
     body
 }
 
-/// Renders what a commit removed: `{"revision":7,"deleted":{"start":…,"end":…},"rows":[]}`, without
-/// `deleted` where it let go of old rows.
+/// Renders a removal: `{"revision":7,"deleted":{"start":…,"end":…},"rows":[]}`, without `deleted`
+/// if it pruned old rows.
 fn render_removal(revision: u64, removal: Removal) -> Vec<u8> {
     let deleted = match removal {
         Removal::Span(Span { first, last }) => {

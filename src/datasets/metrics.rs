@@ -1,4 +1,4 @@
-//! Metrics of the dataset service, beside those of every HTTP service.
+//! Metrics of the dataset service, in addition to those of every HTTP service.
 
 use std::{fs, path::Path};
 
@@ -8,44 +8,44 @@ use web::metrics::{Metrics, process, requests};
 
 use crate::{Datasets, run_blocking};
 
-/// The prefix of every name.
+/// Prefix of all names.
 const PREFIX: &str = "triptych_datasets_";
 
-/// Bounds of the histogram of commits, in seconds: from a fast disk to a failing one.
+/// Bounds of the commit histogram in seconds, from a fast to a failing disk.
 const COMMIT_SECONDS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
-/// The suffix of the store's write-ahead log.
+/// Suffix of the store's write-ahead log.
 const WAL: &str = "-wal";
 
 web::metrics! {
-    /// Rows stored, those that replaced another included.
+    /// Rows stored, including those that replaced another.
     ROWS_IN = counter("rows_inserted_total", &[]);
-    /// Rows and buckets answered, but for streams, by the path that read them.
+    /// Rows and buckets returned by path, except by streams.
     ROWS_OUT = counter("rows_read_total", &["by"]);
-    /// Compressed pieces of downloads: kept before, or made.
+    /// Compressed pieces of downloads, from the cache (`kept`) or new (`made`).
     PIECES = counter("compressed_pieces_total", &["found"]);
-    /// Time from rows checked to rows durable.
+    /// Time from checked rows to durable rows.
     COMMIT = histogram("commit_seconds", &[], COMMIT_SECONDS);
-    /// Streams open now.
+    /// Open streams.
     STREAMS = gauge("streams_open", &[]);
-    /// Bulk downloads under way.
+    /// Bulk downloads in progress.
     DOWNLOADS = gauge("downloads_under_way", &[]);
-    /// Bytes of a store in a file: its data (`data`), and its write-ahead log (`log`).
+    /// Size of the store's file (`data`) and its write-ahead log (`log`) in bytes.
     STORE_BYTES = gauge("store_bytes", &["file"]);
-    /// Archived months, as of the last look of this service.
+    /// Archived months, as of this service's last check.
     ARCHIVED_MONTHS = gauge("archived_months", &[]);
-    /// Rows in archived months, as of the last look of this service.
+    /// Rows in archived months, as of this service's last check.
     ARCHIVED_ROWS = gauge("archived_rows", &[]);
-    /// Time of the last look for rows to be archived that succeeded, in seconds of Unix time.
+    /// Unix time of the last successful check for rows to archive.
     ARCHIVED_AT = gauge("archived_at_seconds", &[]);
-    /// Looks for rows to be archived that failed.
+    /// Failed checks for rows to archive.
     ARCHIVE_FAILURES = counter("archive_failures_total", &[]);
-    /// The program: always 1, with its version as label.
+    /// Always 1, with the version of the program as label.
     BUILD = gauge("build_info", &["version"]);
 }
 
-/// The metrics of a service, all zero.
+/// Creates the metrics of a service, all zero.
 pub(crate) fn new() -> Metrics {
     let metrics = Metrics::new(PREFIX, &[requests::METRICS, METRICS]);
     metrics.set(BUILD, &[env!("CARGO_PKG_VERSION")], 1);
@@ -53,7 +53,7 @@ pub(crate) fn new() -> Metrics {
 }
 
 impl Datasets {
-    /// All metrics as Prometheus text, with those of the process, and of the database of `keys`.
+    /// Renders all metrics as Prometheus text, including the process and the database of `keys`.
     ///
     /// # Errors
     /// [`StoreError::Closed`] if the program is stopping.
@@ -80,7 +80,7 @@ impl Datasets {
     }
 }
 
-/// The size of a file in bytes; 0 where there is none.
+/// Returns the size of a file in bytes; 0 if it does not exist.
 fn size_of(file: &Path) -> usize {
     fs::metadata(file).map_or(0, |file| usize::try_from(file.len()).unwrap_or(usize::MAX))
 }

@@ -1,9 +1,10 @@
-//! Caches of rendered pages, and of what keys see.
+//! Caches of rendered pages, and of datasets as keys see them.
 //!
-//! Neither is served once stale. A page is valid until a commit touches a timestamp that it depends on,
-//! which [`commits`] tracks: pages of history stay valid while new rows arrive. What a key sees is
-//! cached for one version of the whole store, which any commit changes, also that of another process.
-//! `cargo bench -p datasets --bench http -- page` shows the gain ("asked again", "next").
+//! Stale entries are never returned. A page is valid until a commit touches a timestamp that it
+//! depends on, which [`commits`] tracks, so pages of history stay valid while new rows arrive. The
+//! dataset as seen by a key is cached for one version of the whole store, which any commit changes,
+//! including those of other processes. `cargo bench -p datasets --bench http -- page` shows the
+//! gain ("asked again", "next").
 
 mod commits;
 
@@ -18,55 +19,55 @@ use tsdb::{catalog::DatasetRef, span::Span, store::Sight};
 use self::commits::Commits;
 use crate::{etag::ETag, query::params::Params};
 
-/// Bytes of cached pages at most: some four hundred of 250 rows.
+/// Maximum size of all cached pages: some four hundred of 250 rows.
 const BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// The longest page that is cached, so that a few do not evict all others.
+/// Maximum size of a cached page, so that a few pages do not evict all others.
 const PAGE_BYTES_MAX: usize = 1024 * 1024;
 
-/// About what a page takes beside its body.
+/// Estimated memory of a page in addition to its body.
 const OVERHEAD_BYTES: usize = 512;
 
-/// Links at most: one for each of so many readers.
+/// Maximum number of links, one for each reader.
 const LINKS_MAX: usize = 4096;
 
-/// Cached sights at most: one of seven columns takes about a kilobyte.
+/// Maximum number of cached sights. One of seven columns takes about a kilobyte.
 const SIGHTS_MAX: usize = 4096;
 
-/// All that a page depends on except the rows themselves.
+/// Everything that a page depends on, except the rows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PageKey {
     pub(crate) dataset: DatasetId,
-    /// Its columns, which may be added without a commit of rows.
+    /// Columns of the dataset, which can be added without a commit of rows.
     pub(crate) columns: ETag,
-    /// The timestamps that it covers.
+    /// Timestamps that the page covers.
     pub(crate) span: Span,
-    /// The query as it was written: the link to the next page repeats it.
+    /// The query as it was written. The link to the next page repeats it.
     pub(crate) params: Params,
 }
 
-/// A rendered page, and what it depends on.
+/// A rendered page and its dependencies.
 #[derive(Debug, Clone)]
 pub(crate) struct CachedPage {
-    /// The response body, without a content coding.
+    /// Response body without a content coding.
     pub(crate) body: Bytes,
-    /// How many rows it has.
+    /// Number of rows.
     pub(crate) n_rows: u64,
-    /// The last commit of the dataset when it was read.
+    /// Last commit of the dataset when the page was read.
     pub(crate) revision: u64,
-    /// The timestamps whose rows it depends on: no others change its rows, its count, or whether there
-    /// is a next page.
+    /// Timestamps that the page depends on. Other rows affect neither its rows nor its count, nor
+    /// whether there is a next page.
     pub(crate) depends_on: Span,
 }
 
 #[derive(Debug)]
 pub(crate) struct PageCache {
     pages: Cache<PageKey, CachedPage>,
-    /// What later commits touched.
+    /// Timestamps touched by recent commits.
     commits: Mutex<Commits>,
-    /// The pages that were linked to.
+    /// Pages that responses linked to.
     links: Cache<ETag, ()>,
-    /// What keys see, each with the store's version before it was read.
+    /// Datasets as keys see them, each with the version of the store before it was read.
     sights: Cache<(KeyId, DatasetRef), (i64, Arc<Sight>)>,
 }
 
@@ -101,8 +102,8 @@ impl PageCache {
         }
     }
 
-    /// Records that commit `revision` of a dataset touched rows of `span` only. Commits that are not
-    /// recorded count as touching everything.
+    /// Records that commit `revision` of a dataset only touched rows of `span`. Unrecorded commits
+    /// count as touching everything.
     pub(crate) fn record_commit(&self, dataset: DatasetId, revision: u64, span: Span) {
         self.commits.lock().add(dataset, revision, span);
     }
@@ -112,18 +113,19 @@ impl PageCache {
         self.links.put(ETag::hash(page), (), 0);
     }
 
-    /// Whether a response linked to the page, so that its caller is probably following links.
+    /// Returns true if a response linked to the page, so that the caller is probably following
+    /// links.
     pub(crate) fn is_linked(&self, page: &PageKey) -> bool {
         self.links.get(&ETag::hash(page)).is_some()
     }
 
-    /// Returns what a key sees, if the store is still at `version`.
+    /// Returns the dataset as seen by a key, if the store is still at `version`.
     pub(crate) fn sight(&self, version: i64, who: &(KeyId, DatasetRef)) -> Option<Arc<Sight>> {
         let (read_at, sight) = self.sights.get(who)?;
         (read_at == version).then_some(sight)
     }
 
-    /// Caches what a key sees. The store was at `version` before that was read.
+    /// Caches the dataset as seen by a key. The store was at `version` before it was read.
     pub(crate) fn put_sight(&self, version: i64, who: (KeyId, DatasetRef), sight: Arc<Sight>) {
         self.sights.put(who, (version, sight), 0);
     }

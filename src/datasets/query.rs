@@ -1,7 +1,7 @@
-//! The rules of a query for rows: the span that it covers, its limits, and the link to the next page.
+//! Rules of a query for rows: its span, its limits, and the links to other pages.
 //!
-//! Plain functions of values. The spec is document 2; where it is silent, the choice is documented
-//! here.
+//! All are plain functions of values. They follow document 2, and the choices where it is silent
+//! are documented here.
 
 pub(crate) mod params;
 
@@ -15,19 +15,20 @@ use tsdb::{
 };
 
 use self::params::Params;
-use crate::error::Unfit;
+use crate::error::Invalid;
 
-/// How much wider than its cap a span may be: clients compute both bounds at two instants, so that a
-/// day comes out a second longer.
+/// Tolerance of the cap on a span. Clients compute both bounds at different instants, so that a day
+/// may be a second longer.
 pub(crate) const SPAN_SLACK: Duration = Duration::from_mins(1);
 
-/// The smallest step of a timestamp.
+/// Resolution of a timestamp.
 const STEP: Duration = Duration::from_micros(1);
 
-/// What Go escapes in a query: all but letters, digits and these marks. A space becomes a plus sign.
+/// Characters that Go escapes in a query: all but letters, digits and these marks. A space becomes
+/// a plus sign.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// The bounds of a request; `None` is open.
+/// Bounds of a request; `None` is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Bounds {
     pub(crate) start: Option<Timestamp>,
@@ -35,16 +36,16 @@ pub(crate) struct Bounds {
     pub(crate) end: Option<Timestamp>,
 }
 
-/// Where a page starts.
+/// Start of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Position {
-    /// After this many rows.
+    /// After this number of rows.
     Offset(u64),
     /// After the row with this timestamp, in the order of the query.
     After(Timestamp),
 }
 
-/// A query for a page of rows or buckets.
+/// Query for a page of rows or buckets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RowsQuery {
     pub(crate) dataset: DatasetRef,
@@ -55,15 +56,15 @@ pub(crate) struct RowsQuery {
     pub(crate) position: Position,
 }
 
-/// How far apart the bounds of a query may be.
+/// Maximum distance between the bounds of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caps {
-    /// For raw rows; `None` is unlimited. The other resolutions have the caps of document 2.
+    /// Cap of raw rows; `None` is unlimited. The other resolutions have the caps of document 2.
     pub(crate) raw: Option<Duration>,
 }
 
 impl Caps {
-    /// The caps of document 2.
+    /// Caps of document 2.
     pub(crate) const USUAL: Self = Self { raw: Resolution::Raw.span_max() };
 
     const fn span_max(self, resolution: Resolution) -> Option<Duration> {
@@ -75,12 +76,12 @@ impl Caps {
 }
 
 impl Bounds {
-    /// The timestamps within the bounds: for raw rows with the end, for buckets without it, so that a
-    /// day of hours has 24.
+    /// Returns the timestamps within the bounds. The end is inclusive for raw rows and exclusive
+    /// for buckets, so that a day has 24 hours.
     ///
     /// # Errors
-    /// [`Unfit`] if the start is after the end.
-    pub(crate) fn span(self, resolution: Resolution) -> Result<Span, Unfit> {
+    /// [`Invalid`] if the start is after the end.
+    pub(crate) fn span(self, resolution: Resolution) -> Result<Span, Invalid> {
         let first = self.start.unwrap_or(Timestamp::MIN);
         let end = self.end.unwrap_or(Timestamp::MAX);
         if first > end {
@@ -90,19 +91,19 @@ impl Bounds {
         Ok(Span { first, last })
     }
 
-    /// Checks how far apart the bounds are, where both are given.
+    /// Checks the distance of the bounds, if both are given.
     ///
-    /// One bound alone is not capped: such a query is served page by page, and the public client
+    /// A single bound is not capped: such a query is served page by page, and the public client
     /// library relies on it.
     ///
     /// # Errors
-    /// [`Unfit`] past the resolution's cap and [`SPAN_SLACK`].
-    pub(crate) fn check_cap(self, resolution: Resolution, caps: Caps) -> Result<(), Unfit> {
+    /// [`Invalid`] past the resolution's cap and [`SPAN_SLACK`].
+    pub(crate) fn check_cap(self, resolution: Resolution, caps: Caps) -> Result<(), Invalid> {
         let (Some(start), Some(end)) = (self.start, self.end) else { return Ok(()) };
         match caps.span_max(resolution) {
             Some(span_max) if end.since(start) > span_max + SPAN_SLACK => {
                 let span_max = go_duration(span_max);
-                Err(Unfit::from(format!(
+                Err(Invalid::from(format!(
                     "time range exceeds maximum of {span_max} for resolution={resolution}; use a \
                      coarser resolution"
                 )))
@@ -113,14 +114,14 @@ impl Bounds {
 }
 
 impl RowsQuery {
-    /// Whether the query has no bounds, and so covers the most recent window.
+    /// Returns true if the query has no bounds, and therefore covers the most recent window.
     pub(crate) const fn is_open(&self) -> bool {
         self.bounds.start.is_none()
             && self.bounds.end.is_none()
             && matches!(self.position, Position::Offset(_))
     }
 
-    /// Whether both bounds are given, so that a page can have a tag.
+    /// Returns true if both bounds are given, so that a page can have a tag.
     pub(crate) const fn is_closed(&self) -> bool {
         self.bounds.start.is_some() && self.bounds.end.is_some()
     }
@@ -128,9 +129,9 @@ impl RowsQuery {
     /// Returns the timestamps that the query covers.
     ///
     /// An open query covers the widest span of its resolution that ends at `window_end`, so that a
-    /// dataset that lags by a day still shows its newest rows; `None` is for a dataset without rows,
-    /// whose window ends now. A cursor takes the place of the bound it passes, so that following it
-    /// never loses a row.
+    /// dataset that lags by a day still shows its newest rows. `None` is for a dataset without
+    /// rows, whose window ends now. A cursor replaces the bound that it passes, so that following
+    /// it never skips a row.
     ///
     /// # Errors
     /// As [`Bounds::span`] and [`Bounds::check_cap`].
@@ -139,7 +140,7 @@ impl RowsQuery {
         window_end: Option<Timestamp>,
         now: Timestamp,
         caps: Caps,
-    ) -> Result<Span, Unfit> {
+    ) -> Result<Span, Invalid> {
         self.bounds.check_cap(self.resolution, caps)?;
         let mut span = self.bounds.span(self.resolution)?;
         if self.is_open()
@@ -161,7 +162,7 @@ impl RowsQuery {
     }
 }
 
-/// `duration` as Go prints it, to the second: `24h0m0s`.
+/// Formats `duration` as Go does, to the second: `24h0m0s`.
 fn go_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -172,12 +173,12 @@ fn go_duration(duration: Duration) -> String {
     }
 }
 
-/// The link to the page that starts at row `offset`.
+/// Returns the link to the page that starts at row `offset`.
 pub(crate) fn link_at_offset(path: &str, params: &Params, offset: u64) -> String {
     render_link(path, &replace_position(params, "offset", &offset.to_string()))
 }
 
-/// The link to the page before the one that starts at row `offset`; `None` if that is the first.
+/// Returns the link to the page before row `offset`; `None` if the page at `offset` is the first.
 pub(crate) fn link_before(
     path: &str,
     params: &Params,
@@ -188,17 +189,17 @@ pub(crate) fn link_before(
     (offset > 0).then(|| link_at_offset(path, params, offset.saturating_sub(limit)))
 }
 
-/// The link to the page that follows the row at `cursor`.
+/// Returns the link to the page after the row at `cursor`.
 pub(crate) fn link_after(path: &str, params: &Params, cursor: Timestamp) -> String {
     render_link(path, &params_after(params, cursor))
 }
 
-/// The parameters of that link.
+/// Returns the parameters of that link.
 pub(crate) fn params_after(params: &Params, cursor: Timestamp) -> Params {
     replace_position(params, "after", &cursor.to_string())
 }
 
-/// `params` in order, where `name` is `value`. A page has one position only.
+/// Returns `params` in order, with `name` set to `value`. A page has only one position.
 fn replace_position(params: &Params, name: &str, value: &str) -> Params {
     let others = params.0.iter().filter(|(key, _)| key != "offset" && key != "after");
     let mut pairs: Vec<(String, String)> = others.cloned().collect();
@@ -207,7 +208,7 @@ fn replace_position(params: &Params, name: &str, value: &str) -> Params {
     Params(pairs)
 }
 
-/// Writes a link with the escapes of Go, which writes the upstream's.
+/// Renders a link with the escapes of Go, like the upstream.
 fn render_link(path: &str, params: &Params) -> String {
     let escape = |text: &str| utf8_percent_encode(text, ESCAPED).to_string().replace("%20", "+");
     let pairs = params.0.iter().map(|(key, value)| format!("{}={}", escape(key), escape(value)));

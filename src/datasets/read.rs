@@ -30,87 +30,88 @@ use crate::{
     run_blocking,
 };
 
-/// Values of a page that is read ahead at most: more are worth a read of their own.
+/// Maximum number of values of a page that is read ahead. Larger pages are read individually.
 const AHEAD_PAGE_VALUES_MAX: usize = 8192;
 
-/// Values that are read at once for a caller that follows links: twice as many.
+/// Number of values that are read at once for a caller that follows links.
 const AHEAD_VALUES_MAX: usize = 16_384;
 
-/// Pages that are: of 250 rows, as many as two chunks have.
+/// Maximum number of pages that are read at once. Two chunks have as many pages of 250 rows.
 const AHEAD_PAGES_MAX: usize = 8;
 
-/// How long a read-only service waits for a commit that its caller has seen. A healthy standby is behind by
-/// milliseconds, and a longer wait holds up callers whose balancer has other services.
+/// Time for which a read-only service waits for a commit that its caller has seen. A healthy
+/// standby lags by milliseconds, and a longer wait would delay callers whose balancer has other
+/// services.
 const REACH_WITHIN: Duration = Duration::from_millis(500);
 
-/// Interval of looks at the store in this time: a few statements for each wait.
+/// Interval of checks in this time. Each costs a statement.
 const REACH_EVERY: Duration = Duration::from_millis(50);
 
-/// A page of rows, and what is needed to render it.
+/// A page of rows, with everything needed to render it.
 #[derive(Debug)]
 pub(crate) struct RowsPage<'a> {
     pub(crate) dataset: DatasetId,
     pub(crate) columns: &'a [Column],
-    /// How many match in all; 0 with a cursor, by document 2.
+    /// Number of all matches; 0 with a cursor, by document 2.
     pub(crate) count: u64,
-    /// The rows, in the order request for.
+    /// Rows in the requested order.
     pub(crate) rows: Rows,
-    /// Where the page after this one begins, if there is one.
+    /// Start of the next page, if there is one.
     pub(crate) next: Option<Position>,
-    /// The last commit that the page includes.
+    /// Last commit that the page includes.
     pub(crate) revision: u64,
 }
 
-/// A request for a page.
+/// Request for a page.
 #[derive(Debug, Clone)]
 pub(crate) struct PageRequest {
     pub(crate) query: RowsQuery,
-    /// The parameters that the query was parsed from. The link to the next page repeats them.
+    /// Parameters that the query was parsed from. The link to the next page repeats them.
     pub(crate) params: Params,
-    /// The tags of the responses that the caller has.
+    /// Tags of the responses that the caller has.
     pub(crate) known: KnownETags,
-    /// The last commit that the caller has seen, if it says.
+    /// Last commit that the caller has seen, if it sent one.
     pub(crate) seen: Option<u64>,
 }
 
-/// The response to a [`PageRequest`].
+/// Response to a [`PageRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PageResponse {
-    /// The last commit that it includes.
+    /// Last commit that the response includes.
     pub(crate) revision: u64,
     pub(crate) body: PageResponseBody,
 }
 
-/// The page, unless the caller has it.
+/// A page, unless the caller already has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PageResponseBody {
-    /// The caller has the page, with this tag.
+    /// The caller has the current page, with this tag.
     NotModified(String),
-    /// The rendered page, and its tag; `None` for a page of an open range.
+    /// Rendered page and its tag; `None` for a page of an open range.
     Page(Bytes, Option<ETag>),
 }
 
-/// Where to find a page in the cache, and its tag.
+/// Cache key and tag of a page.
 struct PageLookup {
     key: PageKey,
-    /// The last commit of the dataset.
+    /// Last commit of the dataset.
     revision: u64,
-    /// The part of the tag that is the same at all commits; `None` for a page of an open range.
+    /// Part of the tag that does not depend on the commit; `None` for a page of an open range.
     tag: Option<ETag>,
 }
 
 impl PageLookup {
-    /// The tag of the page as read at a commit.
+    /// Returns the tag of the page as of a commit.
     fn tag(&self, revision: u64) -> Option<ETag> {
         self.tag.map(|tag| ETag::hash((tag, revision)))
     }
 }
 
-/// Renders a page, whose link to the next one repeats the parameters.
+/// Renders a page, whose link to the next page repeats the parameters.
 pub(crate) type WritePage = fn(&RowsPage<'_>, &Params) -> Vec<u8>;
 
 impl PageRequest {
-    /// The request that the link to the next page makes; `None` if that has no cursor.
+    /// Returns the request of the link to the next page; `None` without a cursor.
     fn after(&self, next: Option<Position>) -> Option<Self> {
         let Some(Position::After(cursor)) = next else { return None };
         let query = RowsQuery { position: Position::After(cursor), ..self.query.clone() };
@@ -120,15 +121,15 @@ impl PageRequest {
 }
 
 impl Datasets {
-    /// Reads a page and renders it with `write`, on a blocking thread; a page that was rendered before,
-    /// and that no commit has touched since, comes out of the cache.
+    /// Reads a page and renders it with `write`, on a blocking thread. A page that was rendered
+    /// before is taken from the cache if no commit has touched it since.
     ///
-    /// Pages of closed ranges have a tag, which changes with every commit that touches them. A caller
-    /// that follows the links from page to page finds most of them cached.
+    /// Pages of closed ranges have a tag, which changes with every commit that touches them. A
+    /// caller that follows the links from page to page finds most pages in the cache.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`] if `key` does not see the dataset, [`OperationError::Unfit`] if the query
-    /// asks too much.
+    /// [`OperationError::NotFound`] if `key` does not see the dataset, [`OperationError::Invalid`]
+    /// if the query exceeds a limit.
     pub(crate) async fn rows(
         &self,
         key: KeyId,
@@ -152,11 +153,11 @@ impl Datasets {
         run_blocking(read).await?
     }
 
-    /// Waits briefly until a read-only store, which follows another, has the commit that the caller has seen.
-    /// A store that takes writes has every commit.
+    /// Waits briefly until a read-only store, which follows another, has the commit that the caller
+    /// has seen. A writable store has every commit.
     ///
     /// # Errors
-    /// [`OperationError::Behind`] if it does not have the commit in time.
+    /// [`OperationError::Behind`] if the commit does not arrive in time.
     pub(crate) async fn reach(
         &self,
         key: KeyId,
@@ -177,7 +178,7 @@ impl Datasets {
         }
     }
 
-    /// Loads what a key sees of a dataset, and caches it. Blocks.
+    /// Loads a dataset as a key sees it, and caches it. Blocks.
     fn load_sight(&self, who: (KeyId, DatasetRef)) -> Result<Arc<Sight>> {
         let version = self.store.version();
         let sight = self.store.sight(Some(who.0), &who.1)?.ok_or(OperationError::NotFound)?;
@@ -188,7 +189,7 @@ impl Datasets {
         Ok(sight)
     }
 
-    /// Returns a page out of the cache, or reads it. Blocks.
+    /// Returns a page from the cache, or reads it. Blocks.
     fn respond(
         &self,
         sight: &Sight,
@@ -206,8 +207,9 @@ impl Datasets {
         Ok(PageResponse { revision, body: self.count_sent(answer, tag) })
     }
 
-    /// Reads a page, and caches it. If the caller came by the link of the page before, and so is about to
-    /// request the next ones, those are read with it: they are mostly in the same chunk. Blocks.
+    /// Reads a page, and caches it. If the caller followed the link of the previous page, it will
+    /// probably request the next ones. These are read at the same time, since they are mostly in
+    /// the same chunk. Blocks.
     fn read_pages(
         &self,
         sight: &Sight,
@@ -227,7 +229,7 @@ impl Datasets {
         let mut ahead = ReadAhead::read(&*self.store, sight, &request.query, span, n_pages)?;
         let (page, depends_on) = ahead.take_page();
         let first = render_page(&page, &request.params, depends_on, write);
-        // A commit in between: see the tag in `respond`.
+        // There was a commit in between: see the tag in `respond`.
         if page.revision != wanted.revision {
             return Ok(first);
         }
@@ -246,7 +248,7 @@ impl Datasets {
         Ok(first)
     }
 
-    /// Returns the response, if the caller has the page or it is cached.
+    /// Returns the response if the caller has the page or it is cached.
     fn find_cached(&self, request: &PageRequest, wanted: &PageLookup) -> Option<PageResponse> {
         let cached = self.page_cache.get(&wanted.key, wanted.revision);
         // A valid page has the tag of the commit at which it was read.
@@ -256,11 +258,11 @@ impl Datasets {
             Some(known) => PageResponseBody::NotModified(known),
             None => self.count_sent(cached?, tag),
         };
-        // What is cached is as the last commit has it.
+        // A cached page is current as of the last commit.
         Some(PageResponse { revision: wanted.revision, body })
     }
 
-    /// Counts the rows of a page that is sent.
+    /// Counts the rows of a response.
     fn count_sent(&self, answer: CachedPage, tag: Option<ETag>) -> PageResponseBody {
         self.metrics.add_n(metrics::ROWS_OUT, &["rows"], answer.n_rows);
         PageResponseBody::Page(answer.body, tag)
@@ -280,11 +282,11 @@ impl Datasets {
         Ok(PageLookup { key: PageKey { dataset, columns, span, params }, revision, tag })
     }
 
-    /// Returns the timestamp at which the window of an open query ends: that of the newest row that
-    /// is not in the future, else of the newest row. `None` if the dataset has no rows.
+    /// Returns the end of the window of an open query: the timestamp of the newest row that is not
+    /// in the future, or else of the newest row. `None` if the dataset has no rows.
     ///
-    /// One row with a wrong date in the future thus hides none of the others. Reads the store only
-    /// where the newest row is in the future.
+    /// This way, one row with a wrong date in the future does not hide all others. Reads the store
+    /// only if the newest row is in the future.
     fn window_end(&self, sight: &Sight, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
         if sight.newest.is_none_or(|newest| newest <= now) {
             return Ok(sight.newest);
@@ -301,8 +303,8 @@ impl Datasets {
         Ok(page.rows.timestamp(0).or(sight.newest))
     }
 
-    /// Reads the newest rows of a dataset, newest first, and converts them: fewer than the limit where
-    /// they are very long.
+    /// Reads the newest rows of a dataset, newest first, and converts them. Very long rows are
+    /// limited in size, so there are fewer than the limit.
     ///
     /// # Errors
     /// As [`Self::rows`].
@@ -335,7 +337,7 @@ fn render_page(
     write: WritePage,
 ) -> CachedPage {
     let mut body = write(page, params);
-    // Spare capacity would be cached, too.
+    // Spare capacity would stay in the cache.
     body.shrink_to_fit();
     let body = Bytes::from(body);
     CachedPage { body, n_rows: n_rows(page), revision: page.revision, depends_on }
@@ -346,7 +348,7 @@ fn n_rows(page: &RowsPage<'_>) -> u64 {
     u64::try_from(page.rows.len()).unwrap_or(u64::MAX)
 }
 
-/// Whether a page has few values, all of types of a fixed size.
+/// Returns true if a page has few values, all of types of a fixed size.
 fn is_short(query: &RowsQuery, columns: &[Column]) -> bool {
     query.limit.get().saturating_mul(columns.len()) <= AHEAD_PAGE_VALUES_MAX
         && columns.iter().all(|column| column.dtype != Dtype::String)

@@ -1,8 +1,8 @@
-//! The newest commits of the datasets whose log is read, each rendered once.
+//! Cache of the newest commits of the datasets whose log is read, each rendered once.
 //!
-//! What a commit stored is rendered while it is committed, before a later one can replace its rows, and
-//! kept for a while: the log of a commit is thus the same bytes whenever it is read. Nothing is rendered
-//! for datasets whose log nobody reads.
+//! The contents of a commit are rendered while it is being committed, before a later one can
+//! replace its rows. The log of a commit is therefore always the same bytes. Nothing is rendered
+//! for datasets whose log is not being read.
 
 use std::{collections::VecDeque, num::NonZeroUsize, sync::Arc, time::Duration};
 
@@ -12,28 +12,26 @@ use model::dataset::DatasetId;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Commits that are kept of a dataset at most: at some commits a second, what a reader misses that is
-/// away for minutes.
+/// Maximum number of cached commits of a dataset. At some commits a second, they cover minutes of a
+/// reader's absence.
 const COMMITS_MAX: usize = 1024;
 
-/// Bytes that are kept of a dataset at most, but for its newest commit.
+/// Maximum size of the cached commits of a dataset, except its newest commit.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// The longest commit that is kept: a bulk insert has its readers download the rows instead.
+/// Maximum length of a cached commit. Readers download the rows of a longer bulk insert instead.
 pub(crate) const COMMIT_BYTES_MAX: usize = BYTES_MAX;
 
-/// Datasets whose commits are kept at most. One more lets go of the one that was asked for least
-/// recently.
+/// Maximum number of datasets with cached commits. The one requested least recently is evicted.
 const DATASETS_MAX: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
-/// Bytes of all datasets together. Where there are more, the dataset that was asked for least recently
-/// is let go of.
+/// Maximum size of all cached commits. Beyond it, the dataset requested least recently is evicted.
 const ALL_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// How long the commits of a dataset are rendered after somebody asked for them.
+/// Time since the last request for which the commits of a dataset are rendered.
 const ASKED_WITHIN: Duration = Duration::from_mins(10);
 
-/// Handle to the commits. Cheap to clone; all clones share them.
+/// Handle to the cache. Cheap to clone; all clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct RecentCommits {
     datasets: Arc<Mutex<Datasets>>,
@@ -45,24 +43,24 @@ struct Datasets {
     n_bytes: usize,
 }
 
-/// Commits of a dataset, without gaps.
+/// Consecutive commits of a dataset.
 #[derive(Debug)]
 struct Log {
-    /// The number of the first, or of the one that is to come first.
+    /// Number of the first commit, or of the one expected first.
     first: u64,
-    /// Each as it is in an answer; `None` for one that is longer than [`COMMIT_BYTES_MAX`].
+    /// Rendered commits; `None` for one that exceeds [`COMMIT_BYTES_MAX`].
     commits: VecDeque<Option<Bytes>>,
     n_bytes: usize,
     asked_at: Instant,
 }
 
-/// What is known of a range of commits.
+/// Result of looking up a range of commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Lookup {
     Found(Vec<Bytes>),
-    /// Some of them were not recorded so far: a commit is durable before it is recorded.
+    /// Some of the commits are not recorded yet: a commit is durable before it is recorded.
     Pending,
-    /// Some of them are not kept.
+    /// Some of the commits are not cached.
     Gone,
 }
 
@@ -74,7 +72,7 @@ impl Default for RecentCommits {
 }
 
 impl RecentCommits {
-    /// Keeps the commits of a dataset from now on, the last of which was `revision` before.
+    /// Starts caching the commits of a dataset, whose last one is `revision`.
     pub(crate) fn begin(&self, dataset: DatasetId, revision: u64) {
         let mut datasets = self.datasets.lock();
         let now = Instant::now();
@@ -89,10 +87,9 @@ impl RecentCommits {
         }
     }
 
-    /// Keeps commit `revision`, which `render` renders, if the commits of its dataset are kept.
+    /// Caches commit `revision`, as rendered by `render`, if the commits of its dataset are cached.
     ///
-    /// A commit that is known already stays as it is. Where one is missing before it, those before are
-    /// let go of.
+    /// A commit that is already cached stays unchanged. A gap evicts the commits before it.
     pub(crate) fn record(
         &self,
         dataset: DatasetId,
@@ -119,7 +116,7 @@ impl RecentCommits {
         }
     }
 
-    /// Looks the commits after `after` up to `until` up.
+    /// Looks up the commits after `after` up to `until`.
     pub(crate) fn look_up(&self, dataset: DatasetId, after: u64, until: u64) -> Lookup {
         let mut datasets = self.datasets.lock();
         let Some(log) = datasets.logs.get_mut(&dataset) else { return Lookup::Gone };
@@ -138,7 +135,7 @@ impl RecentCommits {
 }
 
 impl Datasets {
-    /// Whether a commit is to be kept. A log that nobody has asked for in a while ends here.
+    /// Returns true if a commit is to be cached. Drops a log that has not been requested recently.
     fn wants(&mut self, dataset: DatasetId, revision: u64) -> bool {
         let Some(log) = self.logs.peek(&dataset) else { return false };
         if log.asked_at.elapsed() > ASKED_WITHIN {
@@ -151,7 +148,7 @@ impl Datasets {
 }
 
 impl Log {
-    /// The number of the commit after the last.
+    /// Returns the number of the commit after the last one.
     fn next(&self) -> u64 {
         let n_commits = u64::try_from(self.commits.len()).unwrap_or(u64::MAX);
         self.first.saturating_add(n_commits)
@@ -199,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn commits_are_read_without_gaps_and_stay_as_they_were() {
+    async fn commits_are_read_without_gaps_and_never_change() {
         let commits = RecentCommits::default();
         commits.record(dataset(1), 3, || panic!("nobody reads them"));
         check(&commits, 3, 4, &[]);
@@ -242,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_rendered_once_nobody_asks() {
+    async fn unread_log_is_not_rendered() {
         let commits = RecentCommits::default();
         commits.begin(dataset(1), 0);
         record(&commits, 1, "a");

@@ -1,10 +1,10 @@
-//! Several services on one store: each reads what the others committed, and publishes it to its own
-//! readers.
+//! Several services on one store: each reads the commits of the others and publishes them to its
+//! own readers.
 //!
-//! The store is the truth, and is asked for the newest commits of all followed datasets in one
-//! statement, from time to time and at each of its hints that there are some. A commit made here that is not the next one of its dataset has what
-//! is missing read at once. Nothing runs while nobody follows a dataset, or where only this service
-//! writes the store.
+//! The store is the source of truth. One statement reads the newest commits of all followed
+//! datasets, at intervals and whenever the store signals new commits. If a commit made here is not
+//! the next one of its dataset, the missing ones are read immediately. The task is idle while no
+//! dataset is followed, and does not run if only this service writes the store.
 
 use std::{error::Error, future::pending, time::Duration};
 
@@ -27,21 +27,21 @@ use crate::{
     hub::frame::{CommitRows, Frame},
 };
 
-/// The default interval of polls. A reader hardly notices a quarter of a second, and a database takes many
-/// such statements.
+/// Default interval of polls. A quarter of a second is hardly noticeable, and the load on the
+/// database is low.
 pub const POLL_EVERY: Duration = Duration::from_millis(250);
 
-/// The pause after each round of reading: while other services commit without pause, one round reads
-/// what came in this time.
+/// Pause after each round. While other services commit continuously, a round reads the commits of
+/// this time.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Datasets that are read at a time, each with a connection to the database.
+/// Number of datasets that are read concurrently, each with a connection to the database.
 const READS_MAX: usize = 4;
 
-/// Commits of a dataset that are read at a time.
+/// Number of commits of a dataset that are read at a time.
 const COMMITS_MAX: usize = 8192;
 
-/// Rows that are read at a time, but for a longer commit: a few megabytes.
+/// Number of rows that are read at a time, a few megabytes, unless a single commit is longer.
 const ROWS_MAX: u64 = 8192;
 
 /// Follows the commits of the other services until it is dropped.
@@ -64,7 +64,7 @@ pub(crate) async fn run(datasets: Datasets, poll_every: Duration) {
                 info!("commits of other services are read again");
                 is_failing = false;
             }
-            // Nothing is lost: the next round reads it.
+            // Nothing is lost. The next round reads the commits.
             Err(error) if !is_failing => {
                 let error = &error as &dyn Error;
                 warn!(error, "failed to read the commits of other services; trying on");
@@ -82,7 +82,8 @@ pub(crate) async fn run(datasets: Datasets, poll_every: Duration) {
     }
 }
 
-/// Waits for a hint that another service has committed something; forever where none can come.
+/// Waits for a signal that another service has committed something; forever if there are no
+/// signals.
 async fn hinted(store: &dyn Store) {
     match store.shared() {
         Some(shared) => shared.hinted().await,
@@ -93,22 +94,22 @@ async fn hinted(store: &dyn Store) {
 /// Follows the commits of the other services.
 struct Follower {
     datasets: Datasets,
-    /// How often a tag had been taken away when that was last read.
+    /// Number of revoked tags as of the last poll.
     n_withdrawn: Option<i64>,
 }
 
-/// What was read of the commits after one.
+/// Commits after a given one.
 enum Missing {
-    /// All is published.
+    /// All commits are published.
     Nothing,
     /// The commits up to `through`, and whether there may be more.
     Frames { frames: Vec<Frame>, through: u64, is_more: bool },
-    /// Some are not on record any more, and the dataset is at this commit.
+    /// Some commits are no longer on record. The dataset is at this commit.
     Lost(u64),
 }
 
 impl Follower {
-    /// Reads and publishes what is missing; first polls the store if `is_poll`.
+    /// Reads and publishes missing commits, after polling the store if `is_poll`.
     async fn run_round(&mut self, is_poll: bool) -> Result<(), StoreError> {
         if is_poll {
             self.poll().await?;
@@ -127,7 +128,7 @@ impl Follower {
         results.into_iter().collect()
     }
 
-    /// Asks the store for the newest commits of all followed datasets.
+    /// Reads the newest commits of all followed datasets from the store.
     async fn poll(&mut self) -> Result<(), StoreError> {
         let hub = self.datasets.hub.clone();
         let followed = hub.followed();
@@ -147,13 +148,13 @@ impl Follower {
     }
 }
 
-/// What a store tells about the commits of other services.
+/// Returns the interface to commits of other services.
 fn shared(store: &dyn Store) -> Result<&dyn SharedStore, StoreError> {
     store.shared().ok_or(StoreError::Closed)
 }
 
 impl Datasets {
-    /// Reads the commits of a dataset after one that was published, and publishes them.
+    /// Reads and publishes the commits of a dataset after a published one.
     async fn publish_missing(&self, dataset: DatasetId, after: u64) -> Result<(), StoreError> {
         let era = self.era;
         match self.read_store(move |store| read_missing(store, dataset, after, era)).await? {
@@ -200,7 +201,7 @@ fn read_missing(
     let Some(since) = since.filter(|_| first.revision == after + 1) else {
         return Ok(Missing::Lost(sight.revision));
     };
-    // Rows that were replaced since are not among them, but those that replaced them may be.
+    // Rows that were replaced since are missing, but the rows that replaced them may be included.
     let commits: Vec<CommitRows> =
         commits.iter().map(|commit| rows_of(commit, &since.rows.ids)).collect();
     let mut writer = Writer::new(dataset, &sight.columns);
@@ -209,7 +210,7 @@ fn read_missing(
     Ok(Missing::Frames { frames, through: last.revision, is_more })
 }
 
-/// Which of the rows with these numbers, in their order, are a commit's.
+/// Returns the range of a commit's rows among rows with these numbers, which ascend.
 fn rows_of(commit: &Commit, numbers: &[i64]) -> CommitRows {
     let end = commit.first_row.saturating_add_unsigned(commit.n_rows);
     let before = |number: i64| numbers.partition_point(|there| *there < number);

@@ -1,7 +1,8 @@
-//! Retention: deletes old rows of the datasets whose metadata say how much they keep.
+//! Retention: deletes old rows of datasets whose metadata limit them.
 //!
-//! `keep_days` counts from the date, `keep_bytes` from the newest row. Rows go in whole chunks of about
-//! a thousand; buckets stay. Rows from before those that were deleted are no longer taken.
+//! `keep_days` is relative to the date, `keep_bytes` to the newest row. Rows are deleted in whole
+//! chunks of about a thousand, and their buckets stay. Rows older than the deleted ones are
+//! rejected from then on.
 
 use std::{collections::BTreeMap, error::Error, time::Duration};
 
@@ -16,26 +17,26 @@ use tsdb::store::{OnRemoval, Removal, Store, StoreError};
 
 use crate::Datasets;
 
-/// The metadata field that says for how many days rows are kept.
+/// Metadata field with the number of days for which rows are kept.
 pub(crate) const KEEP_DAYS: &str = "keep_days";
 
-/// The metadata field that says how many bytes of rows are kept, as they are stored.
+/// Metadata field with the size of the rows that are kept, in stored bytes.
 pub(crate) const KEEP_BYTES: &str = "keep_bytes";
 
-/// Between two looks for old rows: what is kept for days is not kept to the minute.
+/// Interval of checks for old rows. A limit in days does not need to be exact to the minute.
 const LOOK_EVERY: Duration = Duration::from_mins(5);
 
-/// How long a leap of the clock holds before rows are deleted by its date: time for a person to
-/// notice.
+/// Time for which a leap of the clock must last before rows are deleted by the new date, so that a
+/// person can notice it.
 const LEAP_HOLD: Duration = Duration::from_hours(1);
 
-/// Rows deleted at a time, while others wait to write.
+/// Number of rows deleted at a time, while other writers wait.
 const PRUNE_ROWS: usize = 8192;
 
-/// The longest that rows are kept by a number of days: a hundred years.
+/// Maximum retention in days: a hundred years.
 const DAYS_MAX: u32 = 36_525;
 
-/// How much a dataset keeps; what is `None` is no limit.
+/// Retention of a dataset; `None` is unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Retention {
     pub(crate) age: Option<Duration>,
@@ -43,10 +44,10 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
-    /// Reads it from metadata.
+    /// Parses the retention from metadata.
     ///
     /// # Errors
-    /// What a field must be.
+    /// The allowed values of an invalid field.
     pub(crate) fn from_metadata(metadata: &BTreeMap<String, String>) -> Result<Self, String> {
         let age = match metadata.get(KEEP_DAYS).map(|text| text.parse()) {
             None => None,
@@ -62,9 +63,9 @@ impl Retention {
     }
 }
 
-/// Deletes old rows from time to time, until dropped.
+/// Periodically deletes old rows, until dropped.
 pub(crate) async fn run(datasets: Datasets, clock: Clock) {
-    // A service that is started while the clock is wrong deletes nothing by it either.
+    // If the clock is wrong at the start, nothing is deleted because of it.
     let retained = datasets.read_store(Store::retained).await.unwrap_or_default();
     let changed = retained.iter().map(|dataset| dataset.updated_at).max();
     let start = changed.unwrap_or_else(|| clock.now());
@@ -76,17 +77,17 @@ pub(crate) async fn run(datasets: Datasets, clock: Clock) {
         match delete_old(&datasets, date.read()).await {
             Ok(0) => {}
             Ok(n_rows) => debug!(n_rows, "deleted {n_rows} rows that are no longer kept"),
-            // Nothing is lost: they are looked for again.
+            // Nothing is lost: the next check retries.
             Err(error) => warn!(error = &error as &dyn Error, "failed to delete old rows"),
         }
     }
 }
 
-/// Deletes the rows that are older than their datasets keep them at `date`; how many that were.
+/// Deletes the rows that exceed the retention of their datasets at `date`. Returns their number.
 pub(crate) async fn delete_old(datasets: &Datasets, date: Timestamp) -> Result<u64, StoreError> {
     let mut n_rows = 0;
     for Dataset { id: dataset, metadata, .. } in datasets.read_store(Store::retained).await? {
-        // It was checked when it was set.
+        // The metadata was checked when it was set.
         let Retention { age, n_bytes } = Retention::from_metadata(&metadata).unwrap_or_default();
         let by_size = match n_bytes {
             Some(n_bytes) => {
@@ -102,7 +103,7 @@ pub(crate) async fn delete_old(datasets: &Datasets, date: Timestamp) -> Result<u
 }
 
 impl Datasets {
-    /// Prunes rows before `before`, at most about `limit_rows`; how many those were.
+    /// Prunes rows before `before`, at most about `limit_rows`. Returns their number.
     pub(crate) async fn prune(
         &self,
         dataset: DatasetId,
@@ -111,7 +112,7 @@ impl Datasets {
     ) -> Result<u64, StoreError> {
         let datasets = self.clone();
         let on_commit: OnRemoval = Box::new(move |removed| {
-            // Where nothing was removed, the last commit may be another service's.
+            // If nothing was removed, the last commit may be another service's.
             if removed.n_rows > 0 {
                 datasets.record_removal(dataset, removed.revision, Removal::Old);
             }
@@ -128,7 +129,7 @@ async fn prune(
     let mut n_rows = 0;
     loop {
         match datasets.prune(dataset, before, PRUNE_ROWS).await {
-            // It was deleted meanwhile.
+            // The dataset was deleted in the meantime.
             Ok(0) | Err(StoreError::NoDataset { .. }) => return Ok(n_rows),
             Ok(n_gone) => n_rows += n_gone,
             Err(error) => return Err(error),

@@ -1,4 +1,4 @@
-//! The service over HTTP: a file for each group of paths.
+//! The service over HTTP, with a file for each group of paths.
 //!
 //! A handler parses its request, calls the façade, and renders the response.
 
@@ -66,39 +66,40 @@ use crate::{
     },
 };
 
-/// The longest request body: an insert of 100 000 rows of seven columns has about half of it.
+/// Maximum length of a request body. An insert of 100 000 rows of seven columns has about half of
+/// it.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The longest body of a request that inserts no rows: a thousand datasets with long descriptions. It is
-/// parsed on a thread that serves others.
+/// Maximum length of a body that inserts no rows, enough for a thousand datasets with long
+/// descriptions. Such a body is parsed on a thread that serves other requests.
 const SMALL_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// How long a request may take until its response starts. Clients of the upstream wait 15 to 300
+/// Time limit of a request until its response starts. Clients of the upstream wait 15 to 300
 /// seconds.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
-/// The longest silence of a stream, by document 2.
+/// Interval of heartbeats, given by document 2.
 pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(30);
 
-/// How to run the service.
+/// Options of the service.
 #[derive(Debug, Clone)]
 pub struct DatasetsOptions {
-    /// Where to listen, such as `127.0.0.1:0` or `:8081`.
+    /// Address to listen on, such as `127.0.0.1:0` or `:8081`.
     pub listen: String,
-    /// The store's file, created if it is missing. Beside it are temporary files and caches, also where
-    /// a database keeps the rows.
+    /// The store's file, which is created if missing. Temporary files and caches are next to it,
+    /// even if a database holds the rows.
     pub store_path: PathBuf,
-    /// The database that keeps the rows in place of the file.
+    /// Database that holds the rows instead of the file.
     pub database: Option<DatabaseUrl>,
-    /// True if nothing is written to the database, such as a standby.
+    /// True if the database is only read, for example a standby.
     pub is_read_only: bool,
-    /// Place of old rows; `None` if all stay in the store.
+    /// Archive of old rows; `None` keeps all rows in the store.
     pub archive: Option<ArchiveStorage>,
-    /// Authenticates callers, and limits their rates.
+    /// Authenticates callers and limits their rates.
     pub gate: Gate,
     /// Interval of polls for commits of other services on the database.
     pub poll_every: Duration,
-    /// Served beside the paths of document 2, and outside the gate: accounts and their page.
+    /// Pages and API of the accounts, served without a key next to the paths of document 2.
     pub portal: Option<Router>,
     /// Feeds datasets with the load of the machine.
     pub load: Option<LoadOptions>,
@@ -108,42 +109,42 @@ pub struct DatasetsOptions {
     pub reads: ReadOptions,
     /// The number of metadata filters that a search may combine.
     pub metadata_filters: MetadataFilters,
-    /// Sites whose pages may read responses with a key; none if empty.
+    /// Sites whose pages can read responses with a key.
     pub reader_sites: Vec<ReaderSites>,
 }
 
-/// How many metadata filters a search takes.
+/// Number of metadata filters that a search accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MetadataFilters {
-    /// One: more are an error, by document 2.
+    /// One, by document 2. Several are an error.
     #[default]
     One,
-    /// Any number; a match has all of them.
+    /// Any number. A match has all of them.
     All,
 }
 
-/// Why the service did not start.
+/// Failure to start the service.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// The store did not open.
-    #[error("open the store in {place}")]
+    #[error("cannot open dataset store {location}")]
     Store {
-        /// The path of the store's file, or the address of its database.
-        place: String,
-        /// The store's error.
+        /// Path of the store's file, or address of its database.
+        location: String,
+        /// Error of the store.
         #[source]
         source: StoreError,
     },
     /// The address could not be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The bound address could not be read.
-    #[error("learn the address of the dataset service")]
+    /// The address of the socket is unknown.
+    #[error("cannot determine the address of the dataset service")]
     Address(#[source] io::Error),
 }
 
-/// The dataset service, running.
+/// A running dataset service.
 #[derive(Debug, Clone)]
 pub struct DatasetsService {
     address: SocketAddr,
@@ -152,10 +153,11 @@ pub struct DatasetsService {
 impl DatasetsService {
     /// Opens the store and serves it in tasks of `group`, until the group stops.
     ///
-    /// On return the service responds. The sources in `options` feed their datasets in the background.
+    /// The service accepts requests on return. The sources in `options` feed their datasets in the
+    /// background.
     ///
     /// # Errors
-    /// [`StartError`]; then nothing is left running.
+    /// [`StartError`]. Nothing is left running.
     pub async fn start(
         options: DatasetsOptions,
         group: &Group,
@@ -205,17 +207,17 @@ impl DatasetsService {
         Ok(Self { address })
     }
 
-    /// Where it listens.
+    /// Returns the address that the service listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-/// Opens the database of the store, or its file.
+/// Opens the store's database or file.
 async fn open_store(options: &DatasetsOptions) -> Result<archive::Opened, StartError> {
     let (path, database) = (options.store_path.clone(), options.database.clone());
-    let place = match &database {
+    let location = match &database {
         Some(database) => database.to_string(),
         None => path.display().to_string(),
     };
@@ -230,10 +232,10 @@ async fn open_store(options: &DatasetsOptions) -> Result<archive::Opened, StartE
         archive::open(store, storage.as_ref())
     };
     let opened = run_blocking(open).await.and_then(|opened| opened);
-    opened.map_err(|source| StartError::Store { place, source })
+    opened.map_err(|source| StartError::Store { location, source })
 }
 
-/// Opens the cache of compressed pieces; without a place for it they are compressed each time.
+/// Opens the cache of compressed pieces. If that fails, downloads are compressed each time.
 async fn open_download_cache(options: &DatasetsOptions) -> DownloadCache {
     let path = options.store_path.with_extension("pieces");
     let bytes_max = options.reads.piece_bytes_max;
@@ -247,12 +249,12 @@ async fn open_download_cache(options: &DatasetsOptions) -> DownloadCache {
     }
 }
 
-/// Paths with the key in the query, for callers that send no headers: browsers that follow events, and
-/// polars, which scans files over HTTP.
+/// Paths that accept the key in the query, for callers that cannot send headers: the `EventSource`
+/// of browsers, and polars, which scans files over HTTP.
 const KEY_IN_QUERY: [(&str, &str); 2] =
     [(paths::ROWS_STREAM, stream::KEY_PARAM), (paths::ROWS_BULK_DOWNLOAD, stream::KEY_PARAM)];
 
-/// The state of the handlers.
+/// State of the handlers.
 pub(crate) type App = Arc<Shared>;
 
 /// The fields of [`App`].
@@ -262,17 +264,17 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) clock: Clock,
     pub(crate) group: Group,
-    /// The memory for bodies of inserts.
+    /// Limits the memory for bodies of inserts.
     pub(crate) inserts: KeyLimit,
     pub(crate) metadata_filters: MetadataFilters,
-    /// The endless responses of each account.
+    /// Limits the endless responses of each account.
     pub(crate) streams: StreamLimit,
-    /// The checks of whether the service is well.
+    /// Shares the outcome of health checks.
     health: Arc<SharedCheck<Health>>,
 }
 
-/// All routes of the service, with those of `portal` outside the gate. Pages of `sites` may read the
-/// responses of the others.
+/// Returns all routes of the service, with those of `portal` outside the gate. Pages of `sites` can
+/// read the responses of the others.
 pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) -> Router {
     let gate = app.gate.clone();
     let counts = app.datasets.metrics.clone();
@@ -303,7 +305,7 @@ pub(crate) fn router(app: App, portal: Option<Router>, sites: &[ReaderSites]) ->
     count_requests(add_layers(router, options), counts)
 }
 
-/// The paths that need no key.
+/// Paths that need no key.
 fn open_api() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(status::root))
@@ -313,7 +315,7 @@ fn open_api() -> OpenApiRouter<App> {
         .routes(routes!(status::docs))
 }
 
-/// The paths that need a key.
+/// Paths that need a key.
 fn keyed_api() -> OpenApiRouter<App> {
     let inserts = DefaultBodyLimit::max(BODY_BYTES_MAX);
     OpenApiRouter::new()
@@ -336,7 +338,7 @@ fn keyed_api() -> OpenApiRouter<App> {
         .routes(routes!(datasets::check_access))
 }
 
-/// The key that the gate authenticated, and what it is let in to.
+/// The authenticated key of a request.
 #[derive(Debug)]
 struct Caller {
     app: App,
@@ -352,12 +354,12 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
-/// Reads the parameters of a query.
+/// Parses the query string.
 fn read_params(uri: &Uri) -> Result<Params, ApiError> {
     Ok(Params(web::extract::pairs(uri)?))
 }
 
-/// The parameters of a path.
+/// Parameters of a path.
 #[derive(Debug, Clone)]
 struct PathParams<T>(T);
 
@@ -366,18 +368,18 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathPar
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let found = Path::from_request_parts(parts, state).await;
-        // Any text is valid.
+        // Every decoded text is valid.
         found.map(|Path(open)| Self(open)).map_err(|_| error::PATH_NO_TEXT)
     }
 }
 
-/// An envelope of all results, without further pages.
+/// Returns an envelope of all results, without further pages.
 fn single_page<T>(results: Vec<T>) -> Envelope<T> {
     let count = i64::try_from(results.len()).unwrap_or(i64::MAX);
     Envelope { count, next: None, previous: None, results }
 }
 
-/// The response to adding something: 201 if it is new, 200 if it exists already.
+/// Returns the response to adding something: 201 if it is new, 200 if it already existed.
 fn added_response(is_new: bool, [new, old]: [&str; 2]) -> Response {
     let message = if is_new { new } else { old }.to_owned();
     let body = MessageBody { message };

@@ -1,7 +1,7 @@
-//! Built-in sources of live data.
+//! Built-in sources of live data: [`load`] measures the machine, [`market`] generates synthetic
+//! bars.
 //!
-//! [`load`] measures the machine, [`market`] generates synthetic bars. Both append as any producer
-//! does. Their datasets have the tag `public` and no owner.
+//! Both append rows like any producer. Their datasets have the tag `public` and no owner.
 
 pub(crate) mod load;
 pub(crate) mod market;
@@ -25,22 +25,22 @@ use crate::{
     retention::KEEP_DAYS,
 };
 
-/// How long a leap of the clock must last before rows get its date: longer than a blip. A clock
-/// that is corrected after the start waits that long.
+/// Time for which a leap of the clock must last before rows get the new date, so that a short
+/// glitch is ignored. A clock that is corrected after the start also waits that long.
 const ROW_HOLD: Duration = Duration::from_mins(1);
 
-/// Description of the dataset that a source creates.
+/// Description of a dataset that a source creates.
 #[derive(Debug, Clone, Copy)]
 struct Description<'a> {
     name: &'a str,
     text: &'a str,
     metadata: &'a [(&'a str, &'a str)],
     columns: &'a [&'a str],
-    /// Days for which [`retention`](crate::retention) keeps the rows.
+    /// Number of days for which [`retention`](crate::retention) keeps the rows.
     keep_days: &'a str,
 }
 
-/// A dataset that a source fills.
+/// A dataset filled by a source.
 #[derive(Debug, Clone)]
 struct Feed {
     datasets: Datasets,
@@ -49,7 +49,7 @@ struct Feed {
 }
 
 impl Feed {
-    /// Finds the dataset, or creates it.
+    /// Opens the dataset, creating it if necessary.
     async fn open(datasets: &Datasets, description: Description<'_>) -> Result<Self> {
         let which = DatasetRef::Name(description.name.to_owned());
         let found = datasets.read_store(move |store| store.sight(None, &which)).await?;
@@ -57,7 +57,7 @@ impl Feed {
             Some(found) => {
                 let Dataset { id, metadata, .. } = found.dataset;
                 if !metadata.contains_key(KEEP_DAYS) {
-                    // An earlier version created it.
+                    // It was created by an earlier version.
                     let keep_days = Some(description.keep_days.to_owned());
                     let metadata = [(KEEP_DAYS.to_owned(), keep_days)].into();
                     let metadata = MetadataChange::Merge(metadata);

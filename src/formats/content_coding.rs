@@ -1,55 +1,56 @@
-//! Content codings: what a body is compressed with, and bodies put together of compressed pieces.
+//! Content codings: compression of bodies, and bodies assembled from compressed pieces.
 //!
-//! A piece is compressed on its own, so that it can be kept and sent again. With gzip all pieces
-//! make one member: each is raw deflate that ends at a byte, in front of them is the header, behind
-//! them the end mark and the sum of all. Several members would be allowed, but curl stops at the
-//! first. With zstd each piece is a frame, and every client reads on.
+//! A piece is compressed independently, so that it can be cached and sent again. With gzip, all
+//! pieces are part of one member: each is raw deflate that ends on a byte boundary, preceded by the
+//! header and followed by the end marker and the checksum of all. Several members would be valid,
+//! but curl stops after the first. With zstd, each piece is a frame, and all clients continue with
+//! the next frame.
 
 use std::io;
 
 use crc32fast::Hasher;
 use flate2::{Compress, Compression, FlushCompress, Status};
 
-/// The header of a gzip member: deflate, no name, no time, made anywhere.
+/// Header of a gzip member: deflate, without name, time or system.
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 
-/// An empty last block of deflate.
+/// Empty last block of deflate.
 const DEFLATE_END: [u8; 2] = [3, 0];
 
-/// How hard gzip tries. Numbers hardly get shorter with more.
+/// Compression level of gzip. Numbers hardly get shorter with a higher level.
 const GZIP_LEVEL: u32 = 1;
 
-/// How hard zstd tries, likewise.
+/// Compression level of zstd.
 const ZSTD_LEVEL: i32 = 1;
 
-/// A way to compress a body.
+/// A content coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Coding {
-    /// The body as it is.
+    /// No compression.
     Identity,
-    /// gzip, which every client reads.
+    /// gzip, supported by all clients.
     Gzip,
     /// Zstandard, faster than gzip at the same size.
     Zstd,
 }
 
-/// A piece of a body, compressed, and what has to be known to put it into one.
+/// A compressed piece of a body, with the data needed to insert it into a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packed {
-    /// Without what stands before and behind the pieces of a body.
+    /// Compressed bytes, without the header and trailer of a body.
     pub bytes: Vec<u8>,
-    /// The CRC-32 of what it unpacks to.
+    /// CRC-32 of the uncompressed bytes.
     pub sum: u32,
-    /// The length of what it unpacks to.
+    /// Number of uncompressed bytes.
     pub plain_bytes: u64,
 }
 
 impl Coding {
-    /// The coding that `accept`, the value of `Accept-Encoding`, likes best; none if it takes
-    /// nothing that we have.
+    /// Selects the preferred coding by `accept`, the value of `Accept-Encoding`. Returns `None` if
+    /// no supported coding is accepted.
     ///
-    /// Codings that it does not name are not used, though `*` would allow it: who names nothing may
-    /// know nothing. Where it likes both alike, zstd is quicker.
+    /// A coding that is not named is not used, although `*` would allow it, since the client may
+    /// not know it. If several have the same weight, zstd is preferred, which is faster.
     pub fn negotiate(accept: &str) -> Option<Self> {
         let (mut gzip, mut zstd, mut identity, mut others) = (None, None, None, None);
         for choice in accept.split(',') {
@@ -64,7 +65,7 @@ impl Coding {
             *place = Some(weight_of(weight));
         }
         let plain = identity.or(others);
-        // One that is not named is still taken, though after all that are.
+        // A coding that is not named is accepted, after all that are.
         let choices = [(zstd, Self::Zstd), (gzip, Self::Gzip), (plain, Self::Identity)];
         let best = choices
             .into_iter()
@@ -78,7 +79,7 @@ impl Coding {
         }
     }
 
-    /// Its name in headers; none if it does nothing.
+    /// Returns the name in headers; `None` for identity.
     pub const fn name(self) -> Option<&'static str> {
         match self {
             Self::Identity => None,
@@ -88,7 +89,8 @@ impl Coding {
     }
 }
 
-/// The weight of a coding in thousandths: `q=0.5` is 500, nothing 1000, nonsense 0.
+/// Parses the weight of a coding, in thousandths: `q=0.5` is 500, empty text 1000, and invalid text
+/// 0.
 fn weight_of(text: &str) -> u16 {
     let text = text.trim();
     if text.is_empty() {
@@ -102,7 +104,7 @@ fn weight_of(text: &str) -> u16 {
     thousandths
 }
 
-/// Puts a body together of pieces.
+/// Assembles a body from pieces.
 #[derive(Debug)]
 pub struct Encoder {
     coding: Coding,
@@ -110,25 +112,25 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// A body of which nothing is written yet.
+    /// Starts an empty body.
     #[must_use]
     pub fn new(coding: Coding) -> Self {
         Self { coding, sum: Hasher::new() }
     }
 
-    /// What the body is compressed with.
+    /// Returns the coding of the body.
     pub const fn coding(&self) -> Coding {
         self.coding
     }
 
-    /// Writes what stands before the first piece.
+    /// Writes the gzip header.
     pub fn begin(&self, to: &mut Vec<u8>) {
         if self.coding == Coding::Gzip {
             to.extend_from_slice(&GZIP_HEADER);
         }
     }
 
-    /// Writes `plain`, compressed.
+    /// Compresses and writes `plain`.
     ///
     /// # Errors
     /// As [`pack`].
@@ -148,7 +150,7 @@ impl Encoder {
     pub fn glue(&mut self, to: &mut Vec<u8>, plain: &[u8]) -> io::Result<()> {
         match u16::try_from(plain.len()) {
             Ok(length) if self.coding == Coding::Gzip && length > 0 => {
-                // A block that is stored as it is.
+                // A stored block, without compression.
                 to.push(0);
                 to.extend_from_slice(&length.to_le_bytes());
                 to.extend_from_slice(&(!length).to_le_bytes());
@@ -160,14 +162,13 @@ impl Encoder {
         }
     }
 
-    /// Writes a piece that [`pack`] made with the same coding.
+    /// Writes a piece that [`pack`] compressed with the same coding.
     pub fn push_packed(&mut self, to: &mut Vec<u8>, packed: &Packed) {
         to.extend_from_slice(&packed.bytes);
         self.sum.combine(&Hasher::new_with_initial_len(packed.sum, packed.plain_bytes));
     }
 
-    /// Writes what stands behind the last piece. The length that it holds shows a body that lacks
-    /// some.
+    /// Writes the gzip trailer. Its length and checksum reveal missing pieces.
     pub fn end(&self, to: &mut Vec<u8>) {
         if self.coding == Coding::Gzip {
             let [length @ .., _, _, _, _] = self.sum.total_len().to_le_bytes();
@@ -181,7 +182,7 @@ impl Encoder {
 /// Compresses `plain` as a piece.
 ///
 /// # Errors
-/// If the compressor fails, which it does for want of memory alone.
+/// If the compressor fails, which only happens without memory.
 pub fn pack(coding: Coding, plain: &[u8]) -> io::Result<Packed> {
     let bytes = match coding {
         Coding::Identity => plain.to_vec(),
@@ -192,7 +193,7 @@ pub fn pack(coding: Coding, plain: &[u8]) -> io::Result<Packed> {
     Ok(Packed { bytes, sum: crc32fast::hash(plain), plain_bytes })
 }
 
-/// Compresses a whole body at once.
+/// Compresses a whole body.
 ///
 /// # Errors
 /// As [`pack`].
@@ -205,7 +206,7 @@ pub fn compress(coding: Coding, plain: &[u8]) -> io::Result<Vec<u8>> {
     Ok(body)
 }
 
-/// Raw deflate that ends at a byte and is not the last of its member.
+/// Compresses to raw deflate that ends on a byte boundary and is not the end of its member.
 fn deflated(plain: &[u8]) -> io::Result<Vec<u8>> {
     let mut deflate = Compress::new(Compression::new(GZIP_LEVEL), false);
     let mut bytes = Vec::with_capacity(plain.len() / 2 + 64);
@@ -220,7 +221,7 @@ fn deflated(plain: &[u8]) -> io::Result<Vec<u8>> {
             return Ok(bytes);
         }
         if status == Status::BufError && bytes.len() < bytes.capacity() {
-            return Err(io::Error::other("deflate stands still"));
+            return Err(io::Error::other("deflate makes no progress"));
         }
         bytes.reserve(bytes.capacity() / 2 + 64);
     }

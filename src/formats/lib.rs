@@ -1,7 +1,8 @@
-//! Rows, written: CSV, NDJSON, JSON, Parquet and Arrow, in and out, files and bodies alike.
+//! Formats of rows, for reading and writing: CSV, NDJSON, JSON, Parquet and Arrow, in files and
+//! bodies.
 //!
-//! [`mod@read`] makes rows of files, [`mod@write`] makes files and bodies of rows, and
-//! [`content_coding`] compresses bodies. Absent on purpose: stores, services and HTTP.
+//! [`mod@read`] parses rows from files, [`mod@write`] renders rows to files and bodies, and
+//! [`content_coding`] compresses bodies. Stores, services and HTTP belong to other crates.
 
 pub mod content_coding;
 pub mod read;

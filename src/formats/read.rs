@@ -1,9 +1,10 @@
-//! Rows in files: CSV, NDJSON and Parquet, read one by one, each with its position.
+//! Reads rows from CSV, NDJSON and Parquet files one by one, each with its position.
 //!
-//! [`sniff`](sniff::sniff) reads the beginning of a file and guesses which field holds the timestamp
-//! and what the others are; a [`ColumnMapping`] maps fields to columns; [`Rows`] reads the mapped rows,
-//! from the beginning or from where an earlier reading stopped. An error of a row names its line, and
-//! reading can go on after it. Absent on purpose: services, which the caller sends the rows to.
+//! [`sniff`](sniff::sniff) reads the beginning of a file and determines the field with the
+//! timestamp and the types of the others. A [`ColumnMapping`] maps fields to columns, and [`Rows`]
+//! reads the mapped rows, from the beginning or from a position where an earlier reader stopped. An
+//! error in a row includes its line, and reading can continue after it. The caller sends the rows
+//! to a service.
 
 pub mod cell;
 pub mod column_mapping;
@@ -38,34 +39,34 @@ use self::{
     timestamps::TimeUnit,
 };
 
-/// How rows are written in a file.
+/// Format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// A header, and a line for each row, by RFC 4180 or nearly so.
+    /// A header, followed by a line for each row, mostly by RFC 4180.
     Csv,
-    /// A JSON object in each line.
+    /// One JSON object per line.
     Ndjson,
     /// Apache Parquet without nesting.
     Parquet,
 }
 
-/// What to know of a file before it is read.
+/// Options for reading a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// How it is written.
+    /// Format of the file.
     pub format: Format,
-    /// What separates the fields of CSV; none to find out from the header.
+    /// Delimiter of the fields of CSV; `None` to detect it from the header.
     pub delimiter: Option<u8>,
-    /// Whether the first record of CSV is a header; none to find out from what it holds.
+    /// True if the first record of CSV is a header; `None` to detect it from the data.
     pub has_header: Option<bool>,
-    /// Lines of CSV before the header, or before the data.
+    /// Number of lines of CSV before the header, or before the data.
     pub skip_lines: u64,
-    /// What a number counts that is a timestamp; `None` to find out by its size.
+    /// Unit of numbers that are timestamps; `None` to detect it from their size.
     pub time_unit: Option<TimeUnit>,
 }
 
 impl ReadOptions {
-    /// Options that leave all but the format to be found out.
+    /// Creates options in which everything but the format is detected.
     #[must_use]
     pub const fn new(format: Format) -> Self {
         Self { format, delimiter: None, has_header: None, skip_lines: 0, time_unit: None }
@@ -75,79 +76,79 @@ impl ReadOptions {
 /// A place in a file, just after a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
-    /// The line that the record begins on, from 1; of Parquet the row.
+    /// Line on which the record begins, from 1. In Parquet, the row.
     pub line: u64,
-    /// Where in the text the next record begins, and on which line. Not of Parquet.
+    /// Start of the next record in the text. Not used for Parquet.
     next: Position,
 }
 
 /// A row and its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlacedRow {
-    /// Its values are in the order of the mapping's columns.
+    /// The row. Its values are in the order of the mapping's columns.
     pub row: Row,
-    /// From where reading resumes after it.
+    /// Place from which reading can resume after the row.
     pub place: Place,
-    /// True if reading can resume there; else at the next row of which it is true, since the rows in
-    /// between have their timestamps from one another.
+    /// True if reading can resume there. Rows whose timestamps depend on each other can only be
+    /// resumed after the last of them.
     pub is_resumable: bool,
-    /// Whether its timestamp was cut: the file has it finer than microseconds.
+    /// True if the timestamp was truncated: the file has a higher precision than microseconds.
     pub is_cut: bool,
 }
 
-/// A record that is no row, and why. Reading can go on after it.
+/// A record that is not a valid row. Reading can continue after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadRow {
-    /// The line it begins on, from 1; of Parquet the row.
+    /// Line on which the record begins, from 1. In Parquet, the row.
     pub line: u64,
-    /// What is wrong with it.
+    /// Description of the error.
     pub reason: String,
 }
 
-/// Why a file cannot be read, or not any further.
+/// Error that prevents reading a file, or the rest of it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// It does not open, or breaks off.
-    #[error("read it")]
+    /// The file does not open or is truncated.
+    #[error("file cannot be read")]
     Read(#[from] io::Error),
-    /// It has no rows.
-    #[error("find a row in it")]
+    /// The file has no rows.
+    #[error("file has no rows")]
     Empty,
-    /// It is not written as its name says, or in a way that is not read here.
-    #[error("understand it: {what}")]
+    /// The format is wrong or unsupported.
+    #[error("{what}")]
     Form {
-        /// What is wrong.
+        /// Description of the error.
         what: String,
     },
-    /// Its columns are not named, not told apart, or may be read in several ways.
+    /// The columns have no names, duplicate names, or several interpretations.
     #[error("{0}")]
     Columns(String),
 }
 
 impl FileError {
     fn no_header() -> Self {
-        Self::Columns("find a header with the names of its columns".to_owned())
+        Self::Columns("file has no header with the names of its columns".to_owned())
     }
 
     fn named_twice(name: &str) -> Self {
-        Self::Columns(format!("tell its columns apart: two are called `{name}`"))
+        Self::Columns(format!("duplicate column `{name}`"))
     }
 
-    /// What is wrong with how the file is written.
+    /// Creates an error of the format.
     fn form(what: impl fmt::Display) -> Self {
         Self::Form { what: what.to_string() }
     }
 }
 
-/// What reading a record came to.
+/// Result of reading a record.
 type Record = Result<Option<Place>, Stop>;
 
-/// Why a record was not read.
+/// Reason for not returning a record.
 enum Stop {
-    /// It is no row.
+    /// It is not a valid row.
     Bad(BadRow),
-    /// There is no going on.
+    /// The rest of the file cannot be read.
     File(FileError),
 }
 
@@ -163,10 +164,10 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Takes a field of a record: its place among all fields, its name, and what it holds.
+/// Callback for a field of a record: its index among all fields, its name, and its value.
 pub(crate) type Take<'a> = &'a mut dyn FnMut(usize, &str, Cell<'_>);
 
-/// The records of a file.
+/// Records of a file.
 enum Records {
     Csv(CsvRecords),
     Ndjson(NdjsonRecords),
@@ -174,7 +175,7 @@ enum Records {
 }
 
 impl Records {
-    /// Opens the records after `from`. Of Parquet only the fields that are `wanted` are read.
+    /// Opens the records after `from`. Only the fields that are `wanted` are read from Parquet.
     fn open(
         input: Input,
         options: ReadOptions,
@@ -191,7 +192,7 @@ impl Records {
         })
     }
 
-    /// Hands the fields of the next record to `take`; none at the end.
+    /// Passes the fields of the next record to `take`. Returns `None` at the end.
     fn next(&mut self, take: Take<'_>) -> Record {
         match self {
             Self::Csv(records) => records.next(take),
@@ -201,26 +202,26 @@ impl Records {
     }
 }
 
-/// The rows of a file.
+/// Rows of a file.
 #[derive(derive_more::Debug)]
 #[debug("Rows of {mapping:?}")]
 pub struct Rows {
     records: Records,
     mapping: ColumnMapping,
-    /// The target of each field seen so far.
+    /// Target of each field seen so far.
     targets: Vec<Target>,
-    /// The first timestamp as the file has it, and as it was read.
+    /// First timestamp as written in the file, and as it was parsed.
     example: Option<(String, Timestamp)>,
-    /// Rows that were read ahead to tell the two meanings of a repeated hour apart.
+    /// Rows that were read ahead to resolve a repeated hour.
     ahead: VecDeque<Result<PlacedRow, BadRow>>,
-    /// Timestamp of the row before.
+    /// Timestamp of the previous row.
     last_at: Option<Timestamp>,
     read_bytes: source::Counter,
     size_bytes: Option<u64>,
 }
 
 impl Rows {
-    /// Opens the rows that `mapping` makes of the file at `path`, those after `from`.
+    /// Opens the rows of the file at `path` after `from`, mapped by `mapping`.
     ///
     /// # Errors
     /// [`FileError`].
@@ -246,13 +247,13 @@ impl Rows {
         })
     }
 
-    /// The columns of the rows, in the order of their values.
+    /// Returns the mapping, whose columns are in the order of the values.
     #[must_use]
     pub fn mapping(&self) -> &ColumnMapping {
         &self.mapping
     }
 
-    /// How much of the file has been read, and how much there is where that is known.
+    /// Returns the number of bytes read, and the size of the file if it is known.
     #[must_use]
     pub fn progress_bytes(&self) -> (u64, Option<u64>) {
         if let Records::Parquet(records) = &self.records {
@@ -261,16 +262,17 @@ impl Rows {
         (self.read_bytes.load(Ordering::Relaxed), self.size_bytes)
     }
 
-    /// The first timestamp as the file has it, and as it was read; `None` before the first row.
+    /// Returns the first timestamp as written in the file, and as it was parsed; `None` before the
+    /// first row.
     #[must_use]
     pub const fn time_example(&self) -> Option<&(String, Timestamp)> {
         self.example.as_ref()
     }
 
-    /// The next row; none at the end of the file.
+    /// Returns the next row; `None` at the end of the file.
     ///
     /// # Errors
-    /// [`FileError`]; then there are no more.
+    /// [`FileError`]. No rows follow.
     pub fn next_row(&mut self) -> Result<Option<Result<PlacedRow, BadRow>>, FileError> {
         if let Some(row) = self.ahead.pop_front() {
             return Ok(Some(row));
@@ -291,7 +293,7 @@ impl Rows {
     }
 
     /// Reads the rows of an hour that the clock shows twice, which begin with `first`, and the row
-    /// after them, and decides which time each of them has.
+    /// after them, and resolves their timestamps.
     fn read_repeated_hour(&mut self, first: ReadRow) -> Result<(), FileError> {
         let mut hour = RepeatedHour::new(self.last_at, first);
         loop {
@@ -346,8 +348,8 @@ impl Rows {
     }
 }
 
-/// Reads a Parquet file from `from` to its end without keeping its rows, and returns the first row
-/// that does not fit. Files of text are not read beforehand: they may be streams.
+/// Reads a Parquet file from `from` to its end without keeping its rows, and returns the first
+/// invalid row. Text files are not checked in advance, since they may be streams.
 ///
 /// # Errors
 /// [`FileError`] if the file is damaged anywhere.
@@ -374,20 +376,20 @@ pub fn judge(
 }
 
 impl Place {
-    /// The place as numbers that can be kept: line, and where the next record begins.
+    /// Returns the place as numbers that can be stored: the line, and the start of the next record.
     #[must_use]
     pub const fn to_numbers(self) -> [u64; 3] {
         [self.line, self.next.offset_bytes, self.next.line]
     }
 
-    /// The place of such numbers.
+    /// Restores a place from such numbers.
     #[must_use]
     pub const fn of_numbers([line, offset_bytes, next_line]: [u64; 3]) -> Self {
         Self { line, next: Position { offset_bytes, line: next_line } }
     }
 }
 
-/// The name of a dataset that the file at `path` makes: without its endings.
+/// Returns the name of a dataset for the file at `path`: its name without extensions.
 #[must_use]
 pub fn stem(path: &Path) -> Option<&str> {
     let name = compression::strip_ending(path.file_name()?.to_str()?);
@@ -395,15 +397,15 @@ pub fn stem(path: &Path) -> Option<&str> {
 }
 
 impl Format {
-    /// How the file at `path` is written, by its ending; by that of the data file in it, if it is an
-    /// archive whose own name does not say.
+    /// Returns the format of the file at `path` by its extension, or by that of the data file
+    /// inside an archive.
     #[must_use]
     pub fn of_file(path: &Path) -> Option<Self> {
         let inside = || Self::of_name(Path::new(&compression::name_in_archive(path)?));
         Self::of_name(path).or_else(inside)
     }
 
-    /// How a file of this name is written, by its ending; one of compression counts for nothing.
+    /// Returns the format of a file name by its extension. Extensions of compression are ignored.
     #[must_use]
     pub fn of_name(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_lowercase();

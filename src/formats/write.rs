@@ -1,9 +1,9 @@
-//! Rows as text: JSON in the three forms of document 2, and CSV.
+//! Renders rows as text: JSON in the three forms of document 2, and CSV.
 //!
-//! Written by hand because a bulk download spends nearly all its time here, and because the numbers
-//! are to look as the upstream (in Go) prints them (`cargo bench -p datasets --bench http -- download`
-//! shows the gain). Bodies without rows go through `wire`. Whole
-//! files of rows, also in the formats that hold columns, are in [`document`].
+//! This is hand-written because a bulk download spends nearly all its time here, and because
+//! numbers must look as the upstream (in Go) prints them. `cargo bench -p datasets --bench http --
+//! download` shows the gain. Bodies without rows use `wire`. Whole files of rows, including
+//! columnar formats, are in [`document`].
 
 mod arrow;
 pub mod document;
@@ -22,16 +22,16 @@ use crate::read::cell::ABSENT;
 use number::{TimestampWriter, put_float, put_integer};
 use text::{Phrase, end, put, put_with};
 
-/// About how long a row is beside its values, at most.
+/// Estimated maximum length of a row without its values.
 const ROW_BYTES: usize = 160;
 
-/// The longest number, and what stands around a name and a value.
+/// Maximum length of a number, with the punctuation of its name and value.
 const VALUE_BYTES: usize = 30;
 
-/// Characters that are no control characters of JSON, and end lines by Unicode.
+/// Line ends of Unicode that JSON does not consider control characters.
 const LINE_ENDS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
 
-/// What rows are written as.
+/// Output format of rows.
 #[derive(
     Debug,
     Clone,
@@ -57,13 +57,13 @@ pub enum Output {
     Arrow,
 }
 
-/// A column of a file, apart from the timestamps, which every file has.
+/// A column of a file, except the timestamps, which every file has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Field {
-    /// Empty for a deleted column, which no file shows.
+    /// Name; empty for a deleted column, which files do not include.
     name: String,
     dtype: Dtype,
-    /// Whether some rows may have no value.
+    /// True if some rows may have no value.
     is_nullable: bool,
 }
 
@@ -71,32 +71,33 @@ struct Field {
 #[derive(Debug, Clone)]
 pub struct Writer {
     dataset: DatasetId,
-    /// What is between the number of a row of a page and its timestamp.
+    /// Text between the number of a row of a page and its timestamp.
     place: Phrase,
-    /// The names of the columns, in their order; of a deleted one an empty name.
+    /// Names of the columns, in order. The name of a deleted column is empty.
     names: Vec<String>,
-    /// The places of the columns that are not deleted.
+    /// Indices of the columns that are not deleted.
     shown: Vec<usize>,
-    /// `,"name":` for each column, in their order.
+    /// `,"name":` for each column, in order.
     keys: Vec<Phrase>,
-    /// The members of a flat row in alphabetical order: a column's place, or none for the timestamp.
+    /// Members of a flat row in alphabetical order: the index of a column, or `None` for the
+    /// timestamp.
     flat: Vec<Option<usize>>,
     timestamps: TimestampWriter,
-    /// Apart, since rows are rarely created on the day of their timestamp.
+    /// Separate, since rows are rarely created on the day of their timestamp.
     created: TimestampWriter,
 }
 
 impl Output {
-    /// How the names of its files end.
+    /// Returns the extension of its files.
     pub fn extension(self) -> &'static str {
         match self {
-            // As the format's registration has it.
+            // The extension that is registered for the format.
             Self::Arrow => "arrows",
             _ => self.into(),
         }
     }
 
-    /// Its media type.
+    /// Returns its media type.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -107,20 +108,20 @@ impl Output {
         }
     }
 
-    /// Whether it is text, which gets much shorter when it is compressed.
+    /// Returns true if it is text, which compresses well.
     pub const fn is_text(self) -> bool {
         matches!(self, Self::Json | Self::Csv | Self::Ndjson)
     }
 }
 
 impl Writer {
-    /// A writer of rows of `dataset`, whose columns are these, the deleted ones included.
+    /// Creates a writer of rows of `dataset` with all its columns, including deleted ones.
     #[must_use]
     pub fn new(dataset: DatasetId, columns: &[Column]) -> Self {
         Self::of_names(dataset, columns.iter().map(|column| column.name.clone()).collect())
     }
 
-    /// A writer of rows of columns of these names, empty ones of deleted columns.
+    /// Creates a writer for columns with these names, which are empty for deleted columns.
     fn of_names(dataset: DatasetId, names: Vec<String>) -> Self {
         let keys = names.iter().map(|name| {
             let mut key = vec![b','];
@@ -147,20 +148,20 @@ impl Writer {
         }
     }
 
-    /// A flat row, without a line end: `{"close":…,"timestamp":"…"}`, keys sorted, members without
-    /// a value left out.
+    /// Writes a flat row, without a line end: `{"close":…,"timestamp":"…"}`, with sorted keys and
+    /// without missing values.
     pub fn flat_row(&mut self, to: &mut Vec<u8>, block: &Block, row_idx: usize) {
         let at = self.put_flat_row(to, to.len(), block, row_idx);
         end(to, at);
     }
 
-    /// The timestamp of a row, without quotes.
+    /// Writes the timestamp of a row, without quotes.
     pub fn timestamp(&mut self, to: &mut Vec<u8>, block: &Block, row_idx: usize) {
         let at = self.timestamps.put_bare(to, to.len(), timestamp_at(&block.times, row_idx));
         end(to, at);
     }
 
-    /// The rows of a page, with commas between them.
+    /// Writes the rows of a page, separated by commas.
     pub fn page(&mut self, to: &mut Vec<u8>, rows: &Rows) {
         let mut at = to.len();
         for row_idx in 0..rows.len() {
@@ -178,7 +179,7 @@ impl Writer {
         end(to, at);
     }
 
-    /// Rows as they stand in the middle of a file of text.
+    /// Writes rows in the middle of a text file.
     pub fn file_rows(&mut self, to: &mut Vec<u8>, block: &Block, output: Output) {
         let mut at = to.len();
         for row_idx in 0..block.len() {
@@ -196,7 +197,7 @@ impl Writer {
         end(to, at);
     }
 
-    /// A flat row.
+    /// Writes a flat row.
     #[inline]
     fn put_flat_row(
         &mut self,
@@ -224,7 +225,8 @@ impl Writer {
         put_object(to, start, at)
     }
 
-    /// A row of a page: its number, dataset, timestamps, and its values in the order of the columns.
+    /// Writes a row of a page: its number, dataset, timestamps, and its values in the order of the
+    /// columns.
     fn put_page_row(
         &mut self,
         to: &mut Vec<u8>,
@@ -249,7 +251,7 @@ impl Writer {
         put(to, at, b"}")
     }
 
-    /// A bucket of a page.
+    /// Writes a bucket of a page.
     fn put_page_bucket(&mut self, to: &mut Vec<u8>, at: usize, bucket: &Bucket) -> usize {
         let at = put(to, at, b"{\"dataset_id\":");
         let at = put_integer(to, at, self.dataset.get());
@@ -266,7 +268,7 @@ impl Writer {
         put(to, at, b"}")
     }
 
-    /// The first line of a CSV file.
+    /// Writes the first line of a CSV file.
     pub fn csv_header(&self, to: &mut Vec<u8>) {
         to.extend_from_slice(TIMESTAMP.as_bytes());
         for name in self.shown.iter().filter_map(|idx| self.names.get(*idx)) {
@@ -276,7 +278,7 @@ impl Writer {
         to.push(b'\n');
     }
 
-    /// A row as a line of CSV.
+    /// Writes a row as a line of CSV.
     fn put_csv_row(&mut self, to: &mut Vec<u8>, at: usize, block: &Block, row_idx: usize) -> usize {
         let mut at = self.timestamps.put_bare(to, at, timestamp_at(&block.times, row_idx));
         for idx in &self.shown {
@@ -289,12 +291,12 @@ impl Writer {
     }
 }
 
-/// Links to the pages around a page; `None` if there is no such page.
+/// Links to the pages around a page, if they exist.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EnvelopeLinks<'a> {
-    /// Link to the page after it.
+    /// Link to the next page.
     pub next: Option<&'a str>,
-    /// Link to the page before it.
+    /// Link to the previous page.
     pub previous: Option<&'a str>,
 }
 
@@ -316,7 +318,7 @@ fn timestamp_at(timestamps: &[Timestamp], row_idx: usize) -> Timestamp {
     timestamps.get(row_idx).copied().unwrap_or_default()
 }
 
-/// A member of a bucket.
+/// Writes a member of a bucket.
 fn put_number(to: &mut Vec<u8>, at: usize, name: &str, number: f64) -> usize {
     let at = put_with(to, at, |to| to.extend([",\"", name, "\":"].concat().bytes()));
     put_float(to, at, number)
@@ -326,22 +328,22 @@ fn put_count(to: &mut Vec<u8>, at: usize, count: u64) -> usize {
     put_integer(to, at, i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-/// Makes an object of the members from `start` to `at`, each of which begins with a comma.
+/// Completes an object of the members from `start` to `at`, each of which begins with a comma.
 #[inline]
 fn put_object(to: &mut Vec<u8>, start: usize, at: usize) -> usize {
     put(to, start, b"{");
     put(to, at.max(start + 1), b"}")
 }
 
-/// The value of a row as a member of an object, if there is one. Where there is none, the next part is
-/// put over the key.
+/// Writes the value of a row as a member of an object. If the value is missing, the next part
+/// overwrites the key.
 #[inline]
 fn put_member(to: &mut Vec<u8>, at: usize, key: &Phrase, series: &Series, row_idx: usize) -> usize {
     let value_at = key.put(to, at);
     put_value(to, value_at, series, row_idx, push_text).unwrap_or(at)
 }
 
-/// The value of a row, its text by `push`; `None` if there is none.
+/// Writes the value of a row, with `push` for texts. Returns `None` if it is missing.
 #[inline]
 fn put_value(
     to: &mut Vec<u8>,
@@ -365,19 +367,19 @@ fn put_truth(to: &mut Vec<u8>, at: usize, truth: bool) -> usize {
     if truth { put(to, at, b"true") } else { put(to, at, b"false") }
 }
 
-/// About how long a row of these columns is as JSON at most.
+/// Estimates the maximum length of a row with these columns as JSON.
 pub fn row_bytes_max(columns: &[Column]) -> usize {
     let has_texts = columns.iter().any(|column| column.dtype == Dtype::String);
     bare_row_bytes(columns) + if has_texts { ROW_TEXT_BYTES_MAX } else { 0 }
 }
 
-/// The same without its texts.
+/// Estimates the same without texts.
 pub fn bare_row_bytes(columns: &[Column]) -> usize {
     let names = columns.iter().map(|column| text_bytes(&column.name) + VALUE_BYTES);
     ROW_BYTES + names.sum::<usize>()
 }
 
-/// How long `text` is as a JSON string, without its quotes.
+/// Returns the length of `text` as a JSON string, without quotes.
 pub fn text_bytes(text: &str) -> usize {
     let length = |byte: u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
@@ -387,7 +389,7 @@ pub fn text_bytes(text: &str) -> usize {
     text.bytes().map(length).sum()
 }
 
-/// A JSON string. Characters that some programs take for the end of a line are escaped, so that a
+/// Writes a JSON string. Characters that some programs treat as line ends are escaped, so that a
 /// line of NDJSON is one line for all of them.
 pub fn push_text(to: &mut Vec<u8>, text: &str) {
     let begin = to.len();
@@ -405,9 +407,9 @@ pub fn push_text(to: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// A cell of CSV by RFC 4180: in quotes where it has to be.
+/// Writes a CSV cell by RFC 4180, in quotes if necessary.
 fn push_cell(to: &mut Vec<u8>, text: &str) {
-    // Quotes tell a text such as NA from a missing value.
+    // Quotes distinguish a text such as NA from a missing value.
     let has_quotes = ABSENT.contains(&text.trim()) || text.contains(['"', ',', '\n', '\r']);
     if has_quotes {
         to.push(b'"');

@@ -14,15 +14,15 @@ use crate::{
     keymap::{Chord, Layer, Resolved},
     local::{Addresses, Level, LocalEvent},
     overlay::{
-        self, Overlay, columns, copy_as, help, notices, palette, profiles, themes,
+        self, choices, copy_as, help, palette, profiles,
         view::{Surface, draw_confirm},
     },
     screens::{
         Screen,
         cluster::{
-            self,
+            self, operator,
             state::ClusterContext,
-            update::{local, nodes, operator},
+            update::{on_local, on_nodes},
         },
         data, execute, inference, logs, overview,
         update::{self, PROCESS_SCREENS, connect, load_nodes_of, on_copied, show},
@@ -31,6 +31,7 @@ use crate::{
         Dirty, State,
         field::Field,
         loadable::Failure,
+        overlay::Overlay,
         services::{HeadId, Service},
         session, stack,
     },
@@ -100,13 +101,13 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Background(color) => state.background = Some(color),
         Event::TimerDue(timer) => on_timer(state, timer),
         Event::Terminate => state.effects.push(Effect::Quit),
-        Event::Local(event) => local::on(state, event),
+        Event::Local(event) => on_local(state, event),
         Event::LocalFailed(failure) => {
             state.stack.phase = stack::Phase::Failed(failure.clone());
             let screens = if state.stack.has_processes() { &[] } else { PROCESS_SCREENS };
             state.notify_failure_unless_on(screens, &failure);
         }
-        Event::Nodes(head, result, latency) => nodes::on(state, head, result, latency),
+        Event::Nodes(head, result, latency) => on_nodes(state, head, result, latency),
         Event::Probed { service, answer, latency } => {
             update::on_probe(state, service, answer.as_ref(), latency);
         }
@@ -127,7 +128,7 @@ pub(crate) fn update(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Saved(path, what) => state.notify(format!("saved to {}", path.display()), what),
         Event::Failed(failure) | Event::Paged(Err(failure)) => state.notify_failure(&failure),
         Event::Executed(id, result) => execute::update::on_executed(state, id, result),
-        Event::Profile(event) => profiles::update::on(state, event),
+        Event::Profile(event) => profiles::on(state, event),
         Event::Data(event) => update::on_data(state, event),
         Event::Inference(event) => update::on_inference(state, event),
     }
@@ -230,7 +231,7 @@ fn press(state: &mut State, chord: Chord) {
                 (state.overlays.last(), chord.letter())
             {
                 // Every API key starts with this letter.
-                profiles::update::begin_key(state, *row);
+                profiles::begin_key(state, *row);
             }
             if state.field().is_some_and(|field| field.press(chord)) {
                 edited(state);
@@ -241,7 +242,7 @@ fn press(state: &mut State, chord: Chord) {
 
 fn paste(state: &mut State, text: &str) {
     if let Some(Overlay::Profiles(row)) = state.overlays.last() {
-        profiles::update::begin_key(state, *row);
+        profiles::begin_key(state, *row);
     }
     let is_execute = state.screen == Screen::Execute && state.overlays.is_empty();
     if is_execute && state.execute.focus == execute::state::Pane::Form {
@@ -291,7 +292,7 @@ fn click(state: &mut State, target: Target) {
 
 /// Handles a click on the current screen.
 fn point(state: &mut State, target: Target) {
-    if cluster::update::start::click(state, target) {
+    if cluster::start::click(state, target) {
         return;
     }
     let State { nodes, stack, runs, cluster, execute, .. } = state;
@@ -338,7 +339,7 @@ fn on_timer(state: &mut State, timer: Timer) {
         // Ages are drawn, and notices looked at, after each event, these too.
         Timer::Age | Timer::Notice => {}
         Timer::Datasets | Timer::Rows => state.data.on_timer(timer, now),
-        Timer::Overview => overview::update::load_topics(state),
+        Timer::Overview => overview::state::load_topics(state),
         Timer::Topics => state.inference.on_timer(now),
     }
 }
@@ -366,9 +367,9 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, state: &State, theme: &Theme) -
     header::draw(top, buf, frame, &mut hits);
     footer::draw(bottom, buf, frame, &mut hits);
     if let Some(Overlay::Jump(typed)) = state.overlays.last() {
-        overlay::jump::view::draw(buf, theme, &hits, typed);
+        choices::draw_jump_labels(buf, theme, &hits, typed);
     }
-    overlay::keys::view::draw(middle, buf, frame);
+    choices::draw_pending_keys(middle, buf, frame);
     state.symbols.apply(buf);
     hits
 }
@@ -411,21 +412,21 @@ fn draw_overlay(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
     let on = Surface { area, buf, frame, hits };
     match overlay {
         Overlay::Jump(_) => {}
-        Overlay::Help(help) => help::view::draw(on, help),
+        Overlay::Help(help) => help::draw(on, help),
         Overlay::ConfirmQuit => draw_confirm(on),
-        Overlay::Palette(palette) => palette::view::draw(on, palette),
-        Overlay::Themes(themes) => themes::view::draw(on, *themes),
-        Overlay::AddNode => cluster::view::node_form::draw(on),
-        Overlay::ConfirmStop => cluster::view::node_form::draw_confirm(on),
-        Overlay::ConfirmNode(question) => cluster::view::operator::draw(on, question),
+        Overlay::Palette(palette) => palette::draw(on, palette),
+        Overlay::Themes(themes) => choices::draw_themes(on, *themes),
+        Overlay::AddNode => cluster::node_form::draw(on),
+        Overlay::ConfirmStop => cluster::node_form::draw_confirm(on),
+        Overlay::ConfirmNode(question) => operator::draw(on, question),
         Overlay::Presets(row) => execute::view::draw_presets(on, *row),
         Overlay::PresetName(name) => execute::view::preset_prompt(name, frame).draw(on),
         Overlay::Save(save) => save.prompt(frame).draw(on),
-        Overlay::CopyAs(copy_as) => copy_as::view::draw(on, copy_as),
-        Overlay::Columns(row) => columns::draw(on, *row),
-        Overlay::Profiles(row) => profiles::view::draw(on, *row),
-        Overlay::Key(form) => profiles::view::draw_key(on, form),
-        Overlay::Notices(row) => notices::view::draw(on, *row),
+        Overlay::CopyAs(copy_as) => copy_as::draw(on, copy_as),
+        Overlay::Columns(row) => choices::draw_columns(on, *row),
+        Overlay::Profiles(row) => profiles::draw(on, *row),
+        Overlay::Key(form) => profiles::draw_key(on, form),
+        Overlay::Notices(row) => choices::draw_notices(on, *row),
     }
 }
 

@@ -28,7 +28,10 @@ pub(crate) use wire::inference::LatestBundle;
 use wire::{
     executions::{ClusterEvent, ExecutionBody},
     functions::{ExecuteRequest, ExecuteResponse, FunctionBody, NodeBody},
-    inference::{Bundle, TopicHistory, TopicList, network::LatestBody, network::Leaderboard},
+    inference::{
+        Bundle, TopicHistory, TopicList,
+        network::{LatestBody, Leaderboard},
+    },
     nodes::NodeDetail,
 };
 

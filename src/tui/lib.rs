@@ -28,11 +28,9 @@ pub mod user_file;
 mod view;
 pub mod widget;
 
-use stack::local;
-
 #[cfg(debug_assertions)]
 pub use run::FaultInjection;
 pub use run::{RunError, TuiOptions, run};
-
+use stack::local;
 #[cfg(test)]
 use view::tests::harness;

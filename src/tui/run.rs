@@ -28,12 +28,11 @@ use crate::{
     keymap::{Chord, Keymap},
     local::{LocalEvent, LocalStack},
     mouse::Mouse,
-    overlay::Overlay,
     pacer::Pacer,
     profiles::Profiles,
     replies::Replies,
     screens::Screen,
-    state::{Dirty, State, profiles, session},
+    state::{Dirty, State, overlay::Overlay, profiles, session},
     terminal::{self, Signal, Signals, Tui},
     theme::{self, Theme, depth::Depth},
     time_zone::TimeZone,
@@ -365,7 +364,7 @@ impl Loop {
             // The terminal is gone, so that nobody can see or quit the screen.
             Next::Term(None) => self.is_over = true,
             Next::Signal(Signal::Stop) if self.is_paging => {
-                Tui::stop_beside_pager().map_err(RunError::Terminal)?;
+                Tui::stop_with_pager().map_err(RunError::Terminal)?;
             }
             Next::Signal(Signal::Terminate) => self.update(Event::Terminate)?,
             // A pager handles an interrupt itself.

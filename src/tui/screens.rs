@@ -1,7 +1,19 @@
 //! The screens, one folder each: `state` holds what a screen shows, `update` changes it on an
 //! event, `view` draws it.
 
-pub(crate) mod cluster;
+pub(crate) mod cluster {
+    //! The Cluster screen: nodes, runs, result groups and local processes.
+    pub(crate) mod activity;
+    pub(crate) mod node_form;
+    pub(crate) mod nodes;
+    pub(crate) mod operator;
+    pub(crate) mod processes;
+    pub(crate) mod runs;
+    pub(crate) mod start;
+    pub(crate) mod state;
+    pub(crate) mod update;
+    pub(crate) mod view;
+}
 pub(crate) mod data {
     //! The Data screen: datasets, charts, tables and pins.
     pub(crate) mod state;
@@ -28,7 +40,6 @@ pub(crate) mod logs {
 pub(crate) mod overview {
     //! The Overview screen: a summary of all services.
     pub(crate) mod state;
-    pub(crate) mod update;
     pub(crate) mod view;
 }
 pub(crate) mod update;

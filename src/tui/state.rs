@@ -1,9 +1,8 @@
 //! The state of the screen: what all screens share, and the state of each screen.
 //!
-//! Changed by `app` and the `update` modules, drawn by the `view` modules. Does no I/O and reads no
+//! `app` and the `update` modules change it, the `view` modules draw it. It does no I/O and reads no
 //! clock.
 
-pub(crate) mod columns;
 pub(crate) mod field;
 pub(crate) mod latency;
 pub(crate) mod layout;
@@ -11,6 +10,8 @@ pub(crate) mod loadable;
 pub(crate) mod navigation;
 pub(crate) mod nodes;
 pub(crate) mod notices;
+pub(crate) mod overlay;
+pub(crate) mod palette;
 pub(crate) mod pattern;
 pub mod profiles;
 pub(crate) mod results;
@@ -25,7 +26,6 @@ use model::timestamp::Timestamp;
 use wire::inference::TopicSummary;
 
 use self::{
-    columns::HiddenColumns,
     field::Field,
     layout::Layout,
     loadable::Failure,
@@ -41,31 +41,34 @@ use crate::{
     event::Effect,
     keymap::{Chord, Keymap, Layer},
     local::Level,
-    overlay::{Overlay, profiles::state::KeyStep},
     screens::{self, Screen, cluster::state::ClusterContext, execute::state::Pane},
+    state::{
+        layout::HiddenColumns,
+        overlay::{KeyStep, Overlay},
+    },
     theme::{self, custom::LowContrast},
     widget::symbols::Symbols,
 };
 
-/// The shortest time before an idle screen is redrawn to refresh its ages: within the first
-/// minute they are right enough.
+/// Shortest time before an idle screen is redrawn to refresh its ages. They are accurate enough
+/// within the first minute.
 const REST_MIN: Duration = Duration::from_mins(1);
 
-/// The longest time: ages over an hour are right to a quarter.
+/// Longest such time. Ages over an hour are then accurate to a quarter.
 const REST_MAX: Duration = Duration::from_mins(16);
 
-/// Why the next frame is needed, least urgent first.
+/// Reason for the next frame, least urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Dirty {
     #[default]
     Clean,
-    /// An age that grew: the clock alone.
+    /// Only the clock advanced.
     Age,
     /// A spinner that moved.
     Animation,
-    /// A request or an answer that is repeated and that nobody waits for.
+    /// A periodic request or response that the user does not wait for.
     Poll,
-    /// An answer or event of a service.
+    /// A response or event of a service.
     Data,
     /// User input, or something the user waits for.
     Input,
@@ -73,85 +76,77 @@ pub(crate) enum Dirty {
 
 /// The whole state of the screen.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "facts that have nothing to do with one another")]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct State {
     pub(crate) now: Timestamp,
     /// Columns and rows of the terminal.
     pub(crate) size: (u16, u16),
     /// The screen in view.
     pub(crate) screen: Screen,
-    /// Whether the focused pane has the whole screen.
+    /// True if the focused pane fills the screen.
     pub(crate) is_zoomed: bool,
-    /// The theme chosen by hand; none for the one that suits the terminal.
+    /// Theme chosen by the user; `None` for the one that suits the terminal.
     pub(crate) theme: Option<theme::Name>,
-    /// The theme of this start.
+    /// Theme requested for this start.
     pub(crate) initial_theme: theme::InitialTheme,
-    /// The theme of the last session; none for the one that suits the terminal.
+    /// Theme of the last session; `None` for the one that suits the terminal.
     pub(crate) session_theme: Option<theme::Name>,
     /// The user-defined themes.
     pub(crate) custom_themes: Vec<&'static theme::custom::CustomTheme>,
-    /// What charts and marks are drawn with.
+    /// Symbols for charts and marks.
     pub(crate) symbols: Symbols,
-    /// The columns of tables that are hidden.
+    /// Hidden columns of tables.
     pub(crate) hidden_columns: HiddenColumns,
-    /// How far the panes' dividers were moved.
+    /// Offsets of the dividers between panes.
     pub(crate) layout: Layout,
-    /// The selection of the last session that is not listed yet.
+    /// Selection of the last session that is not listed yet.
     pub(crate) saved_selection: SavedSelection,
     pub(crate) profiles: Profiles,
-    /// The terminal's background color; none until it is reported.
+    /// Background color of the terminal; `None` until it is reported.
     pub(crate) background: Option<[u8; 3]>,
-    /// Whether mouse capture is on.
+    /// True if the mouse is captured.
     pub(crate) has_mouse: bool,
-    /// Whether the terminal has lost focus.
+    /// True if the terminal has lost focus.
     pub(crate) is_behind: bool,
     /// The open overlays, topmost last.
     pub(crate) overlays: Vec<Overlay>,
-    /// What every key does.
+    /// Bindings of all keys.
     pub(crate) keys: Keymap,
-    /// The typed prefix of a key sequence.
+    /// Pressed keys of an incomplete sequence.
     pub(crate) pending: Vec<Chord>,
-    /// Whether `^C` was the last key, and not long ago.
+    /// True shortly after `^C`, if no other key was pressed since.
     pub(crate) is_interrupted: bool,
-    /// What the update under way asks for.
+    /// Effects requested by the current update.
     pub(crate) effects: Vec<Effect>,
-    /// Why the next frame is needed.
+    /// Reason for the next frame.
     pub(crate) dirty: Dirty,
-    /// When the last frame was drawn; ages in view refer to it.
+    /// Time of the last frame. Ages in view refer to it.
     pub(crate) drawn_at: Timestamp,
-    /// When the last frame was drawn that changed more than ages.
+    /// Time of the last frame that changed more than ages.
     pub(crate) changed_at: Timestamp,
-    /// The services and their health.
     pub(crate) services: Services,
-    /// The local stack.
     pub(crate) stack: Stack,
     pub(crate) nodes: Nodes,
     pub(crate) runs: Runs,
     pub(crate) notices: Notices,
-    /// The Cluster screen.
     pub(crate) cluster: screens::cluster::state::State,
-    /// The search text in the output of a run.
+    /// Text searched for in the output of a run.
     pub(crate) output_search: Field,
-    /// The Execute screen.
     pub(crate) execute: screens::execute::state::State,
-    /// The Data screen.
     pub(crate) data: screens::data::state::State,
-    /// The Inference screen.
     pub(crate) inference: screens::inference::state::State,
-    /// The Logs screen.
     pub(crate) logs: screens::logs::state::State,
-    /// The Overview screen.
     pub(crate) overview: screens::overview::state::State,
 }
 
 impl State {
-    /// The layers of keys in force, the first one first.
+    /// Returns the active layers of keys, highest precedence first.
     pub(crate) fn layers(&self) -> &'static [Layer] {
         let overlay = self.overlays.last();
         overlay.map_or_else(|| self.layers_beneath(), |overlay| overlay.layer().chain())
     }
 
-    /// The layers of keys that would be in force without an overlay.
+    /// Returns the layers of keys that would be active without an overlay.
     pub(crate) fn layers_beneath(&self) -> &'static [Layer] {
         let first = match self.screen {
             _ if self.is_filter_edited() => Layer::Edit,
@@ -166,7 +161,7 @@ impl State {
         first.chain()
     }
 
-    /// The text field that has focus.
+    /// Returns the focused text field.
     pub(crate) fn field(&mut self) -> Option<&mut Field> {
         let is_form = self.screen == Screen::Execute && self.execute.focus == Pane::Form;
         let is_output_searched = self.is_output_searched() && !is_form;
@@ -197,9 +192,14 @@ impl State {
         }
     }
 
-    /// Whether the search in the output of a run has focus, on a screen that has one.
+    /// Returns true if the search in the output of a run has focus.
     fn is_output_searched(&self) -> bool {
         matches!(self.screen, Screen::Cluster | Screen::Execute) && self.output_search.is_edited()
+    }
+
+    /// Returns true if `pane` of the Cluster screen has focus.
+    pub(crate) fn is_pane_focused(&self, pane: screens::cluster::state::Pane) -> bool {
+        self.screen == Screen::Cluster && self.cluster.focus == pane
     }
 
     /// Opens `overlay` on top.
@@ -208,7 +208,7 @@ impl State {
         self.overlays.push(overlay);
     }
 
-    /// Closes the topmost overlay; returns whether there was one. Reverts a theme preview.
+    /// Closes the topmost overlay and reverts a theme preview. Returns true if there was an overlay.
     pub(crate) fn close(&mut self) -> bool {
         let closed = self.overlays.pop();
         if let Some(Overlay::Themes(themes)) = closed {
@@ -218,7 +218,7 @@ impl State {
         closed.is_some()
     }
 
-    /// The theme: the one chosen by hand, else the one that suits the terminal.
+    /// Returns the chosen theme, or the one that suits the terminal.
     pub(crate) fn theme_name(&self) -> theme::Name {
         let suitable = || self.background.map_or(theme::Name::Dark, theme::Name::for_background);
         self.theme.unwrap_or_else(suitable)
@@ -243,8 +243,8 @@ impl State {
         self.notices.add(Level::Warn, text, detail, self.now);
     }
 
-    /// What the values of `topic` are counted in, as its dataset says; empty where that is not known,
-    /// and for labels, whose values are probabilities.
+    /// Returns the unit of the values of `topic`, from its dataset. Empty if it is unknown, and for
+    /// topics with labels, whose values are probabilities.
     pub(crate) fn unit_of(&self, topic: Option<&TopicSummary>) -> &str {
         let Some(topic) = topic.filter(|topic| topic.labels.len() < 2) else { return "" };
         let mut list = self.data.list().iter();
@@ -262,7 +262,7 @@ impl State {
         self.notices.add(Level::Warn, "a theme cannot be used".to_owned(), detail, self.now);
     }
 
-    /// The theme to save in the session: not one given for this start only.
+    /// Returns the theme to save in the session, which is not one requested only for this start.
     fn theme_to_save(&self) -> Option<theme::Name> {
         match self.initial_theme {
             theme::InitialTheme::Given(given) if given == self.theme => self.session_theme,
@@ -270,12 +270,12 @@ impl State {
         }
     }
 
-    /// The address of the head that the form's run goes to.
+    /// Returns the address of the head that executes the form's function.
     pub(crate) fn form_head(&self) -> Option<&str> {
         self.services.address(Service::Head(self.nodes.run_head?))
     }
 
-    /// The shared state that the Cluster and the Execute screen read.
+    /// Returns the shared state that the Cluster and the Execute screen read.
     pub(crate) fn cluster_context(&self) -> ClusterContext<'_> {
         ClusterContext {
             nodes: &self.nodes,
@@ -285,12 +285,12 @@ impl State {
         }
     }
 
-    /// Rows in a page of a list: half of what is between the frames.
+    /// Returns the number of rows in a page of a list: half of the rows between the borders.
     pub(crate) fn page(&self) -> usize {
         usize::from(self.size.1.saturating_sub(8) / 2).max(1)
     }
 
-    /// Whether a countdown or an elapsed time is in view.
+    /// Returns true if a countdown or an elapsed time is in view.
     fn is_counting(&self) -> bool {
         let is_awaited = self.runs.n_waiting() > 0 || self.stack.step().is_some();
         let has_streams = matches!(self.screen, Screen::Data | Screen::Overview);
@@ -299,13 +299,12 @@ impl State {
             || (has_streams && self.data.is_counting(self.now))
     }
 
-    /// How long until ages need a redraw, if nothing happens; none for never.
+    /// Returns the time after which ages need a redraw if nothing else happens; `None` for never.
     ///
-    /// The header names the time of the frame, which its ages refer to. So they need
-    /// not be redrawn each second: an idle screen is redrawn after a
-    /// minute, then after twice as long each time. Its ages are right to a half.
-    /// Countdowns are redrawn each second, and so is the age of a service that went away, as long as it
-    /// reads in seconds.
+    /// The header shows the time of the frame, which its ages refer to, so they need no redraw each
+    /// second. An idle screen is redrawn after a minute, then after twice as long each time, which
+    /// keeps its ages accurate to a half. Countdowns are redrawn each second, and so is the age of an
+    /// unavailable service while it is shown in seconds.
     pub(crate) fn redraw_after(&self) -> Option<Duration> {
         let away = self.services.away_ages_in(self.now);
         if self.is_counting() {
@@ -317,7 +316,7 @@ impl State {
         self.services.is_any_known().then_some(rest)
     }
 
-    /// Whether a spinner is in view.
+    /// Returns true if a spinner is in view.
     pub(crate) fn is_animated(&self) -> bool {
         self.runs.n_waiting() > 0
             || self.stack.step().is_some()
@@ -339,18 +338,17 @@ impl State {
         matches!(self.overlays.last(), Some(Overlay::Key(form)) if form.step == KeyStep::Tried)
     }
 
-    /// Requests a redraw of at least this urgency.
+    /// Requests a frame of at least this urgency.
     pub(crate) fn mark_dirty(&mut self, dirty: Dirty) {
         self.dirty = self.dirty.max(dirty);
     }
 
-    /// Reports a failure: a notice and a log line.
+    /// Reports a failure with a notice and a log line.
     pub(crate) fn notify_failure(&mut self, failure: &Failure) {
         self.notify_failure_unless_on(&[], failure);
     }
 
-    /// As [`Self::notify_failure`], but shows no notice where the screen in view is one of `screens`:
-    /// a pane of these says the same.
+    /// As [`Self::notify_failure`], without the notice on `screens`, where a pane shows the failure.
     pub(crate) fn notify_failure_unless_on(&mut self, screens: &[Screen], failure: &Failure) {
         let text = format!("failed to {}", failure.what);
         let detail = match (failure.why.as_str(), failure.next.as_str()) {
@@ -361,7 +359,7 @@ impl State {
         self.show_notice(screens, Level::Error, text, detail);
     }
 
-    /// Shows a notice, or only records it where the current screen is one of `screens`.
+    /// Shows a notice, or only records it if the current screen is one of `screens`.
     fn show_notice(&mut self, screens: &[Screen], level: Level, text: String, detail: String) {
         if screens.contains(&self.screen) && self.overlays.is_empty() {
             self.notices.record(level, text, detail, self.now);
@@ -370,42 +368,29 @@ impl State {
         }
     }
 
-    /// Reports why an action did nothing: a notice and a log line.
-    pub(crate) fn notify_refused(&mut self, text: String, detail: String) {
-        self.log_and_show(&[], Level::Warn, text, detail);
+    /// Reports a success with a notice and a log line.
+    pub(crate) fn notify(&mut self, text: impl Into<String>, detail: impl Into<String>) {
+        self.report(&[], Level::Info, text, detail);
     }
 
-    /// Reports trouble that comes by itself: a notice and a log line.
-    pub(crate) fn notify_trouble(&mut self, text: String, detail: String) {
-        self.logs.log(Level::Warn, self.now, format!("{text}: {detail}"));
-        self.show_notice(&[], Level::Error, text, detail);
+    /// Reports the reason why an action did nothing, with a notice and a log line.
+    pub(crate) fn notify_refused(&mut self, text: impl Into<String>, detail: impl Into<String>) {
+        self.report(&[], Level::Warn, text, detail);
     }
 
-    /// Reports a success: a notice and a log line.
-    pub(crate) fn notify(&mut self, text: String, detail: String) {
-        self.notify_unless_on(&[], text, detail);
-    }
-
-    /// As [`Self::notify`], but shows no notice where the screen in view is one of `screens`: a pane
-    /// of these says the same.
-    pub(crate) fn notify_unless_on(&mut self, screens: &[Screen], text: String, detail: String) {
-        self.report(screens, Level::Info, text, detail);
-    }
-
-    /// Reports an outcome: a log line, and a notice unless the screen in view is one of `screens`.
+    /// Reports an outcome with a log line, and a notice unless the current screen is one of `screens`,
+    /// where a pane shows the outcome.
     pub(crate) fn report(
         &mut self,
         screens: &[Screen],
         level: Level,
-        text: String,
-        detail: String,
+        text: impl Into<String>,
+        detail: impl Into<String>,
     ) {
-        self.log_and_show(screens, level, text, detail);
-    }
-
-    fn log_and_show(&mut self, screens: &[Screen], level: Level, text: String, detail: String) {
+        let (text, detail) = (text.into(), detail.into());
         let line = if detail.is_empty() { text.clone() } else { format!("{text}: {detail}") };
-        self.logs.log(Level::Info, self.now, line);
+        let log_level = if level == Level::Error { Level::Warn } else { Level::Info };
+        self.logs.log(log_level, self.now, line);
         self.show_notice(screens, level, text, detail);
     }
 }

@@ -1,19 +1,17 @@
-//! The terminal: entered on opening, left on every way out.
+//! The terminal: entered when the screen opens, restored on every way out.
 //!
 //! Each mode that is switched on is recorded, and switched off again when the screen is closed,
-//! stopped by the shell, ended by a signal or broken by a panic. Drawing is ratatui's, over a
-//! backend that writes each frame at once, see [`ansi`]. The terminal is asked for its background
-//! after the first frame; nothing waits for the answer, which arrives among the keys, see
-//! `replies`.
+//! stopped by the shell, ended by a signal or by a panic. Frames are encoded by ratatui's
+//! [`CrosstermBackend`] and written in one piece. The query for the background color is sent after
+//! the first frame. Its reply arrives among the keys, see `replies`.
 
-mod ansi;
-#[cfg_attr(not(unix), path = "terminal/job_elsewhere.rs")]
-mod job;
-#[cfg_attr(not(unix), path = "terminal/signals_elsewhere.rs")]
-mod signals;
+#[cfg_attr(unix, path = "terminal/unix.rs")]
+#[cfg_attr(not(unix), path = "terminal/other.rs")]
+mod system;
 
 use std::{
-    io::{self, Stdout, Write as _, stdout},
+    io::{self, Write as _, stdout},
+    mem,
     sync::atomic::{AtomicU8, Ordering},
 };
 
@@ -22,106 +20,114 @@ use crossterm::{
     cursor::{Hide, Show},
     event::{DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste, EnableFocusChange},
     queue,
+    style::ResetColor,
     terminal::{
-        EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size,
+        BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
+        LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size,
     },
 };
 use ratatui::{
-    Terminal,
+    backend::{Backend as _, CrosstermBackend},
     buffer::Buffer,
-    layout::{Rect, Size},
+    layout::Rect,
 };
 
-use self::ansi::{AnsiBackend, FRAME_END, RESET_LOOK};
-pub(crate) use self::signals::Signals;
+pub(crate) use self::system::Signals;
 use crate::event::Effect;
 
-/// The modes that are on, a bit for each: there is one terminal, and a panic hook finds it here.
+/// Bit set of the modes that are on. Static because a panic hook has to find it.
 static MODES_ON: AtomicU8 = AtomicU8::new(0);
 
 /// Set once a panic hook has left the terminal.
 const LOST: u8 = 1 << 7;
-/// Raw mode: keys come one by one and are not echoed.
+/// Raw mode.
 const RAW: u8 = 1 << 0;
 /// The alternate screen, the hidden cursor, bracketed paste and focus events.
 const SCREEN: u8 = 1 << 1;
 /// Clicks and the wheel.
 const MOUSE: u8 = 1 << 2;
 
-/// Asks for the background (OSC 11), then for the primary device attributes, which every terminal
-/// answers: one that ignores the first question has nothing more to send after that answer.
+/// Queries the background (OSC 11), then the primary device attributes. Every terminal replies to
+/// the second query, so a terminal that ignores the first one has nothing more to send after that.
 const BACKGROUND_QUERY: &[u8] = b"\x1b]11;?\x1b\\\x1b[c";
 
-/// Reports clicks, the wheel, and movements while a button is pressed. Other movements would wake us
-/// for nothing.
+/// Reports clicks, the wheel, and movements while a button is pressed. crossterm's
+/// `EnableMouseCapture` also reports all other movements, each of which would wake the event loop.
 const MOUSE_ON: &[u8] = b"\x1b[?1002h\x1b[?1006h";
-/// Ends what [`MOUSE_ON`] starts.
+/// Reverts [`MOUSE_ON`].
 const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1002l";
 
 /// A signal that the event loop handles.
-#[cfg_attr(not(unix), expect(dead_code, reason = "an interrupt is the only one"))]
+#[cfg_attr(not(unix), expect(dead_code, reason = "only interrupts exist"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
-    /// `SIGTERM` or `SIGHUP`: end the program.
+    /// `SIGTERM` or `SIGHUP`: exit.
     Terminate,
     /// `SIGINT`, from the keyboard of a terminal that is not in raw mode.
     Interrupt,
     /// `SIGTSTP`: stop until continued.
     Stop,
-    /// `SIGCONT`: go on after a stop.
+    /// `SIGCONT`: resume after a stop.
     Continue,
 }
 
-/// The terminal in the modes that the screen needs. Dropping it restores the modes of before.
+/// The terminal in the modes that the screen needs. Dropping it restores the previous modes.
 pub(crate) struct Tui {
-    terminal: Terminal<AnsiBackend<Stdout>>,
+    /// Content of the terminal after the last frame.
+    shown: Buffer,
+    /// Buffer for the next frame, kept for its allocation.
+    next: Buffer,
     has_mouse: bool,
 }
 
 impl Tui {
-    /// Enters the screen, with clicks and the wheel reported if `has_mouse`.
+    /// Enters the screen. Clicks and the wheel are reported if `has_mouse` is true.
     pub(crate) fn enter(has_mouse: bool) -> io::Result<Self> {
-        let enter = || {
-            switch_on(has_mouse)?;
-            let mut terminal = Terminal::new(AnsiBackend::new(stdout(), terminal_size))?;
-            terminal.clear()?;
-            Ok(Self { terminal, has_mouse })
-        };
-        enter().inspect_err(|_| switch_off())
+        let mut tui = Self { shown: Buffer::default(), next: Buffer::default(), has_mouse };
+        // An error drops `tui`, which switches off what is already on.
+        tui.reenter()?;
+        Ok(tui)
     }
 
-    /// Columns and rows.
+    /// Number of columns and rows.
     pub(crate) fn size(&self) -> (u16, u16) {
-        self.terminal.size().unwrap_or_else(|_| terminal_size()).into()
+        self.shown.area.as_size().into()
     }
 
-    /// Whether a panic hook has left the terminal.
+    /// Returns true if a panic hook has left the terminal.
     pub(crate) fn is_lost() -> bool {
         MODES_ON.load(Ordering::SeqCst) & LOST != 0
     }
 
-    /// Draws a frame: one write of the cells that changed, none if none did.
+    /// Draws a frame. Writes the cells that changed, all in one write, and nothing if none changed.
     pub(crate) fn draw(&mut self, view: impl FnOnce(Rect, &mut Buffer)) -> io::Result<()> {
-        self.terminal.draw(|frame| view(frame.area(), frame.buffer_mut())).map(drop)
+        if terminal_size() != self.size() {
+            self.redraw()?;
+        }
+        let mut bytes = Vec::new();
+        if self.would_change(view) {
+            queue!(bytes, BeginSynchronizedUpdate)?;
+            CrosstermBackend::new(&mut bytes).draw(self.shown.diff_iter(&self.next))?;
+            queue!(bytes, EndSynchronizedUpdate)?;
+            mem::swap(&mut self.shown, &mut self.next);
+        }
+        write_out(&bytes)
     }
 
-    /// Whether a frame would change any cell of the last one. Writes nothing.
+    /// Returns true if a frame would differ from the last one. Writes nothing.
     pub(crate) fn would_change(&mut self, view: impl FnOnce(Rect, &mut Buffer)) -> bool {
-        let mut drawn = std::mem::take(self.terminal.current_buffer_mut());
-        view(drawn.area, &mut drawn);
-        let shown = self.terminal.backend().screen();
-        let has_changed = shown.area != drawn.area || shown.diff_iter(&drawn).next().is_some();
-        drawn.reset();
-        *self.terminal.current_buffer_mut() = drawn;
-        has_changed
+        self.next.resize(self.shown.area);
+        self.next.reset();
+        view(self.next.area, &mut self.next);
+        self.shown.diff_iter(&self.next).next().is_some()
     }
 
-    /// Asks the terminal for its background. The answer, if any, arrives among the keys.
+    /// Queries the background color. The reply, if any, arrives among the keys.
     pub(crate) fn query_background() -> io::Result<()> {
         write_out(BACKGROUND_QUERY)
     }
 
-    /// Performs what only the terminal can.
+    /// Performs an effect on the terminal.
     pub(crate) fn perform(&mut self, effect: &Effect) -> io::Result<()> {
         match effect {
             Effect::CopyToTerminal(text) => {
@@ -142,27 +148,31 @@ impl Tui {
             Effect::Redraw => self.redraw(),
             Effect::Suspend => {
                 switch_off();
-                job::stop()?;
+                system::stop_job()?;
                 self.reenter()
             }
             _ => Ok(()),
         }
     }
 
-    /// Stops this process while a pager of the same job, which stops by itself, has the terminal.
-    pub(crate) fn stop_beside_pager() -> io::Result<()> {
-        job::stop_this()
+    /// Stops this process while a pager of the same job, which stops on its own, has the terminal.
+    pub(crate) fn stop_with_pager() -> io::Result<()> {
+        system::stop_process()
     }
 
-    /// Enters the screen again after [`Self::leave`] or a stop by the shell.
+    /// Enters the screen again after [`switch_off`] or a stop by the shell.
     pub(crate) fn reenter(&mut self) -> io::Result<()> {
         switch_on(self.has_mouse)?;
         self.redraw()
     }
 
-    /// Has the next frame write every cell.
+    /// Clears the terminal, so that the next frame writes every cell.
     pub(crate) fn redraw(&mut self) -> io::Result<()> {
-        self.terminal.clear()
+        let (width, height) = terminal_size();
+        self.shown = Buffer::empty(Rect::new(0, 0, width, height));
+        let mut bytes = Vec::new();
+        queue!(bytes, ResetColor, Clear(ClearType::All))?;
+        write_out(&bytes)
     }
 }
 
@@ -172,12 +182,13 @@ impl Drop for Tui {
     }
 }
 
-/// The size of the terminal; that of a VT100 where none is known.
-fn terminal_size() -> Size {
-    size().unwrap_or((80, 24)).into()
+/// Returns the size of the terminal, or that of a VT100 if it is unknown.
+fn terminal_size() -> (u16, u16) {
+    size().unwrap_or((80, 24))
 }
 
-/// Switches all modes on. Records each first: one that is half on is still to be switched off.
+/// Switches all modes on. Each is recorded first, because one that was switched on only in part has
+/// to be switched off, too.
 fn switch_on(has_mouse: bool) -> io::Result<()> {
     MODES_ON.fetch_or(RAW, Ordering::SeqCst);
     enable_raw_mode()?;
@@ -191,7 +202,7 @@ fn switch_on(has_mouse: bool) -> io::Result<()> {
     write_out(&bytes)
 }
 
-/// Switches off the modes that are on. Ignores failures: there may be no terminal any more.
+/// Switches off the modes that are on. Ignores failures, since the terminal may be gone.
 pub(crate) fn switch_off() {
     let modes = MODES_ON.swap(0, Ordering::SeqCst);
     let mut bytes = Vec::new();
@@ -199,19 +210,16 @@ pub(crate) fn switch_off() {
         bytes.extend_from_slice(MOUSE_OFF);
     }
     if modes & SCREEN != 0 {
-        bytes.extend_from_slice(FRAME_END);
-        bytes.extend_from_slice(RESET_LOOK);
-        queue!(bytes, DisableFocusChange, DisableBracketedPaste, LeaveAlternateScreen, Show).ok();
+        queue!(bytes, EndSynchronizedUpdate, ResetColor, DisableFocusChange).ok();
+        queue!(bytes, DisableBracketedPaste, LeaveAlternateScreen, Show).ok();
     }
-    if !bytes.is_empty() {
-        write_out(&bytes).ok();
-    }
+    write_out(&bytes).ok();
     if modes & RAW != 0 {
         disable_raw_mode().ok();
     }
 }
 
-/// Leaves the terminal for a panic hook, before that prints; returns whether the screen was open.
+/// Leaves the terminal before a panic hook prints. Returns true if the screen was open.
 pub(crate) fn leave_for_panic() -> bool {
     let was_open = MODES_ON.load(Ordering::SeqCst) != 0;
     if was_open {
@@ -221,7 +229,11 @@ pub(crate) fn leave_for_panic() -> bool {
     was_open
 }
 
+/// Writes `bytes` and flushes; does nothing without any.
 fn write_out(bytes: &[u8]) -> io::Result<()> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
     let mut out = stdout().lock();
     out.write_all(bytes)?;
     out.flush()

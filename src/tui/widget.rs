@@ -5,17 +5,15 @@
 //! screen: the views decide what is shown where.
 
 pub(crate) mod axis;
+pub(crate) mod bars;
 pub(crate) mod braille;
 pub(crate) mod candles;
-pub(crate) mod diverge;
 pub(crate) mod format;
 pub(crate) mod line;
 pub(crate) mod note;
 pub(crate) mod paint;
 pub(crate) mod pane;
 pub(crate) mod plot;
-pub(crate) mod share;
-pub(crate) mod sparkline;
 pub(crate) mod stats;
 pub(crate) mod strip;
 pub mod symbols;

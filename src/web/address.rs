@@ -7,42 +7,42 @@ use axum::{
     http::{Extensions, HeaderMap},
 };
 
-/// The header to which a proxy appends the address that it was asked from.
+/// Header to which a proxy appends the address of its client.
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// Whose word on a caller's address is taken.
+/// Source of a caller's address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AddressSource {
     /// The peer address of the connection.
     #[default]
     Connection,
-    /// That of the one proxy in front of the service, which appends to `X-Forwarded-For`. Nobody
-    /// else may reach the service then: they could claim any address.
+    /// The proxy in front of the service, which appends to `X-Forwarded-For`. The service must not
+    /// be reachable otherwise, since callers could claim any address.
     Proxy,
 }
 
-/// Where a request came from, as handlers get it: `ConnectInfo<Caller>`.
+/// Address of a request's origin, which handlers get as `ConnectInfo<Caller>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caller(pub SocketAddr);
 
 impl Caller {
-    /// The caller at `address`. A socket of IPv6 shows callers of IPv4 as `::ffff:10.0.0.5`.
+    /// Creates the caller at `address`. An IPv6 socket shows IPv4 callers as `::ffff:10.0.0.5`.
     pub(crate) fn new(address: SocketAddr) -> Self {
         Self(SocketAddr::new(address.ip().to_canonical(), address.port()))
     }
 }
 
-/// A caller's network: an IPv4 address, or the 64 bits of an IPv6 address that name a network, since
-/// one caller has all addresses behind them.
+/// Network of a caller: an IPv4 address, or the 64-bit prefix of an IPv6 address, since one caller
+/// has all addresses with the same prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Network(IpAddr);
 
-/// What is rented or run together as a rule: 256 IPv4 addresses, or an IPv6 network.
+/// Addresses that are usually rented or operated together: 256 IPv4 addresses, or an IPv6 network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Neighborhood(Network);
 
 impl AddressSource {
-    /// Where a request comes from; none if it did not come over a connection.
+    /// Returns the origin of a request; `None` if it did not arrive over a connection.
     #[must_use]
     pub fn caller(self, headers: &HeaderMap, extensions: &Extensions) -> Option<IpAddr> {
         let connection =
@@ -55,7 +55,7 @@ impl AddressSource {
 }
 
 impl Neighborhood {
-    /// That of `address`.
+    /// Returns the neighborhood of `address`.
     pub(crate) fn from_address(address: IpAddr) -> Self {
         Self(match Network::from_address(address) {
             Network(IpAddr::V4(address)) => {
@@ -67,10 +67,11 @@ impl Neighborhood {
     }
 }
 
-/// The last address in `X-Forwarded-For`: the proxy's own word, after whatever the caller claimed.
+/// Returns the last address in `X-Forwarded-For`, which the proxy appended to whatever the caller
+/// claimed.
 pub(crate) fn forwarded(headers: &HeaderMap) -> Option<IpAddr> {
     let last = headers.get_all(FORWARDED_FOR).iter().next_back()?;
-    // What the caller claimed before it may be any bytes.
+    // The caller's part of the header can be any bytes.
     let last = last.as_bytes().rsplit(|byte| *byte == b',').next()?;
     let text = std::str::from_utf8(last).ok()?.trim();
     // Some proxies write brackets, or a port.
@@ -79,7 +80,7 @@ pub(crate) fn forwarded(headers: &HeaderMap) -> Option<IpAddr> {
 }
 
 impl Network {
-    /// The network of `address`.
+    /// Returns the network of `address`.
     #[must_use]
     pub fn from_address(address: IpAddr) -> Self {
         match address.to_canonical() {
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn one_network_is_one_caller() {
+    fn addresses_of_a_network_are_one_caller() {
         let network = |text: &str| Network::from_address(text.parse().unwrap());
         assert_eq!(network("2001:db8:1:2::3"), network("2001:db8:1:2:ffff::9"));
         assert_ne!(network("2001:db8:1:2::3"), network("2001:db8:1:3::3"));

@@ -1,7 +1,7 @@
-//! An `OpenAPI` document as one page of HTML, for people.
+//! Renders an `OpenAPI` document as an HTML page.
 //!
-//! The page is made here, of a template, and asks nobody for anything: no script, no font, no picture.
-//! It serves where there is no network, and its policy says that nothing else may be loaded.
+//! The page is made from a template and loads nothing else: no script, font or picture. It works
+//! without a network, and its policy forbids loading anything.
 
 use std::error::Error;
 
@@ -13,23 +13,23 @@ use minijinja::{Environment, UndefinedBehavior, context, escape_formatter};
 use serde_json::Value;
 use tracing::error;
 
-/// What the page is made of.
+/// Template of the page.
 const TEMPLATE: &str = include_str!("../../assets/reference.html");
 
-/// How the page looks.
+/// Style sheet of the page.
 const STYLE: &str = include_str!("../../assets/reference.css");
 
-/// What a browser may load for the page: the style that is in it.
+/// Content security policy of the page: only its inline style is allowed.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Answers a page made by [`render`].
+/// Responds with a page made by [`render`].
 #[must_use]
 pub fn respond(page: String) -> Response {
     let headers = [(CONTENT_TYPE, "text/html; charset=utf-8"), (CONTENT_SECURITY_POLICY, POLICY)];
     (headers, page).into_response()
 }
 
-/// Returns `document` as a page. `document_url` is where the document itself is to be had.
+/// Renders `document` as a page. `document_url` is the address of the document itself.
 #[must_use]
 pub fn render(document: &Value, document_url: &str) -> String {
     let mut pages = Environment::new();
@@ -52,15 +52,15 @@ pub fn render(document: &Value, document_url: &str) -> String {
     match pages.render_named_str("reference.html", TEMPLATE, all) {
         Ok(page) => page,
         Err(error) => {
-            error!(error = &error as &dyn Error, "failed to make the page of an API");
+            error!(error = &error as &dyn Error, "failed to render the page of an API");
             String::new()
         }
     }
 }
 
-/// Escapes what means something in HTML, inside quoted attributes too.
+/// Escapes HTML, including inside quoted attributes.
 ///
-/// Minijinja's own escapes slashes as well, of which paths and media types are full.
+/// Minijinja would escape slashes as well, which are frequent in paths and media types.
 fn escaped(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     text.replace('"', "&quot;").replace('\'', "&#39;")
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_shows_operations_and_schemas_and_loads_nothing() {
+    fn page_shows_operations_and_schemas_and_loads_nothing() {
         let document = json!({
             "info": {"title": "A <b>", "version": "1", "description": "Read `this`.\n\nAnd that."},
             "tags": [{"name": "rows", "description": ""}],

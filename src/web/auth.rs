@@ -4,27 +4,27 @@ use axum::http::{HeaderMap, header::AUTHORIZATION};
 use model::key::{ApiKey, KeyError};
 use wire::paths::API_KEY_HEADER;
 
-/// Why a request's headers hold no API key.
+/// Error for request headers without a valid API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoKey {
-    /// There is no such header.
-    #[error("find the {API_KEY_HEADER} header")]
+    /// There is no header with a key.
+    #[error("missing {API_KEY_HEADER} header")]
     Missing,
-    /// There is one, and it holds something else.
-    #[error("read the {API_KEY_HEADER} header")]
+    /// The header has another content.
+    #[error("invalid {API_KEY_HEADER} header")]
     Unreadable(#[source] KeyError),
 }
 
-/// The scheme of a key in the `Authorization` header, by RFC 6750: what tools that read files over
-/// HTTP can send.
+/// Scheme of a key in the `Authorization` header, by RFC 6750. Tools that read files over HTTP can
+/// send it.
 const BEARER: &str = "Bearer ";
 
-/// Returns the key in the `X-API-Key` header, however its letters are cased, or else in
-/// `Authorization: Bearer`. Other schemes of `Authorization` are for somebody else.
+/// Returns the key in the `X-API-Key` header, in any case, or else in `Authorization: Bearer`.
+/// Other schemes of `Authorization` are ignored.
 ///
 /// # Errors
-/// [`NoKey::Missing`] without either, [`NoKey::Unreadable`] if it holds no key.
+/// [`NoKey::Missing`] without either, [`NoKey::Unreadable`] if the header is not a key.
 pub fn api_key(headers: &HeaderMap) -> Result<ApiKey, NoKey> {
     let text = match (headers.get(API_KEY_HEADER), headers.get(AUTHORIZATION)) {
         (Some(key), _) => key.to_str().map_err(|_| NoKey::Unreadable(KeyError))?,
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn any_case_of_the_header_holds_the_key() {
+    fn header_with_the_key_is_case_insensitive() {
         let key = "UP-0123456789abcdef01234567";
         check("X-API-Key", key, Ok(key));
         check("x-api-key", key, Ok(key));
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bearer_token_is_a_key_and_other_schemes_are_none() {
+    fn bearer_token_is_a_key_and_other_schemes_are_ignored() {
         let key = "UP-0123456789abcdef01234567";
         check("Authorization", &format!("Bearer {key}"), Ok(key));
         check("authorization", &format!("bearer {key}"), Ok(key));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_header_is_a_missing_one_and_any_other_text_is_no_key() {
+    fn empty_header_is_missing_and_other_text_is_invalid() {
         check("X-API-Key", "", Err(NoKey::Missing));
         check("Authorization", "UP-0123456789abcdef01234567", Err(NoKey::Missing));
         check("X-API-Key", "let me in", Err(NoKey::Unreadable(KeyError)));

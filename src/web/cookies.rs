@@ -1,19 +1,19 @@
-//! Session cookies: sent back by the browser, hidden from scripts.
+//! Session cookies, which scripts cannot read.
 
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, header::COOKIE};
 
-/// Whether a cookie is sent over TLS alone.
+/// Security of the channel that a cookie is sent over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
-    /// The page came over TLS, and the cookie stays there.
+    /// The page arrived over TLS, and the cookie requires it.
     Tls,
-    /// The page came in clear, as on loopback.
+    /// The page arrived in clear text, as on loopback.
     Clear,
 }
 
-/// Returns the value of the cookie called `name`, as it was set.
+/// Returns the value of the cookie called `name`.
 #[must_use]
 pub fn get<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let texts = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -23,9 +23,9 @@ pub fn get<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
         .find_map(|(found, value)| (found == name).then_some(value))
 }
 
-/// Returns what `Set-Cookie` says to keep `value`, which is of letters and digits, for `lasts`. The
-/// cookie goes to every path of this host, to no script, and to no request that another site makes
-/// but for opening a page.
+/// Returns a `Set-Cookie` header that keeps `value`, which consists of letters and digits, for
+/// `lasts`. The cookie is sent to every path of this host, hidden from scripts, and not sent with
+/// requests by other sites except navigation.
 #[must_use]
 pub fn set(name: &str, value: &str, lasts: Duration, channel: Channel) -> Option<HeaderValue> {
     let secure = if channel == Channel::Tls { "; Secure" } else { "" };
@@ -36,7 +36,7 @@ pub fn set(name: &str, value: &str, lasts: Duration, channel: Channel) -> Option
     Some(header)
 }
 
-/// Returns what `Set-Cookie` says to forget the cookie.
+/// Returns a `Set-Cookie` header that deletes the cookie.
 #[must_use]
 pub fn clear(name: &str, channel: Channel) -> Option<HeaderValue> {
     set(name, "", Duration::ZERO, channel)
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cookie_is_found_among_others() {
+    fn cookie_is_found_among_others() {
         let headers = HeaderMap::from_iter([
             (COOKIE, HeaderValue::from_static("a=1; session=abc; b=x=y")),
             (COOKIE, HeaderValue::from_static("late=2")),
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_cookie_is_for_no_script_and_no_other_site() {
+    fn cookie_is_hidden_from_scripts_and_other_sites() {
         let text = |header: Option<HeaderValue>| header.unwrap().to_str().unwrap().to_owned();
         assert_eq!(
             text(set("session", "abc", Duration::from_mins(1), Channel::Tls)),

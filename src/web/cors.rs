@@ -1,8 +1,8 @@
-//! Cross-origin requests (CORS): pages of other sites that may read responses.
+//! Cross-origin requests (CORS): pages of other sites that can read responses.
 //!
-//! Browsers keep an answer from the page of another site unless its headers say otherwise. Pages
-//! that are allowed to read send an API key in a header; cookies are never allowed, and no method
-//! that changes anything.
+//! Browsers hide a response from the page of another site unless its headers allow it. Pages that
+//! are allowed to read send an API key in a header. Cookies are never allowed, and neither are
+//! methods that change anything.
 
 use std::{str::FromStr, time::Duration};
 
@@ -13,10 +13,10 @@ use axum::{
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use wire::paths::{API_KEY_HEADER, LAST_EVENT_ID_HEADER, REVISION_HEADER, ROW_COUNT_HEADER};
 
-/// How long a browser may remember what a page may send: Chromium remembers two hours at most.
+/// Time for which a browser can cache the allowed headers. Chromium limits it to two hours.
 const REMEMBERED: Duration = Duration::from_hours(2);
 
-/// Headers of answers that scripts may read, beside those that they always may.
+/// Response headers that scripts can read, in addition to those they always can.
 const SHOWN: [HeaderName; 11] = [
     header::ACCEPT_RANGES,
     header::CONTENT_DISPOSITION,
@@ -31,7 +31,7 @@ const SHOWN: [HeaderName; 11] = [
     HeaderName::from_static(REVISION_HEADER),
 ];
 
-/// Headers that a script may send.
+/// Headers that scripts can send.
 const TAKEN: [HeaderName; 6] = [
     header::AUTHORIZATION,
     header::IF_NONE_MATCH,
@@ -41,19 +41,19 @@ const TAKEN: [HeaderName; 6] = [
     HeaderName::from_static(REVISION_HEADER),
 ];
 
-/// Sites whose pages may read answers.
+/// Sites whose pages can read responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReaderSites {
-    /// Every site may read.
+    /// Every site.
     Any,
     /// The site of this origin, such as `https://example.com`.
     Origin(HeaderValue),
 }
 
-/// A text is no origin.
+/// A text is not an origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "give `*` or an origin such as https://example.com or http://localhost:3000, without a path"
+    "expected `*` or an origin such as https://example.com or http://localhost:3000, without a path"
 )]
 pub struct ReaderSitesError;
 
@@ -79,7 +79,7 @@ impl FromStr for ReaderSites {
     }
 }
 
-/// Lets pages of `sites` read the answers of `router`; of none, if the list is empty.
+/// Lets pages of `sites` read the responses of `router`.
 pub fn allow_readers(router: Router, sites: &[ReaderSites]) -> Router {
     if sites.is_empty() {
         return router;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_is_what_browsers_send() {
+    fn origin_is_parsed_as_browsers_send_it() {
         assert_eq!("*".parse(), Ok(ReaderSites::Any));
         check("https://Example.com", Some("https://example.com"));
         check("http://localhost:3000", Some("http://localhost:3000"));

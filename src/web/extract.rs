@@ -1,4 +1,4 @@
-//! Reads bodies and queries; each room words its own refusals.
+//! Reads bodies and queries. Each crate renders its own error responses.
 
 use std::{error::Error, fmt::Display, iter::successors, time::Duration};
 
@@ -13,44 +13,44 @@ use http_body_util::LengthLimitError;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
-/// Time in which a short body must arrive: some round trips over the slowest of lines. A caller that
-/// sends one byte of it holds a connection for no longer.
+/// Time limit of a short body: some round trips over the slowest connections. It also limits how
+/// long a slow caller occupies a connection.
 pub const BODY_WITHIN: Duration = Duration::from_secs(10);
 
-/// Bytes of a body that give it one more second: a line of half a megabit is fast enough.
+/// Bytes of a body that extend the limit by a second. Half a megabit per second is fast enough.
 const BYTES_PER_SECOND_MIN: u32 = 64 * 1024;
 
-/// Memory that is allocated at most for a body before it arrives.
+/// Maximum memory that is allocated for a body before it arrives.
 const FIRST_BYTES_MAX: usize = 1024 * 1024;
 
-/// Why a body or a query could not be read. The text may be shown to the caller.
+/// Error in a body or a query. The text can be shown to the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BodyError {
-    /// The body is longer than the service takes.
-    #[error("read the body: it is too large")]
+    /// The body exceeds the service's limit.
+    #[error("body is too large")]
     TooLarge,
-    /// The body ended early, or its connection broke.
-    #[error("read the body: it is incomplete")]
+    /// The body was truncated, or its connection broke.
+    #[error("body is incomplete")]
     Broken,
-    /// The body or the query is not what is expected: how, and where.
+    /// The content of the body or query is invalid.
     #[error("{0}")]
     Invalid(String),
     /// The body did not arrive in time.
     #[error("the body did not arrive within {} s", within.as_secs())]
     Slow {
-        /// The time that it had.
+        /// Time limit of the body.
         within: Duration,
     },
 }
 
 impl BodyError {
-    /// The error of a body that is not the JSON that is expected.
+    /// Creates the error of a body that is not the expected JSON.
     pub fn json(reason: impl Display) -> Self {
-        Self::Invalid(format!("read the body as JSON: {reason}"))
+        Self::Invalid(format!("invalid JSON body: {reason}"))
     }
 
-    /// Returns the status of the response to it.
+    /// Returns the status of the response.
     #[must_use]
     pub const fn status(&self) -> StatusCode {
         match self {
@@ -61,9 +61,9 @@ impl BodyError {
     }
 }
 
-/// Reads a request's whole body, at most as long as [`add_layers`](crate::middleware::add_layers) allows.
+/// Reads a request's whole body, up to the limit of [`add_layers`](crate::middleware::add_layers).
 ///
-/// It must arrive within [`BODY_WITHIN`], and a second more for each 64 KiB of it.
+/// It must arrive within [`BODY_WITHIN`], plus a second for each 64 KiB.
 ///
 /// # Errors
 /// [`BodyError::TooLarge`] past that length, [`BodyError::Slow`] past that time,
@@ -82,7 +82,7 @@ pub async fn bytes(request: Request) -> Result<Bytes, BodyError> {
             let is_long = causes.any(<dyn Error>::is::<LengthLimitError>);
             if is_long { BodyError::TooLarge } else { BodyError::Broken }
         })?;
-        // Most bodies arrive in one part.
+        // Most bodies arrive in a single part.
         if bytes.is_empty() && part.len() == length_min {
             return Ok(part);
         }
@@ -96,20 +96,20 @@ pub async fn bytes(request: Request) -> Result<Bytes, BodyError> {
     Ok(bytes.into())
 }
 
-/// Reads a request's body as a JSON object, whatever its content type says.
+/// Reads a request's body as a JSON object, with any content type.
 ///
 /// # Errors
-/// As [`bytes`], and [`BodyError::Invalid`] if it is no object, or not a `T`.
+/// As [`bytes`], and [`BodyError::Invalid`] if it is not an object, or not a `T`.
 pub async fn json<T: DeserializeOwned>(request: Request) -> Result<T, BodyError> {
     let body = bytes(request).await?;
-    // An array would be read as well, field by field.
+    // An array would be accepted as well, field by field.
     match body.trim_ascii_start().first() {
         None | Some(b'{') => parse_json(&body),
         Some(_) => Err(BodyError::json("expected an object")),
     }
 }
 
-/// Reads a body that is here as JSON. Takes a second for the longest ones.
+/// Parses a received body as JSON. The longest takes a second.
 ///
 /// # Errors
 /// [`BodyError::Invalid`] if it is not a `T`.
@@ -117,20 +117,20 @@ pub fn parse_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, BodyError> {
     serde_json::from_slice(body).map_err(BodyError::json)
 }
 
-/// Reads a query string.
+/// Parses a query string.
 ///
 /// # Errors
 /// [`BodyError::Invalid`] if it is not a `T`.
 pub fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, BodyError> {
     Query::try_from_uri(uri)
         .map(|Query(query)| query)
-        .map_err(|error| BodyError::Invalid(format!("read the query: {}", error.body_text())))
+        .map_err(|error| BodyError::Invalid(format!("invalid query: {}", error.body_text())))
 }
 
-/// Returns the names and values of a query string, decoded, in their order.
+/// Returns the decoded names and values of a query string, in order.
 ///
 /// # Errors
-/// [`BodyError::Invalid`] if an escape is broken.
+/// [`BodyError::Invalid`] if an escape is invalid.
 pub fn pairs(uri: &Uri) -> Result<Vec<(String, String)>, BodyError> {
     query(uri)
 }
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_are_decoded_in_their_order() {
+    fn pairs_are_decoded_in_order() {
         let uri: Uri =
             "/api/rows/?start=2026-07-30T00%3A00%3A00Z&dataset_name=a+b&x=".parse().unwrap();
         let want = [("start", "2026-07-30T00:00:00Z"), ("dataset_name", "a b"), ("x", "")];
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn slow_body_is_cut_off_and_a_long_one_has_more_time() {
+    async fn slow_body_is_cut_off_and_a_long_body_has_more_time() {
         static PART: [u8; 32 * 1024] = [b'x'; 32 * 1024];
         let drip = |part: &'static [u8], every: Duration| {
             let parts = stream::iter(repeat_n(part, 40)).then(move |part| async move {
@@ -183,8 +183,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_array_is_refused_where_an_object_is_expected() {
+    async fn array_is_rejected_instead_of_an_object() {
         let error = json::<TagName>(Request::new(Body::from(" [\"public\"]"))).await.unwrap_err();
-        assert_eq!(error.to_string(), "read the body as JSON: expected an object");
+        assert_eq!(error.to_string(), "invalid JSON body: expected an object");
     }
 }

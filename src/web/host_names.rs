@@ -1,9 +1,10 @@
-//! Which requests come from a program of this machine, and which a browser was lured into.
+//! Distinguishes requests by programs of this machine from those that another site made a browser
+//! send.
 //!
-//! A connection from loopback says little: a proxy on this machine passes on requests of others, and
-//! a browser on it sends what pages of other sites ask for. A page whose name resolves to this
-//! machine (DNS rebinding) even reads the answers; only the `Host` gives it away. So what is allowed
-//! without a key or token is allowed only under a known host name.
+//! A loopback connection is not sufficient: a proxy on this machine forwards requests of others,
+//! and a browser sends requests for pages of other sites. A page whose name resolves to this
+//! machine (DNS rebinding) can even read the responses. Only the `Host` reveals it. Everything that
+//! is allowed without a key or token is therefore only allowed under a known host name.
 
 use std::{net::IpAddr, str::FromStr, sync::Arc};
 
@@ -23,10 +24,10 @@ use crate::{
     middleware, origin,
 };
 
-/// The beginning of the headers in which proxies pass on where a request came from.
+/// Prefix of the headers in which proxies forward the origin of a request.
 const FORWARDED_PREFIX: &str = "x-forwarded-";
 
-/// Headers in which proxies and networks in front of services name the client.
+/// Headers in which proxies and networks in front of services send the client's address.
 const CLIENT_HEADERS: [&str; 6] = [
     "x-real-ip",
     "x-client-ip",
@@ -36,27 +37,26 @@ const CLIENT_HEADERS: [&str; 6] = [
     "x_forwarded_for",
 ];
 
-/// The longest name of a host, by RFC 1035.
+/// Maximum length of a host name, by RFC 1035.
 const NAME_BYTES_MAX: usize = 253;
 
-/// The refusal of a request with an unknown host name.
-pub const UNKNOWN_HOST: &str = "the Host of this request is no known name of this service; \
+/// Rejection of a request with an unknown host name.
+pub const UNKNOWN_HOST: &str = "the Host of this request is not a known name of this service; \
      use its address, or have its operator add the name with --host-name";
 
-/// The name of a host, in lower case, without a port.
+/// Name of a host, in lower case, without a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostName(String);
 
 /// A text is not the name of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("read a host name without a scheme or port, such as data.example.org")]
+#[error("expected a host name without a scheme or port, such as data.example.org")]
 pub struct HostNameError;
 
-/// The names under which a service is reached, beside `localhost` and any IP address. Cheap to
-/// clone.
+/// Names of a service, in addition to `localhost` and any IP address. Cheap to clone.
 ///
-/// An address needs no entry: a page can take a name of its own to another machine, but not an
-/// address.
+/// An address needs no entry, since a page can point its own name, but not an address, to another
+/// machine.
 #[derive(Debug, Clone, Default)]
 pub struct HostNames {
     names: Arc<[HostName]>,
@@ -82,22 +82,23 @@ impl FromIterator<HostName> for HostNames {
 }
 
 impl HostNames {
-    /// Every name: for a service over TLS, whose certificate a page of another name does not get
-    /// past.
+    /// Accepts every name, for a service over TLS: its certificate is not valid for a page of
+    /// another name.
     #[must_use]
     pub fn any() -> Self {
         Self { names: Arc::default(), is_any: true }
     }
 
-    /// Whether a request is under a known name, or under none, which no browser sends.
+    /// Returns true if a request has a known host name, or none, which no browser sends.
     #[must_use]
     pub fn is_known<B>(&self, request: &axum::http::Request<B>) -> bool {
         self.is_any || hosts(request).all(|host| host.is_some_and(|host| self.knows(&host)))
     }
 
-    /// Whether a request surely comes from a program of this machine, or from a page of this very
-    /// service: over loopback, to a loopback host or a configured name, from no page of another
-    /// origin, and passed on by no proxy. HTTP/1.0 is what proxies speak that add no header.
+    /// Returns true if a request certainly comes from a program of this machine, or from a page of
+    /// this service: over loopback, to a loopback host or a configured name, from no page of
+    /// another origin, and forwarded by no proxy. HTTP/1.0 is excluded, since proxies that add no
+    /// header use it.
     #[must_use]
     pub fn is_local<B>(&self, request: &axum::http::Request<B>) -> bool {
         let peer = request.extensions().get::<ConnectInfo<Caller>>();
@@ -111,8 +112,8 @@ impl HostNames {
             && !is_passed_on(request.headers())
     }
 
-    /// The same where `addresses` says who the callers are: behind a proxy, by its word. Where that
-    /// cannot be read it is not known, though the proxy itself may be on this machine.
+    /// Returns the same for callers identified by `addresses`. Behind a proxy, its header decides.
+    /// If the header cannot be read, the result is false, even if the proxy is on this machine.
     #[must_use]
     pub fn is_local_by<B>(
         &self,
@@ -125,8 +126,8 @@ impl HostNames {
         }
     }
 
-    /// Puts a check of the host name around what `router` allows without a key. `refuse` words the
-    /// refusal.
+    /// Adds a check of the host name to the routes that `router` allows without a key. `refuse`
+    /// creates the response.
     pub fn wrap(&self, router: Router, refuse: fn(StatusCode, &'static str) -> Response) -> Router {
         let names = self.clone();
         middleware::wrap(router, move |request, next| {
@@ -156,8 +157,7 @@ impl HostNames {
     }
 }
 
-/// The hosts that a request names, in its target and its `Host` headers; none for one that is no
-/// host.
+/// Returns the hosts in the target and the `Host` headers of a request; `None` for an invalid one.
 fn hosts<B>(request: &axum::http::Request<B>) -> impl Iterator<Item = Option<Authority>> {
     let of_header = |value: &axum::http::HeaderValue| value.to_str().ok()?.parse().ok();
     let of_headers = request.headers().get_all(HOST).iter().map(of_header);
@@ -165,8 +165,8 @@ fn hosts<B>(request: &axum::http::Request<B>) -> impl Iterator<Item = Option<Aut
     all.map(|host| host.filter(is_plain))
 }
 
-/// Whether a host is a name or an address and a port at most: no user, no brackets around what is
-/// no IPv6 address, and a port that is one.
+/// Returns true if a host is only a name or an address with an optional valid port: without a user,
+/// and with brackets only around an IPv6 address.
 fn is_plain(host: &Authority) -> bool {
     let (text, name) = (host.as_str(), host.host());
     let is_bracketed = name.starts_with('[');
@@ -185,7 +185,7 @@ fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// Whether a proxy says that it passed the request on.
+/// Returns true if a header shows that a proxy forwarded the request.
 fn is_passed_on(headers: &HeaderMap) -> bool {
     let is_of_proxy =
         |name: &str| CLIENT_HEADERS.contains(&name) || name.starts_with(FORWARDED_PREFIX);

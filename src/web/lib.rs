@@ -1,13 +1,13 @@
-//! Serving: what the HTTP services share.
+//! Shared parts of the HTTP services.
 //!
-//! [`serve`] binds an address and serves a router until its group stops, [`middleware`] adds time
-//! and size limits and a log line to every request, [`auth`] reads the API key, [`host_names`] tells
-//! requests of this machine's programs from those of others, [`rate_limit`] limits how often
-//! something happens, [`shared_check`] checks for many at once, [`open_files`] shares out file descriptors, [`extract`] reads bodies and
-//! queries so that each room words its own refusals, [`query_names`] rejects query parameters that an
-//! endpoint does not have, [`mod@metrics`] counts, [`openapi`] describes
-//! an API and [`api_docs`] renders the description as a page. Deliberately absent: any endpoint, and
-//! the shape of an error body, which each document gives differently.
+//! [`serve`] binds an address and serves a router until its group stops. [`middleware`] adds time
+//! and size limits and a log line to every request. [`auth`] reads the API key, [`host_names`]
+//! recognizes requests of this machine's programs, [`rate_limit`] limits the frequency of events,
+//! [`shared_check`] shares the outcome of a check among callers, and [`open_files`] divides up file
+//! descriptors. [`extract`] reads bodies and queries, and [`query_names`] rejects unknown query
+//! parameters. [`mod@metrics`] counts, [`openapi`] describes an API, and [`api_docs`] renders the
+//! description as a page. Endpoints and the format of error bodies, which differ between the
+//! documents, belong to other crates.
 
 pub mod address;
 pub mod api_docs;

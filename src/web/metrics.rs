@@ -1,8 +1,9 @@
-//! Counting what a service does, told as Prometheus text (version 0.0.4).
+//! Metrics in the Prometheus text format (version 0.0.4).
 //!
-//! A service names what it counts in tables, with [`metrics!`](crate::metrics!), and holds a
-//! [`Metrics`] of them. [`requests`] counts what any HTTP service does, [`process`] what the process
-//! takes. Labels that others choose are bounded here, so that nobody can fill the memory with them.
+//! A service declares its metrics in tables, with [`metrics!`](crate::metrics!), and holds a
+//! [`Metrics`] of them. [`requests`] has the metrics of any HTTP service, and [`process`] those of
+//! the process. The number of labels chosen by callers is bounded, so that they cannot exhaust the
+//! memory.
 
 pub mod process;
 pub mod requests;
@@ -22,26 +23,26 @@ use axum::{
 };
 use parking_lot::RwLock;
 
-/// Sets of labels counted apart under one name. Some labels are named by others, so their number has
-/// a bound; whatever is more is counted together, as [`OTHER`].
+/// Maximum number of label sets of a metric. Callers choose some labels, so the number is bounded.
+/// Further sets are counted together, as [`OTHER`].
 const LABELS_MAX: usize = 1000;
 
-/// The label of what is counted together.
+/// Label of values that are counted together.
 pub const OTHER: &str = "other";
 
-/// The longest value of a label, in characters.
+/// Maximum length of a label's value, in characters.
 const LABEL_CHARS_MAX: usize = 128;
 
-/// The media type of the text, as Prometheus asks for it.
+/// Media type of the text format.
 const CONTENT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The description of a metric: name, kind, labels and help text.
+/// Description of a metric: name, kind, labels and help text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Metric {
     name: &'static str,
     kind: Kind,
     labels: &'static [&'static str],
-    /// The doc of its constant, with the space before it.
+    /// Doc comment of its constant, with the leading space.
     help: &'static str,
 }
 
@@ -49,52 +50,52 @@ pub struct Metric {
 enum Kind {
     Counter,
     Gauge,
-    /// Sum in milliseconds, and number.
+    /// Sum in milliseconds, and count.
     Summary,
-    /// Numbers at or below each of these seconds, sum in seconds, and number.
+    /// Counts at or below each of these seconds, sum in seconds, and count.
     Histogram(&'static [f64]),
 }
 
-/// What is written down once in the program.
+/// A static text.
 type Text = &'static str;
 
-/// The names of labels.
+/// Names of labels.
 type Labels = &'static [Text];
 
-/// A number that only grows, apart for each set of `labels`.
+/// Describes a number that only grows, for each set of `labels`.
 #[must_use]
 pub const fn counter(name: Text, labels: Labels, help: Text) -> Metric {
     Metric { name, kind: Kind::Counter, labels, help }
 }
 
-/// A number that grows and shrinks.
+/// Describes a number that grows and shrinks.
 #[must_use]
 pub const fn gauge(name: Text, labels: Labels, help: Text) -> Metric {
     Metric { name, kind: Kind::Gauge, labels, help }
 }
 
-/// How long something takes, as a sum of milliseconds and a number.
+/// Describes a duration, as a sum of milliseconds and a count.
 #[must_use]
 pub const fn summary(name: Text, help: Text) -> Metric {
     Metric { name, kind: Kind::Summary, labels: &[], help }
 }
 
-/// How long something takes, in seconds: how often at most each of `bounds`, which ascend.
+/// Describes a duration in seconds, with the counts at or below each of `bounds`, which ascend.
 #[must_use]
 pub const fn histogram(name: Text, labels: Labels, bounds: &'static [f64], help: Text) -> Metric {
     Metric { name, kind: Kind::Histogram(bounds), labels, help }
 }
 
 impl Metric {
-    /// Its name, without what a service puts in front.
+    /// Returns the name without the prefix of a service.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
 }
 
-/// Declares metrics as constants, each with its doc as the help text, and gathers them in the table
-/// `METRICS` in the order of the output.
+/// Declares metrics as constants, with their doc comments as help texts, and collects them in the
+/// table `METRICS` in the order of the output.
 #[macro_export]
 macro_rules! metrics {
     ($(#[doc = $help:expr] $constant:ident = $kind:ident($($argument:expr),*);)*) => {
@@ -106,7 +107,7 @@ macro_rules! metrics {
     };
 }
 
-/// Handle to the counts of a service. Cheap to clone; all clones share them.
+/// Handle to the metrics of a service. Cheap to clone; all clones share them.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     prefix: &'static str,
@@ -114,30 +115,30 @@ pub struct Metrics {
     series: Arc<RwLock<BTreeMap<&'static str, BTreeMap<String, Series>>>>,
 }
 
-/// Handle to one metric with one set of labels. Counting with it takes no lock and formats no label:
-/// code that counts often keeps it. Cheap to clone; all clones share the number.
+/// Handle to one metric with one set of labels. Counting with it takes no lock and formats no
+/// label, so code that counts often keeps it. Cheap to clone; all clones share the number.
 #[derive(Debug, Clone)]
 pub struct Series {
     kind: Kind,
     value: Arc<Value>,
 }
 
-/// Keeps a gauge one higher until it is dropped.
+/// Raises a gauge by one until dropped.
 #[derive(Debug)]
 pub struct RaisedGauge(Series);
 
 #[derive(Debug, Default)]
 struct Value {
-    /// Not of a histogram, whose number is the sum of its `counts`.
+    /// Unused by a histogram, whose count is the sum of its `counts`.
     n: AtomicU64,
-    /// All times together, in nanoseconds: enough for 584 years.
+    /// Sum of all durations in nanoseconds, enough for 584 years.
     sum_ns: AtomicU64,
-    /// Of a histogram: how many fell to each bound and no lower one, and last how many to none.
+    /// For a histogram: the count up to each bound above the previous one, and finally beyond all.
     counts: Box<[AtomicU64]>,
 }
 
 impl Metrics {
-    /// Counts what is in `tables`, each name with `prefix` in front.
+    /// Creates the metrics of `tables`, with `prefix` before each name.
     #[must_use]
     pub fn new(prefix: &'static str, tables: &'static [&'static [Metric]]) -> Self {
         Self { prefix, tables, series: Arc::default() }
@@ -153,25 +154,25 @@ impl Metrics {
         self.series(metric, labels).add_n(n.try_into().unwrap_or(u64::MAX));
     }
 
-    /// Sets a gauge, or a counter that is counted elsewhere.
+    /// Sets a gauge, or a counter that is maintained elsewhere.
     pub fn set(&self, metric: Metric, labels: &[&str], n: usize) {
         let n = u64::try_from(n).unwrap_or(u64::MAX);
         self.series(metric, labels).value.n.store(n, Relaxed);
     }
 
-    /// Raises a gauge without labels by one, until what is returned is dropped.
+    /// Raises a gauge without labels by one, until the result is dropped.
     #[must_use]
     pub fn raise(&self, metric: Metric) -> RaisedGauge {
         self.series(metric, &[]).raise()
     }
 
-    /// Takes in how long something took.
+    /// Records a duration.
     pub fn observe(&self, metric: Metric, labels: &[&str], time: Duration) {
         self.series(metric, labels).observe(time);
     }
 
-    /// The handle to `metric` with `labels`, one value for each label's name; that of [`OTHER`] where
-    /// a thousand sets of labels are counted already, and this is not one of them.
+    /// Returns the handle to `metric` with `labels`, one value for each label's name. Returns that
+    /// of [`OTHER`] for a new set of labels at the maximum.
     #[must_use]
     pub fn series(&self, metric: Metric, labels: &[&str]) -> Series {
         let text = labels_text(metric, labels);
@@ -189,7 +190,7 @@ impl Metrics {
         all.entry(text).or_insert_with(|| Series::new(metric.kind)).clone()
     }
 
-    /// Returns all of them as Prometheus text (version 0.0.4).
+    /// Renders all metrics as Prometheus text (version 0.0.4).
     #[must_use]
     pub fn text(&self) -> String {
         let series = self.series.read();
@@ -228,14 +229,14 @@ impl Series {
         self.value.n.fetch_add(n, Relaxed);
     }
 
-    /// Raises a gauge by one, until what is returned is dropped.
+    /// Raises a gauge by one, until the result is dropped.
     #[must_use]
     pub fn raise(&self) -> RaisedGauge {
         self.add_n(1);
         RaisedGauge(self.clone())
     }
 
-    /// Takes in how long something took.
+    /// Records a duration.
     pub fn observe(&self, time: Duration) {
         let Value { n, sum_ns, counts } = &*self.value;
         sum_ns.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Relaxed);
@@ -277,7 +278,7 @@ impl Drop for RaisedGauge {
     }
 }
 
-/// Answers counts as text.
+/// Responds with metrics as text.
 #[must_use]
 pub fn respond(text: String) -> Response {
     ([(CONTENT_TYPE, CONTENT)], text).into_response()
@@ -288,7 +289,7 @@ fn push_line(text: &mut String, line: &str) {
     text.push('\n');
 }
 
-/// Labels as they stand between braces.
+/// Renders labels as they appear between braces.
 fn labels_text(metric: Metric, values: &[&str]) -> String {
     let mut text = String::new();
     for (name, value) in metric.labels.iter().zip(values) {

@@ -1,4 +1,5 @@
-//! Middleware, and what every service has of it: time and size limits, and a log line for each request.
+//! Middleware, including that of every service: time and size limits, and a log line for each
+//! request.
 
 use std::{
     any::Any, convert::Infallible, future::Future, panic::AssertUnwindSafe, sync::Arc,
@@ -32,43 +33,43 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// Headers with the key, which most responses depend on.
 const PRIVATE_VARY: HeaderValue = HeaderValue::from_static("X-API-Key, Authorization");
 
-/// `Retry-After` of a 503 whose handler names no other time, in seconds: long enough for connections
-/// and streams to end, short enough that nobody notices.
+/// `Retry-After` of a 503 whose handler sets no other time, in seconds: long enough for connections
+/// and streams to end, short enough to go unnoticed.
 const FULL_RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");
 
-/// How requests of a service are bounded.
+/// Limits of the requests of a service.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestOptions {
-    /// The longest body taken, in bytes. A longer one is refused with 413 by what reads it.
+    /// Maximum length of a body in bytes. A longer one is rejected with 413 when it is read.
     pub body_bytes_max: usize,
-    /// How long a handler may take until it answers. The body of the answer, which may be a stream,
-    /// is not counted.
+    /// Time limit of a handler until its response starts. The body of the response, which may be a
+    /// stream, does not count.
     pub answer_within: Duration,
-    /// Words the refusals made here: 500 after a panic, 504 where the time is up.
+    /// Creates the responses for rejections made here: 500 after a panic, 504 after the time limit.
     pub refuse: fn(StatusCode, &'static str) -> Response,
 }
 
-/// Extension of a request that has no room among the connections, with the reason. The middleware
-/// rejects it in the words of the service.
+/// Extension of a request that exceeds the limit of connections, with the reason. The middleware
+/// rejects it with the error body of the service.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Overloaded(pub(crate) &'static str);
 
-/// What is inside of a middleware of [`wrap`]. Cheap to clone.
+/// Inner service of a middleware added by [`wrap`]. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Next(Arc<Route>);
 
 impl Next {
-    /// Has it answer `request`.
+    /// Runs the inner service on `request`.
     pub async fn run(self, request: Request) -> Response {
         let Ok(response) = Route::clone(&self.0).oneshot(request).await;
         response
     }
 }
 
-/// Puts `middleware` around every path of `router`, and around those it does not have.
+/// Adds `middleware` to every path of `router`, including its fallback.
 ///
-/// A middleware of axum's `from_fn` clones all that is inside of it, several times for each request,
-/// and so the state of a handler once more for each of them. This shares it.
+/// A middleware of axum's `from_fn` clones its inner service several times for each request, and
+/// with it the state of a handler. This one shares it.
 pub fn wrap<S, F, A>(router: Router<S>, middleware: F) -> Router<S>
 where
     S: Clone + Send + Sync + 'static,
@@ -82,14 +83,14 @@ where
     }))
 }
 
-/// Puts the limits of `options` around `router`, and a log line at info for each request.
+/// Applies the limits of `options` to `router`, and logs a line at info for each request.
 ///
-/// The line holds the path without the query string, and no header: neither can leak a secret.
+/// The line has the path without the query string, and no header, so it cannot leak a secret.
 pub fn add_layers(router: Router, options: RequestOptions) -> Router {
     wrap(router, move |request, next| log_request(request, next, options))
 }
 
-/// Has `next` answer within the limits.
+/// Runs `next` within the limits.
 async fn answer(mut request: Request, next: Next, options: RequestOptions) -> Response {
     if let Some(Overloaded(reason)) = request.extensions().get() {
         return (options.refuse)(StatusCode::SERVICE_UNAVAILABLE, reason);
@@ -98,7 +99,7 @@ async fn answer(mut request: Request, next: Next, options: RequestOptions) -> Re
     let answer = AssertUnwindSafe(timeout(options.answer_within, next.run(request)));
     match answer.catch_unwind().await {
         Ok(Ok(response)) => response,
-        Ok(Err(_)) => (options.refuse)(StatusCode::GATEWAY_TIMEOUT, "no answer in time"),
+        Ok(Err(_)) => (options.refuse)(StatusCode::GATEWAY_TIMEOUT, "no response in time"),
         Err(cause) => {
             let cause = panic_message(cause);
             error!(cause, "a request handler panicked");
@@ -116,9 +117,9 @@ fn panic_message(cause: Box<dyn Any + Send>) -> String {
 
 /// Sets the headers of all responses.
 ///
-/// Browsers do not guess content types. A connection whose request found no room is closed, since its
-/// place is free for another one then. Caches that several callers share store nothing, unless the
-/// handler decided otherwise: most responses depend on the caller's key. Proxies do not buffer events.
+/// Browsers do not guess content types. A connection without room for its request is closed, so
+/// that its place becomes available. Shared caches store nothing, unless the handler decided
+/// otherwise, since most responses depend on the caller's key. Proxies do not buffer events.
 fn set_headers(response: &mut Response) {
     let is_full = response.status() == StatusCode::SERVICE_UNAVAILABLE;
     let headers = response.headers_mut();
@@ -148,7 +149,7 @@ async fn log_request(request: Request, next: Next, options: RequestOptions) -> R
     let status = response.status().as_u16();
     span.record("http.response.status_code", status);
     let elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-    // Screens and supervisors probe every few seconds; their probes are not worth a line each.
+    // Screens and supervisors probe every few seconds, which is not worth a line each.
     if path.ends_with("/health") && response.status().is_success() {
         debug!(%method, path, status, elapsed_ms, "{method} {path} {status}");
     } else {
@@ -158,8 +159,8 @@ async fn log_request(request: Request, next: Next, options: RequestOptions) -> R
     response
 }
 
-/// The span of a request in its trace. It ends when the answer begins, and holds neither the query nor
-/// any header but that of its trace.
+/// Creates the span of a request in its trace. The span ends when the response starts, and has
+/// neither the query nor any header but that of its trace.
 fn request_span(request: &Request) -> Span {
     let route = request.extensions().get().map_or("", MatchedPath::as_str);
     let method = request.method();

@@ -1,21 +1,21 @@
-//! The limit of open files: raised at start, and divided among connections and streams.
+//! Limit of open files: raised at start, and divided among connections and streams.
 //!
-//! Each connection takes a file descriptor. A service that spends its last one on a connection can
-//! neither open a file nor accept the connection of a health check, so some are kept back.
+//! Each connection takes a file descriptor. A service that has used its last one on a connection
+//! can neither open a file nor accept the connection of a health check, so some are reserved.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Connections of one service at a time, however many files it may open. Further ones wait to be
-/// accepted. Each takes some kilobytes beside its descriptor.
+/// Maximum number of connections of one service, whatever the limit of open files. Further ones
+/// wait to be accepted. Each takes some kilobytes in addition to its descriptor.
 const CONNECTIONS_MAX: usize = 4096;
 
-/// Descriptors kept back for the store's files, listeners and pipes: the dataset service has some
-/// forty open before anybody connects.
+/// Descriptors reserved for the store's files, listeners and pipes. The dataset service has some
+/// forty open without connections.
 const RESERVE_MIN: usize = 64;
 
 /// Raises this process's soft limit of open files to the hard one.
 ///
-/// Systems set the soft one low, 1024 or 256, for programs that use `select`; none of ours do.
+/// Systems set a low soft limit, 1024 or 256, for programs that use `select`, which ours do not.
 pub fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
@@ -26,24 +26,25 @@ pub fn raise_limit() {
     }
 }
 
-/// How many connections a service of this process may have at a time.
+/// Returns the maximum number of connections of a service in this process.
 #[must_use]
 pub fn connections_max() -> usize {
     connections_within(open_files_max())
 }
 
-/// The files that this process may open; `None` for no limit.
+/// Returns the limit of open files; `None` if it is unlimited.
 fn open_files_max() -> Option<usize> {
     getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok())
 }
 
-/// How many of them may be endless answers; the rest stay free for requests that end.
+/// Returns the maximum number of connections with endless responses. The rest stays available for
+/// requests that end.
 #[must_use]
 pub fn streams_max() -> usize {
     streams_within(connections_max())
 }
 
-/// The connections that `limit` open files allow; without a limit as many as there ever are.
+/// Returns the number of connections for a limit of open files.
 fn connections_within(limit: Option<usize>) -> usize {
     let Some(limit) = limit else { return CONNECTIONS_MAX };
     let reserve = RESERVE_MIN.max(limit / 4);
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_soft_limit_becomes_the_hard_one() {
+    fn soft_limit_is_raised_to_the_hard_one() {
         raise_limit();
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
         assert_eq!(current, maximum);

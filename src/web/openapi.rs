@@ -1,28 +1,30 @@
-//! Describing an HTTP API as an `OpenAPI` document, from its handlers and the shapes in `wire`.
+//! Describes an HTTP API as an `OpenAPI` document, from its handlers and the types in `wire`.
 //!
-//! An endpoint is described where it is handled:
+//! An endpoint is described at its handler:
 //!
 //! ```text
 //! /// Renames a key.
 //! ///
-//! /// The first paragraph is the operation's summary; what follows, its description.
+//! /// The first paragraph is the operation's summary, and the rest its description.
 //! #[utoipa::path(patch, path = paths::ACCOUNTS_KEY, operation_id = "rename_key", tag = "keys",
 //!     params(KeyPath), request_body = KeyName,
 //!     responses((status = 200, description = "The key", body = KeyBody)))]
 //! pub(super) async fn patch(…) -> … { … }
 //! ```
 //!
-//! - **Shapes** derive `ToSchema` in `wire`; the docs of fields are their descriptions. A generic
-//!   `Page<T>` is called `Page_T`. Examples of bodies are in `assets/examples/<room>.json`, by schema.
-//! - **Parameters** are the structs that the handler reads from its query or path, which derive
-//!   `IntoParams` beside `Deserialize`: `#[into_params(parameter_in = Query)]`, with
-//!   `#[param(minimum = 1, inline)]` on fields. A type of its own needs `inline`: schemas of
+//! - **Types** derive `ToSchema` in `wire`, and the docs of their fields are the descriptions. A
+//!   generic `Page<T>` is called `Page_T`. Examples of bodies are in
+//!   `assets/examples/<crate>.json`, by schema.
+//! - **Parameters** are the structs that the handler reads from its query or path. They derive
+//!   `IntoParams` in addition to `Deserialize`: `#[into_params(parameter_in = Query)]`, with
+//!   `#[param(minimum = 1, inline)]` on fields. A custom type needs `inline`, since schemas of
 //!   parameters are not collected.
-//! - **Routes** are made from the same attribute, so that none is left out or made up:
-//!   `OpenApiRouter::new().routes(routes!(key::patch, key::delete))`, methods of one path in one
-//!   `routes!`. The room's `openapi.rs` gives that router's document to [`describe`].
-//! - [`describe`] adds what all operations share: who may ask, where an operation has no `security`
-//!   of its own (`security(())` is anybody), and refusals (of the key, by status, and the rest).
+//! - **Routes** are created from the same attribute, so that none is missing:
+//!   `OpenApiRouter::new().routes(routes!(key::patch, key::delete))`, with all methods of a path in
+//!   one `routes!`. The crate's `openapi.rs` passes that router's document to [`describe`].
+//! - [`describe`] adds the parts that all operations share: the authentication of operations
+//!   without `security` (`security(())` means none), and error responses (401 for the key, by
+//!   status, and the default).
 
 #[cfg(any(test, feature = "faults"))]
 mod tests;
@@ -42,38 +44,38 @@ use utoipa::{
 pub use self::tests::find_faults;
 use crate::api_docs;
 
-/// What an API's description says beside its operations.
+/// General parts of an API's description.
 #[derive(Debug)]
 pub struct About<'a> {
-    /// What the API is called.
+    /// Name of the API.
     pub title: &'a str,
-    /// What it is, for people, in paragraphs.
+    /// Introduction for people, in paragraphs.
     pub text: &'a str,
-    /// The groups of its operations, in their order: name, and what is in it.
+    /// Names and descriptions of the groups of operations, in order.
     pub groups: &'a [(&'a str, &'a str)],
-    /// The `security` of operations that have none of their own, such as `[{"key": []}]`.
+    /// `security` of operations without one, such as `[{"key": []}]`.
     pub security: Value,
-    /// The cookie that carries a session; empty where there are no sessions.
+    /// Name of the session cookie; empty without sessions.
     pub session_cookie: &'a str,
-    /// Refusals that several operations share.
+    /// Error responses that several operations share.
     pub refusals: &'a [SharedRefusal<'a>],
-    /// Examples of bodies, as a JSON object whose members are named as their schemas are.
+    /// Examples of bodies: a JSON object with the names of their schemas as members.
     pub examples: &'a str,
 }
 
-/// A refusal of every operation below a path.
+/// Error response of every operation below a path.
 #[derive(Debug, Clone, Copy)]
 pub struct SharedRefusal<'a> {
-    /// How the paths begin.
+    /// Prefix of the paths.
     pub below: &'a str,
-    /// The HTTP status, three digits.
+    /// HTTP status, three digits.
     pub status: &'a str,
-    /// What it says.
+    /// Description of the response.
     pub text: &'a str,
 }
 
-/// A description as it is served: as a document, and as a page. Made once, since it does not change
-/// while the program runs.
+/// Rendered description, as a document and as a page. Created once, since it does not change while
+/// the program runs.
 #[derive(Debug, Clone)]
 pub struct Description {
     document: Bytes,
@@ -81,33 +83,33 @@ pub struct Description {
 }
 
 impl Description {
-    /// Writes `document`, which is served at `url`, and its page.
+    /// Renders `document`, which is served at `url`, and its page.
     #[must_use]
     pub fn new(document: &Value, url: &str) -> Self {
         Self { document: document.to_string().into(), page: api_docs::render(document, url) }
     }
 
-    /// Answers the document.
+    /// Responds with the document.
     #[must_use]
     pub fn document(&self) -> Response {
         ([(CONTENT_TYPE, "application/json")], self.document.clone()).into_response()
     }
 
-    /// Answers the page.
+    /// Responds with the page.
     #[must_use]
     pub fn page(&self) -> Response {
         api_docs::respond(self.page.clone())
     }
 }
 
-/// Returns the document of `api`. A refused request is answered with a `Refusal`, one whose key is
-/// missing or unknown with a `NoKey`.
+/// Returns the document of `api`. A rejected request gets a `Refusal`, or a `NoKey` if its key is
+/// missing or unknown.
 #[must_use]
 pub fn describe<Refusal: ToSchema, NoKey: ToSchema>(api: OpenApi, about: &About<'_>) -> Value {
     write_document(api, about, Shape::describe::<Refusal>(), Shape::describe::<NoKey>())
 }
 
-/// The schema of a type, and those that it refers to.
+/// Schema of a type, and the schemas that it references.
 struct Shape {
     name: String,
     schemas: Vec<(String, RefOr<Schema>)>,
@@ -122,7 +124,7 @@ impl Shape {
     }
 }
 
-/// Names no type, so that it is compiled once and not in each room that describes an API.
+/// Completes the document. It is not generic, so that it is compiled only once.
 fn write_document(mut api: OpenApi, about: &About<'_>, refusal: Shape, no_key: Shape) -> Value {
     let components = api.components.get_or_insert_with(Components::new);
     components.schemas.extend(refusal.schemas);
@@ -145,7 +147,7 @@ fn write_document(mut api: OpenApi, about: &About<'_>, refusal: Shape, no_key: S
             }
             let is_by_key = operation["security"][0]["key"].is_array();
             let mut refuse = |status: &str, text: &str, schema: &str| {
-                // An operation may say more of its own.
+                // An operation may have a more specific description.
                 if operation["responses"][status].is_null() {
                     let schema = format!("#/components/schemas/{schema}");
                     let content = json!({"application/json": {"schema": {"$ref": schema}}});
@@ -158,15 +160,15 @@ fn write_document(mut api: OpenApi, about: &About<'_>, refusal: Shape, no_key: S
                     refuse(status, text, &refusal.name);
                 }
             }
-            refuse("default", "Refused: the text says why", &refusal.name);
+            refuse("default", "Rejected. The text has the reason", &refusal.name);
             if is_by_key {
                 refuse("401", "The key is missing or unknown", &no_key.name);
-                refuse("429", "The key, or the network, asked too often", &refusal.name);
+                refuse("429", "The key or the network sent too many requests", &refusal.name);
                 operation["responses"]["429"]["headers"] = limit_headers();
             }
         }
     }
-    // A test of each document finds examples that are none.
+    // Each document has a test that finds invalid examples.
     let examples: Map<String, Value> = serde_json::from_str(about.examples).unwrap_or_default();
     for (name, example) in examples {
         document["components"]["schemas"][name]["example"] = example;
@@ -182,7 +184,7 @@ fn write_document(mut api: OpenApi, about: &About<'_>, refusal: Shape, no_key: S
     document
 }
 
-/// Says of the contents of a body which are bytes: those that are neither JSON nor text.
+/// Describes the contents of a body that are neither JSON nor text as bytes.
 fn describe_bytes(body: &mut Value) {
     let contents = body.get_mut("content").and_then(Value::as_object_mut);
     for (media_type, content) in contents.into_iter().flatten() {
@@ -192,7 +194,7 @@ fn describe_bytes(body: &mut Value) {
     }
 }
 
-/// The ways in that any operation asks for.
+/// Returns the authentication schemes that any operation uses.
 fn schemes(document: &Value, session_cookie: &str) -> Value {
     let mut schemes = json!({
         "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
@@ -207,19 +209,19 @@ fn schemes(document: &Value, session_cookie: &str) -> Value {
     schemes
 }
 
-/// The headers that tell what is left, and when to come again.
+/// Returns the headers with the state of the limit.
 fn limit_headers() -> Value {
     let header =
         |text: &str| json!({"description": text, "schema": {"type": "integer", "minimum": 0}});
     json!({
-        "Retry-After": header("Seconds until there may be another request."),
-        "RateLimit-Limit": header("The limit on requests that was hit, where it is one."),
-        "RateLimit-Remaining": header("What is left of it: 0."),
-        "RateLimit-Reset": header("Seconds until there may be another request."),
+        "Retry-After": header("Seconds until the next request is possible."),
+        "RateLimit-Limit": header("The limit on requests that was reached, if it is one."),
+        "RateLimit-Remaining": header("Remaining requests: 0."),
+        "RateLimit-Reset": header("Seconds until the next request is possible."),
     })
 }
 
-/// Refers to the items of each `Page_T` by their name; utoipa writes them out.
+/// References the items of each `Page_T` by their name, instead of utoipa's inline schema.
 fn share_items(schemas: &mut Value) {
     let Some(schemas) = schemas.as_object_mut() else { return };
     let is_page = |name: &&String| name.starts_with("Page_");
@@ -233,9 +235,9 @@ fn share_items(schemas: &mut Value) {
     }
 }
 
-/// Makes lines of each paragraph one, since docs are wrapped for readers of the code; says what a
-/// value is that may be null beside its types, not within the first; and lets a value be of several
-/// alternatives at once, as an empty page is of rows and of buckets.
+/// Joins the lines of each paragraph, since docs are wrapped for the code. Moves the description of
+/// a nullable value from its first alternative to the value. Allows a value to match several
+/// alternatives, as an empty page matches rows and buckets.
 fn tidy_schemas(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -248,7 +250,7 @@ fn tidy_schemas(value: &mut Value) {
                 }
                 members.insert("anyOf".to_owned(), alternatives);
             }
-            // A flattened part that is none leaves its fields out.
+            // A flattened part that is missing leaves its fields out.
             for part in members.get_mut("allOf").and_then(Value::as_array_mut).into_iter().flatten()
             {
                 if part["oneOf"][1] == json!({"type": "null"}) {

@@ -1,5 +1,5 @@
-//! Whether a request was made by a page of this service: browsers say so, and other programs, which
-//! send no cookies unasked, say nothing.
+//! Recognizes requests of this service's own pages by the headers of browsers. Other programs send
+//! no such headers, and no cookies of their own accord.
 
 use axum::http::{
     HeaderMap,
@@ -8,10 +8,10 @@ use axum::http::{
 
 use crate::cookies::Channel;
 
-/// The header in which newer browsers say how the page and the service relate.
+/// Header in which newer browsers describe the relation between page and service.
 const FETCH_SITE: &str = "sec-fetch-site";
 
-/// Whether another site's page made the request. Then a cookie in it means nothing.
+/// Returns true if another site's page made the request. A cookie in it must be ignored then.
 #[must_use]
 pub fn is_foreign(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
@@ -23,7 +23,7 @@ pub fn is_foreign(headers: &HeaderMap) -> bool {
     host.is_none() || host != text(HOST.as_str())
 }
 
-/// How the page that made the request came, as far as its browser tells.
+/// Returns the channel of the page that made the request, according to its browser.
 #[must_use]
 pub fn channel(headers: &HeaderMap) -> Channel {
     match headers.get(ORIGIN).map(|origin| origin.as_bytes().starts_with(b"https://")) {
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn another_sites_page_is_foreign_and_a_program_is_not() {
+    fn page_of_another_site_is_foreign_and_a_program_is_not() {
         let host = ("host", "here:8081");
         check(&[host], false);
         check(&[host, ("origin", "http://here:8081")], false);

@@ -1,8 +1,8 @@
 //! Rejects query parameters that an endpoint does not have.
 //!
-//! A misspelt bound must not be ignored, and of a parameter that is given twice nobody knows which
-//! value is meant. The names come from the description of the API, so that no handler lists them
-//! again, and endpoints without parameters are covered, too.
+//! A misspelt bound must not be ignored, and the value of a repeated parameter is ambiguous. The
+//! names come from the description of the API, so handlers do not list them again, and endpoints
+//! without parameters are covered.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,8 +22,8 @@ use crate::{
     middleware::wrap,
 };
 
-/// The least similarity, from 0 to 1, of a name that is suggested for a misspelt one: `strat` and
-/// `start` have 0.95, `from` and `offset` 0.47.
+/// Minimum similarity, from 0 to 1, of a suggested name: `strat` and `start` have 0.95, `from` and
+/// `offset` 0.47.
 const LIKE_MIN: f64 = 0.75;
 
 /// Names of the query parameters of each operation.
@@ -33,10 +33,10 @@ struct QueryNames {
     operations: HashMap<String, Vec<(Method, Vec<String>)>>,
 }
 
-/// Rejects requests to `router` with a query parameter that is given twice, or that `api`, its
-/// description, does not have. At the paths of `any_name` every name is allowed.
+/// Rejects requests to `router` with a repeated query parameter, or one that `api`, its
+/// description, does not have. The paths of `any_name` allow every name.
 ///
-/// Names that begin with an underscore are ignored: scripts add them to bypass caches.
+/// Names that begin with an underscore are ignored, since scripts add them to bypass caches.
 pub fn check_query_names<S: Clone + Send + Sync + 'static>(
     router: Router<S>,
     api: &OpenApi,
@@ -100,7 +100,7 @@ fn names_of(operation: &Operation) -> Vec<String> {
     names.collect()
 }
 
-/// Checks the query of `uri`, whose names must be among `known`, unless that is `None`.
+/// Checks the query of `uri`. Its names must be among `known`, unless that is `None`.
 fn check(uri: &Uri, known: Option<&[String]>) -> Result<(), BodyError> {
     if uri.query().is_none_or(str::is_empty) {
         return Ok(());
@@ -125,7 +125,7 @@ fn is_ignored(name: &str) -> bool {
     name.is_empty() || name.starts_with('_')
 }
 
-/// Returns what may have been meant by `name`.
+/// Returns a suggestion for a misspelt `name`, or the known names.
 fn hint(name: &str, known: &[String]) -> String {
     let like = |known: &str| strsim::jaro_winkler(&name.to_lowercase(), known);
     let nearest = known.iter().max_by(|a, b| like(a).total_cmp(&like(b)));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn many_names_cost_no_more_than_the_first_fault() {
+    fn number_of_names_does_not_delay_the_first_error() {
         let query: Vec<String> = (0..5000).map(|idx| format!("x{idx}=")).collect();
         check_text(&query.join("&"), &["start"], Err("unknown parameter x0; known are start"));
     }

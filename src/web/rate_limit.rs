@@ -1,7 +1,7 @@
-//! Rate limits: the rule as a plain function, and a limiter that applies it to each of many keys.
+//! Rate limits: the rule as a plain function, and a limiter that applies it to many keys.
 //!
-//! A rate lets `burst` events happen at once, and then one in each interval. The only
-//! state per caller is the time at which the whole burst is free again (GCRA).
+//! A rate allows `burst` events immediately, and then one in each interval. The only state per
+//! caller is the time at which the whole burst is available again (GCRA).
 
 use std::{hash::Hash, num::NonZeroUsize, time::Duration};
 
@@ -9,46 +9,46 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Callers remembered at a time; the least recently used is forgotten first, and starts with a whole
-/// burst. Some megabytes of addresses.
+/// Maximum number of remembered callers, some megabytes of addresses. The least recently used is
+/// forgotten first, and starts with a whole burst.
 pub const CALLERS_MAX: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
 
-/// The period that a [`LogLimit`] bounds.
+/// Period of a [`LogLimit`].
 pub const LOGGED_EVERY: Duration = Duration::from_secs(10);
 
-/// How often something may happen.
+/// Maximum frequency of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// From one event to the next, once the burst is used up.
+    /// Interval between events after the burst is used up.
     pub every: Duration,
-    /// How many may happen at once; at least one.
+    /// Number of events that can happen immediately, at least one.
     pub burst: u32,
 }
 
 impl Rate {
-    /// `n` events a second, at least one, and `burst` at once.
+    /// Returns a rate of `n` events a second, at least one, with a burst of `burst`.
     #[must_use]
     pub const fn per_second(n: u32, burst: u32) -> Self {
-        // Widening alone; `From` is not const.
+        // A widening cast, since `From` is not const.
         Self { every: Duration::from_nanos(1_000_000_000 / n as u64), burst }
     }
 }
 
-/// An event that may happen.
+/// An allowed event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
-    /// When the whole burst is free again: what [`take`] wants to know next time.
+    /// Time at which the whole burst is available again, for the next [`take`].
     pub full_at: Instant,
-    /// How many more may happen now.
+    /// Number of further events that are allowed now.
     pub n_left: u32,
-    /// How long until the whole burst is free again.
+    /// Time until the whole burst is available again.
     pub full_in: Duration,
 }
 
-/// Takes one event of `rate` at `now`, where `full_at` is what the last one left, if any.
+/// Takes one event of `rate` at `now`. `full_at` is the result of the previous event, if any.
 ///
 /// # Errors
-/// How long to wait, where there is none left.
+/// Time to wait, if none is left.
 pub fn take(full_at: Option<Instant>, now: Instant, rate: Rate) -> Result<Taken, Duration> {
     take_n(full_at, now, rate, 1)
 }
@@ -74,18 +74,18 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// A whole burst of `rate`.
+    /// Starts with a whole burst of `rate`.
     #[must_use]
     pub const fn full(rate: Rate) -> Self {
         Self { rate, full_at: None }
     }
 
-    /// Takes one event, and returns whether one was left.
+    /// Takes one event. Returns false if none was left.
     pub fn take(&mut self, now: Instant) -> bool {
         self.take_n(1, now)
     }
 
-    /// Takes `n` events, and returns whether as many were left.
+    /// Takes `n` events. Returns false if fewer were left.
     pub fn take_n(&mut self, n: u32, now: Instant) -> bool {
         let taken = take_n(self.full_at, now, self.rate, n);
         self.full_at = taken.map_or(self.full_at, |taken| Some(taken.full_at));
@@ -93,7 +93,8 @@ impl Bucket {
     }
 }
 
-/// Which of many like events are in the log: the first in each [`LOGGED_EVERY`]. The rest are counted.
+/// Limits the log lines of an event to the first ones in each [`LOGGED_EVERY`]. The others are
+/// counted.
 #[derive(Debug, Default)]
 pub struct LogLimit {
     began: Option<Instant>,
@@ -101,8 +102,8 @@ pub struct LogLimit {
 }
 
 impl LogLimit {
-    /// Whether one more event is logged at `now`, of which `n_max` are in a period. Where a period
-    /// begins, also returns how many were left out in the last.
+    /// Returns true if an event at `now` should be logged, with at most `n_max` in a period. At the
+    /// start of a period, also returns the number of events that were not logged in the last one.
     pub fn admit(&mut self, now: Instant, n_max: u64) -> (bool, u64) {
         let mut n_left_out = 0;
         if self.began.is_none_or(|began| now - began >= LOGGED_EVERY) {
@@ -131,7 +132,7 @@ impl<K: Eq + Hash> RateLimiter<K> {
     /// Takes one event of `key`.
     ///
     /// # Errors
-    /// How long to wait, where none is left.
+    /// Time to wait, if none is left.
     pub fn take(&self, key: K) -> Result<Taken, Duration> {
         let mut full_at = self.full_at.lock();
         let taken = take(full_at.get(&key).copied(), Instant::now(), self.rate)?;
@@ -139,26 +140,26 @@ impl<K: Eq + Hash> RateLimiter<K> {
         Ok(taken)
     }
 
-    /// Returns one event that `key` took: it does not count.
+    /// Returns an event that `key` took, so that it does not count.
     pub fn give_back(&self, key: &K) {
         if let Some(full_at) = self.full_at.lock().get_mut(key) {
             *full_at = full_at.checked_sub(self.rate.every).unwrap_or(*full_at);
         }
     }
 
-    /// How long `key` has to wait for its next event; none if not at all.
+    /// Returns the time until the next event of `key`; `None` if it is available now.
     pub fn wait(&self, key: &K) -> Option<Duration> {
         let full_at = self.full_at.lock().peek(key).copied();
         take(full_at, Instant::now(), self.rate).err()
     }
 
-    /// Forgets what `key` took.
+    /// Forgets the events of `key`.
     pub fn reset(&self, key: &K) {
         self.full_at.lock().pop(key);
     }
 }
 
-/// `wait` in whole seconds, at least one, as `Retry-After` gives it.
+/// Returns `wait` in whole seconds, at least one, as in `Retry-After`.
 #[must_use]
 pub fn retry_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0 || wait.is_zero())

@@ -1,4 +1,4 @@
-//! Responses with a status other than 200, named so that a handler needs no numbers.
+//! Responses with a status other than 200.
 
 use axum::{
     Json,
@@ -7,7 +7,7 @@ use axum::{
 };
 use serde::Serialize;
 
-/// 201 and a body: something new is there.
+/// 201 with a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Created<T>(pub T);
 

@@ -21,53 +21,53 @@ use self::{
 };
 use crate::{address::AddressSource, open_files::connections_max, tls::Tls};
 
-/// How long open requests may go on once the group stops. Long enough for any answer under way,
-/// short enough that stopping the program does not look like a hang.
+/// Time limit of open requests after the group stops. It is long enough for pending responses, and
+/// short enough that the program does not seem to hang.
 pub const DRAIN_MAX: Duration = Duration::from_secs(3);
 
-/// The part of all connections that one network may have: no two shut a service out, and an office
-/// behind one address has enough. This machine's own programs may have them all.
+/// Divisor of the share of all connections that one network can have. No two networks can block a
+/// service, and an office behind one address has enough. This machine's own programs are exempt.
 const NETWORK_PART: usize = 4;
 
-/// An address could not be bound: why, and what to do about it.
+/// An address could not be bound. The text has the reason and a remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct BindError {
     what: String,
-    /// The system's reason, where the text does not say it.
+    /// Error of the system, unless the text has the reason.
     source: Option<io::Error>,
 }
 
 impl BindError {
-    /// That `source` kept a socket from listening on `address`.
+    /// Creates the error for a socket that cannot listen on `address` because of `source`.
     #[must_use]
     pub fn new(address: &str, source: io::Error) -> Self {
         let why = match source.kind() {
             ErrorKind::AddrInUse => {
-                "another program uses this port; stop that program, or choose another port"
+                "another program uses this port; stop it, or choose another port"
             }
             ErrorKind::AddrNotAvailable => "this machine does not have this address",
-            ErrorKind::PermissionDenied => "this user may not use this port; choose one above 1023",
+            ErrorKind::PermissionDenied => "this user cannot use this port; choose one above 1023",
             ErrorKind::InvalidInput => {
-                let example = "127.0.0.1:8080 or :8080";
-                let what =
-                    format!("read `{address}` as an address to listen on, such as {example}");
+                let what = format!(
+                    "invalid address `{address}` to listen on, expected for example 127.0.0.1:8080 or :8080"
+                );
                 return Self { what, source: None };
             }
-            _ => return Self { what: format!("listen on {address}"), source: Some(source) },
+            _ => return Self { what: format!("cannot listen on {address}"), source: Some(source) },
         };
-        Self { what: format!("listen on {address}: {why}"), source: None }
+        Self { what: format!("cannot listen on {address}: {why}"), source: None }
     }
 }
 
-/// Binds `address`: `127.0.0.1:0` for a free port, `:8080` for a port on every interface, of IPv6
-/// and of IPv4.
+/// Binds `address`: `127.0.0.1:0` for a free port, `:8080` for a port on every interface, for IPv6
+/// and IPv4.
 ///
 /// # Errors
-/// [`BindError`] if the text is no address, or the address is taken or not ours.
+/// [`BindError`] if the text is not an address, or the address is in use or not available.
 pub async fn bind(address: &str) -> Result<TcpListener, BindError> {
     let bound = if address.starts_with(':') {
-        // One socket of IPv6 takes the connections of IPv4, too.
+        // A socket of IPv6 also accepts connections of IPv4.
         match TcpListener::bind(format!("[::]{address}")).await {
             Err(error) if may_lack_ipv6(&error) => {
                 TcpListener::bind(format!("0.0.0.0{address}")).await
@@ -80,7 +80,7 @@ pub async fn bind(address: &str) -> Result<TcpListener, BindError> {
     bound.map_err(|source| BindError::new(address, source))
 }
 
-/// Whether a port of IPv6 may have been refused since the machine has IPv4 alone.
+/// Returns true if binding an IPv6 port may have failed because the machine only has IPv4.
 fn may_lack_ipv6(error: &io::Error) -> bool {
     use ErrorKind::{AddrInUse, InvalidInput, PermissionDenied};
     !matches!(error.kind(), AddrInUse | InvalidInput | PermissionDenied)
@@ -88,15 +88,15 @@ fn may_lack_ipv6(error: &io::Error) -> bool {
 
 /// Serves `router` on `listener` in a task of `group`, until the group stops.
 ///
-/// Then no connection is taken any more, and requests under way have [`DRAIN_MAX`] to end. An
-/// endless answer, such as a stream, should watch the group itself, so that its reader sees a clean
-/// end. Each request carries its [`Caller`](crate::address::Caller).
+/// Then no connection is accepted any more, and pending requests have [`DRAIN_MAX`] to end. An
+/// endless response, such as a stream, should watch the group itself, so that its reader sees a
+/// clean end. Each request carries its [`Caller`](crate::address::Caller).
 pub fn serve(listener: TcpListener, router: Router, group: &Group) {
     serve_by(AddressSource::Connection, listener, router, group);
 }
 
-/// The same where `addresses` says who the callers are: behind a proxy all connections may be its
-/// own. Then a network has no more requests at a time than it may have connections otherwise.
+/// Serves like [`serve`], with callers identified by `addresses`: behind a proxy, all connections
+/// may be its own. The limit of connections of a network then applies to its concurrent requests.
 pub fn serve_by(addresses: AddressSource, listener: TcpListener, router: Router, group: &Group) {
     let forwarded = match addresses {
         AddressSource::Connection => None,
@@ -107,7 +107,7 @@ pub fn serve_by(addresses: AddressSource, listener: TcpListener, router: Router,
     group.spawn_to_end("http", serve_connections(listener, None, app));
 }
 
-/// As [`serve`], over TLS.
+/// Serves like [`serve`], over TLS.
 pub fn serve_tls(listener: TcpListener, tls: Tls, router: Router, group: &Group) {
     let listener = limit_connections(listener, AddressSource::Connection);
     let app = ConnectionApp { router, forwarded: None, group: group.clone() };
@@ -119,13 +119,13 @@ fn limit_connections(listener: TcpListener, addresses: AddressSource) -> Limited
     LimitedListener::new(listener, connections_max(), networks)
 }
 
-/// Returns how many connections one network may have.
+/// Returns the maximum number of connections of one network.
 fn network_places() -> usize {
     (connections_max() / NETWORK_PART).max(1)
 }
 
 /// Serves the connections of `listener` until the group of `app` stops, and then until they end or
-/// [`DRAIN_MAX`] is over.
+/// [`DRAIN_MAX`] has passed.
 async fn serve_connections(
     mut listener: LimitedListener,
     tls: Option<TlsAcceptor>,
@@ -143,7 +143,8 @@ async fn serve_connections(
                     }
                 });
             }
-            // Takes the ended ones out of the set; it has no part in this while it is empty.
+            // Removes ended connections from the set. This branch is disabled while the set is
+            // empty.
             Some(_) = connections.join_next() => {}
             () = app.group.stopped() => break,
         }

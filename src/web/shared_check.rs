@@ -1,13 +1,13 @@
-//! One check for all callers at about the same time, so that anybody may ask, however often.
+//! One check for all concurrent callers, so that they can request it at any rate.
 
 use std::time::Duration;
 
 use tokio::{sync::Mutex, time::Instant};
 
-/// How long an outcome holds: shorter than a balancer takes between two checks.
+/// Time for which an outcome is valid, shorter than the interval of a balancer's checks.
 const HOLDS_FOR: Duration = Duration::from_millis(500);
 
-/// The outcome of the last check, and the turn to check again.
+/// Outcome of the last check, and the lock for checking again.
 #[derive(Debug)]
 pub struct SharedCheck<T>(Mutex<Option<(T, Instant)>>);
 
@@ -18,8 +18,8 @@ impl<T> Default for SharedCheck<T> {
 }
 
 impl<T: Clone> SharedCheck<T> {
-    /// The outcome of the last check, or of `check` if that was too long ago. Other callers wait
-    /// meanwhile for its outcome. Cancel-safe if `check` is.
+    /// Returns the outcome of the last check, or of `check` if that is too old. Concurrent callers
+    /// wait for its outcome. Cancel-safe if `check` is.
     pub async fn get(&self, check: impl Future<Output = T>) -> T {
         let mut last = self.0.lock().await;
         match &*last {
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn callers_at_about_the_same_time_share_a_check() {
+    async fn concurrent_callers_share_a_check() {
         let n_checks = AtomicU32::new(0);
         let check = async || {
             sleep(Duration::from_secs(5)).await;

@@ -18,61 +18,61 @@ use rustls::{
 };
 use tracing::warn;
 
-/// A name that no certificate is for, asked for to learn which names there are.
+/// A name that no certificate has, used to find out the names that it has.
 const OTHER_NAME: &str = "name.invalid";
 
-/// Where a certificate and its key are, both as PEM.
+/// Paths of a certificate and its key, both in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate, followed by those that vouch for it.
+    /// Certificate, followed by its intermediate certificates.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
 }
 
-/// Why TLS could not be set up: which file is wrong, and how.
+/// Error in a file for TLS. The text names the file and the problem.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct TlsError {
     what: String,
-    /// The error of the system or of the TLS library, where the text does not say it.
+    /// Error of the system or of the TLS library, unless the text has the reason.
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
-/// What errors call the content of a file of certificates.
+/// Name of the certificate file's content in error messages.
 const CERTIFICATE: &str = "certificate";
 
-/// What errors call the content of a file of a key.
+/// Name of the key file's content in error messages.
 const KEY: &str = "private key";
 
 impl TlsError {
-    /// That `item` could not be had out of `path`.
+    /// Creates the error for an `item` that cannot be read from `path`.
     fn of_file(path: &Path, item: &str, source: pem::Error) -> Self {
         let path = path.display();
         let what = match source {
             pem::Error::Io(source) => {
-                return Self { what: format!("read {path}"), source: Some(source.into()) };
+                return Self { what: format!("cannot read {path}"), source: Some(source.into()) };
             }
             pem::Error::NoItemsFound => {
                 let label = item.to_uppercase();
                 let form = format!("PEM, which begins with `-----BEGIN {label}`");
-                format!("find a {item} in {path}: the file has none as {form}")
+                format!("no {item} in {path}: the file has none as {form}")
             }
-            _ => format!("use the {item} in {path}, which is damaged"),
+            _ => format!("{item} in {path} is damaged"),
         };
         Self { what, source: None }
     }
 
-    /// That TLS refused what is in `files`.
+    /// Creates the error for a certificate and key in `files` that TLS rejected.
     fn of_pair(files: &TlsFiles, source: rustls::Error) -> Self {
         let (certificate, key) = (files.certificate.display(), files.key.display());
-        let what = format!("use the certificate in {certificate} with the key in {key}");
+        let what = format!("cannot use the certificate in {certificate} with the key in {key}");
         match source {
             rustls::Error::InconsistentKeys(_) => {
                 Self { what: format!("{what}: they do not belong together"), source: None }
             }
             rustls::Error::InvalidCertificate(CertificateError::BadEncoding) => {
-                let what = format!("use the {CERTIFICATE} in {certificate}, which is damaged");
+                let what = format!("{CERTIFICATE} in {certificate} is damaged");
                 Self { what, source: None }
             }
             source => Self { what, source: Some(source.into()) },
@@ -80,13 +80,14 @@ impl TlsError {
     }
 }
 
-/// What connections are secured with. Cheap to clone.
+/// TLS configuration of connections. Cheap to clone.
 #[derive(derive_more::Debug, Clone)]
 #[debug("Tls")]
 pub struct Tls(pub(crate) Arc<ServerConfig>);
 
 impl Tls {
-    /// Reads a certificate and its key, and warns of one that every client refuses. Blocks shortly.
+    /// Reads a certificate and its key, and logs a warning if all clients will reject it. Blocks
+    /// shortly.
     ///
     /// # Errors
     /// [`TlsError`] if they cannot be read or used.
@@ -104,22 +105,22 @@ impl Tls {
             .map_err(|source| TlsError::of_pair(files, source))?;
         if let Some(why) = refused_later {
             let path = files.certificate.display();
-            warn!("clients will refuse the certificate in {path}: {why}");
+            warn!("clients will reject the certificate in {path}: {why}");
         }
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self(Arc::new(config)))
     }
 }
 
-/// Returns why clients refuse these certificates, whatever they trust and whatever the server is
-/// called; none if they may accept them.
+/// Returns the reason why all clients reject these certificates, whatever they trust and whatever
+/// the server's name is; `None` if they may accept them.
 fn refusal(certificates: &[CertificateDer<'_>]) -> Option<String> {
     let (own, others) = certificates.split_first()?;
     let parsed = match ParsedCertificate::try_from(own) {
         Ok(parsed) => parsed,
         Err(error) => return Some(error.to_string()),
     };
-    // Without roots, a certificate that is fine by itself fails for its issuer alone.
+    // Without roots, the only error of a valid certificate is its unknown issuer.
     let checked = verify_server_cert_signed_by_trust_anchor(
         &parsed,
         &RootCertStore::empty(),
@@ -131,8 +132,8 @@ fn refusal(certificates: &[CertificateDer<'_>]) -> Option<String> {
         Ok(()) | Err(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {}
         Err(error) if error.to_string().contains("CaUsedAsEndEntity") => {
             return Some(
-                "it is that of an authority; make it one of a server, with openssl req -x509 by \
-                 -addext basicConstraints=critical,CA:FALSE"
+                "it is the certificate of an authority; create one for a server, with openssl req \
+                 -x509 -addext basicConstraints=critical,CA:FALSE"
                     .to_owned(),
             );
         }
@@ -144,7 +145,7 @@ fn refusal(certificates: &[CertificateDer<'_>]) -> Option<String> {
             presented,
             ..
         })) if presented.is_empty() => Some(
-            "it names no server; add its names, with openssl req by -addext \
+            "it has no server name; add names, with openssl req -addext \
              subjectAltName=DNS:localhost,IP:127.0.0.1"
                 .to_owned(),
         ),

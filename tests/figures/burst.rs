@@ -36,7 +36,7 @@ pub(crate) fn burst(runtime: &Runtime) -> Vec<Row> {
     pass(runtime, FULL_AFTER);
     let (n_written, mib_before) = (session.n_written(), resident_mib(session.pid));
     pass(runtime, BURST);
-    let n_frames = session.n_times(FRAME, n_written);
+    let n_frames = session.count_written(FRAME, n_written);
     let n_bytes = session.n_written() - n_written;
 
     let mut takes = Vec::new();

@@ -1,4 +1,4 @@
-//! Accounts and keys from outside: commands beside running services, and services that ask others.
+//! Accounts and API keys: their commands, and services that check keys here or on another machine.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use task::wait;
 
 use crate::support::{command::Home, http::Http, running::Running};
 
-/// How long a change may take to reach a service that runs: far more than it says.
+/// Longest wait until a running service sees a change.
 const SEEN_WITHIN: Duration = Duration::from_secs(20);
 
-/// A path that every key may ask for.
+/// A path that every key may read.
 const PATH: &str = "/api/datasets/";
 
-/// The operator's token of these tests.
+/// Operator's token of the accounts service.
 const TOKEN: (&str, &str) = ("TRIPTYCH_ACCOUNTS_TOKEN", "a token of these tests");
 
-/// A home whose commands and services share one data folder.
+/// A home directory whose commands and services share a data directory.
 struct Place {
     home: Home,
     data_dir: String,
@@ -39,7 +39,7 @@ impl Place {
         serde_json::from_str(&self.keys(&[words, &["--json"]].concat())).unwrap()
     }
 
-    /// A dataset service here, and where it listens.
+    /// Starts a dataset service, and returns it with its address.
     fn datasets(&self, flags: &[&str]) -> (Running, String) {
         let words = ["datasets", "serve", "--listen", "127.0.0.1:0", "--data-dir", &self.data_dir];
         let service = Running::start_with(&[&words, flags].concat(), &[TOKEN]);
@@ -48,8 +48,8 @@ impl Place {
     }
 }
 
-/// Waits until a key is answered with `want`.
-async fn answered(http: &Http, want: StatusCode) {
+/// Waits until requests with a key get status `want`.
+async fn wait_status(http: &Http, want: StatusCode) {
     let look = || async {
         let (status, body) = http.get(PATH).await;
         if status == want { Ok(()) } else { Err(format!("{status}: {body}")) }
@@ -58,11 +58,11 @@ async fn answered(http: &Http, want: StatusCode) {
 }
 
 #[test]
-fn keys_are_managed_by_commands() {
+fn commands_create_rename_renew_limit_and_revoke_keys() {
     let place = Place::new();
-    let made = place.json(&["create", "my bot"]);
-    assert_eq!((made["id"].as_i64(), made["state"].as_str()), (Some(1), Some("valid")));
-    let secret = made["api_key"].as_str().unwrap();
+    let created = place.json(&["create", "my bot"]);
+    assert_eq!((created["id"].as_i64(), created["state"].as_str()), (Some(1), Some("valid")));
+    let secret = created["api_key"].as_str().unwrap();
     assert!(secret.starts_with("UP-") && secret.len() == 27, "{secret}");
     place.keys(&["rename", "1", "a bot"]);
     let renewed = place.keys(&["renew", "1"]);
@@ -75,7 +75,7 @@ fn keys_are_managed_by_commands() {
     let key = &listed["keys"][0];
     assert_eq!((key["name"].as_str(), key["state"].as_str()), (Some("a bot"), Some("revoked")));
     assert_eq!(key["prefix"].as_str(), renewed.get(..7));
-    assert!(!listed.to_string().contains(renewed.trim()), "a list holds no secret");
+    assert!(!listed.to_string().contains(renewed.trim()), "a list contains no secret");
     for words in [["rename", "1", "x"].as_slice(), &["renew", "1"], &["revoke", "1"]] {
         let why = place.home.run_err(&[&["keys"], words].concat());
         assert!(why.contains("key 1: there is none of that number that is not revoked"), "{why}");
@@ -83,20 +83,20 @@ fn keys_are_managed_by_commands() {
 }
 
 #[test]
-fn accounts_are_managed_by_commands_that_never_take_a_password_as_a_word() {
+fn commands_manage_accounts_and_read_passwords_from_stdin() {
     let place = Place::new();
     let add = ["keys", "account", "add", "ada@example.org", "--json"];
-    let said = place.home.run_with(&add, b"correct horse\n");
-    assert_eq!(said.code, 0, "{said:?}");
-    let account: Value = serde_json::from_str(&said.out).unwrap();
+    let added = place.home.run_with(&add, b"correct horse\n");
+    assert_eq!(added.code, 0, "{added:?}");
+    let account: Value = serde_json::from_str(&added.out).unwrap();
     assert_eq!(account["name"], "ada@example.org");
     let again = place.home.run_with(&add, b"correct horse\n");
     assert!(again.code == 1 && again.err.contains("account name is taken"), "{again:?}");
     let short = place.home.run_with(&["keys", "account", "add", "bob"], b"short\n");
     assert!(short.code == 1 && short.err.contains("8 to 256 characters"), "{short:?}");
     assert!(!short.err.contains("short"), "{short:?}");
-    let made = place.json(&["create", "hers", "--account", "ADA@example.org"]);
-    assert_eq!(made["account_id"], account["id"]);
+    let created = place.json(&["create", "hers", "--account", "ADA@example.org"]);
+    assert_eq!(created["account_id"], account["id"]);
     place.keys(&["create", "nobody's"]);
     let hers = place.json(&["list", "--account", "ada@example.org"]);
     assert_eq!(hers["keys"].as_array().unwrap().len(), 1);
@@ -114,14 +114,14 @@ fn accounts_are_managed_by_commands_that_never_take_a_password_as_a_word() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_running_service_follows_what_commands_do() {
+async fn running_service_applies_changes_of_keys() {
     let place = Place::new();
     let (_service, base) = place.datasets(&[]);
     let first = place.keys(&["create", "mine"]);
     let http = Http::new(&base, Some(first.trim()));
     assert_eq!(http.get(PATH).await.0, StatusCode::OK);
     place.keys(&["limits", "1", "--requests-per-day", "1"]);
-    answered(&http, StatusCode::TOO_MANY_REQUESTS).await;
+    wait_status(&http, StatusCode::TOO_MANY_REQUESTS).await;
     let refused = http.open(PATH).await;
     for name in ["retry-after", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"] {
         assert!(refused.headers().contains_key(name), "{name}");
@@ -131,20 +131,20 @@ async fn a_running_service_follows_what_commands_do() {
     assert!(text.starts_with("daily quota exceeded: at most 1 requests per day"), "{text}");
     assert!(text.ends_with(": too many requests") && body["details"].is_null(), "{body}");
     place.keys(&["limits", "1", "--requests-per-day", "default"]);
-    answered(&http, StatusCode::OK).await;
+    wait_status(&http, StatusCode::OK).await;
     let second = place.keys(&["renew", "1"]);
-    answered(&http, StatusCode::UNAUTHORIZED).await;
+    wait_status(&http, StatusCode::UNAUTHORIZED).await;
     let http = Http::new(&base, Some(second.trim()));
     assert_eq!(http.get(PATH).await.0, StatusCode::OK);
     place.keys(&["revoke", "1"]);
-    answered(&http, StatusCode::UNAUTHORIZED).await;
+    wait_status(&http, StatusCode::UNAUTHORIZED).await;
     let (status, body) = http.without_key().get_json(PATH).await;
     assert_eq!((status, body), (StatusCode::UNAUTHORIZED, json!({"error": "Missing API key"})));
     assert_eq!(http.without_key().get("/portal").await.0, StatusCode::OK);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_limits_callers_on_this_machine_unless_told_otherwise() {
+async fn local_clients_are_limited_unless_loopback_is_unlimited() {
     let place = Place::new();
     let key = place.keys(&["create", "mine"]);
     let (_limited, base) = place.datasets(&["--requests-per-day", "1"]);
@@ -161,7 +161,7 @@ async fn a_service_limits_callers_on_this_machine_unless_told_otherwise() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_service_asks_another_machine_and_without_an_answer_lets_nobody_in() {
+async fn service_checks_keys_on_another_machine_and_fails_closed() {
     let (here, there) = (Place::new(), Place::new());
     let key = there.keys(&["create", "theirs"]);
     let words = ["keys", "serve", "--listen", "127.0.0.1:0", "--data-dir", &there.data_dir];
@@ -174,16 +174,16 @@ async fn a_service_asks_another_machine_and_without_an_answer_lets_nobody_in() {
     let unknown = Http::new(&base, Some("UP-000000000000000000000000"));
     assert_eq!(unknown.get(PATH).await.0, StatusCode::UNAUTHORIZED);
     assert_eq!(http.without_key().get("/portal").await.0, StatusCode::UNAUTHORIZED);
-    // A tag is given to keys by their numbers, which the other machine knows, too.
+    // Tags are granted to keys by their ids, which the other machine knows.
     there.keys(&["create", "a friend's"]);
     let dataset = json!({"name": "shared", "tags": ["members"]});
     assert_eq!(http.post(PATH, &dataset).await.0, StatusCode::CREATED);
     for (id, want) in [(2, StatusCode::CREATED), (99, StatusCode::NOT_FOUND)] {
-        let given = http.post("/api/tags/members/holders/", &json!({"key": id})).await;
-        assert_eq!(given.0, want, "{}", given.1);
+        let (status, body) = http.post("/api/tags/members/holders/", &json!({"key": id})).await;
+        assert_eq!(status, want, "{body}");
     }
     there.keys(&["revoke", "1"]);
-    answered(&http, StatusCode::UNAUTHORIZED).await;
+    wait_status(&http, StatusCode::UNAUTHORIZED).await;
 
     tokio::task::spawn_blocking(|| accounts.kill()).await.unwrap();
     let another = Http::new(&base, Some("UP-111111111111111111111111"));
@@ -192,7 +192,7 @@ async fn a_service_asks_another_machine_and_without_an_answer_lets_nobody_in() {
     assert_eq!(refused.headers()["retry-after"], "5");
     let want = json!({"details": null, "error": "API keys cannot be checked now: unavailable"});
     assert_eq!(refused.json::<Value>().await.unwrap(), want);
-    // A line of the log may come after the answer.
+    // The log line may follow the response.
     let look = || async {
         let log = service.stdout().concat();
         if log.contains("reach the accounts and keys, which another machine") {
@@ -203,16 +203,16 @@ async fn a_service_asks_another_machine_and_without_an_answer_lets_nobody_in() {
     };
     let log = wait::until(SEEN_WITHIN, look).await.unwrap();
     for secret in [key.trim(), TOKEN.1, "UP-1111"] {
-        assert!(!log.contains(secret), "the log holds no secret");
+        assert!(!log.contains(secret), "the log contains no secret");
     }
     let why = here.home.run_err(&["datasets", "serve", "--accounts", &url]);
     assert!(why.contains("TRIPTYCH_ACCOUNTS_TOKEN, which is not set"), "{why}");
 }
 
 #[test]
-fn a_reader_that_has_had_enough_is_no_failure() {
+fn closed_stdout_is_no_failure() {
     let place = Place::new();
-    // More than a pipe holds, so that writing goes on after the reader is gone.
+    // More than a pipe holds, so that the command writes after the reader is gone.
     let keys: Vec<_> = (0..8).map(|_| place.keys(&["create", &"k".repeat(100)])).collect();
     assert_eq!(keys.len(), 8);
     let words = ["keys", "list", "--json"];
@@ -226,31 +226,35 @@ fn a_reader_that_has_had_enough_is_no_failure() {
 }
 
 #[test]
-fn a_folder_without_accounts_is_told_and_not_made() {
+fn commands_do_not_create_a_missing_data_directory() {
     let place = Place::new();
     for words in [&["list"][..], &["revoke", "1"], &["account", "list"], &["limits", "1"]] {
         let why = place.home.run_err(&[&["keys"], words].concat());
         assert!(why.contains("name the services' folder with --data-dir"), "{why}");
     }
     assert!(!std::path::Path::new(&place.data_dir).exists());
-    let said = place.home.run(&["keys", "renew", "first"]);
-    assert!(said.code == 2 && said.err.contains("a key's number, as"), "{said:?}");
+    let output = place.home.run(&["keys", "renew", "first"]);
+    assert!(output.code == 2 && output.err.contains("a key's number, as"), "{output:?}");
 }
 
 #[test]
-fn a_variable_that_is_set_to_nothing_is_not_set() {
+fn empty_environment_variable_counts_as_unset() {
     let home = Home::new().with("XDG_DATA_HOME", "/nowhere").with("TRIPTYCH_DATA_DIR", "");
     let why = home.run_err(&["keys", "list"]);
     assert!(why.contains("/nowhere/triptych/services/accounts.db"), "{why}");
 }
 
 #[test]
-fn a_copy_of_accounts_has_the_same_keys_and_is_made_once() {
+fn copied_accounts_have_the_same_keys_and_later_copies_fail_on_differences() {
     let (from, to) = (Place::new(), Place::new());
     from.keys(&["create", "first"]);
     let copied = from.keys(&["copy", &from.data_dir, &to.data_dir]);
     assert!(copied.contains("keys  1 row  equal\n"), "{copied}");
-    assert_eq!(from.keys(&["copy", &from.data_dir, &to.data_dir]), copied, "nothing is left to do");
+    assert_eq!(
+        from.keys(&["copy", &from.data_dir, &to.data_dir]),
+        copied,
+        "a second copy changes nothing"
+    );
     assert_eq!(to.json(&["list"]), from.json(&["list"]));
     to.keys(&["create", "second"]);
     let why = from.home.run_err(&["keys", "copy", &from.data_dir, &to.data_dir]);

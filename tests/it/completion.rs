@@ -1,15 +1,15 @@
-//! What a shell is offered when it asks the program for completions, by services that run.
+//! Shell completion of names that running services know.
 
 use std::time::Duration;
 
 use crate::support::{command::Home, up::Up, wait};
 
-/// How long a service may take to answer: a question gets less than a second, on a machine that other
-/// tests share.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
+/// Longest wait for a completion. The program gives a service less than a second to respond, which may
+/// not be enough while other tests run.
+const COMPLETES_WITHIN: Duration = Duration::from_secs(30);
 
-/// What `words` complete to, the last of which is being typed.
-fn offered(home: &Home, words: &[&str]) -> Vec<String> {
+/// Returns the completions of the last of `words`.
+fn complete(home: &Home, words: &[&str]) -> Vec<String> {
     let lines = home.run_ok(&[&["--", "triptych"], words].concat());
     let value = |line: &str| line.split('\t').next().unwrap_or_default().to_owned();
     lines.lines().map(value).collect()
@@ -17,14 +17,14 @@ fn offered(home: &Home, words: &[&str]) -> Vec<String> {
 
 #[track_caller]
 fn check(home: &Home, words: &[&str], want: &str) {
-    wait::until(want, ANSWERS_WITHIN, || {
-        let offered = offered(home, words);
-        if offered.iter().any(|value| value == want) { Ok(()) } else { Err(offered) }
+    wait::until(want, COMPLETES_WITHIN, || {
+        let values = complete(home, words);
+        if values.iter().any(|value| value == want) { Ok(()) } else { Err(values) }
     });
 }
 
 #[test]
-fn names_of_datasets_topics_and_functions_come_from_the_services() {
+fn names_of_datasets_topics_and_functions_are_completed() {
     let up = Up::shared();
     let home = Home::new()
         .with("TRIPTYCH_COMPLETE", "fish")
@@ -39,14 +39,14 @@ fn names_of_datasets_topics_and_functions_come_from_the_services() {
 }
 
 #[test]
-fn a_theme_of_the_user_is_completed_and_nothing_where_no_service_runs() {
+fn themes_are_completed_without_services() {
     let home = Home::new()
         .with("TRIPTYCH_COMPLETE", "fish")
         .with("TRIPTYCH_KEYRING", "off")
         .with("TRIPTYCH_HEAD", "http://127.0.0.1:1");
     home.write(".config/triptych/themes/dusk.toml", b"");
-    assert_eq!(offered(&home, &["--theme", "d"]), ["dark", "dusk"]);
-    let printable = offered(&home, &["--print-theme", "d"]);
+    assert_eq!(complete(&home, &["--theme", "d"]), ["dark", "dusk"]);
+    let printable = complete(&home, &["--print-theme", "d"]);
     assert!(printable.contains(&"dark".to_owned()) && !printable.contains(&"dusk".to_owned()));
-    assert_eq!(offered(&home, &["function", "show", "h"]), [] as [&str; 0]);
+    assert_eq!(complete(&home, &["function", "show", "h"]), [] as [&str; 0]);
 }

@@ -1,4 +1,4 @@
-//! Document 2 from outside: rows written, read, followed, and still there after a kill.
+//! The dataset service and its commands: rows are written, read, followed, and survive a kill.
 
 mod bulk_insert;
 mod command;
@@ -22,10 +22,10 @@ use serde_json::{Value, json};
 
 use crate::support::http::Http;
 
-/// The columns of the datasets that these tests create.
+/// Columns of the datasets that these tests create.
 const COLUMNS: [&str; 5] = ["open", "high", "low", "close", "volume"];
 
-/// Creates a dataset that the asking key owns, and returns its number.
+/// Creates a dataset, and returns its id.
 async fn create(http: &Http, name: &str) -> i64 {
     let columns: Vec<_> =
         COLUMNS.iter().map(|name| json!({"name": name, "dtype": "float"})).collect();
@@ -35,7 +35,7 @@ async fn create(http: &Http, name: &str) -> i64 {
     body["id"].as_i64().unwrap()
 }
 
-/// A minute's row: price and volume follow from the minute alone.
+/// Returns the row of a minute. Its values depend only on the minute.
 fn minute_row(minute: u32) -> Value {
     let close = 100.0 + f64::from(minute % 7);
     json!({
@@ -50,14 +50,14 @@ fn minute_row(minute: u32) -> Value {
     })
 }
 
-/// The moment `minute` minutes after the start of 2026-03-01.
+/// Returns the timestamp `minute` minutes after the start of 2026-03-01.
 fn timestamp(minute: u32) -> String {
     let (day, hour, minute) = (1 + minute / 1440, minute / 60 % 24, minute % 60);
     assert!(day <= 31, "within one month");
     format!("2026-03-{day:02}T{hour:02}:{minute:02}:00Z")
 }
 
-/// Inserts rows, and asserts that all of them are acknowledged.
+/// Inserts rows, and checks that all of them are acknowledged.
 async fn insert(http: &Http, dataset: i64, rows: &[Value]) {
     let request = json!({"dataset": dataset, "rows": rows});
     let (status, body) = http.post("/api/rows/bulk_insert/", &request).await;
@@ -65,14 +65,14 @@ async fn insert(http: &Http, dataset: i64, rows: &[Value]) {
     assert_eq!(body["inserted"], rows.len(), "{body}");
 }
 
-/// Asserts what every endpoint answers to a request without a key.
+/// Checks that a request without a key is refused.
 async fn assert_needs_key(http: &Http, path: &str) {
     let (status, body) = http.without_key().get_json(path).await;
     assert_eq!(status, StatusCode::UNAUTHORIZED, "{path}");
     assert_eq!(body, json!({"error": "Missing API key"}), "{path}");
 }
 
-/// The names of an object's members.
+/// Returns the sorted names of an object's members.
 fn members(value: &Value) -> Vec<&str> {
     let mut names: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
     names.sort_unstable();

@@ -1,40 +1,37 @@
-//! `triptych doctor`: what it says of configurations, addresses, folders, ports and nodes.
+//! `triptych doctor`: checks of configurations, addresses, directories, ports and nodes.
 
-use std::{
-    io::{BufRead as _, BufReader, Write as _},
-    net::{SocketAddr, TcpListener},
-    thread,
-};
+use std::net::TcpListener;
 
 use crate::support::{
     command::{Home, Output},
+    server,
     up::Up,
 };
 
-/// The configuration file in a home of Linux.
+/// Path of the configuration file in a home directory.
 const CONFIG: &str = ".config/triptych/config.toml";
 
-/// An address where nobody listens: port 1 is nobody's.
+/// An address at which no service listens.
 const NOBODY: &str = "http://127.0.0.1:1";
 
-/// Checks that `said` has a line that begins with `state` and has all of `parts`, and ends with `code`.
+/// Checks the exit code, and that a line begins with `state` and contains all of `parts`.
 #[track_caller]
-fn check(said: &Output, code: i32, state: &str, parts: &[&str]) {
-    let lines = said.out.replace("\n         ", " ");
+fn check(output: &Output, code: i32, state: &str, parts: &[&str]) {
+    let lines = output.out.replace("\n         ", " ");
     let is_it = |line: &str| line.starts_with(state) && parts.iter().all(|it| line.contains(it));
-    assert!(lines.lines().any(is_it), "{state} {parts:?}: {said:?}");
-    assert_eq!(said.code, code, "{said:?}");
+    assert!(lines.lines().any(is_it), "{state} {parts:?}: {output:?}");
+    assert_eq!(output.code, code, "{output:?}");
 }
 
 #[test]
-fn a_machine_without_configuration_is_well() {
+fn machine_without_configuration_is_ok() {
     let said = Home::new().run(&["doctor"]);
     check(&said, 0, "ok", &["services", "starts its own"]);
     check(&said, 0, "ok", &["data folder", "the first service makes it"]);
 }
 
 #[test]
-fn services_that_answer_are_well_and_those_that_do_not_are_named_with_what_to_do() {
+fn unreachable_services_are_reported_with_a_hint() {
     let up = Up::shared();
     let home = Home::new().with("TRIPTYCH_API_KEY", up.text("api_key"));
     let config = format!(
@@ -57,14 +54,14 @@ fn services_that_answer_are_well_and_those_that_do_not_are_named_with_what_to_do
 }
 
 #[test]
-fn a_faulty_configuration_is_named_by_its_line() {
+fn invalid_configuration_is_reported_with_its_line() {
     let home = Home::new();
     home.write(CONFIG, b"[profiles.a]\nhed = \"x\"\n");
     check(&home.run(&["doctor"]), 1, "wrong", &["config.toml:2", "hed", "--print-config"]);
 }
 
 #[test]
-fn files_of_services_are_opened_unless_a_service_has_them() {
+fn stores_are_opened_unless_a_service_uses_them() {
     let home = Home::new();
     let folder = home.path("data");
     home.run_ok(&["keys", "create", "me", "--data-dir", &folder]);
@@ -80,7 +77,7 @@ fn files_of_services_are_opened_unless_a_service_has_them() {
 }
 
 #[test]
-fn an_address_that_is_taken_is_wrong() {
+fn address_in_use_is_reported() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let home = Home::new();
@@ -90,37 +87,19 @@ fn an_address_that_is_taken_is_wrong() {
 }
 
 #[test]
-fn a_database_that_is_not_there_is_wrong_and_its_password_is_not_shown() {
+fn unreachable_database_is_reported_without_its_password() {
     let url = "postgres://me:secret@127.0.0.1:1/rows";
     let said = Home::new().run(&["doctor", "--store", url]);
     check(&said, 1, "wrong", &["store at postgres://127.0.0.1:1/rows", "refused", "host and port"]);
     assert!(!format!("{said:?}").contains("secret"), "{said:?}");
 }
 
-/// Accepts any spans as a collector does.
-fn serve_collector() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for connection in listener.incoming() {
-            let mut connection = connection.unwrap();
-            let lines = BufReader::new(connection.try_clone().unwrap()).lines();
-            // One that only connects sends nothing.
-            let n_read = lines.map_while(Result::ok).take_while(|line| !line.is_empty()).count();
-            if n_read > 0 {
-                drop(write!(connection, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"));
-            }
-        }
-    });
-    address
-}
-
 #[test]
-fn every_address_that_services_connect_to_is_checked() {
-    let address = serve_collector();
+fn addresses_of_collector_and_accounts_are_checked() {
+    let address = server::serve(|request| request.respond("200 OK", "text/plain", b""));
     let home = || Home::new().with("TRIPTYCH_ACCOUNTS_TOKEN", &"0123456789abcdef".repeat(4));
     let run = |variable: &str, value: &str| home().with(variable, value).run(&["doctor"]);
-    let collector = format!("http://{address}?token=secret");
+    let collector = format!("{address}?token=secret");
     check(&run("TRIPTYCH_OTLP", &collector), 0, "ok", &["collector", "accepts spans"]);
     check(&run("TRIPTYCH_OTLP", NOBODY), 1, "wrong", &["collector", "refused", "TRIPTYCH_OTLP"]);
     let said = run("TRIPTYCH_ACCOUNTS", NOBODY);
@@ -131,7 +110,7 @@ fn every_address_that_services_connect_to_is_checked() {
 }
 
 #[test]
-fn the_file_of_a_node_is_checked_with_what_it_names() {
+fn node_configuration_is_checked_with_its_files_and_addresses() {
     let boot = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = boot.local_addr().unwrap().port();
     let home = Home::new();
@@ -164,7 +143,7 @@ fn the_file_of_a_node_is_checked_with_what_it_names() {
 }
 
 #[test]
-fn each_check_is_a_line_of_json() {
+fn json_output_has_one_line_per_check() {
     let out = Home::new().run_ok(&["doctor", "--json"]);
     let lines: Vec<serde_json::Value> =
         out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -173,7 +152,7 @@ fn each_check_is_a_line_of_json() {
 
 #[cfg(unix)]
 #[test]
-fn data_directory_and_key_file_open_to_others_are_warned_of() {
+fn data_directory_and_key_file_readable_by_others_cause_warnings() {
     use std::{fs, os::unix::fs::PermissionsExt as _};
 
     let home = Home::new();
@@ -189,7 +168,7 @@ fn data_directory_and_key_file_open_to_others_are_warned_of() {
 }
 
 #[test]
-fn datasets_address_without_api_is_accepted() {
+fn address_of_datasets_without_api_is_accepted() {
     let up = Up::shared();
     let home = Home::new().with("TRIPTYCH_API_KEY", up.text("api_key"));
     let address = up.text("datasets").trim_end_matches("/api").to_owned();
@@ -198,7 +177,7 @@ fn datasets_address_without_api_is_accepted() {
 }
 
 #[test]
-fn another_program_at_the_address_of_the_collector_is_reported() {
+fn other_program_at_the_collector_address_is_reported() {
     let up = Up::shared();
     let said = Home::new().run(&["doctor", "--otlp", up.text("head")]);
     check(&said, 1, "wrong", &["collector", "another program", "4318"]);

@@ -1,5 +1,4 @@
-//! Document 1 from outside: functions executed on the nodes of a real cluster, and the commands that
-//! handle functions.
+//! Functions on the nodes of a real cluster, and the commands for functions.
 
 mod command;
 mod compile;

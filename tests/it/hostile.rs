@@ -1,11 +1,4 @@
-//! A service that answers with what terminals act on: no command passes any of it on.
-
-use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::{TcpListener, TcpStream},
-    thread,
-    time::Duration,
-};
+//! Services that respond with terminal control sequences, which no command may print.
 
 use model::text::is_unprintable;
 use serde_json::{Value, json};
@@ -14,82 +7,52 @@ use crate::support::{
     TRIPTYCH,
     command::{Home, demo},
     pty::{Place, Session},
+    running::WITHIN,
+    server,
 };
 
-/// How long a command may take in a terminal on a busy machine.
-const ENDS_WITHIN: Duration = Duration::from_mins(1);
-
-/// The size of the terminal: wide enough that the program wraps nothing.
+/// Size of the terminal, wide enough to avoid line breaks.
 const SIZE: (u16, u16) = (200, 50);
 
-/// Clears the screen, writes the clipboard, sets the title, forges a line, turns text around.
+/// Clears the screen, writes to the clipboard, sets the title, forges a line, and reverses text.
 const HOSTILE: &str = "a\u{1b}[2J\u{1b}]52;c;cHduZWQ=\u{7}b\u{9b}31m\u{9d}0;t\u{9c}c\r\nd\u{202e}e\u{2066}f\u{200b}g\u{feff}h\u{7f}";
 
-/// A content id, so that commands get as far as asking.
+/// A valid content id, so that commands send requests.
 const CID: &str = "bafkreieturf3xfwhkeqy4taa2r46jqkdlajcuoe2zsqwebnr4tinyx4uoy";
 
-/// How the service answers.
+/// Kind of response to every request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answers {
-    /// The shapes of the documents, each text a hostile one.
-    InShape,
-    /// An object that fits nothing.
-    OutOfShape,
-    /// A refusal of this status, its message as JSON.
-    Refusal(u16),
-    /// A refusal of this status whose body is no JSON.
-    Text(u16),
+enum Reply {
+    /// The shapes of the documents, with hostile text in every string.
+    Valid,
+    /// An object of no known shape.
+    Unknown,
+    /// An error of this status with a JSON body.
+    JsonError(u16),
+    /// An error of this status with a text body.
+    TextError(u16),
 }
 
-/// Serves `answers` to every request, on a free port; ends with the process.
-fn serve(answers: Answers) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
-    thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            thread::spawn(move || answer(stream, answers));
-        }
-    });
-    address
+/// Serves `reply` to every request, and returns the address.
+fn serve(reply: Reply) -> String {
+    server::serve(move |request| {
+        let path = request.target().split('?').next().unwrap_or_default();
+        let (status, body) = match reply {
+            Reply::Valid => (200, valid_body(path).to_string()),
+            Reply::Unknown => (200, json!({HOSTILE: HOSTILE, "code": [HOSTILE]}).to_string()),
+            Reply::JsonError(status) => {
+                (status, json!({"message": HOSTILE, "code": HOSTILE}).to_string())
+            }
+            Reply::TextError(status) => (status, HOSTILE.to_owned()),
+        };
+        let is_text = matches!(reply, Reply::TextError(_));
+        let kind = if is_text { "text/plain" } else { "application/json" };
+        request.respond(&format!("{status} X"), kind, body.as_bytes())
+    })
 }
 
-/// Answers one request, and closes the connection.
-fn answer(stream: TcpStream, answers: Answers) -> Option<()> {
-    let mut reader = BufReader::new(stream.try_clone().ok()?);
-    let mut line = String::new();
-    reader.read_line(&mut line).ok()?;
-    let target = line.split_whitespace().nth(1)?.to_owned();
-    let mut n_bytes = 0;
-    loop {
-        let mut header = String::new();
-        reader.read_line(&mut header).ok()?;
-        let Some((name, value)) = header.split_once(':') else { break };
-        if name.eq_ignore_ascii_case("content-length") {
-            n_bytes = value.trim().parse().unwrap_or(0);
-        }
-    }
-    std::io::copy(&mut reader.take(n_bytes), &mut std::io::sink()).ok()?;
-    let path = target.split('?').next().unwrap_or_default();
-    let (status, body) = match answers {
-        Answers::InShape => (200, in_shape(path).to_string()),
-        Answers::OutOfShape => (200, json!({HOSTILE: HOSTILE, "code": [HOSTILE]}).to_string()),
-        Answers::Refusal(status) => {
-            (status, json!({"message": HOSTILE, "code": HOSTILE}).to_string())
-        }
-        Answers::Text(status) => (status, HOSTILE.to_owned()),
-    };
-    let is_text = matches!(answers, Answers::Text(_));
-    let kind = if is_text { "text/plain" } else { "application/json" };
-    let head = format!(
-        "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-        body.len()
-    );
-    let mut stream = stream;
-    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).ok()
-}
-
-/// The answer that the documents describe for `path`, with hostile texts.
-fn in_shape(path: &str) -> Value {
+/// Returns the body that the documents describe for `path`, with hostile text.
+fn valid_body(path: &str) -> Value {
     let time = "2026-07-30T21:57:00Z";
     let page =
         |results: Value| json!({"count": 1, "next": null, "previous": null, "results": results});
@@ -145,7 +108,7 @@ fn in_shape(path: &str) -> Value {
     }
 }
 
-/// Every command that asks a service, but for those that go on until they are interrupted.
+/// Returns every command that sends requests, except for those that run until they are interrupted.
 fn commands(home: &Home) -> Vec<Vec<String>> {
     let topic = home.write(
         "topic.json",
@@ -218,7 +181,7 @@ fn commands(home: &Home) -> Vec<Vec<String>> {
     lines.iter().map(|line| line.split(' ').map(word).collect()).collect()
 }
 
-/// The environment in which every service is the one at `address`.
+/// Returns an environment in which every service is at `address`.
 fn environment(address: &str) -> [(&'static str, String); 4] {
     [
         ("TRIPTYCH_HEAD", address.to_owned()),
@@ -228,71 +191,78 @@ fn environment(address: &str) -> [(&'static str, String); 4] {
     ]
 }
 
-/// Runs every command against a service that answers so, into pipes.
+/// Runs every command against a service with these replies, and checks that its output is escaped.
 #[track_caller]
-fn check(answers: Answers) {
-    let address = serve(answers);
+fn check(reply: Reply) {
+    let address = serve(reply);
     let home = environment(&address)
         .iter()
         .fold(Home::new(), |home, (name, value)| home.with(name, value));
     let mut raw = Vec::new();
     for arguments in commands(&home) {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let said = home.run(&arguments);
-        assert_ne!(said.code, 2, "the command line is right: {arguments:?}: {said:?}");
+        let output = home.run(&arguments);
+        assert_ne!(output.code, 2, "valid command line: {arguments:?}: {output:?}");
         let is_raw = |letter: char| is_unprintable(letter) && letter != '\n';
-        // The line feed of a name begins no line that could pass for one of ours.
+        // The line feed in a name must not begin a line that looks like our own.
         let is_forged = |line: &str| line.starts_with(r"d\u{202e}");
-        let mut lines = said.out.lines().chain(said.err.lines());
-        if said.out.contains(is_raw) || said.err.contains(is_raw) || lines.any(is_forged) {
-            raw.push(format!("{arguments:?}: {said:?}"));
+        let mut lines = output.out.lines().chain(output.err.lines());
+        if output.out.contains(is_raw) || output.err.contains(is_raw) || lines.any(is_forged) {
+            raw.push(format!("{arguments:?}: {output:?}"));
         }
     }
-    assert!(raw.is_empty(), "{answers:?}: {} print raw:\n{}", raw.len(), raw.join("\n"));
+    assert!(
+        raw.is_empty(),
+        "{reply:?}: {} commands print raw text:\n{}",
+        raw.len(),
+        raw.join("\n")
+    );
 }
 
 #[test]
-fn answers_in_shape_are_escaped() {
-    check(Answers::InShape);
+fn valid_responses_are_escaped() {
+    check(Reply::Valid);
 }
 
 #[test]
-fn answers_out_of_shape_are_escaped() {
-    check(Answers::OutOfShape);
+fn unknown_responses_are_escaped() {
+    check(Reply::Unknown);
 }
 
 #[test]
-fn refusals_are_escaped() {
-    for answers in [Answers::Refusal(400), Answers::Refusal(404), Answers::Text(400)] {
-        check(answers);
+fn errors_are_escaped() {
+    for reply in [Reply::JsonError(400), Reply::JsonError(404), Reply::TextError(400)] {
+        check(reply);
     }
 }
 
 #[test]
-fn a_terminal_is_sent_nothing_that_it_acts_on() {
-    for answers in [Answers::InShape, Answers::Text(400)] {
-        let address = serve(answers);
+fn terminal_receives_no_control_sequences() {
+    for reply in [Reply::Valid, Reply::TextError(400)] {
+        let address = serve(reply);
         let variables = environment(&address);
         let variables: Vec<(&str, &str)> =
             variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let home = Home::new();
-        for arguments in commands(&home).iter().chain([&raw_result()]) {
+        // `--raw` prints bytes unchanged only into a pipe.
+        let raw_result = ["function", "result", "REQUEST", "--raw"].map(str::to_owned).to_vec();
+        for arguments in commands(&home).iter().chain([&raw_result]) {
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
             let place = Place { size: SIZE, environment: &variables, ..Place::default() };
             let session = Session::start_in(&place, TRIPTYCH, &arguments);
-            session.wait_exit(ENDS_WITHIN);
+            session.wait_exit(WITHIN);
             let written = String::from_utf8(session.written()).unwrap();
-            // The line discipline makes CR LF of a line feed, and progress redraws its own line.
+            // The terminal turns LF into CR LF, and progress redraws its own line.
             let written = written.replace("\r\n", "\n").replace("\x1b[K", "").replace('\r', "");
             let raw = written.find(|letter: char| is_unprintable(letter) && letter != '\n');
-            assert_eq!(raw, None, "{answers:?} {arguments:?}: {written:?}");
+            assert_eq!(raw, None, "{reply:?} {arguments:?}: {written:?}");
         }
     }
 }
 
 #[test]
-fn what_goes_on_through_failures_tells_of_them_escaped() {
-    let address = serve(Answers::Text(500));
+fn long_running_commands_log_errors_escaped() {
+    let address = serve(Reply::TextError(500));
     let home = environment(&address)
         .iter()
         .fold(Home::new(), |home, (name, value)| home.with(name, value));
@@ -300,9 +270,4 @@ fn what_goes_on_through_failures_tells_of_them_escaped() {
         let running = home.start(arguments);
         running.wait_stderr(r"\u{1b}]52;c;cHduZWQ=\u{7}b\u{9b}31m");
     }
-}
-
-/// What a function wrote, byte for byte: into a pipe alone.
-fn raw_result() -> Vec<String> {
-    ["function", "result", "REQUEST", "--raw"].map(str::to_owned).to_vec()
 }

@@ -1,4 +1,4 @@
-//! Bundles of real predictions over several epochs.
+//! The inference service and its commands.
 
 mod active_set;
 mod backtest;

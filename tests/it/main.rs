@@ -1,17 +1,16 @@
-//! The one integration test binary: the real program, from outside.
+//! Integration tests of the program as its users see it.
 //!
-//! `tidy` reads our own sources. Everything else starts the executables that Cargo built, and looks
-//! at what a user sees: HTTP answers, the cells of a terminal, processes that are gone. What a room
-//! does inside is tested beside it.
+//! `tidy` checks our own sources. All other tests start the executables, and examine HTTP responses, the
+//! cells of a terminal, output and processes. Tests of a single crate are in that crate.
 
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a test fails by panicking, also in what tests share"
+    reason = "a test fails by panicking, also in the harness"
 )]
 
 mod accounts;
-mod answers;
+
 mod completion;
 mod datasets;
 mod doctor;
@@ -20,6 +19,7 @@ mod hostile;
 mod inference;
 mod monitoring;
 mod nodes;
+mod responses;
 mod screen;
 mod secrets;
 mod startup;

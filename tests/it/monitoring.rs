@@ -1,17 +1,17 @@
-//! What the files in `assets/monitoring` ask Prometheus for is served under those names.
+//! Metrics that the dashboard and the alerts in `assets/monitoring` use.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
 use crate::support::{ROOT, up::Up};
 
-/// How the names of this program's metrics begin.
+/// Prefixes of the program's metrics.
 const PREFIXES: [&str; 4] = ["b7s_", "triptych_datasets_", "triptych_inference_", "process_"];
 
-/// What the names of a histogram's and a summary's values end with.
+/// Suffixes of the values of a histogram or summary.
 const SUFFIXES: [&str; 3] = ["_bucket", "_sum", "_count"];
 
-/// The names of metrics in `text`, without the endings of single values.
-fn names_in(text: &str) -> BTreeSet<String> {
+/// Returns the names of the metrics in `text` without the suffixes of single values.
+fn metric_names(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let names = words.filter(|word| PREFIXES.iter().any(|prefix| word.starts_with(prefix)));
     let without_suffix = |name: &str| {
@@ -22,7 +22,7 @@ fn names_in(text: &str) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn dashboard_and_alerts_use_metrics_that_are_served() {
+async fn dashboard_and_alerts_use_existing_metrics() {
     let up = Up::shared();
     let mut served = BTreeSet::new();
     for service in [up.head(), up.datasets(), up.inference()] {
@@ -32,9 +32,9 @@ async fn dashboard_and_alerts_use_metrics_that_are_served() {
     }
     for (name, n_min) in [("dashboard.json", 28), ("alerts.yml", 12)] {
         let path = Path::new(ROOT).join("assets/monitoring").join(name);
-        let names = names_in(&fs::read_to_string(path).unwrap());
+        let names = metric_names(&fs::read_to_string(path).unwrap());
         assert!(names.len() >= n_min, "{name} uses {} metrics", names.len());
         let unknown: Vec<_> = names.difference(&served).collect();
-        assert!(unknown.is_empty(), "{name} uses metrics that nothing serves: {unknown:?}");
+        assert!(unknown.is_empty(), "{name} uses unknown metrics: {unknown:?}");
     }
 }

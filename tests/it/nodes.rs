@@ -1,4 +1,4 @@
-//! Document 1 from an operator's side: nodes as they are configured, restarted and stopped.
+//! Nodes as operators configure, watch, restart and stop them.
 
 mod operator;
 mod options;

@@ -1,4 +1,4 @@
-//! The screen from outside: the real program in a terminal, with the stack that it starts itself.
+//! The screen as a user sees it: the program in a terminal, with the local stack that it starts.
 
 mod data;
 mod ends;
@@ -18,27 +18,26 @@ use vt100::Screen;
 
 use crate::support::pty::{Session, text};
 
-/// How long the first frame may take. It waits for nothing but the start of a process, which other
-/// tests may hold up.
+/// Longest wait for the first frame, which needs only the start of a process.
 const PAINT_WITHIN: Duration = Duration::from_secs(30);
 
-/// How long the stack that the screen starts may take to answer.
+/// Longest wait until the services of the local stack respond.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
-/// How long an answer may take to be shown, once everything runs. The first execution compiles its
-/// module, which takes a processor some seconds where the compiler is not optimized.
+/// Longest wait for a change of the screen once all services run. The first execution compiles its
+/// module, which takes some seconds with a compiler that is not optimized.
 const SHOWN_WITHIN: Duration = Duration::from_mins(1);
 
-/// The processes of the stack: four nodes and two services.
+/// Processes of the stack: four nodes and two services.
 const N_PROCESSES: usize = 6;
 
-/// Sizes that a terminal is dragged through.
+/// Number of sizes of a terminal that is resized with the mouse.
 const N_SIZES: u16 = 50;
 
-/// Where the list of datasets ends and the chart begins, on a wide screen.
+/// Column at which the chart of the Data screen begins on a wide terminal.
 const CHART_LEFT: u16 = 52;
 
-/// The nodes in the table of the Cluster screen: each peer's short id with its role.
+/// Returns the short peer ids and the roles in the table of the Cluster screen.
 fn nodes(screen: &Screen) -> BTreeSet<(String, String)> {
     let text = text(screen);
     let rows = text.lines().filter_map(|line| {
@@ -50,7 +49,7 @@ fn nodes(screen: &Screen) -> BTreeSet<(String, String)> {
     rows.collect()
 }
 
-/// Waits until the screen no longer shows `unwanted`.
+/// Waits until the screen does not show `unwanted`.
 #[track_caller]
 fn wait_gone(session: &Session, unwanted: &str) {
     session.wait_for(&format!("`{unwanted}` is gone"), SHOWN_WITHIN, |screen| {

@@ -1,20 +1,20 @@
-//! Passwords in addresses: none is printed, wherever the address stands and whatever is wrong with it.
+//! Passwords in addresses are never printed, wherever an invalid address comes from.
 
 use crate::support::command::{Home, Output};
 
-/// The password in every address here.
+/// Password in every address.
 const SECRET: &str = "hunter2";
 
-/// Checks that `said`, the output of a command that refuses an address, does not repeat its password.
+/// Checks that a command fails, and that its output does not contain the password.
 #[track_caller]
-fn check(said: &Output, what: &str) {
-    assert_ne!(said.code, 0, "{what}: {said:?}");
-    assert!(!said.err.is_empty() || !said.out.is_empty(), "{what}: {said:?}");
-    assert!(!format!("{said:?}").contains(SECRET), "{what}: {said:?}");
+fn check(output: &Output, case: &str) {
+    assert_ne!(output.code, 0, "{case}: {output:?}");
+    assert!(!output.err.is_empty() || !output.out.is_empty(), "{case}: {output:?}");
+    assert!(!format!("{output:?}").contains(SECRET), "{case}: {output:?}");
 }
 
-/// Addresses that no service has: of a wrong scheme, port or host, and without a scheme.
-fn unfit_addresses(scheme: &str) -> [String; 4] {
+/// Returns addresses with an invalid scheme, port or host, or without a scheme.
+fn invalid_addresses(scheme: &str) -> [String; 4] {
     [
         format!("{}://me:{SECRET}@host/name", scheme.get(1..).unwrap()),
         format!("{scheme}://me:{SECRET}@host:abc/name"),
@@ -24,7 +24,7 @@ fn unfit_addresses(scheme: &str) -> [String; 4] {
 }
 
 #[test]
-fn no_flag_or_variable_repeats_the_password_of_an_address_that_it_refuses() {
+fn flags_and_variables_do_not_leak_passwords() {
     let serve = ["datasets", "serve", "--listen", "127.0.0.1:0"];
     let inference = ["inference", "serve", "--listen", "127.0.0.1:0", "--datasets", "http://h"];
     let cases: [(&str, &[&str], &str, &str); 8] = [
@@ -38,21 +38,21 @@ fn no_flag_or_variable_repeats_the_password_of_an_address_that_it_refuses() {
         ("http", &["nodes"], "--head", "TRIPTYCH_HEAD"),
     ];
     for (scheme, command, flag, variable) in cases {
-        for address in unfit_addresses(scheme) {
+        for address in invalid_addresses(scheme) {
             let home =
                 || Home::new().with("TRIPTYCH_ACCOUNTS_TOKEN", &"0123456789abcdef".repeat(4));
             let by_flag = [command, &[flag, &address]].concat();
             check(&home().run(&by_flag), &by_flag.join(" "));
-            let said = home().with(variable, &address).run(command);
-            check(&said, &format!("{variable}={address} {}", command.join(" ")));
+            let output = home().with(variable, &address).run(command);
+            check(&output, &format!("{variable}={address} {}", command.join(" ")));
         }
     }
 }
 
 #[test]
-fn no_positional_argument_repeats_the_password_of_an_address() {
+fn positional_arguments_do_not_leak_passwords() {
     let home = Home::new();
-    for address in unfit_addresses("postgres") {
+    for address in invalid_addresses("postgres") {
         for command in [
             ["datasets", "copy", &address, "rows.db"].as_slice(),
             &["keys", "copy", &address, "accounts.db"],
@@ -67,7 +67,7 @@ fn no_positional_argument_repeats_the_password_of_an_address() {
 }
 
 #[test]
-fn no_file_repeats_the_password_of_an_address() {
+fn configuration_files_do_not_leak_passwords() {
     let home = Home::new();
     let node = format!("otlp: ftp://me:{SECRET}@host\n");
     for (name, text) in [
@@ -93,19 +93,19 @@ fn no_file_repeats_the_password_of_an_address() {
 }
 
 #[test]
-fn password_of_a_database_on_the_command_line_is_warned_of() {
+fn password_on_the_command_line_causes_a_warning() {
     let home = Home::new();
     let url = format!("postgres://me:{SECRET}@127.0.0.1:1/rows");
     for command in
         [["keys", "list", "--database", &url].as_slice(), &["datasets", "copy", &url, "rows.db"]]
     {
-        let said = home.run(command);
-        check(&said, &command.join(" "));
-        assert_eq!(said.err.matches("can read the password in").count(), 1, "{said:?}");
-        assert!(said.err.contains("PGPASSWORD or ~/.pgpass"), "{said:?}");
+        let output = home.run(command);
+        check(&output, &command.join(" "));
+        assert_eq!(output.err.matches("can read the password in").count(), 1, "{output:?}");
+        assert!(output.err.contains("PGPASSWORD or ~/.pgpass"), "{output:?}");
     }
-    let said = Home::new().with("TRIPTYCH_STORE", &url).run(&["keys", "list"]);
-    assert!(!said.err.contains("can read the password in"), "{said:?}");
+    let output = Home::new().with("TRIPTYCH_STORE", &url).run(&["keys", "list"]);
+    assert!(!output.err.contains("can read the password in"), "{output:?}");
     let help = Home::new()
         .with("TRIPTYCH_HEAD", &format!("http://me:{SECRET}@h"))
         .run_ok(&["nodes", "-h"]);

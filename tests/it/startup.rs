@@ -1,4 +1,4 @@
-//! What a newcomer meets first: surroundings that hinder a start, and what the program says of them.
+//! Starts in difficult environments, and the messages about them.
 
 use std::path::PathBuf;
 
@@ -13,14 +13,14 @@ use crate::support::{
     running::Running,
 };
 
-/// A port on which nobody listens: the system gives it to nobody by itself.
+/// An address at which no node listens.
 const DEAD: &str = "/ip4/127.0.0.1/tcp/9";
 
 /// Log message of a service that receives SIGHUP.
 const HANGUP_IGNORED: &str = "ignored SIGHUP: options and files are read at the start";
 
 #[test]
-fn a_proxy_of_the_environment_does_not_stand_before_this_machine() {
+fn proxy_variables_do_not_apply_to_loopback() {
     let folder = TempDir::new().unwrap();
     let arguments = ["up", "--json", "--data-dir", &folder.path().display().to_string()];
     let proxy = ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"];
@@ -65,7 +65,7 @@ fn sighup_does_not_stop_a_node() {
 }
 
 #[test]
-fn a_worker_says_at_once_that_it_cannot_reach_its_boot_node_and_why() {
+fn unreachable_boot_node_is_logged_with_the_reason() {
     let head = Node::head(&[]);
     let dead = format!("{DEAD}/p2p/{}", head.id());
     let worker = Node::start_with(&["--boot-nodes", &dead], &[]);
@@ -74,15 +74,15 @@ fn a_worker_says_at_once_that_it_cannot_reach_its_boot_node_and_why() {
 
     let other = worker.id();
     let address = head.address();
-    let (place, id) = address.rsplit_once('/').unwrap();
-    let wrong = format!("{place}/{other}");
+    let (host, id) = address.rsplit_once('/').unwrap();
+    let wrong = format!("{host}/{other}");
     let worker = Node::start_with(&["--boot-nodes", &wrong], &[]);
     let reason = format!("the node there is {id}; correct the id at the end of the address");
     worker.wait_log(&format!("cannot reach boot node {wrong}: {reason}; it is tried again"));
 }
 
 #[test]
-fn an_inference_service_without_a_key_says_so_at_its_start() {
+fn inference_service_without_a_key_logs_a_hint() {
     let home = Home::new();
     let (data_dir, datasets) = (home.path("data"), "http://127.0.0.1:9/api");
     let mut arguments = vec!["inference", "serve", "--listen", "127.0.0.1:0"];
@@ -98,16 +98,16 @@ fn an_inference_service_without_a_key_says_so_at_its_start() {
 }
 
 #[test]
-fn a_function_runs_where_the_address_space_is_limited() {
+fn function_runs_in_a_limited_address_space() {
     let shell = Home::new().with_program(PathBuf::from("sh"));
     let limited = format!("ulimit -v 3000000; exec {TRIPTYCH} function run {}", demo("hello.wasm"));
-    let said = shell.run(&["-c", &limited]);
-    assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.out.contains("Hello from WebAssembly"), "{said:?}");
+    let output = shell.run(&["-c", &limited]);
+    assert_eq!(output.code, 0, "{output:?}");
+    assert!(output.out.contains("Hello from WebAssembly"), "{output:?}");
 }
 
 #[test]
-fn what_keeps_a_service_from_starting_is_one_plain_sentence() {
+fn failed_start_is_reported_in_one_sentence() {
     let home = Home::new();
     home.write("junk/accounts.db", &b"this is not a database. ".repeat(50));
     let error = home.run_err(&["keys", "list", "--data-dir", &home.path("junk")]);
@@ -115,16 +115,16 @@ fn what_keeps_a_service_from_starting_is_one_plain_sentence() {
 
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = other.local_addr().unwrap().to_string();
-    let said = home.run(&["datasets", "serve", "--listen", &address, "--data-dir", "services"]);
+    let output = home.run(&["datasets", "serve", "--listen", &address, "--data-dir", "services"]);
     let want = format!(
-        "triptych: cannot start the dataset service: listen on {address}: another program uses this \
-         port; stop that program, or choose another port\n"
+        "triptych: cannot start the dataset service: cannot listen on {address}: another program uses this \
+         port; stop it, or choose another port\n"
     );
-    assert_eq!((said.code, said.err), (1, want));
+    assert_eq!((output.code, output.err), (1, want));
 
     home.write("empty.pem", b"");
     let mut head = vec!["node", "--role", "head", "--rest-api", "127.0.0.1:0", "--db", "db"];
     head.extend(["--tls-certificate", "empty.pem", "--tls-key", "empty.pem"]);
     let error = home.run_err(&head);
-    assert!(error.contains("find a certificate in empty.pem: the file has none"), "{error}");
+    assert!(error.contains("no certificate in empty.pem: the file has none"), "{error}");
 }

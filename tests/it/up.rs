@@ -1,4 +1,4 @@
-//! `triptych up` for people: addresses and a key first, log lines after.
+//! `triptych up`: its output, restarts of its processes, and commands that find it.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::support::{
     wait,
 };
 
-/// How long the stack may take to answer on a busy machine.
+/// Longest wait for a process of the stack.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
 #[test]
-fn addresses_and_one_key_come_first_and_log_lines_after() {
+fn output_is_addresses_and_one_key_followed_by_log_lines() {
     let folder = TempDir::new().unwrap();
     let up = Running::start(&["up", "--data-dir", &folder.path().display().to_string()]);
     let head = &up.wait_lines(1)[0];
@@ -42,7 +42,7 @@ fn addresses_and_one_key_come_first_and_log_lines_after() {
 }
 
 #[tokio::test]
-async fn a_process_that_dies_is_restarted_and_the_others_go_on() {
+async fn killed_process_is_restarted_alone() {
     let folder = TempDir::new().unwrap();
     let up = Running::start(&["up", "--json", "--data-dir", &folder.path().display().to_string()]);
     let line: Value = serde_json::from_str(&up.wait_lines(1)[0]).unwrap();
@@ -54,20 +54,20 @@ async fn a_process_that_dies_is_restarted_and_the_others_go_on() {
         process::signal(pid(idx), Signal::Kill);
         let restarted = up.wait_log(&format!("the {name} restarted"));
         assert_ne!(restarted["pid"].as_u64(), Some(pid(idx).into()), "{restarted}");
-        let whole = task::wait::until(READY_WITHIN, || async {
+        let connected = task::wait::until(READY_WITHIN, || async {
             let nodes = head.try_get("/api/v1/nodes").await?;
             let is_up = |node: &&Value| node["connected"] == true && node["role"] == "worker";
             let n_workers = nodes["nodes"].as_array().into_iter().flatten().filter(is_up).count();
             if n_workers == 3 { Ok(()) } else { Err(nodes.to_string()) }
         });
-        whole.await.unwrap();
+        connected.await.unwrap();
     }
     let left = process::descendants(up.pid());
-    assert_eq!(before.intersection(&left).count(), before.len() - 2, "the others never stopped");
+    assert_eq!(before.intersection(&left).count(), before.len() - 2, "the others keep running");
 }
 
 #[tokio::test]
-async fn a_token_in_the_environment_guards_the_head_and_the_stack_bears_it() {
+async fn token_from_the_environment_protects_the_head_and_the_stack_uses_it() {
     let (folder, token) = (TempDir::new().unwrap(), "correct-horse-battery");
     let data_dir = folder.path().display().to_string();
     let arguments = ["up", "--json", "--data-dir", &data_dir];
@@ -77,7 +77,7 @@ async fn a_token_in_the_environment_guards_the_head_and_the_stack_bears_it() {
     assert_eq!(Http::new(head, None).get("/api/v1/nodes").await.0, 401);
     let owner = Home::new().with("TRIPTYCH_HEAD", head).with("TRIPTYCH_REST_TOKEN", token);
     assert_eq!(owner.run_ok(&["nodes"]).lines().count(), 5, "a heading and four nodes");
-    // The inference service asks the head with it: an epoch of the demo topics takes some seconds.
+    // The inference service needs the token, too. An epoch of the demo topics takes some seconds.
     let inference = line["inference"].as_str().unwrap();
     let inference = Http::new(inference, line["api_key"].as_str());
     task::wait::until(READY_WITHIN, || async {
@@ -89,7 +89,7 @@ async fn a_token_in_the_environment_guards_the_head_and_the_stack_bears_it() {
 }
 
 #[test]
-fn commands_of_the_same_user_find_the_stack_and_its_key_by_themselves() {
+fn commands_of_the_same_user_find_the_stack_and_its_key() {
     let home = Home::new().with("TRIPTYCH_KEYRING", "off");
     let folder = home.path("");
     let environment = [("HOME", folder.as_str()), ("TRIPTYCH_KEYRING", "off")];
@@ -99,14 +99,14 @@ fn commands_of_the_same_user_find_the_stack_and_its_key_by_themselves() {
     assert!(home.run_ok(&["datasets", "list"]).contains("machine_cpu"));
     assert!(home.run_ok(&["inference", "topics", "list"]).lines().count() >= 2);
     assert!(home.run(&["datasets", "verify"]).err.contains("/stack/datasets.db"));
-    let found = home.run(&["doctor"]).out;
+    let report = home.run(&["doctor"]).out;
     for wanted in ["head of local stack at", "/stack/datasets.db: is in use by a service"] {
-        assert!(found.contains(wanted), "{wanted}: {found}");
+        assert!(report.contains(wanted), "{wanted}: {report}");
     }
-    let said = home.run(&["keys", "create", "me"]);
+    let created = home.run(&["keys", "create", "me"]);
     let datasets = line["datasets"].as_str().unwrap();
-    assert!(said.err.contains(&format!("not for the local stack that runs at {datasets}")));
-    // A key that is configured is for other services than the stack's.
+    assert!(created.err.contains(&format!("not for the local stack that runs at {datasets}")));
+    // A configured key is for other services than the stack's.
     let key = home.run_ok(&["keys", "create", "me"]);
     let home = home.with("TRIPTYCH_API_KEY", key.trim());
     assert!(home.run_err(&["datasets", "list"]).contains("http://127.0.0.1:8081"));

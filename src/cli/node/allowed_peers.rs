@@ -94,7 +94,7 @@ pub(super) async fn follow(node: &Node, flags: Vec<AllowedPeer>, mut heeded: All
                 is_readable = true;
                 if now != heeded {
                     info!("the peers that this node heeds have changed");
-                    node.heed(now.clone()).await;
+                    node.set_allowed(now.clone()).await;
                     heeded = now;
                 }
             }

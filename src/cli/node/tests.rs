@@ -79,7 +79,7 @@ fn a_port_that_another_node_has_is_not_shared_with_it() {
     let other = TcpListener::bind((local, 0)).unwrap();
     let port = other.local_addr().unwrap().port();
     let refused = format!("{:#}", free(local, port).unwrap_err());
-    assert!(refused.starts_with(&format!("listen on 127.0.0.1:{port}: ")), "{refused}");
+    assert!(refused.starts_with(&format!("cannot listen on 127.0.0.1:{port}: ")), "{refused}");
     drop(other);
     assert!(free(local, port).is_ok() && free(local, 0).is_ok());
 }

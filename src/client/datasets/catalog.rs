@@ -1,4 +1,4 @@
-//! Columns, tags, access, and deletion: what a producer does beside sending rows.
+//! Operations of owners: columns, tags, metadata and deletion.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ use wire::{
 use super::{Datasets, DatasetsQuery};
 use crate::error::ClientError;
 
-/// Datasets asked for by name: the exact one comes first, the others only contain the name.
+/// Page size of a search by name. An exact match comes first.
 const NAMED_DATASETS: usize = 10;
 
 impl Datasets {
-    /// Returns the dataset called `name`, none where the key sees none. Cancel-safe.
+    /// Returns the dataset called `name`; `None` if the key sees no such dataset. Cancel-safe.
     ///
     /// # Errors
-    /// As for [`Self::list`].
+    /// Same as [`Self::list`].
     pub async fn find_by_name(&self, name: &str) -> Result<Option<Dataset>, ClientError> {
         let query = DatasetsQuery {
             search: name.to_owned(),
@@ -36,10 +36,10 @@ impl Datasets {
         Ok(page.datasets.into_iter().find(|dataset| dataset.name == name))
     }
 
-    /// Lists every tag there is. Cancel-safe.
+    /// Lists all tags. Cancel-safe.
     ///
     /// # Errors
-    /// As for [`Self::list`].
+    /// Same as [`Self::list`].
     pub async fn tags(&self) -> Result<Vec<TagBody>, ClientError> {
         let page: Envelope<TagBody> =
             self.transport.get(paths::TAGS).json("a list of tags").await?;
@@ -49,27 +49,27 @@ impl Datasets {
     /// Lists the tags of a dataset. Cancel-safe.
     ///
     /// # Errors
-    /// As for [`Self::dataset`].
+    /// Same as [`Self::dataset`].
     pub async fn dataset_tags(&self, dataset: DatasetId) -> Result<Vec<TagBody>, ClientError> {
         let path = path_of(paths::DATASET_TAGS, dataset);
         let page: Envelope<TagBody> = self.transport.get(&path).json("a list of tags").await?;
         Ok(page.results)
     }
 
-    /// Gives a dataset a tag, whose holders may read it from then on.
+    /// Adds a tag to a dataset, so that holders of the tag can read it.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if the key does not own the dataset, or the tag's name is unfit.
+    /// [`ClientError::Refused`] if the key does not own the dataset or the name is invalid.
     pub async fn add_tag(&self, dataset: DatasetId, tag: &str) -> Result<(), ClientError> {
         let path = path_of(paths::DATASET_TAGS, dataset);
         let body = TagName { tag_name: tag.to_owned() };
         self.transport.post(&path).body(&body).json::<MessageBody>("a message").await.map(drop)
     }
 
-    /// Takes a tag from a dataset.
+    /// Removes a tag from a dataset.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if the key does not own the dataset, or it has no such tag.
+    /// [`ClientError::Refused`] if the key does not own the dataset or it does not have the tag.
     pub async fn remove_tag(&self, dataset: DatasetId, tag: &str) -> Result<(), ClientError> {
         let path = format!("{}{}/", path_of(paths::DATASET_TAGS, dataset), segment(tag));
         self.transport.delete(&path).done().await
@@ -78,7 +78,7 @@ impl Datasets {
     /// Adds a column to a dataset.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if the key does not own the dataset, or it has such a column.
+    /// [`ClientError::Refused`] if the key does not own the dataset or the column exists.
     pub async fn add_column(
         &self,
         dataset: DatasetId,
@@ -90,11 +90,11 @@ impl Datasets {
         call.json_as::<ColumnBody, _>("a column").await
     }
 
-    /// Renames a column with its values; returns it under its new name.
+    /// Renames a column and returns it.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if the key does not own the dataset, it has no such column, or it has
-    /// one of the new name.
+    /// [`ClientError::Refused`] if the key does not own the dataset, the column does not exist, or the
+    /// new name is taken.
     pub async fn rename_column(
         &self,
         dataset: DatasetId,
@@ -106,21 +106,21 @@ impl Datasets {
         call.json_as::<ColumnBody, _>("a column").await
     }
 
-    /// Deletes a column with its values, for good.
+    /// Permanently deletes a column with its values.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if the key does not own the dataset, it has no such column, or the
-    /// buckets of its rows are made of it.
+    /// [`ClientError::Refused`] if the key does not own the dataset, the column does not exist, or
+    /// buckets are computed from it.
     pub async fn delete_column(&self, dataset: DatasetId, name: &str) -> Result<(), ClientError> {
         let query = (("dataset", dataset.get()), ("name", name));
         self.transport.delete(paths::COLUMNS).query(&query).done().await
     }
 
-    /// Sets metadata fields of a dataset, and removes those whose value is `None`; the others stay.
-    /// Returns the dataset as it is then.
+    /// Sets metadata fields of a dataset and removes those whose value is `None`. Other fields are
+    /// unchanged. Returns the updated dataset.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if the key does not own the dataset, or a value is unfit.
+    /// [`ClientError::Refused`] if the key does not own the dataset or a value is invalid.
     pub async fn set_metadata(
         &self,
         dataset: DatasetId,
@@ -131,26 +131,26 @@ impl Datasets {
         self.transport.patch(&path).body(&body).json_as::<DatasetBody, _>("a dataset").await
     }
 
-    /// Gives a dataset the description and the metadata fields of another, such as its original.
+    /// Copies description and metadata fields of the dataset `like`.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if the key does not own it.
+    /// [`ClientError::Refused`] if the key does not own `dataset`.
     pub async fn describe(&self, like: &Dataset, dataset: DatasetId) -> Result<(), ClientError> {
         let path = path_of(paths::DATASET, dataset);
         let body = json!({"description": like.description, "metadata": like.metadata});
         self.transport.patch(&path).body(&body).json::<Json>("a dataset").await.map(drop)
     }
 
-    /// Deletes a dataset with all its rows, for good.
+    /// Permanently deletes a dataset with all its rows.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if the key does not own it.
+    /// [`ClientError::Refused`] if the key does not own the dataset.
     pub async fn delete(&self, dataset: DatasetId) -> Result<(), ClientError> {
         let path = path_of(paths::DATASET, dataset);
         self.transport.delete(&path).done().await
     }
 
-    /// Deletes the rows from `start` to `end`, both included, for good; returns how many there were.
+    /// Permanently deletes the rows from `start` to `end` (inclusive) and returns their number.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if the key does not own the dataset.
@@ -166,10 +166,10 @@ impl Datasets {
         Ok(call.json::<RowsDeleted>("a number of rows").await?.deleted)
     }
 
-    /// Tells what the key may do with a dataset: read it, or write to it, too.
+    /// Returns the key's access to a dataset: to read, or also to write.
     ///
     /// # Errors
-    /// As for [`Self::list`].
+    /// Same as [`Self::list`].
     pub async fn access(
         &self,
         dataset: DatasetId,
@@ -180,12 +180,12 @@ impl Datasets {
     }
 }
 
-/// The path of `dataset`.
+/// Fills the id of `dataset` into `path`.
 fn path_of(path: &str, dataset: DatasetId) -> String {
     path.replace("{id}", &dataset.to_string())
 }
 
-/// `text` as one segment of a path.
+/// Escapes `text` as one segment of a path.
 fn segment(text: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tag_is_one_segment_of_a_path() {
+    fn tag_is_one_segment_of_path() {
         assert_eq!(segment("a/b ü?"), "a%2Fb%20%C3%BC%3F");
     }
 }

@@ -1,4 +1,4 @@
-//! Bulk downloads: a whole range of a dataset in one streamed response.
+//! Bulk downloads: a time range of a dataset in one streamed response.
 
 use std::{pin::Pin, time::Duration};
 
@@ -11,28 +11,28 @@ use wire::paths;
 use super::Datasets;
 use crate::{error::ClientError, transport::Transport};
 
-/// The longest wait for the answer to begin. Clients of the upstream wait as long for the whole.
+/// Maximum time until the response begins. Clients of the upstream service wait this long for all of it.
 const BEGINS_WITHIN: Duration = Duration::from_mins(5);
 
-/// The longest silence inside an answer: twice as long as our own service waits for a reader.
+/// Maximum pause within a response: twice as long as our service waits for a slow reader.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
 
-/// Which range to read, and written as what.
+/// Parameters of a download.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DownloadQuery {
-    /// Of which dataset.
+    /// The dataset.
     pub dataset: DatasetId,
-    /// Raw rows, or buckets of this length.
+    /// Raw, or the length of buckets.
     pub resolution: Resolution,
-    /// Not before this.
+    /// First timestamp.
     pub start: Option<Timestamp>,
-    /// Not after this; buckets start before it.
+    /// Last timestamp, which is exclusive for buckets.
     pub end: Option<Timestamp>,
-    /// What the service calls the format: `json` and `csv` by document 2, others where it has them.
+    /// Name of the format: `json` and `csv` by document 2, others if the service supports them.
     pub output: &'static str,
 }
 
-/// A download under way. Dropping it ends it.
+/// A download in progress. Dropping it cancels it.
 pub struct Download {
     chunks: Pin<Box<dyn Stream<Item = Result<Bytes, reqwest::Error>> + Send>>,
     transport: Transport,
@@ -46,11 +46,11 @@ impl std::fmt::Debug for Download {
 }
 
 impl Datasets {
-    /// Begins to read a whole range. Cancel-safe.
+    /// Starts a download. Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if the dataset is not to be seen, the range is too wide for the
-    /// service or the format is not one of its; and those of a broken line.
+    /// [`ClientError::Refused`] if the key cannot see the dataset, the time range is too wide, or the
+    /// format is not supported, or any error of the connection.
     pub async fn download(&self, query: &DownloadQuery) -> Result<Download, ClientError> {
         let mut pairs = vec![
             ("dataset", query.dataset.to_string()),
@@ -71,16 +71,17 @@ impl Datasets {
 }
 
 impl Download {
-    /// How many rows it has, where the service says so beforehand.
+    /// Returns the number of rows, if the service announced it.
     #[must_use]
     pub const fn n_rows(&self) -> Option<u64> {
         self.n_rows
     }
 
-    /// The next bytes; none at the end of the whole. Cancel-safe.
+    /// Returns the next bytes; `None` at the end. Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Reach`] if the answer breaks off, [`ClientError::TimedOut`] if nothing comes.
+    /// [`ClientError::Reach`] if the response is incomplete, [`ClientError::TimedOut`] after a long
+    /// pause.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
         let chunk = timeout(SILENCE_MAX, self.chunks.next()).await;
         let chunk = chunk.map_err(|_| silent(&self.transport, SILENCE_MAX))?;

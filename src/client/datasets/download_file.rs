@@ -1,4 +1,4 @@
-//! A download as a file, which gets its name once it is complete.
+//! A downloaded file that gets its name when it is complete.
 
 use std::{io, path::Path};
 
@@ -13,10 +13,11 @@ pub struct DownloadFile {
 }
 
 impl DownloadFile {
-    /// Begins a file that is to be called `path`, beside it. One of that name stays until then.
+    /// Creates a temporary file in the directory of `path`. An existing file is unchanged until
+    /// [`Self::finish`].
     ///
     /// # Errors
-    /// If `path` names a folder or nothing, or cannot be written.
+    /// If `path` is a directory or is not writable.
     pub async fn create(path: &Path) -> io::Result<Self> {
         let path = path.to_owned();
         let creating = move || {
@@ -28,7 +29,7 @@ impl DownloadFile {
         spawn_blocking(creating).await?
     }
 
-    /// Writes `bytes` after those before.
+    /// Appends `bytes`.
     ///
     /// # Errors
     /// If they cannot be written.
@@ -36,10 +37,10 @@ impl DownloadFile {
         self.file.write_all(bytes).await
     }
 
-    /// Gives the file its name, once all of it is on the disk.
+    /// Syncs the file and gives it its final name.
     ///
     /// # Errors
-    /// If it cannot be written to the end; then nothing is left of it.
+    /// If it cannot be written completely. It is then removed.
     pub async fn finish(mut self) -> io::Result<()> {
         self.file.flush().await?;
         let draft = self.draft;
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_file_has_its_name_only_when_it_is_whole() {
+    async fn file_gets_its_name_when_complete() {
         let folder = std::env::temp_dir().join(format!("triptych-saved-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("rows.csv");

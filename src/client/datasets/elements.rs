@@ -1,46 +1,46 @@
-//! Splits a long JSON array, or lines of objects, into elements as its bytes arrive.
+//! Splits a long JSON array or a sequence of JSON objects into elements as its bytes arrive.
 
-/// The longest object taken. A row of a thousand columns is a twentieth of it.
+/// Maximum size of an object: 20 times a row of a thousand columns.
 const ELEMENT_BYTES_MAX: usize = 1024 * 1024;
 
-/// What is wrong with a text that should be objects.
+/// An error in a text of JSON objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ElementsError {
-    /// An object is too long to be a row.
+    /// An object exceeds the maximum size.
     #[error("read an object of more than {ELEMENT_BYTES_MAX} bytes")]
     TooLong,
-    /// Something stands where an object should.
+    /// The text contains a value other than an object.
     #[error("read objects: something else stands among them")]
     NoObject,
-    /// The text ends inside an object, or before the array is closed.
+    /// The text ends within an object or array.
     #[error("read all objects: the text ends too early")]
     Unfinished,
 }
 
-/// Objects at the top of a text: an array of them, or one after the other.
+/// Top-level objects of a text: the elements of an array, or a sequence.
 #[derive(Debug, Default)]
 pub struct Elements {
-    /// An object that has begun.
+    /// The beginning of an unfinished object.
     begun: Vec<u8>,
     depth: usize,
     is_in_string: bool,
     is_escaped: bool,
-    /// Whether an array was opened and not closed.
+    /// True within an array.
     is_in_array: bool,
 }
 
 impl Elements {
-    /// Takes more of the text, and hands every object that ends in it to `take`.
+    /// Processes the next part of the text and passes each object that ends in it to `take`.
     ///
     /// # Errors
-    /// [`ElementsError`], or what `take` returns.
+    /// [`ElementsError`], or any error of `take`.
     pub fn feed<E: From<ElementsError>>(
         &mut self,
         text: &[u8],
         mut take: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        // Where the object that is open began in `text`; that from before is in `begun`.
+        // Start of the unfinished object in `text`. Its part in earlier texts is in `begun`.
         let mut begin = 0;
         for (at, byte) in text.iter().enumerate() {
             if self.depth == 0 {
@@ -69,10 +69,10 @@ impl Elements {
         Ok(())
     }
 
-    /// Says that the text has ended.
+    /// Checks that the text is complete.
     ///
     /// # Errors
-    /// [`ElementsError::Unfinished`].
+    /// [`ElementsError::Unfinished`] if it is not.
     pub const fn end(&self) -> Result<(), ElementsError> {
         if self.depth > 0 || self.is_in_array { Err(ElementsError::Unfinished) } else { Ok(()) }
     }
@@ -88,7 +88,7 @@ impl Elements {
         Ok(())
     }
 
-    /// Takes a byte of an object; whether it is its last.
+    /// Processes a byte of an object. Returns true at its end.
     const fn within(&mut self, byte: u8) -> bool {
         if self.is_in_string {
             if self.is_escaped {
@@ -114,7 +114,7 @@ impl Elements {
 mod tests {
     use super::*;
 
-    /// Feeds `text` in pieces of `n_bytes`.
+    /// Splits `text`, which arrives in parts of `n_bytes`.
     fn objects(text: &str, n_bytes: usize) -> Result<Vec<String>, ElementsError> {
         let mut elements = Elements::default();
         let mut found = Vec::new();
@@ -136,14 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_found_however_the_text_comes_in() {
+    fn objects_are_found_for_any_split_of_the_text() {
         check(r#"[{"a":1},{"b":{"c":[2]}}]"#, Ok(&[r#"{"a":1}"#, r#"{"b":{"c":[2]}}"#]));
         check("{\"a\":\"}\\\"{\"}\n{\"b\":2}\n", Ok(&["{\"a\":\"}\\\"{\"}", "{\"b\":2}"]));
         check("[]", Ok(&[]));
     }
 
     #[test]
-    fn what_ends_early_or_is_no_object_is_an_error() {
+    fn unfinished_text_and_other_values_are_errors() {
         check(r#"[{"a":1}"#, Err(ElementsError::Unfinished));
         check(r#"{"a":"#, Err(ElementsError::Unfinished));
         check("[1,2]", Err(ElementsError::NoObject));

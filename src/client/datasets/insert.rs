@@ -1,6 +1,4 @@
-//! Rows as the body of an insert, serialized without intermediate values.
-//!
-//! The form is the JSON of document 2's producer side, which every service of this API takes.
+//! Bodies of inserts, serialized without intermediate values, in the JSON of document 2.
 
 use model::{
     dataset::{DatasetId, TIMESTAMP},
@@ -15,24 +13,24 @@ use wire::{datasets::BulkInserted, paths};
 use super::Datasets;
 use crate::{error::ClientError, transport::INSERT_WITHIN};
 
-/// The media type of JSON.
+/// Media type of JSON.
 const JSON: &str = "application/json";
 
-/// The most rows of an insert with [`InsertMode::Merge`], which services set.
+/// Maximum number of rows of an insert with [`InsertMode::Merge`], as set by the service.
 pub const MERGE_ROWS_MAX: usize = 10_000;
 
-/// What an inserted row does to the stored row of its timestamp.
+/// Effect of an inserted row on a stored row with the same timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InsertMode {
-    /// Replaces the whole row.
+    /// Replaces all columns.
     #[default]
     Replace,
-    /// Changes the columns that it has a value in, and no others; at most [`MERGE_ROWS_MAX`] rows.
+    /// Changes only the columns that have a value in the inserted row. At most [`MERGE_ROWS_MAX`] rows.
     Merge,
 }
 
-/// Rows of one dataset, ready to be sent as often as it takes: they carry an idempotency key, by which
-/// the service stores them once.
+/// Serialized rows of one dataset. They carry an idempotency key, so that they can be sent repeatedly
+/// and are stored once.
 #[derive(Debug, Clone)]
 pub struct InsertBody {
     dataset: DatasetId,
@@ -41,7 +39,7 @@ pub struct InsertBody {
 }
 
 impl InsertBody {
-    /// `rows` of `dataset`, whose values are in the order of `names`.
+    /// Serializes `rows` of `dataset`, whose values are in the order of `names`.
     #[must_use]
     pub fn new(dataset: DatasetId, names: &[String], rows: &[Row]) -> Self {
         let mut body = format!("{{\"dataset\":{dataset},\"rows\":[").into_bytes();
@@ -60,15 +58,16 @@ impl InsertBody {
     }
 }
 
-/// Writes rows as flat objects, one a line, their members in alphabetical order as services do.
+/// Serializer for rows as flat JSON objects, one per line, with members in alphabetical order like those
+/// of services.
 #[derive(Debug, Clone)]
 pub struct FlatLines {
-    /// Names of columns with their indexes in a row, sorted, `timestamp` among them without one.
+    /// Sorted names of columns with their indexes in a row. `timestamp` has no index.
     members: Vec<(String, Option<usize>)>,
 }
 
 impl FlatLines {
-    /// Lines of rows whose values are in the order of `names`.
+    /// Returns a serializer for rows whose values are in the order of `names`.
     #[must_use]
     pub fn new(names: &[String]) -> Self {
         let columns = names.iter().enumerate().map(|(idx, name)| (name.clone(), Some(idx)));
@@ -77,14 +76,14 @@ impl FlatLines {
         Self { members }
     }
 
-    /// Adds the line of `row` to `to`.
+    /// Appends the line of `row` to `to`.
     pub fn push(&self, to: &mut Vec<u8>, row: &Row) {
         push_json(to, &FlatLine { members: &self.members, row });
         to.push(b'\n');
     }
 }
 
-/// The values of a row by their names; those that are absent are left out.
+/// Values of a row by column name, without missing ones.
 struct Values<'a> {
     names: &'a [String],
     row: &'a Row,
@@ -115,16 +114,16 @@ impl Serialize for FlatLine<'_> {
     }
 }
 
-/// What a row has under a name.
+/// Value of a member of a flat row.
 enum Member<'a> {
     Timestamp(Timestamp),
     Value(&'a Value),
 }
 
 impl Serialize for Member<'_> {
-    /// A whole number is written without `.0`, as services print it.
+    /// Serializes whole numbers without `.0`, like services.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        /// Whole numbers below it are exact, and few enough digits to print whole.
+        /// Whole numbers below this limit are exact.
         const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
         match self {
             Self::Timestamp(timestamp) => serializer.collect_str(timestamp),
@@ -147,15 +146,13 @@ impl Serialize for Member<'_> {
 }
 
 impl Datasets {
-    /// Inserts rows; `mode` says what they do to stored rows of their timestamps. Returns how many
-    /// are stored.
+    /// Inserts rows with the given effect on stored rows, and returns the number of stored rows.
     ///
-    /// Sending the same body again changes nothing, so an insert whose answer was lost may be
-    /// repeated.
+    /// Repeating the same body has no effect, so an insert whose response was lost can be repeated.
     ///
     /// # Errors
-    /// [`ClientError::Rows`] if the service names rows that do not fit the columns,
-    /// [`ClientError::Refused`] if the key may not write; then nothing is stored.
+    /// [`ClientError::Rows`] if rows do not match the columns, [`ClientError::Refused`] if the key
+    /// cannot write. Nothing is stored in these cases.
     pub async fn insert_body(
         &self,
         body: &InsertBody,
@@ -171,7 +168,7 @@ impl Datasets {
 }
 
 fn push_json(to: &mut Vec<u8>, value: &impl Serialize) {
-    // Writing numbers and text to memory cannot fail.
+    // Serializing numbers and strings to memory does not fail.
     serde_json::to_writer(to, value).unwrap_or_default();
 }
 
@@ -195,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_sorted_with_the_timestamp_among_them_and_absent_values_left_out() {
+    fn members_are_sorted_and_missing_values_omitted() {
         let at = r#""timestamp":"2026-07-30T21:57:00Z""#;
         let float = |number| Some(Value::Float(number));
         check_line(
@@ -210,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_holds_the_rows_in_their_order() {
+    fn body_contains_rows_in_order() {
         let rows = [row(vec![Some(Value::Integer(7)), None]), row(vec![None, None])];
         let body = InsertBody::new(DatasetId::new(3).unwrap(), &names(&["n", "m"]), &rows);
         let want = concat!(

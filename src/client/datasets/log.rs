@@ -1,4 +1,4 @@
-//! The log of a dataset: what each commit stored, in answers that caches can keep.
+//! The log of a dataset: the rows of each commit, in cacheable responses.
 
 use std::time::Duration;
 
@@ -11,50 +11,51 @@ use wire::{
 use super::{Datasets, NamedRow, convert};
 use crate::{error::ClientError, transport::ANSWER_WITHIN};
 
-/// Which commits to read.
+/// Parameters of a part of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogQuery {
-    /// Of which dataset.
+    /// The dataset.
     pub dataset: DatasetId,
-    /// The last commit that is known; `None` to learn where the log ends.
+    /// The last commit that the reader has; `None` to find the end of the log.
     pub after: Option<u64>,
-    /// The last commit to read, at most 1 000 later; `None` for the next one.
+    /// The last commit to read, at most 1 000 after `after`; `None` for the next one.
     pub until: Option<u64>,
-    /// [`LogPage::era`] of an earlier answer.
+    /// [`LogPage::era`] of an earlier response.
     pub era: Option<String>,
-    /// How long the service waits for the commits, in whole seconds.
+    /// Time that the service waits for the commits, in whole seconds.
     pub wait: Duration,
 }
 
-/// Commits without gaps.
+/// Consecutive commits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogPage {
-    /// The life of the service's store, to be sent back.
+    /// Identifies the service's store, to be sent with later requests.
     pub era: String,
-    /// What to ask [`LogQuery::after`] next.
+    /// Value of [`LogQuery::after`] for the next request.
     pub revision: u64,
-    /// The commits, in their order.
+    /// Commits in order.
     pub commits: Vec<Commit>,
 }
 
-/// What a commit did.
+/// A commit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Commit {
-    /// The number of the commit in its dataset, counting from 1.
+    /// Number of the commit in its dataset, starting at 1.
     pub revision: u64,
-    /// The first and the last timestamp of the rows that it deleted, if it did.
+    /// First and last timestamp of the deleted rows, if it deleted any.
     pub deleted: Option<(Timestamp, Timestamp)>,
-    /// The rows that it stored, each in the place of the one with its timestamp.
+    /// Stored rows. They replace rows with the same timestamp.
     pub rows: Vec<NamedRow>,
 }
 
 impl Datasets {
-    /// Reads commits of a dataset; `None` if they did not come in time: ask again after a second, or
-    /// with another wait, since a cache may repeat that answer. Cancel-safe.
+    /// Reads commits of a dataset. Returns `None` if they did not happen in time. In this case repeat
+    /// the request after a second or with another wait, since a cache can repeat the response.
+    /// Cancel-safe.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with status 410 if the commits are not known any more: learn where the
-    /// log ends, read the rows again, and go on from there.
+    /// [`ClientError::Refused`] with status 410 if the commits are no longer available. Find the end of
+    /// the log, read the rows again, and continue from there.
     pub async fn log(&self, query: &LogQuery) -> Result<Option<LogPage>, ClientError> {
         let number = |number: Option<u64>| number.map(|number| number.to_string());
         let pairs = (

@@ -1,26 +1,25 @@
-//! Counts the rows of a download as its bytes go by, where they are to be seen: line ends and braces
-//! inside texts are none.
+//! Counts the rows of a download while it passes. Line ends and braces within strings do not count.
 
 use super::elements::{Elements, ElementsError};
 
-/// How many rows went by.
+/// Number of rows so far.
 #[derive(Debug)]
 pub struct RowCounter(Seen);
 
 #[derive(Debug)]
 enum Seen {
-    /// Lines, of which the first is the header.
+    /// Lines. The first one is the header.
     Csv { n_lines: u64, is_quoted: bool },
-    /// Lines. Texts have no line ends.
+    /// Lines. Strings do not contain line ends.
     Ndjson { n_lines: u64 },
-    /// Objects inside of an array.
+    /// Objects of an array.
     Json { n_objects: u64, elements: Elements },
-    /// They are not to be seen.
+    /// A format whose rows cannot be counted.
     Unseen,
 }
 
 impl RowCounter {
-    /// Returns a counter for a download whose format the service calls `output`.
+    /// Returns a counter for a download in the format `output`.
     #[must_use]
     pub fn new(output: &str) -> Self {
         Self(match output {
@@ -31,7 +30,7 @@ impl RowCounter {
         })
     }
 
-    /// How many rows went by; none where they are not to be seen.
+    /// Returns the number of rows so far; `None` if they cannot be counted.
     #[must_use]
     pub const fn n_rows(&self) -> Option<u64> {
         match &self.0 {
@@ -47,7 +46,7 @@ impl RowCounter {
         match &mut self.0 {
             Seen::Csv { n_lines, is_quoted } => {
                 for byte in bytes {
-                    // A quote within a text is written twice.
+                    // A quote within a string is doubled.
                     *is_quoted ^= *byte == b'"';
                     *n_lines += u64::from(*byte == b'\n' && !*is_quoted);
                 }
@@ -73,7 +72,7 @@ impl RowCounter {
 mod tests {
     use super::*;
 
-    /// However the bytes are cut.
+    /// Checks the count for any split of the bytes.
     #[track_caller]
     fn check(output: &str, text: &str, want: u64) {
         for length in 1..=text.len() {
@@ -84,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_inside_of_texts_is_no_row() {
+    fn line_ends_and_braces_in_strings_do_not_count() {
         check("csv", "t,note\n1,\"a\nb \"\"c\"\"\n\"\n2,\n", 2);
         check("csv", "t,note\n", 0);
         check("ndjson", "{\"note\":\"a\\nb\"}\n{}\n", 2);

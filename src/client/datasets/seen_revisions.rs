@@ -1,5 +1,5 @@
-//! The last commit of each dataset that a client has seen, which it asks services to include: behind a
-//! balancer one of them may read a copy of the database that is older than the last response.
+//! The last commit of each dataset that a client has seen. Requests name it, since a service behind a
+//! load balancer could otherwise read a copy of the database that is older than the previous response.
 
 use std::{num::NonZeroUsize, sync::Arc};
 
@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 use reqwest::{RequestBuilder, Response};
 use wire::paths::REVISION_HEADER;
 
-/// Datasets whose commits are remembered; the one that was used the longest ago is forgotten first.
+/// Maximum number of remembered datasets. The least recently used one is evicted.
 const DATASETS_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
-/// Commits that were seen. Cheap to clone; all clones share them.
+/// Commits that were seen. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct SeenRevisions(Arc<Mutex<LruCache<DatasetId, u64>>>);
 
@@ -23,7 +23,7 @@ impl Default for SeenRevisions {
 }
 
 impl SeenRevisions {
-    /// Has the response to a request include the last commit seen of a dataset.
+    /// Requests a response that includes the last seen commit of a dataset.
     pub(crate) fn ask(&self, request: RequestBuilder, dataset: DatasetId) -> RequestBuilder {
         match self.0.lock().get(&dataset) {
             Some(revision) => request.header(REVISION_HEADER, *revision),
@@ -31,7 +31,7 @@ impl SeenRevisions {
         }
     }
 
-    /// Notes the commit of a dataset that a response includes, if it says one.
+    /// Records the commit in a response, if it contains one.
     pub(crate) fn note(&self, response: &Response, dataset: DatasetId) {
         let revision = response.headers().get(REVISION_HEADER);
         let Some(revision) = revision.and_then(|revision| revision.to_str().ok()?.parse().ok())

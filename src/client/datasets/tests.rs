@@ -39,7 +39,7 @@ fn dataset(number: i64, name: &str) -> Json_ {
     })
 }
 
-/// Answers with the query it was asked, as the description of a dataset.
+/// Responds with its query as the description of a dataset.
 async fn echo(Query(query): Query<BTreeMap<String, String>>) -> Json<Json_> {
     let mut body = dataset(1, "echo");
     body["description"] = json!(format!("{query:?}"));
@@ -47,7 +47,7 @@ async fn echo(Query(query): Query<BTreeMap<String, String>>) -> Json<Json_> {
 }
 
 #[tokio::test]
-async fn a_listing_carries_its_search() {
+async fn list_sends_search() {
     let (_fake, datasets) = service(Router::new().route(paths::DATASETS, get(echo))).await;
     let query = DatasetsQuery { search: "a&b".to_owned(), limit: Some(5), offset: 10 };
     let page = datasets.list(&query).await.unwrap();
@@ -56,7 +56,7 @@ async fn a_listing_carries_its_search() {
 }
 
 #[tokio::test]
-async fn raw_rows_and_buckets_keep_their_types() {
+async fn raw_rows_and_buckets_have_different_types() {
     let rows = |Query(query): Query<BTreeMap<String, String>>| async move {
         let results = if query["resolution"] == "raw" {
             json!([{
@@ -85,7 +85,7 @@ async fn raw_rows_and_buckets_keep_their_types() {
 }
 
 #[test]
-fn a_query_names_only_the_bounds_it_has() {
+fn query_contains_only_given_bounds() {
     let mut query = RowsQuery::newest(id(3), Resolution::FiveMinutes, Limit::clamp(10));
     let names = |query: &RowsQuery| -> Vec<_> { query.pairs().into_iter().map(|p| p.0).collect() };
     assert_eq!(names(&query), ["dataset", "resolution", "limit", "ordering"]);
@@ -95,7 +95,7 @@ fn a_query_names_only_the_bounds_it_has() {
 }
 
 #[tokio::test]
-async fn live_rows_come_line_by_line() {
+async fn latest_rows_are_read_as_lines() {
     let live = || async { format!("{{\"timestamp\":\"{AT}\",\"close\":2}}\n\n") };
     let (_fake, datasets) = service(Router::new().route(paths::ROWS_LIVE, get(live))).await;
     let rows = datasets.newest(id(3), Limit::clamp(1)).await.unwrap();
@@ -104,7 +104,7 @@ async fn live_rows_come_line_by_line() {
 }
 
 #[tokio::test]
-async fn a_tag_held_already_is_no_error() {
+async fn acquiring_tag_twice_is_no_error() {
     let acquire = |Json(body): Json<TagName>| async move {
         match body.tag_name.as_str() {
             "public" => (StatusCode::OK, Json(json!({ "message": "done" }))),
@@ -119,7 +119,7 @@ async fn a_tag_held_already_is_no_error() {
 }
 
 #[tokio::test]
-async fn a_dataset_is_created() {
+async fn dataset_is_created() {
     let create = |Json(body): Json<CreateDataset>| async move { Json(dataset(7, &body.name)) };
     let router = Router::new().route(paths::DATASETS, post(create));
     let (_fake, datasets) = service(router).await;
@@ -129,7 +129,7 @@ async fn a_dataset_is_created() {
 }
 
 #[tokio::test]
-async fn a_log_is_commits_or_nothing_yet() {
+async fn log_returns_commits_or_none() {
     let answer = |Query(query): Query<BTreeMap<String, String>>| async move {
         assert_eq!(query["dataset"], "3");
         match query.get("after").map(String::as_str) {
@@ -167,10 +167,10 @@ async fn a_log_is_commits_or_nothing_yet() {
 }
 
 #[tokio::test]
-async fn reads_ask_for_what_was_seen_of_their_dataset() {
+async fn reads_include_commits_seen_before() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&asked);
-    // Another service, which has less, answers the second request.
+    // The second request is served by a service with older data.
     let revisions = Arc::new(Mutex::new(vec![12, 11, 1, 5, 9, 7]));
     let serve = move |headers: HeaderMap| {
         let seen = headers.get(REVISION_HEADER).map(|seen| seen.to_str().unwrap().to_owned());

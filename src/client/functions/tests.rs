@@ -17,7 +17,7 @@ async fn head(router: Router) -> (Fake, Functions) {
 }
 
 #[tokio::test]
-async fn an_execution_comes_back_with_its_groups() {
+async fn execution_returns_result_groups() {
     let run = |Json(request): Json<Value>| async move {
         Json(json!({
             "code": "200", "request_id": "r1", "cluster": { "peers": ["12D3A", "12D3B"] },
@@ -37,7 +37,7 @@ async fn an_execution_comes_back_with_its_groups() {
 }
 
 #[tokio::test]
-async fn a_failed_execution_is_an_answer_too() {
+async fn failed_execution_is_a_response() {
     let run = || async { Json(json!({ "code": "408", "request_id": "r2", "cluster": {} })) };
     let (_fake, functions) = head(Router::new().route(paths::FUNCTIONS_EXECUTE, post(run))).await;
     let response = functions.execute(&ExecuteRequest::default()).await.unwrap();
@@ -65,7 +65,7 @@ async fn nodes_and_functions_are_listed() {
 }
 
 #[tokio::test]
-async fn a_node_is_changed_and_returned_with_what_it_runs() {
+async fn changed_node_is_returned_with_its_work_orders() {
     let change = |Path(id): Path<String>, RawQuery(query): RawQuery, Json(patch): Json<Value>| async move {
         assert_eq!(patch, json!({ "cordoned": true }), "what is unchanged is left out");
         let orders =
@@ -90,7 +90,7 @@ async fn a_node_is_changed_and_returned_with_what_it_runs() {
 }
 
 #[tokio::test]
-async fn a_function_is_uploaded_with_its_name_and_the_token_and_removed() {
+async fn function_is_uploaded_and_removed() {
     let add = |RawQuery(query): RawQuery, headers: HeaderMap, body: Bytes| async move {
         assert_eq!(headers["authorization"], "Bearer correct-horse");
         assert_eq!(headers["content-type"], CAR);

@@ -1,7 +1,7 @@
-//! The stream of a topic's new bundles, which reconnects.
+//! Stream of a topic's new bundles, which reconnects.
 //!
-//! An extension: the chain's API has no stream. A service without one is distinguished from one that
-//! is down, so that the caller can poll instead.
+//! The stream is an extension of the chain's API. A service without it is distinguished from one that is
+//! down, so that the caller can poll instead.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -16,20 +16,20 @@ use crate::{
     transport::parse,
 };
 
-/// The longest silence on a line that is up. An epoch may take an hour, and the service's signs of
-/// life between two bundles are no events; a line that is dead is found out by then.
+/// Maximum silence of a connection. An epoch can take an hour, and heartbeats between bundles are not
+/// events.
 const SILENCE_MAX: Duration = Duration::from_hours(1);
 
-/// What a new bundle is called on the line.
+/// Name of the event of a new bundle.
 const EVENT_BUNDLE: &str = "bundle";
 
-/// What happens on a stream of bundles. Once connected, the newest one follows, and each new one.
+/// An event of a stream of bundles. The latest bundle follows after each connection.
 pub type BundleEvent = StreamEvent<Box<LatestBundle>>;
 
-/// Follows the bundles of `topic` and sends what happens to `events`, until nobody listens any more.
+/// Sends the bundles of `topic` to `events` until its receiver is dropped.
 ///
-/// Full, the queue makes this wait; the service then skips to its newest bundle. Dropping it closes
-/// the line.
+/// If the queue is full, this waits, and the service skips to its latest bundle. Dropping the future
+/// closes the connection.
 pub async fn follow(service: Inference, topic: TopicId, events: mpsc::Sender<BundleEvent>) {
     reconnect(BundleStream { service, topic }, events).await;
 }
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    /// Checks the first events of a service whose `n`th line is `lines(n)`.
+    /// Checks the first events of a service whose `n`th connection is `lines(n)`.
     async fn check(
         lines: impl Fn(usize) -> Response + Clone + Send + Sync + 'static,
         want: &[&str],
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reconnect_brings_the_newest_bundle() {
+    async fn latest_bundle_follows_reconnect() {
         let lines = |n: usize| {
             let events = [bundle(10 + n as u64)].map(Ok::<_, Infallible>);
             Sse::new(stream::iter(events)).into_response()
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_service_without_the_stream_is_not_retried() {
+    async fn service_without_stream_is_not_retried() {
         let lines = |_| axum::http::StatusCode::NOT_FOUND.into_response();
         check(lines, &["not served"]).await;
     }

@@ -37,7 +37,7 @@ async fn service() -> (Fake, Inference) {
 }
 
 #[tokio::test]
-async fn the_newest_bundle_keeps_its_decimals_as_texts() {
+async fn latest_bundle_keeps_decimals_as_strings() {
     let (_fake, inference) = service().await;
     let latest = inference.latest(TopicId::new(14).unwrap()).await.unwrap();
     assert_eq!((latest.bundle.nonce, latest.block_height), (480, 483));
@@ -46,14 +46,14 @@ async fn the_newest_bundle_keeps_its_decimals_as_texts() {
 }
 
 #[tokio::test]
-async fn the_past_of_a_topic_is_read() {
+async fn history_of_topic_is_read() {
     let (_fake, inference) = service().await;
     let history = inference.history(TopicId::new(14).unwrap(), 10).await.unwrap();
     assert_eq!(history.topic_id, 14);
 }
 
 #[tokio::test]
-async fn epochs_are_read_actor_by_actor() {
+async fn epochs_are_read_by_actor() {
     let (_fake, inference) = service().await;
     let topic = TopicId::new(14).unwrap();
     let rows = inference.epoch_actors(topic, 1..=9, Some("mine"), 5).await.unwrap();

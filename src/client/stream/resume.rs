@@ -1,9 +1,9 @@
-//! Follows a dataset without gaps or repeats, across reconnections.
+//! Follows a dataset without gaps or duplicates across lost connections.
 //!
-//! Where the service gives its events ids, a line that was lost goes on after the last of them, with
-//! late and corrected rows. Where it does not, or no longer knows the id, the rows between the newest
-//! one given and the first of the replay are asked for; rows that came meanwhile at earlier
-//! timestamps are missed, which such a service gives no way to detect.
+//! If the service sends event ids, the stream resumes after the last one, including late and corrected
+//! rows. Otherwise, or if the service no longer knows the id, the rows between the latest delivered row
+//! and the start of the replay are read by pages. Rows that arrived in between with earlier timestamps
+//! are then missed.
 
 use model::{
     dataset::DatasetId,
@@ -27,46 +27,46 @@ use crate::{
     error::ClientError,
 };
 
-/// The smallest step of a timestamp.
+/// Smallest difference of timestamps.
 const STEP: Duration = Duration::from_micros(1);
 
-/// What the reader of a stream has already.
+/// State of a reader.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ResumeFrom {
-    /// The newest timestamp; later rows are wanted, also those before the replay. None: the replay is
-    /// enough.
+    /// Latest timestamp of the reader. Later rows are delivered even if they are older than the replay.
+    /// `None` to start with the replay.
     pub newest: Option<Timestamp>,
-    /// The id of the last event that was taken.
+    /// Id of the last event.
     pub last_event_id: Option<String>,
-    /// Whether rows of the first replay up to `newest` are delivered.
+    /// Treatment of rows of the first replay up to `newest`.
     pub repeats: Repeats,
 }
 
-/// What to do with rows that the reader may already have.
+/// Treatment of rows that the reader might already have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Repeats {
-    /// They are left out.
+    /// They are omitted.
     #[default]
     Skip,
-    /// They are given: the reader puts rows in their place, and they may be corrected.
+    /// They are delivered, since they could be corrected. The reader replaces its rows.
     Give,
 }
 
-/// Rows of a followed dataset, and what to remember for going on after the last of them.
+/// Rows of a followed dataset, with the state to resume after them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowBatch {
-    /// In the order in which they came, those between two lines by timestamp.
+    /// Rows in the order of arrival. Rows read by pages are in the order of their timestamps.
     pub rows: Vec<NamedRow>,
-    /// The id of the last one's event, where the service gives any.
+    /// Event id of the last row, if the service sends ids.
     pub last_event_id: Option<String>,
 }
 
-/// What happens while a dataset is followed.
+/// An event of a followed dataset.
 pub type RowEvent = StreamEvent<RowBatch>;
 
-/// Follows `dataset` from where its reader is, until nobody listens any more.
+/// Sends rows of `dataset` after `resume_from` to `events` until its receiver is dropped.
 ///
-/// Full, the queue makes this wait, and the service in turn. Dropping it closes the line.
+/// If the queue is full, this waits, and so does the service. Dropping the future closes the connection.
 pub async fn follow(
     datasets: Datasets,
     dataset: DatasetId,
@@ -84,19 +84,19 @@ struct Reader {
     recent: RecentRows,
 }
 
-/// How far into the start of a line its events are.
+/// Progress through the first events of a connection.
 struct LineStart {
-    /// Whether the line went on where the one before ended: then it has no replay.
+    /// True if the connection resumed after the last event. It has no replay then.
     is_resumed: bool,
     n_rows: usize,
-    /// The timestamp of the row before, in the replay's ascending order.
+    /// Timestamp of the previous row. The replay is in ascending order.
     last: Option<Timestamp>,
 }
 
 impl Follow for Reader {
     type Item = RowBatch;
 
-    // A dataset may be there again, or be seen by the key.
+    // Retry in any case: the dataset can be created, and access can be granted.
     const NOT_SERVED: &'static [u16] = &[];
 
     async fn follow_once(
@@ -116,7 +116,7 @@ impl Follow for Reader {
             let mut event = Some(line.next(SILENCE_MAX).await?);
             let mut rows = Vec::new();
             let mut end = Ok(());
-            // What has come in by now is handed on together.
+            // Events that have already arrived are delivered as one batch.
             while let Some(data) = event.take_if(|event| event.event == EVENT_DATA) {
                 end = self.take(&data, &mut start, &mut rows, events).await;
                 if end.is_err() || rows.len() >= BATCH_ROWS_MAX {
@@ -127,7 +127,7 @@ impl Follow for Reader {
                     Err(why) => end = Err(why.into()),
                 }
             }
-            // Rows that came in before the line broke are not lost with it.
+            // Deliver rows that arrived before the connection was lost.
             self.give(rows, events).await?;
             end?;
             match event.as_ref().map(|event| event.event.as_str()) {
@@ -148,7 +148,7 @@ impl Follow for Reader {
 }
 
 impl Reader {
-    /// Takes a row, and those that the line does not have before its first.
+    /// Handles a row, after reading rows that are missing before the first one of a connection.
     async fn take(
         &mut self,
         event: &Sse,
@@ -176,7 +176,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Gives the rows after `newest` and before `end`.
+    /// Delivers the rows after `newest` and before `end`.
     async fn fill(
         &mut self,
         newest: Timestamp,
@@ -210,7 +210,7 @@ impl Reader {
 }
 
 impl LineStart {
-    /// Counts a row in; whether it may be one of the replay, which ascends and is short.
+    /// Counts a row. Returns true if the row can belong to the replay, which is ascending and short.
     fn is_replay(&mut self, timestamp: Timestamp) -> bool {
         self.n_rows = self.n_rows.saturating_add(1);
         let ascends = self.last.is_none_or(|last| last < timestamp);
@@ -222,7 +222,7 @@ impl LineStart {
     }
 }
 
-/// The event that has come in already, if any has.
+/// Returns the next event if it has already arrived.
 async fn ready(line: &mut Line) -> Result<Option<Sse>, ClientError> {
     match timeout(Duration::ZERO, line.next(SILENCE_MAX)).await {
         Ok(event) => event.map(Some),

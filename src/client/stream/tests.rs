@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{datasets::Datasets, tests::fake::Fake, transport::Transport};
 
-/// Longer than anything here takes.
+/// Longer than any step of these tests.
 const SOON: Duration = Duration::from_secs(20);
 
 fn row(minute: u32, close: f64) -> sse::Event {
@@ -39,7 +39,7 @@ fn answer(events: Vec<sse::Event>) -> Response {
     Events::new(events).into_response()
 }
 
-/// What is seen of a service whose `n`th line is `lines(n)`.
+/// Follows a service whose `n`th connection is `lines(n)`.
 async fn watch(lines: impl Fn(usize) -> Response + Clone + Send + Sync + 'static) -> Watch {
     let n_lines = Arc::new(AtomicUsize::new(0));
     let serve = move || {
@@ -64,7 +64,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// The next event, as a text.
+    /// Returns the next event in text form.
     async fn next(&mut self) -> String {
         match timeout(SOON, self.events.recv()).await.expect("an event").expect("a stream") {
             StreamEvent::Connected => "connected".to_owned(),
@@ -82,7 +82,7 @@ impl Watch {
         }
     }
 
-    /// Checks the first events, the last of which is not one of rows. Rows may come in several.
+    /// Checks the first events. The last one is not a batch of rows. Rows can arrive in several batches.
     async fn check(&mut self, want: &[&str]) {
         let mut seen: Vec<String> = Vec::new();
         while seen.len() < want.len() {
@@ -97,7 +97,7 @@ impl Watch {
 }
 
 #[tokio::test]
-async fn a_replay_after_a_reconnect_repeats_no_row() {
+async fn replay_after_reconnect_does_not_repeat_rows() {
     let mut watch = watch(|n| match n {
         0 => answer(vec![connected(), row(1, 1.0), row(2, 2.0)]),
         _ => answer(vec![connected(), row(1, 1.0), row(2, 2.0), row(3, 3.0)]),
@@ -116,7 +116,7 @@ async fn a_replay_after_a_reconnect_repeats_no_row() {
 }
 
 #[tokio::test]
-async fn a_corrected_row_is_delivered() {
+async fn corrected_row_is_delivered() {
     let mut watch =
         watch(|_| answer(vec![connected(), row(1, 1.0), row(2, 2.0), row(1, 1.5), row(1, 1.5)]))
             .await;
@@ -124,7 +124,7 @@ async fn a_corrected_row_is_delivered() {
 }
 
 #[tokio::test]
-async fn a_refused_connection_is_reported_and_retried() {
+async fn refused_connection_is_reported_and_retried() {
     let mut watch = watch(|n| match n {
         0 => (StatusCode::NOT_FOUND, r#"{"error":"no such dataset: not found"}"#).into_response(),
         _ => answer(vec![connected()]),
@@ -134,7 +134,7 @@ async fn a_refused_connection_is_reported_and_retried() {
 }
 
 #[tokio::test]
-async fn a_heartbeat_after_rows_is_not_lost() {
+async fn heartbeat_after_rows_is_delivered() {
     let heartbeat = || sse::Event::default().event("heartbeat").data("{}");
     let mut watch =
         watch(move |_| answer(vec![connected(), heartbeat(), row(1, 1.0), heartbeat()])).await;
@@ -142,7 +142,7 @@ async fn a_heartbeat_after_rows_is_not_lost() {
 }
 
 #[tokio::test]
-async fn an_event_without_end_is_cut_off() {
+async fn endless_event_is_cut_off() {
     let chunk = bytes::Bytes::from(vec![b'x'; 64 * 1024]);
     let mut watch = watch(move |_| {
         let chunks = futures::stream::repeat(chunk.clone()).map(Ok::<_, Infallible>);
@@ -154,7 +154,7 @@ async fn an_event_without_end_is_cut_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_counts_as_a_lost_connection() {
+async fn silent_connection_counts_as_lost() {
     let silent = futures::stream::pending::<Result<Sse, ClientError>>();
     let mut line = Line { events: silent.boxed(), limit: Arc::default() };
     let error = line.next(SILENCE_MAX).await.unwrap_err();
@@ -162,7 +162,7 @@ async fn silence_counts_as_a_lost_connection() {
 }
 
 #[tokio::test]
-async fn it_ends_when_the_receiver_is_dropped() {
+async fn stream_ends_when_receiver_is_dropped() {
     let Watch { events, group, _fake } =
         watch(|_| answer(vec![connected(), row(1, 1.0), row(2, 2.0)])).await;
     drop(events);

@@ -1,4 +1,4 @@
-//! Servers for this room's tests: an axum router on a free port, gone with its handle.
+//! Fake servers: an axum router on a free port, which stops when its handle is dropped.
 
 use axum::Router;
 use task::group::Group;
@@ -11,7 +11,7 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// Serves `router` on a free port of this machine.
+    /// Serves `router` on a free port.
     pub(crate) async fn serve(router: Router) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());

@@ -9,7 +9,7 @@ use crate::tests::fake::Fake;
 
 const KEY: &str = "UP-0123456789abcdef01234567";
 
-/// What a service that answers every call with `status`, `wait` and `body` comes to.
+/// Returns the error for a service that responds to every call with `status`, `wait` and `body`.
 async fn refused(status: u16, wait: Option<&'static str>, body: &'static str) -> ClientError {
     let answer = move || async move {
         let mut headers = HeaderMap::new();
@@ -30,21 +30,21 @@ fn check_address(text: &str, want: Option<&str>) {
 }
 
 #[test]
-fn an_address_loses_its_last_slash_and_query() {
+fn address_loses_trailing_slash_and_query() {
     check_address("http://127.0.0.1:8080", Some("http://127.0.0.1:8080"));
     check_address(" http://127.0.0.1:8080/ ", Some("http://127.0.0.1:8080"));
     check_address("http://a.example/deep/api/?x=1#y", Some("http://a.example/deep/api"));
 }
 
 #[test]
-fn what_is_no_http_address_is_refused() {
+fn other_addresses_than_http_are_refused() {
     for text in ["", "127.0.0.1:8080", "ftp://a.example", "/api"] {
         check_address(text, None);
     }
 }
 
 #[test]
-fn only_the_named_last_segment_is_taken_off() {
+fn only_given_last_segment_is_removed() {
     let strip =
         |text| Transport::new(text, None).unwrap().strip_segment("api").address().to_owned();
     assert_eq!(strip("http://a.example/api/"), "http://a.example");
@@ -54,7 +54,7 @@ fn only_the_named_last_segment_is_taken_off() {
 }
 
 #[tokio::test]
-async fn the_key_is_sent_and_never_shown() {
+async fn key_is_sent_and_never_shown() {
     let echo = |headers: HeaderMap| async move {
         headers.get("x-api-key").map_or(String::new(), |key| key.to_str().unwrap().to_owned())
     };
@@ -66,13 +66,13 @@ async fn the_key_is_sent_and_never_shown() {
 }
 
 #[tokio::test]
-async fn each_documents_error_body_is_read() {
+async fn error_bodies_of_all_documents_are_parsed() {
     for body in [r#"{"message":"no such node"}"#, r#"{"details":null,"error":"no such node"}"#] {
         let error = refused(400, None, body).await;
         assert_eq!((error.status(), error.why().as_str()), (Some(400), "no such node"));
     }
     assert_eq!(refused(404, None, "").await.why(), "Not Found");
-    // The status is told beside it.
+    // The status is shown separately.
     let body = r#"{"details":null,"error":"start must not be after end: bad request"}"#;
     assert_eq!(refused(400, None, body).await.why(), "start must not be after end");
     assert_eq!(refused(400, None, r#"{"error":"bad request"}"#).await.why(), "bad request");
@@ -81,7 +81,7 @@ async fn each_documents_error_body_is_read() {
 }
 
 #[tokio::test]
-async fn too_many_requests_say_when_to_come_back() {
+async fn rate_limit_error_contains_retry_after() {
     let error = refused(429, Some("7"), r#"{"message":"slow down"}"#).await;
     assert!(matches!(error, ClientError::Limited { .. }), "{error:?}");
     assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
@@ -95,7 +95,7 @@ async fn too_many_requests_say_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_is_an_error_with_a_cause() {
+async fn unreachable_address_is_an_error_with_cause() {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let transport = Transport::new(&format!("http://{free}"), None).unwrap();
     let error = transport.get("/").bytes().await.unwrap_err();
@@ -105,7 +105,7 @@ async fn nobody_at_the_address_is_an_error_with_a_cause() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed() {
+async fn redirect_is_not_followed() {
     let away = || async { (StatusCode::FOUND, [(header::LOCATION, "http://elsewhere.example/")]) };
     let fake = Fake::serve(Router::new().fallback(get(away))).await;
     let transport = Transport::new(&fake.address, Some(KEY.parse().unwrap())).unwrap();
@@ -114,7 +114,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn an_endless_answer_is_cut_off() {
+async fn endless_response_is_cut_off() {
     let chunk = bytes::Bytes::from(vec![b'x'; 1024 * 1024]);
     let endless = move || async move {
         let chunks = futures::stream::repeat(chunk).map(Ok::<_, std::convert::Infallible>);

@@ -35,7 +35,7 @@ fn clients_take_turns_and_keep_their_own_order() {
 }
 
 #[test]
-fn a_request_that_cannot_be_served_holds_up_no_other() {
+fn request_that_cannot_be_served_delays_no_other() {
     let mut queue = FairQueue::default();
     for (client, request) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
         queue.push(client, request);
@@ -55,7 +55,7 @@ fn a_request_that_cannot_be_served_holds_up_no_other() {
 
 proptest! {
     #[test]
-    fn a_client_waits_for_no_more_than_one_request_of_each_other(
+    fn client_waits_for_at_most_one_request_of_each_other_client(
         others in prop::collection::vec((0_u8..5, 100_u32..200), 0..60),
     ) {
         let mut queue = FairQueue::default();

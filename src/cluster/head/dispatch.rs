@@ -1,6 +1,4 @@
-//! Dispatch: work orders in the form that each worker takes, the lines they travel on, and what ends them.
-//!
-//! Absent on purpose: who is given work, and what comes of it all, which is `gather.rs`.
+//! Dispatch: sends work orders in the format that each worker understands, and cancels them.
 
 use std::{
     collections::HashMap,
@@ -29,13 +27,13 @@ use crate::{
     peers::WorkProtocol,
 };
 
-/// How often a worker that runs an order for as long is pinged: two missed pings are noticed long
-/// before an order's time is up, and a short stall of a busy machine is none.
+/// Interval between pings of a worker that has been running an order for as long. Two missed pings
+/// are noticed well before the order times out, and a short stall of a busy machine is tolerated.
 const PING_EVERY: Duration = Duration::from_secs(1);
 
 impl Order {
-    /// The order of request `request_id`, in the form that nodes take which are given work that way.
-    pub(super) fn message(&self, head: &Head, request_id: &str, protocol: WorkProtocol) -> Vec<u8> {
+    /// Returns the work order of request `request_id`, encoded for `protocol`.
+    pub(super) fn encode(&self, head: &Head, request_id: &str, protocol: WorkProtocol) -> Vec<u8> {
         let order = WorkOrder {
             request_id: request_id.to_owned(),
             timestamp: head.0.context.clock.now().to_string(),
@@ -54,7 +52,7 @@ impl Order {
 }
 
 impl Head {
-    /// Sends a work order. Returns the number of the line it is sent on, if it is one.
+    /// Sends an encoded work order. Returns the number of the line that it was sent on, if any.
     pub(super) async fn send(
         &self,
         peer: &PeerId,
@@ -72,12 +70,11 @@ impl Head {
         }
         let head = self.clone();
         let read = |peer, number, frames| async move { head.read_line(peer, number, frames).await };
-        let order = Frame { kind: frame::ORDER, content: message };
-        self.0.lines.send(peer, order, read).await.map(Some)
+        self.0.lines.send(peer, Frame::new(frame::ORDER, message), read).await.map(Some)
     }
 
-    /// Pings workers of ours that run an order for long, until it is dropped. One that misses two
-    /// pings is out until it answers, and spares are asked for what it runs.
+    /// Pings workers that have been running an order for long. A worker that misses two pings gets
+    /// no work until it answers, and its orders get a spare. Runs until dropped.
     pub(super) async fn watch_workers(self) {
         loop {
             sleep(PING_EVERY).await;
@@ -89,56 +86,53 @@ impl Head {
                     info!(%peer, "a worker missed two pings: it is given no work until it answers");
                     self.0.inboxes.put_everywhere(|| Reply::Stalled(peer.clone()));
                 }
-                let ping = Frame { kind: frame::PING, content: Bytes::new() };
-                self.0.lines.send_soon(&peer, ping);
+                self.0.lines.send_soon(&peer, Frame::new(frame::PING, Bytes::new()));
             }
         }
     }
 
-    /// Has a worker of ours end the run of a request.
+    /// Cancels the run of a request on `peer`, if that is a worker of ours.
     pub(super) fn cancel_at(&self, peer: &PeerId, request_id: &str) {
         if self.0.context.peers.work_protocol(peer) == WorkProtocol::Line {
             let content = Bytes::copy_from_slice(request_id.as_bytes());
-            self.0.lines.send_soon(peer, Frame { kind: frame::CANCEL, content });
+            self.0.lines.send_soon(peer, Frame::new(frame::CANCEL, content));
         }
     }
 }
 
-/// A worker's place in the table, its line with its number: locked while it is being opened, so that
-/// one is.
-type Place = Arc<tokio::sync::Mutex<Option<(u64, Line)>>>;
+/// A worker's line with its number. Locked while it is being opened, so that only one is.
+type LineSlot = Arc<tokio::sync::Mutex<Option<(u64, Line)>>>;
 
-/// The lines, by worker. Cheap to clone; all clones share them.
+/// Lines by worker. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct Lines {
     network: Network,
     group: Group,
-    places: Arc<Mutex<HashMap<PeerId, Place>>>,
-    /// Places above which those without a line are dropped.
-    n_places_max: usize,
-    /// Numbers the lines.
+    by_worker: Arc<Mutex<HashMap<PeerId, LineSlot>>>,
+    /// Number of workers above which entries without a line are dropped.
+    n_workers_max: usize,
     n_opened: Arc<AtomicU64>,
 }
 
 impl Lines {
-    pub(super) fn new(network: Network, group: Group, n_places_max: usize) -> Self {
-        let (places, n_opened) = (Arc::default(), Arc::default());
-        Self { network, group, places, n_places_max, n_opened }
+    pub(super) fn new(network: Network, group: Group, n_workers_max: usize) -> Self {
+        let (by_worker, n_opened) = (Arc::default(), Arc::default());
+        Self { network, group, by_worker, n_workers_max, n_opened }
     }
 
-    /// Sends a frame to `peer`, on a new line if need be, which `read` then reads until it ends.
-    /// Returns the number of the line. Cancel-safe.
+    /// Sends a frame to `peer`. Opens a line if there is none, which `read` then reads until it
+    /// ends. Returns the number of the line. Cancel-safe.
     ///
     /// # Errors
-    /// [`SendError`] if no line can be had.
+    /// Returns [`SendError`] if no line can be opened.
     pub(super) async fn send<R: Future<Output = ()> + Send + 'static>(
         &self,
         peer: &PeerId,
         frame: Frame,
         read: impl FnOnce(PeerId, u64, Frames) -> R + Send,
     ) -> Result<u64, SendError> {
-        let place = self.place(peer);
-        let mut line = place.lock().await;
+        let slot = self.slot(peer);
+        let mut line = slot.lock().await;
         if let Some((number, line)) = line.as_ref()
             && line.send(frame.clone()).await.is_ok()
         {
@@ -146,41 +140,40 @@ impl Lines {
         }
         let (new, frames) = self.network.open_line(peer, LINE_PROTOCOL).await?;
         let number = self.n_opened.fetch_add(1, Ordering::Relaxed);
-        let (reading, mine) = (read(peer.clone(), number, frames), Arc::clone(&place));
+        let (reading, own_slot) = (read(peer.clone(), number, frames), Arc::clone(&slot));
         self.group.spawn("line", async move {
             reading.await;
-            // Its other side has gone; the next order opens a new one.
-            mine.lock().await.take_if(|(other, _)| *other == number);
+            // The peer has closed the line. The next order opens a new one.
+            own_slot.lock().await.take_if(|(other, _)| *other == number);
         });
         let sent = new.send(frame).await;
         *line = Some((number, new));
         sent.map(|()| number).map_err(|_| SendError::Stopped)
     }
 
-    /// Sends a frame to `peer` some time soon, if there is a line.
+    /// Sends a frame to `peer` in the background, if there is a line.
     pub(super) fn send_soon(&self, peer: &PeerId, frame: Frame) {
-        let Some(place) = self.places.lock().get(peer).cloned() else { return };
+        let Some(slot) = self.by_worker.lock().get(peer).cloned() else { return };
         self.group.spawn("cancel", async move {
-            let line = place.lock().await.clone();
+            let line = slot.lock().await.clone();
             if let Some((_, line)) = line
                 && line.send(frame).await.is_err()
             {
-                debug!("canceled nothing: the line has ended, and with it the work");
+                debug!("dropped a frame: the line has ended");
             }
         });
     }
 
-    /// Forgets the line to a worker that is gone, which ends it.
+    /// Forgets the line to a disconnected worker, which ends it.
     pub(super) fn forget(&self, peer: &PeerId) {
-        self.places.lock().remove(peer);
+        self.by_worker.lock().remove(peer);
     }
 
-    fn place(&self, peer: &PeerId) -> Place {
-        let mut places = self.places.lock();
-        // Only connected peers are given work, and those that go are forgotten.
-        if places.len() >= self.n_places_max {
-            places.retain(|_, place| Arc::strong_count(place) > 1);
+    fn slot(&self, peer: &PeerId) -> LineSlot {
+        let mut by_worker = self.by_worker.lock();
+        if by_worker.len() >= self.n_workers_max {
+            by_worker.retain(|_, slot| Arc::strong_count(slot) > 1);
         }
-        Arc::clone(places.entry(peer.clone()).or_default())
+        Arc::clone(by_worker.entry(peer.clone()).or_default())
     }
 }

@@ -1,7 +1,7 @@
-//! The executions a head remembers: those under way, and those that ended lately.
+//! Executions that a head remembers: those in progress and recent ones.
 //!
-//! [`Track`] is one execution's pen: what it notes is seen by readers of the execution, and
-//! sent to followers of the head's events.
+//! [`Track`] records the progress of one execution for readers, and sends it to followers of the
+//! head's events.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -22,80 +22,81 @@ use wire::{
     nodes::NodeOrderBody,
 };
 
+use ClusterEventKind::{Compiled, Compiling, Dispatched, Reported};
+
 use super::{Execution, order::Order};
 
-/// Executions remembered, as many as b7s keeps results. The oldest that has ended is forgotten.
+/// Maximum number of remembered executions, as in b7s. The oldest one that has ended is evicted.
 pub(super) const KEPT_MAX: usize = 1000;
 
-/// The output remembered of all of them together, in bytes. Where there is more, the oldest results
-/// are forgotten.
+/// Maximum size of the remembered output, in bytes. The oldest results are evicted.
 const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The executions. Cheap to clone; all clones share one table.
+/// Executions. Clones share one table.
 #[derive(Debug, Clone)]
 pub(crate) struct Executions {
-    table: Arc<Mutex<Table>>,
+    history: Arc<Mutex<History>>,
     events: Events,
 }
 
 #[derive(Debug, Default)]
-struct Table {
-    by_id: HashMap<String, Arc<Entry>>,
-    /// From the oldest to the newest.
+struct History {
+    by_id: HashMap<String, Arc<ExecutionEntry>>,
+    /// Ids, the oldest first.
     order: VecDeque<String>,
-    /// Output bytes of all results kept.
+    /// Size of the output of all results, in bytes.
     n_bytes: usize,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ExecutionEntry {
     request_id: String,
     started: Instant,
     canceled: Notify,
-    record: Mutex<Record>,
+    progress: Mutex<ExecutionProgress>,
 }
 
 #[derive(Debug)]
-struct Record {
-    /// What is served of it, but for its results and, while it is under way, for its time.
+struct ExecutionProgress {
+    /// Response body, without the results and, while in progress, the elapsed time.
     body: ExecutionBody,
-    /// Why it is to end early, once somebody wants that.
+    /// Reason to end early. Meaningful once `canceled` was notified.
     cause: Cause,
-    /// None while it is under way.
+    /// `None` while in progress.
     result: Option<Arc<Execution>>,
 }
 
-/// Why an execution ends early.
+/// Reason for which an execution ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// Its client canceled it.
+    /// Its client canceled it or went away.
     Caller,
-    /// The node is stopping, and has waited long enough.
+    /// The node is stopping, and the time to drain has passed.
     Stopping,
 }
 
-/// What was found of an execution.
+/// State of a remembered execution.
 #[derive(Debug, Clone)]
 pub(super) enum ExecutionStatus {
-    /// It is under way.
-    UnderWay,
-    /// It ended so.
+    InProgress,
+    /// It has ended with this outcome.
     Ended(Arc<Execution>),
 }
 
-/// One execution's pen. Dropped before the end was noted, it notes that nobody waits any more.
+/// Records the progress of one execution. If it is dropped before the end, the execution counts as
+/// canceled.
 #[derive(Debug)]
 pub(super) struct Track {
-    entry: Arc<Entry>,
+    entry: Arc<ExecutionEntry>,
     executions: Executions,
 }
 
 impl Executions {
     pub(super) fn new(events: Events) -> Self {
-        Self { table: Arc::default(), events }
+        Self { history: Arc::default(), events }
     }
 
-    /// Begins an execution.
+    /// Registers a new execution.
     pub(super) fn begin(&self, request_id: &str, order: &Order, now: Timestamp) -> Track {
         let body = ExecutionBody {
             request_id: request_id.to_owned(),
@@ -107,120 +108,119 @@ impl Executions {
             started_at: now.to_string(),
             ..ExecutionBody::default()
         };
-        let entry = Arc::new(Entry {
+        let entry = Arc::new(ExecutionEntry {
             request_id: request_id.to_owned(),
             started: Instant::now(),
             canceled: Notify::new(),
-            record: Mutex::new(Record { body, cause: Cause::Caller, result: None }),
+            progress: Mutex::new(ExecutionProgress { body, cause: Cause::Caller, result: None }),
         });
-        let mut table = self.table.lock();
-        table.by_id.insert(request_id.to_owned(), Arc::clone(&entry));
-        table.order.push_back(request_id.to_owned());
-        table.forget();
+        let mut history = self.history.lock();
+        history.by_id.insert(request_id.to_owned(), Arc::clone(&entry));
+        history.order.push_back(request_id.to_owned());
+        history.evict();
         Track { entry, executions: self.clone() }
     }
 
-    /// Returns how execution `id` went, if it is remembered.
+    /// Returns the state of execution `id`, if it is remembered.
     pub(super) fn find(&self, id: &str) -> Option<ExecutionStatus> {
-        let entry = self.entry(id)?;
-        let record = entry.record.lock();
-        Some(record.result.clone().map_or(ExecutionStatus::UnderWay, ExecutionStatus::Ended))
+        let result = self.entry(id)?.progress.lock().result.clone();
+        Some(result.map_or(ExecutionStatus::InProgress, ExecutionStatus::Ended))
     }
 
-    /// Returns execution `id`, with its results.
+    /// Returns execution `id` with its results.
     pub(super) fn get(&self, id: &str) -> Option<ExecutionBody> {
         self.entry(id).map(|entry| entry.body(true))
     }
 
-    /// Returns the newest `limit` executions, the newest first, without their results.
+    /// Returns the latest `limit` executions without their results, the latest first.
     pub(crate) fn list(&self, limit: usize) -> Vec<ExecutionBody> {
-        let table = self.table.lock();
-        let newest = table.order.iter().rev().filter_map(|id| table.by_id.get(id)).take(limit);
-        let newest: Vec<Arc<Entry>> = newest.cloned().collect();
-        drop(table);
-        newest.into_iter().map(|entry| entry.body(false)).collect()
+        let entries: Vec<Arc<ExecutionEntry>> = {
+            let history = self.history.lock();
+            let latest = history.order.iter().rev().filter_map(|id| history.by_id.get(id));
+            latest.take(limit).cloned().collect()
+        };
+        entries.into_iter().map(|entry| entry.body(false)).collect()
     }
 
-    /// Cancels execution `id`. Returns whether it was under way; none if it is not remembered.
+    /// Cancels execution `id`. Returns true if it was in progress, and `None` if it is unknown.
     pub(crate) fn cancel(&self, id: &str) -> Option<bool> {
         let entry = self.entry(id)?;
-        let is_under_way = entry.record.lock().result.is_none();
-        if is_under_way {
+        let is_in_progress = entry.progress.lock().result.is_none();
+        if is_in_progress {
             entry.canceled.notify_one();
         }
-        Some(is_under_way)
+        Some(is_in_progress)
     }
 
-    /// Returns those that are under way, the oldest first, each by its id and function.
-    pub(crate) fn under_way(&self) -> Vec<(String, String)> {
-        let function = |entry: &Entry| entry.record.lock().body.function_id.clone();
-        let under_way = self.entries_under_way().into_iter();
-        under_way.map(|entry| (entry.request_id.clone(), function(&entry))).collect()
+    /// Returns the id and function of each execution in progress, the oldest first.
+    pub(crate) fn in_progress(&self) -> Vec<(String, String)> {
+        let function = |entry: &ExecutionEntry| entry.progress.lock().body.function_id.clone();
+        let entries = self.entries_in_progress().into_iter();
+        entries.map(|entry| (entry.request_id.clone(), function(&entry))).collect()
     }
 
-    /// Returns the work orders that `peer` runs, the oldest first.
+    /// Returns the work orders that `peer` is running, the oldest first.
     pub(super) fn running_on(&self, peer: &PeerId) -> Vec<NodeOrderBody> {
-        let orders = self.entries_under_way().into_iter().filter_map(|entry| {
-            let record = entry.record.lock();
-            let mut parts = record.body.peers.iter();
+        let orders = self.entries_in_progress().into_iter().filter_map(|entry| {
+            let progress = entry.progress.lock();
+            let mut parts = progress.body.peers.iter();
             let part = parts.find(|part| part.peer_id == peer.as_str() && part.is_open())?;
             Some(NodeOrderBody {
                 request_id: entry.request_id.clone(),
-                function_id: record.body.function_id.clone(),
+                function_id: progress.body.function_id.clone(),
                 elapsed_ms: millis(entry.started.elapsed()) - part.dispatched_ms,
             })
         });
         orders.collect()
     }
 
-    /// Ends all that are under way, since the node is stopping.
+    /// Cancels all executions in progress because the node is stopping.
     pub(super) fn stop(&self) {
-        for entry in self.entries_under_way() {
-            entry.record.lock().cause = Cause::Stopping;
+        for entry in self.entries_in_progress() {
+            entry.progress.lock().cause = Cause::Stopping;
             entry.canceled.notify_one();
         }
     }
 
-    fn entries_under_way(&self) -> Vec<Arc<Entry>> {
-        let table = self.table.lock();
-        let entries = table.order.iter().filter_map(|id| table.by_id.get(id));
-        entries.filter(|entry| entry.record.lock().result.is_none()).cloned().collect()
+    fn entries_in_progress(&self) -> Vec<Arc<ExecutionEntry>> {
+        let history = self.history.lock();
+        let entries = history.order.iter().filter_map(|id| history.by_id.get(id));
+        entries.filter(|entry| entry.progress.lock().result.is_none()).cloned().collect()
     }
 
-    fn entry(&self, id: &str) -> Option<Arc<Entry>> {
-        self.table.lock().by_id.get(id).cloned()
+    fn entry(&self, id: &str) -> Option<Arc<ExecutionEntry>> {
+        self.history.lock().by_id.get(id).cloned()
     }
 }
 
-impl Table {
-    /// Forgets the oldest that have ended while there are too many.
-    fn forget(&mut self) {
-        let mut n_looked = 0;
+impl History {
+    /// Evicts the oldest executions that have ended while the limits are exceeded.
+    fn evict(&mut self) {
+        let mut n_in_progress = 0;
         while (self.order.len() > KEPT_MAX || self.n_bytes > KEPT_BYTES_MAX)
-            && n_looked < self.order.len()
+            && n_in_progress < self.order.len()
         {
             let Some(id) = self.order.pop_front() else { return };
-            let n_bytes = self
+            let ended = self
                 .by_id
                 .get(&id)
-                .and_then(|entry| entry.record.lock().result.as_deref().map(n_bytes));
-            if let Some(n_bytes) = n_bytes {
+                .and_then(|entry| entry.progress.lock().result.as_deref().map(n_output_bytes));
+            if let Some(n_bytes) = ended {
                 self.by_id.remove(&id);
                 self.n_bytes = self.n_bytes.saturating_sub(n_bytes);
             } else {
-                // Under way, of which there are few.
                 self.order.push_back(id);
-                n_looked += 1;
+                n_in_progress += 1;
             }
         }
     }
 }
 
-impl Entry {
+impl ExecutionEntry {
     fn body(&self, with_results: bool) -> ExecutionBody {
-        let record = self.record.lock();
-        let mut body = record.body.clone();
-        match &record.result {
+        let progress = self.progress.lock();
+        let mut body = progress.body.clone();
+        match &progress.result {
             None => body.elapsed_ms = millis(self.started.elapsed()),
             Some(result) if with_results => {
                 body.results = result.groups.iter().cloned().map(ResultGroupBody::from).collect();
@@ -232,32 +232,32 @@ impl Entry {
 }
 
 impl Track {
-    /// The request's id.
+    /// Returns the id of the request.
     pub(super) fn request_id(&self) -> &str {
         &self.entry.request_id
     }
 
-    /// Waits until somebody cancels the execution, and returns why. Cancel-safe.
+    /// Waits until the execution is canceled, and returns the reason. Cancel-safe.
     pub(super) async fn canceled(&self) -> Cause {
         self.entry.canceled.notified().await;
-        self.entry.record.lock().cause
+        self.entry.progress.lock().cause
     }
 
-    /// How long it has taken so far.
+    /// Returns the time since the start.
     pub(super) fn elapsed(&self) -> Duration {
         self.entry.started.elapsed()
     }
 
-    /// Notes that no roll call was needed.
+    /// Records that no roll call was needed.
     pub(super) fn note_warm(&self) {
-        self.entry.record.lock().body.warm = true;
+        self.entry.progress.lock().body.warm = true;
     }
 
-    /// Notes that workers are looked for on `topic`.
+    /// Records that the roll is called on `topic`.
     pub(super) fn note_roll_call(&self, topic: &str) {
         let ExecutionBody { function_id, number_of_nodes, .. } = self.entry.body(false);
         let topic = topic.to_owned();
-        self.tell(|request_id| ClusterEventKind::RollCall {
+        self.emit(|request_id| ClusterEventKind::RollCall {
             request_id,
             function_id,
             topic,
@@ -265,15 +265,12 @@ impl Track {
         });
     }
 
-    /// Notes that `peer` is ready.
+    /// Records that `peer` is ready.
     pub(super) fn note_reported(&self, peer: &PeerId) {
-        self.tell(|request_id| ClusterEventKind::Reported {
-            request_id,
-            peer_id: peer.to_string(),
-        });
+        self.emit_of(peer, |request_id, peer_id| Reported { request_id, peer_id });
     }
 
-    /// Notes that `peer` was given the work.
+    /// Records that `peer` was given a work order.
     pub(super) fn note_dispatched(&self, peer: &PeerId) {
         let part = ExecutionPeerBody {
             peer_id: peer.to_string(),
@@ -281,36 +278,27 @@ impl Track {
             dispatched_ms: millis(self.elapsed()),
             ..ExecutionPeerBody::default()
         };
-        let mut record = self.entry.record.lock();
-        "running".clone_into(&mut record.body.state);
-        record.body.peers.push(part);
-        drop(record);
-        self.tell(|request_id| ClusterEventKind::Dispatched {
-            request_id,
-            peer_id: peer.to_string(),
-        });
+        let mut progress = self.entry.progress.lock();
+        "running".clone_into(&mut progress.body.state);
+        progress.body.peers.push(part);
+        drop(progress);
+        self.emit_of(peer, |request_id, peer_id| Dispatched { request_id, peer_id });
     }
 
-    /// Notes that `peer` compiles the function before it runs it.
+    /// Records that `peer` compiles the function before it runs it.
     pub(super) fn note_compiling(&self, peer: &PeerId) {
         self.note_state(peer, "compiling", |part| &mut part.compiling_ms);
-        self.tell(|request_id| ClusterEventKind::Compiling {
-            request_id,
-            peer_id: peer.to_string(),
-        });
+        self.emit_of(peer, |request_id, peer_id| Compiling { request_id, peer_id });
     }
 
-    /// Notes that `peer` has compiled the function and runs it.
+    /// Records that `peer` has compiled the function and runs it.
     pub(super) fn note_running(&self, peer: &PeerId) {
         self.note_state(peer, "running", |part| &mut part.compiled_ms);
-        self.tell(|request_id| ClusterEventKind::Compiled {
-            request_id,
-            peer_id: peer.to_string(),
-        });
+        self.emit_of(peer, |request_id, peer_id| Compiled { request_id, peer_id });
     }
 
-    /// Notes the state of the part of `peer`, and when it began. The execution is compiling until one of
-    /// its parts runs.
+    /// Records the state of `peer` and the time of the change. The execution counts as compiling
+    /// until one of its workers runs.
     fn note_state(
         &self,
         peer: &PeerId,
@@ -318,27 +306,27 @@ impl Track {
         at: impl FnOnce(&mut ExecutionPeerBody) -> &mut Option<f64>,
     ) {
         let elapsed_ms = millis(self.elapsed());
-        self.change(peer, |part| {
+        self.update(peer, |part| {
             state.clone_into(&mut part.state);
             *at(part) = Some(elapsed_ms);
         });
-        let mut record = self.entry.record.lock();
-        let is_running = record.body.peers.iter().any(|part| part.state == "running");
+        let mut progress = self.entry.progress.lock();
+        let is_running = progress.body.peers.iter().any(|part| part.state == "running");
         let state = if is_running { "running" } else { "compiling" };
-        state.clone_into(&mut record.body.state);
+        state.clone_into(&mut progress.body.state);
     }
 
-    /// Notes that `peer` returned a result.
+    /// Records that `peer` returned a result.
     pub(super) fn note_answer(&self, peer: &PeerId, exit_code: i32, usage: Usage, is_signed: bool) {
         let elapsed_ms = millis(self.elapsed());
-        self.change(peer, |part| {
+        self.update(peer, |part| {
             "answered".clone_into(&mut part.state);
             part.answered_ms = Some(elapsed_ms);
             part.exit_code = Some(exit_code);
             part.usage = Some(usage);
             part.signed = is_signed;
         });
-        self.tell(|request_id| ClusterEventKind::Result {
+        self.emit(|request_id| ClusterEventKind::Result {
             request_id,
             peer_id: peer.to_string(),
             exit_code,
@@ -346,64 +334,64 @@ impl Track {
         });
     }
 
-    /// Notes that the work of `peer` is not needed any more.
+    /// Records that the work of `peer` is no longer needed.
     pub(super) fn note_canceled(&self, peer: &PeerId) {
-        self.change(peer, |part| "canceled".clone_into(&mut part.state));
+        self.update(peer, |part| "canceled".clone_into(&mut part.state));
     }
 
-    /// Notes the end.
-    pub(super) fn ended(self, execution: Execution) -> Arc<Execution> {
+    /// Records the regular end.
+    pub(super) fn end(self, execution: Execution) -> Arc<Execution> {
         let elapsed_ms = millis(self.elapsed());
-        self.tell(|request_id| ClusterEventKind::Done {
+        self.emit(|request_id| ClusterEventKind::Done {
             request_id,
             code: execution.code.as_str().to_owned(),
             message: execution.message.clone(),
             elapsed_ms,
         });
-        self.end("done", execution)
+        self.finish("done", execution)
     }
 
-    /// Notes that it was canceled.
-    pub(super) fn cut_short(self, execution: Execution) -> Arc<Execution> {
-        self.tell(|request_id| ClusterEventKind::Canceled { request_id });
-        self.end("canceled", execution)
+    /// Records that the execution was canceled.
+    pub(super) fn cancel(self, execution: Execution) -> Arc<Execution> {
+        self.emit(|request_id| ClusterEventKind::Canceled { request_id });
+        self.finish("canceled", execution)
     }
 
-    fn end(&self, state: &str, execution: Execution) -> Arc<Execution> {
+    fn finish(&self, state: &str, execution: Execution) -> Arc<Execution> {
         let execution = Arc::new(execution);
-        let n_bytes = n_bytes(&execution);
-        // Before the record: between the two it might be forgotten, and its bytes never be.
-        let mut table = self.executions.table.lock();
-        let mut record = self.entry.record.lock();
-        state.clone_into(&mut record.body.state);
-        record.body.elapsed_ms = millis(self.elapsed());
-        record.body.code = Some(execution.code.as_str().to_owned());
-        record.body.message.clone_from(&execution.message);
-        record.result = Some(Arc::clone(&execution));
-        drop(record);
-        table.n_bytes += n_bytes;
-        table.forget();
+        // The history is locked first: otherwise the entry could be evicted before its bytes are
+        // added.
+        let mut history = self.executions.history.lock();
+        let mut progress = self.entry.progress.lock();
+        state.clone_into(&mut progress.body.state);
+        progress.body.elapsed_ms = millis(self.elapsed());
+        progress.body.code = Some(execution.code.as_str().to_owned());
+        progress.body.message.clone_from(&execution.message);
+        progress.result = Some(Arc::clone(&execution));
+        drop(progress);
+        history.n_bytes += n_output_bytes(&execution);
+        history.evict();
         execution
     }
 
-    fn change(&self, peer: &PeerId, change: impl FnOnce(&mut ExecutionPeerBody)) {
-        let mut record = self.entry.record.lock();
-        let parts = record.body.peers.iter_mut().rev();
+    fn update(&self, peer: &PeerId, change: impl FnOnce(&mut ExecutionPeerBody)) {
+        let mut progress = self.entry.progress.lock();
+        let parts = progress.body.peers.iter_mut().rev();
         if let Some(part) = { parts }.find(|part| part.peer_id == peer.as_str()) {
             change(part);
         }
     }
 
-    /// Notes that `peer` returned no result, and whether another takes its place.
+    /// Records that `peer` returned no result, and whether another worker replaces it.
     pub(super) fn note_failure(&self, peer: &PeerId, reason: &str, is_replaced: bool) {
         let state = if is_replaced { "replaced" } else { "failed" };
         let elapsed_ms = millis(self.elapsed());
-        self.change(peer, |part| {
+        self.update(peer, |part| {
             state.clone_into(&mut part.state);
             part.answered_ms.get_or_insert(elapsed_ms);
             reason.clone_into(&mut part.reason);
         });
-        self.tell(|request_id| ClusterEventKind::Failed {
+        self.emit(|request_id| ClusterEventKind::Failed {
             request_id,
             peer_id: peer.to_string(),
             reason: reason.to_owned(),
@@ -411,17 +399,21 @@ impl Track {
         });
     }
 
-    fn tell(&self, kind: impl FnOnce(String) -> ClusterEventKind) {
-        self.executions.events.tell(|| kind(self.entry.request_id.clone()));
+    fn emit_of(&self, peer: &PeerId, kind: impl FnOnce(String, String) -> ClusterEventKind) {
+        self.emit(|request_id| kind(request_id, peer.to_string()));
+    }
+
+    fn emit(&self, kind: impl FnOnce(String) -> ClusterEventKind) {
+        self.executions.events.emit(|| kind(self.entry.request_id.clone()));
     }
 }
 
 impl Drop for Track {
     fn drop(&mut self) {
-        if self.entry.record.lock().result.is_none() {
-            self.tell(|request_id| ClusterEventKind::Canceled { request_id });
+        if self.entry.progress.lock().result.is_none() {
+            self.emit(|request_id| ClusterEventKind::Canceled { request_id });
             let request_id = self.request_id().to_owned();
-            self.end("canceled", Execution::cut_short(request_id, Cause::Caller));
+            self.finish("canceled", Execution::cut_short(request_id, Cause::Caller));
         }
     }
 }
@@ -430,19 +422,19 @@ pub(super) fn millis(time: Duration) -> f64 {
     (time.as_secs_f64() * 1_000_000.0).round() / 1000.0
 }
 
-fn n_bytes(execution: &Execution) -> usize {
+fn n_output_bytes(execution: &Execution) -> usize {
     let outcomes = execution.groups.iter().map(|group| &group.outcome);
     outcomes.map(|outcome| outcome.stdout.len() + outcome.stderr.len()).sum()
 }
 
-/// Events kept for a reader that is behind: those of ten executions on fifty nodes. One that is
-/// further behind is cut off.
+/// Capacity for readers that lag behind: the events of ten executions on fifty nodes. A reader that
+/// lags further is disconnected.
 const EVENTS_CAPACITY: usize = 1024;
 
-/// Readers at once. More are refused.
+/// Maximum number of simultaneous readers of the events.
 pub(super) const READERS_MAX: usize = 64;
 
-/// Handle to the events. Cheap to clone.
+/// Events of the head. Clones share one channel.
 #[derive(Debug, Clone)]
 pub(super) struct Events {
     events: broadcast::Sender<ClusterEvent>,
@@ -454,20 +446,20 @@ impl Events {
         Self { events: broadcast::Sender::new(EVENTS_CAPACITY), clock }
     }
 
-    /// Tells what happened, if anybody listens: `kind` is made for them alone.
-    pub(super) fn tell(&self, kind: impl FnOnce() -> ClusterEventKind) {
+    /// Sends an event to the readers. `kind` is only called if there are any.
+    pub(super) fn emit(&self, kind: impl FnOnce() -> ClusterEventKind) {
         if self.events.receiver_count() > 0 {
-            // The last reader may just have gone.
-            drop(self.events.send(self.dated(kind())));
+            // The last reader may just have left.
+            drop(self.events.send(self.timestamped(kind())));
         }
     }
 
-    /// Dates what happens now.
-    pub(super) fn dated(&self, kind: ClusterEventKind) -> ClusterEvent {
+    /// Returns an event with the current time.
+    pub(super) fn timestamped(&self, kind: ClusterEventKind) -> ClusterEvent {
         ClusterEvent { time: self.clock.now().to_string(), kind }
     }
 
-    /// Follows the events from now on; none if [`READERS_MAX`] do.
+    /// Subscribes to future events. Returns `None` if [`READERS_MAX`] readers already do.
     pub(super) fn subscribe(&self) -> Option<broadcast::Receiver<ClusterEvent>> {
         (self.events.receiver_count() < READERS_MAX).then(|| self.events.subscribe())
     }
@@ -481,7 +473,7 @@ mod events_tests {
     use super::*;
 
     #[test]
-    fn readers_are_bounded_and_one_that_leaves_makes_room() {
+    fn readers_are_limited_and_a_leaving_one_makes_room() {
         let events = Events::new(Clock::system());
         let mut readers: Vec<_> = (0..READERS_MAX).filter_map(|_| events.subscribe()).collect();
         assert_eq!(readers.len(), READERS_MAX);
@@ -491,11 +483,11 @@ mod events_tests {
     }
 
     #[tokio::test]
-    async fn a_reader_that_is_too_far_behind_is_cut_off() {
+    async fn lagging_reader_is_disconnected() {
         let events = Events::new(Clock::system());
         let mut reader = events.subscribe().unwrap();
         for _ in 0..=EVENTS_CAPACITY {
-            events.tell(|| ClusterEventKind::Heartbeat);
+            events.emit(|| ClusterEventKind::Heartbeat);
         }
         assert!(matches!(reader.recv().await, Err(broadcast::error::RecvError::Lagged(_))));
     }

@@ -1,10 +1,12 @@
-//! Gathering: work orders to the chosen workers, and their results, with spares for those that fail.
+//! Gathering: sends work orders to the chosen workers and collects the results, with spares for
+//! workers that fail.
 //!
-//! Each of as many seats as were asked for gets one answer. A worker that fails is replaced: by a
-//! worker that reported and was not chosen, by one that offers a free slot, or by one that another
-//! roll call finds. Where one takes much longer than workers usually do, a spare is asked too; the
-//! first answer takes the seat, and the other order is canceled. Two workers that say no other could
-//! run the order are believed. What a worker still runs when nobody waits for it is canceled.
+//! Each requested node is a seat, which gets one result. A worker that fails is replaced by one
+//! that reported and was not chosen, by one that offers a free slot, or by one that another roll
+//! call finds. If a worker takes much longer than usual, a spare runs the order too. The first
+//! result takes the seat, and the other order is canceled. If two workers say that no other worker
+//! could run the order, no spare is tried. Orders that are still running when no one needs their
+//! result are canceled.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,27 +39,27 @@ use crate::{
     peers::WorkProtocol,
 };
 
-/// What came of the work orders.
+/// Outcome of the work orders.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    /// Who answered what.
+    /// Results by worker.
     pub(super) answers: BTreeMap<PeerId, NodeResult>,
-    /// Who failed and was not replaced.
+    /// Workers that failed and were not replaced.
     pub(super) failed: BTreeMap<PeerId, Failure>,
-    /// Who failed and was replaced by a spare.
+    /// Workers that failed and were replaced by a spare.
     pub(super) replaced: BTreeMap<PeerId, Failure>,
-    /// Who was asked to take a place that stayed vacant, and why not.
+    /// Workers that refused to fill a vacant seat, and their reasons.
     pub(super) refused: BTreeMap<PeerId, String>,
 }
 
 impl Gathered {
-    /// The share of the chosen workers that answered, 0 to 1.
+    /// Returns the share of the chosen workers that returned a result, from 0 to 1.
     pub(super) fn share(&self) -> f64 {
         let count = |n: usize| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
         count(self.answers.len()) / count(self.answers.len() + self.failed.len()).max(1.0)
     }
 
-    /// How many of the answers are the most frequent one.
+    /// Returns the number of results in the largest group.
     pub(super) fn n_equal(&self) -> usize {
         let mut counts: BTreeMap<&Outcome, usize> = BTreeMap::new();
         for answer in self.answers.values() {
@@ -67,10 +69,10 @@ impl Gathered {
     }
 }
 
-/// Has the chosen run the order, and returns what came of it when all have answered or failed, or
-/// as many are equal as the order asks for.
+/// Has the chosen workers run the order. Returns once all have returned a result or failed, or once
+/// the quorum is reached.
 ///
-/// Dropping it ends the wait, and cancels what workers of ours run.
+/// Dropping the future cancels the orders on workers of ours.
 pub(super) async fn gather(
     head: &Head,
     track: &Track,
@@ -115,72 +117,71 @@ pub(super) async fn gather(
             break;
         }
     }
-    // Dropping the rest cancels what is open.
+    // Dropping the rest cancels the open orders.
     std::mem::take(&mut work.gathered)
 }
 
-/// Whether a work order was sent, and on which line, if on one.
+/// Outcome of sending a work order, with the number of the line, if any.
 type Sent = Result<Option<u64>, SendError>;
 
-/// A request's work orders.
+/// The work orders of a request.
 struct Work<'a> {
     head: &'a Head,
     track: &'a Track,
     order: &'a Order,
-    /// The work order, in the form of each way it is sent on.
+    /// Encoded work order, by protocol.
     messages: BTreeMap<WorkProtocol, Bytes>,
     sending: FuturesUnordered<BoxFuture<'static, (PeerId, Sent)>>,
-    /// Who has not answered yet.
+    /// Orders without a result, by worker.
     open: BTreeMap<PeerId, Open>,
-    /// Lines that ended before it was known that an order went out on them.
+    /// Lines that ended before the send was reported.
     ended_lines: BTreeSet<u64>,
-    /// Who failed in any protocol, and is not tried again.
+    /// Workers that failed and are not tried again.
     given_up: BTreeSet<PeerId>,
-    /// How many said that no other could run the order.
+    /// Number of workers that said no other worker could run the order.
     n_final_refusals: usize,
-    /// After how long without an answer a spare is asked too.
+    /// Time without a result after which a spare runs the order too.
     hedge_after: Duration,
-    /// Who failed, and is replaced if a roll call finds somebody.
+    /// Seats of failed workers that wait for a spare.
     vacant: Vec<Vacant>,
-    /// That roll call.
+    /// The roll call for spares.
     calls: Option<Calls>,
-    /// Whether it is for more spares, too.
+    /// True if the roll call is also for hedging.
     is_hedging: bool,
     roster: Roster,
     gathered: Gathered,
     end: Instant,
-    /// The end if the function must be compiled first.
+    /// End if the function must be compiled first.
     end_compiled: Instant,
 }
 
-/// The place of a worker that failed.
+/// The seat of a worker that failed.
 struct Vacant {
     peer: PeerId,
     seat: usize,
     failure: Failure,
-    /// Until when others may say that they take it.
+    /// Time until which a spare may take the seat.
     until: Instant,
 }
 
-/// A work order that is not answered yet.
+/// A work order without a result.
 struct Open {
-    /// Which of the answers asked for it is to be.
+    /// Seat that the result is for.
     seat: usize,
-    /// When it was given.
+    /// Time of dispatch.
     since: Instant,
-    /// When its run started: when it was given, or later if the function had to be compiled.
+    /// Start of the run: the dispatch, or later if the function had to be compiled.
     run_since: Instant,
-    /// True if the worker said that the order waits, and not yet that it runs.
+    /// True if the worker reported that the order waits, and not yet that it runs.
     is_pending: bool,
-    /// True while its worker compiles the function.
+    /// True while the worker compiles the function.
     is_compiling: bool,
-    /// Until when it may be.
+    /// Deadline of the result.
     until: Instant,
-    /// When a spare is asked too; none where that is done or will not be.
+    /// Time at which a spare runs the order too; `None` if that is done or not intended.
     hedge_at: Option<Instant>,
-    /// On which line it was sent, if on one, once it was.
+    /// Line that the order was sent on, once known.
     line: Option<u64>,
-    /// Given back when it is.
     _lease: Lease,
 }
 
@@ -204,29 +205,28 @@ impl Work<'_> {
         };
         self.open.insert(peer.clone(), open);
         if head.0.context.peers.is_silent(&peer) {
-            // One that has just connected: only on a line could it be told to end the run.
+            // The worker has just connected. Only an order sent on a line can be canceled.
             let (order, request_id) = (self.order.clone(), self.track.request_id().to_owned());
             self.sending.push(Box::pin(async move {
-                // A worker that has just connected may not have named its protocols yet. After this time it is
-                // given work like a b7s node.
+                // After this time, a worker that has not named its protocols counts as a b7s node.
                 head.0.context.peers.wait_until_identified(&peer, Duration::from_secs(1)).await;
                 let protocol = head.0.context.peers.work_protocol(&peer);
-                let message = order.message(&head, &request_id, protocol).into();
+                let message = order.encode(&head, &request_id, protocol).into();
                 let sent = head.send(&peer, protocol, message).await;
                 (peer, sent)
             }));
             return;
         }
         let protocol = head.0.context.peers.work_protocol(&peer);
-        let made = || self.order.message(&head, self.track.request_id(), protocol).into();
-        let message = self.messages.entry(protocol).or_insert_with(made).clone();
+        let encode = || self.order.encode(&head, self.track.request_id(), protocol).into();
+        let message = self.messages.entry(protocol).or_insert_with(encode).clone();
         self.sending.push(Box::pin(async move {
             let sent = head.send(&peer, protocol, message).await;
             (peer, sent)
         }));
     }
 
-    /// When the next wait for a worker ends; none if there is none.
+    /// Returns the next deadline, or `None` if no worker is waited for.
     fn next_deadline(&self) -> Option<Instant> {
         let answer = self.open.values().map(|open| open.hedge_at.unwrap_or(open.until)).min();
         let vacancy = self.vacant.iter().map(|vacant| vacant.until).min();
@@ -243,7 +243,7 @@ impl Work<'_> {
                 if let Some(open) = self.open.get_mut(peer) {
                     open.line = line;
                 } else if self.given_up.contains(peer) {
-                    // What ended the run before it was ordered ended nothing.
+                    // A cancellation sent before the order had no effect.
                     self.head.cancel_at(peer, self.track.request_id());
                 }
             }
@@ -255,7 +255,7 @@ impl Work<'_> {
             Reply::Answered(peer, answer, signed) => {
                 if !self.open.contains_key(&peer) {
                     let request = self.track.request_id();
-                    debug!(request, %peer, "ignored a result nobody waits for");
+                    debug!(request, %peer, "ignored an unexpected result");
                     return;
                 }
                 match *answer {
@@ -277,14 +277,14 @@ impl Work<'_> {
             Reply::Stalled(peer) => self.hedge(&peer, Instant::now()),
             Reply::Gone(peer) => {
                 if self.open.contains_key(&peer) {
-                    // It may be back already, and have been given the work on its new connection.
+                    // It may already be back, with the order on its new connection.
                     self.head.cancel_at(&peer, self.track.request_id());
                 }
                 self.fail(&peer, Failure::Lost);
                 self.roster.note(Reply::Gone(peer));
                 self.fill();
             }
-            reply if !self.head.0.is_meant(&reply, self.order) => {}
+            reply if !self.head.0.accepts(&reply, self.order) => {}
             reply => {
                 if let Reply::Ready(peer) = &reply {
                     self.track.note_reported(peer);
@@ -350,20 +350,20 @@ impl Work<'_> {
                 self.track.note_canceled(&rival);
             }
         }
-        let refused = self.gathered.replaced.iter();
-        let refuted = refused.filter(|(_, failure)| failure.is_refuted_by_an_answer());
+        let refuted =
+            self.gathered.replaced.iter().filter(|(_, failure)| failure.is_refuted_by_a_result());
         for (liar, _) in refuted {
             slots.note_silent(liar);
         }
     }
 
-    /// Asks a spare, too, for what `peer` takes so long to answer.
+    /// Has a spare run the order of the slow worker `peer` too.
     fn hedge(&mut self, peer: &PeerId, now: Instant) {
         let Some((seat, since)) = self.open.get(peer).map(|open| (open.seat, open.since)) else {
             return;
         };
         let n_orders = self.open.values().filter(|open| open.seat == seat).count();
-        // A stalled worker and a stalled spare leave room for one more.
+        // Allows one more if a spare has stalled too.
         let is_allowed = n_orders < 3;
         let trust = if now - since < NEWCOMER_WAIT_MAX && !self.head.0.slots.is_newcomer(peer) {
             Trust::Earned
@@ -372,21 +372,21 @@ impl Work<'_> {
         };
         let spare = if is_allowed { self.spare(trust) } else { None };
         if self.head.0.slots.has_never_answered(peer) {
-            // What was a spare may be no better: others may hold the function by then.
+            // Others may hold the function by now.
             self.head.0.slots.note_silent(peer);
             self.is_hedging = true;
             self.call();
         }
         if let Some(open) = self.open.get_mut(peer) {
             let is_repeated = is_allowed && spare.is_none();
-            // No spare was free. Look again soon.
+            // If no spare was free, look again soon.
             open.hedge_at = is_repeated
                 .then_some(now + Duration::from_millis(100))
                 .filter(|at| *at < open.until);
         }
         if let Some(spare) = spare {
             let request = self.track.request_id();
-            info!(request, %peer, spare = %spare.peer, "a worker takes long: asked a spare too");
+            info!(request, %peer, spare = %spare.peer, "a worker is slow: a spare runs the order too");
             self.order(spare, seat);
         }
     }
@@ -409,7 +409,7 @@ impl Work<'_> {
         }
     }
 
-    /// Gives up on `peer` if it is waited for, and has a spare take its place if there is one.
+    /// Gives up on `peer` if it has an open order, and has a spare replace it if there is one.
     fn fail(&mut self, peer: &PeerId, failure: Failure) {
         let Some(Open { seat, .. }) = self.open.remove(peer) else { return };
         self.given_up.insert(peer.clone());
@@ -417,14 +417,14 @@ impl Work<'_> {
         let request = self.track.request_id();
         info!(request, %peer, reason = failure.public_text(), "a worker gave no result");
         if self.open.values().any(|open| open.seat == seat) {
-            // A spare runs the order already.
+            // A spare already runs the order.
             self.track.note_failure(peer, &failure.public_text(), true);
             self.gathered.replaced.insert(peer.clone(), failure);
             return;
         }
-        let is_final = matches!(failure, Failure::Hopeless(..) | Failure::TooLong);
+        let is_final = matches!(failure, Failure::Final(..) | Failure::TooLong);
         self.n_final_refusals += usize::from(is_final);
-        // A single worker may lie when it says that no other can run the order.
+        // A single worker may lie about this.
         let is_believed = is_final && self.n_final_refusals >= 2;
         if !is_believed && let Some(spare) = self.spare(Trust::Any) {
             return self.replace(peer.clone(), seat, failure, spare);
@@ -440,28 +440,28 @@ impl Work<'_> {
         self.fill();
     }
 
-    /// Asks who else is ready.
+    /// Starts a roll call for spares.
     fn call(&mut self) {
         if self.calls.is_none() {
-            // Who refused before may be free by now.
+            // Workers that refused before may be free now.
             self.roster.refused.clear();
             self.track.note_roll_call(topic(self.order));
             self.calls = Some(Calls::new(&self.head.0, self.track, self.order));
         }
     }
 
-    /// Chooses a worker that failed less often from here on.
+    /// Lowers the standing of a worker according to its failure.
     fn demote(&self, peer: &PeerId, failure: &Failure) {
         let head = &self.head.0;
         match failure {
             Failure::Refused(code, _) if *code == Code::NOT_FOUND => {
-                head.slots.note_lacking(peer, self.order.function);
+                head.slots.note_missing(peer, self.order.function);
             }
             Failure::Refused(code, _) if *code == Code::UNAVAILABLE => head.slots.note_full(peer),
-            // The request may be at fault, and then its client must not cost others their workers:
-            // a worker is demoted once another one has answered what it refused.
-            Failure::Refused(..) | Failure::Hopeless(..) => {}
-            // One that is gone is forgotten.
+            // The request may be at fault, and must not cost others their workers. The worker is
+            // demoted once another one returns a result for the order.
+            Failure::Refused(..) | Failure::Final(..) => {}
+            // Disconnected workers are forgotten anyway.
             _ if head.context.peers.is_connected(peer) => head.slots.note_silent(peer),
             _ => {}
         }
@@ -474,16 +474,16 @@ impl Work<'_> {
         self.order(spare, seat);
     }
 
-    /// A worker of this trust that was not tried yet, while there is time.
+    /// Returns a worker of this trust that was not tried yet, if there is time.
     fn spare(&mut self, trust: Trust) -> Option<Lease> {
         if self.end <= Instant::now() {
             return None;
         }
         let tried = self.tried();
         let slots = &self.head.0.slots;
-        let is_meant = |peer: &PeerId| trust == Trust::Any || !slots.is_newcomer(peer);
+        let is_eligible = |peer: &PeerId| trust == Trust::Any || !slots.is_newcomer(peer);
         self.roster.ready.retain(|peer| !tried.contains(peer));
-        while let Some(idx) = self.roster.ready.iter().position(is_meant)
+        while let Some(idx) = self.roster.ready.iter().position(is_eligible)
             && let Some(peer) = self.roster.ready.remove(idx)
         {
             let lease = slots.take_of(&peer, self.order.function);
@@ -500,8 +500,8 @@ impl Work<'_> {
         self.given_up.iter().chain(others).cloned().collect()
     }
 
-    /// Fills the places of workers that failed, as far as others reported; gives them up when all that
-    /// could report have been heard.
+    /// Fills vacant seats with workers that reported. Gives up on the seats once every listening
+    /// worker has replied.
     fn fill(&mut self) {
         while !self.vacant.is_empty()
             && let Some(spare) = self.spare(Trust::Any)
@@ -515,9 +515,9 @@ impl Work<'_> {
         }
         let tried = self.tried();
         let listening = self.head.0.listening(self.order);
-        let is_heard =
+        let has_replied =
             |peer: &PeerId| tried.contains(peer) || self.roster.refused.contains_key(peer);
-        if listening.iter().all(is_heard) {
+        if listening.iter().all(has_replied) {
             self.give_up_vacancies(|_| true);
         }
     }

@@ -1,4 +1,4 @@
-//! What peers say to a head: offers, reports, answers, and requests of clients on the network.
+//! Messages of peers to a head: offers, reports, results, and requests of clients on the network.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use wire::{
 
 use super::{
     Client, Execution, Head,
-    inbox::{Reply, read_answer, reason},
+    inbox::{Reply, read_answer, shorten_reason},
     order::Order,
 };
 use crate::{
@@ -25,26 +25,26 @@ use crate::{
 };
 
 impl Head {
-    /// Takes in a worker's answer to a roll call.
+    /// Handles a worker's reply to a roll call.
     pub(crate) fn note_roll_call_reply(&self, peer: PeerId, response: RollCallResponse) {
         let RollCallResponse { code, function_id, request_id, message, from } = response;
         self.0.context.peers.note_version(&peer, !from.is_empty());
-        let told = || {
-            let told = if message.is_empty() { format!("code {}", code.as_str()) } else { message };
-            reason(&told)
+        let reason = || match message.as_str() {
+            "" => format!("code {}", code.as_str()),
+            message => shorten_reason(message),
         };
         let reply = match &code {
             code if *code == Code::ACCEPTED => Reply::Ready(peer),
             code if *code == Code::PROCESSING => Reply::Fetching(peer),
-            code if *code == Code::UNAVAILABLE => Reply::Busy(peer, told()),
-            _ => Reply::Refused(peer, told()),
+            code if *code == Code::UNAVAILABLE => Reply::Busy(peer, reason()),
+            _ => Reply::Refused(peer, reason()),
         };
-        if self.0.inboxes.function_of(&request_id) == Some(function_id) {
+        if self.0.inboxes.call_of(&request_id).is_some_and(|(id, _)| id == function_id) {
             self.0.inboxes.put(&request_id, reply);
         }
     }
 
-    /// Takes in a worker's answer to a work order, and looks at its signature.
+    /// Handles a worker's response to a work order, and verifies its signature.
     pub(crate) fn note_answer(&self, peer: PeerId, response: WorkOrderResponse) {
         let request_id = response.request_id.clone();
         let Some((function_id, call)) = self.0.inboxes.call_of(&request_id) else { return };
@@ -54,20 +54,21 @@ impl Head {
         self.0.inboxes.put(&request_id, Reply::Answered(peer, Box::new(answer), signed));
     }
 
-    /// Takes in how an answer begins that is longer than any may be: its request gets none of `peer`.
+    /// Handles the start of a response that exceeds the limit: its request gets no result of
+    /// `peer`.
     pub(crate) fn note_long_answer(&self, peer: &PeerId, start: &[u8]) {
         let request_id = request_id_in(start);
-        if request_id.is_none_or(|id| self.0.inboxes.function_of(id).is_none()) {
+        if request_id.is_none_or(|id| self.0.inboxes.call_of(id).is_none()) {
             self.0.context.network.blame_too_long(peer);
         }
         match request_id {
             Some(request_id) => self.0.inboxes.put(request_id, Reply::TooLong(peer.clone())),
-            // Any of those that wait for this worker may be meant.
+            // Any request that waits for this worker may be affected.
             None => self.0.inboxes.put_everywhere(|| Reply::TooLong(peer.clone())),
         }
     }
 
-    /// Takes in the same of a b7s worker of version 1.
+    /// Handles the response to a work order of a b7s worker of version 1.
     pub(crate) fn note_execute_response(&self, peer: PeerId, mut response: ExecuteReply) {
         let result = response.results.remove(peer.as_str()).unwrap_or_default();
         let ExecuteReply { request_id, code, message, .. } = response;
@@ -81,36 +82,36 @@ impl Head {
         self.note_answer(peer, response);
     }
 
-    /// Takes in what a peer says it is and has.
+    /// Records a peer's offer.
     pub(crate) fn note_offer(&self, peer: &PeerId, offer: &Offer) {
-        // One that has gone meanwhile would never be forgotten. Of those that wait to be approved
-        // they are noted, too, and not taken: workers repeat their offers rarely.
+        // The offer of a disconnected peer would never be forgotten. Offers of peers that wait for
+        // approval are recorded too, since workers rarely repeat them.
         if offer.slots > 0 && self.0.context.peers.is_connected(peer) {
             self.0.slots.note_offer(peer, offer, NAMES_MAX);
         }
     }
 
-    /// Takes note of the round trip to a peer.
+    /// Records the round trip time to a peer.
     pub(crate) fn note_ping(&self, peer: &PeerId, round_trip: Duration) {
         self.0.slots.set_round_trip(peer, round_trip);
     }
 
-    /// Takes in that a peer is here.
+    /// Publishes that a peer has connected.
     pub(crate) fn note_connected(&self, peer: &PeerId) {
-        self.0.events.tell(|| ClusterEventKind::PeerJoined { peer_id: peer.to_string() });
+        self.0.events.emit(|| ClusterEventKind::PeerJoined { peer_id: peer.to_string() });
     }
 
-    /// Takes in that a peer is gone.
+    /// Forgets a peer that has disconnected.
     pub(crate) fn note_disconnected(&self, peer: &PeerId) {
         self.0.slots.note_lost(peer);
         self.0.lines.forget(peer);
         self.0.inboxes.put_everywhere(|| Reply::Gone(peer.clone()));
-        self.0.events.tell(|| ClusterEventKind::PeerLeft { peer_id: peer.to_string() });
+        self.0.events.emit(|| ClusterEventKind::PeerLeft { peer_id: peer.to_string() });
     }
 
-    /// Executes what a client asks for on the network, and tells it the outcome.
+    /// Executes the request of a client on the network, and sends it the outcome.
     pub(crate) async fn execute_for_peer(&self, client: PeerId, request: Execute) {
-        let asked = ExecuteRequest {
+        let request = ExecuteRequest {
             function_id: request.order.function_id,
             method: request.order.method,
             parameters: request.order.parameters,
@@ -118,27 +119,23 @@ impl Head {
             subgroup: Some(request.subgroup),
             topic: Some(request.topic),
         };
-        let execution = match Order::read(&asked) {
+        let execution = match Order::read(&request) {
             Ok(order) => {
-                self.execute(&Client::Peer(client.clone()), order).await.map_err(|unavailable| {
-                    Execution::failed(Code::UNAVAILABLE, String::new(), unavailable.to_string())
+                self.execute(&Client::Peer(client.clone()), order).await.unwrap_or_else(|error| {
+                    Arc::new(Execution::rejected(Code::UNAVAILABLE, error.to_string()))
                 })
             }
-            Err(wrong) => {
-                let message = wrong.join("; ");
-                Err(Execution::failed(Code::INVALID, String::new(), message))
-            }
+            Err(errors) => Arc::new(Execution::rejected(Code::INVALID, errors.join("; "))),
         };
-        let execution = execution.unwrap_or_else(Arc::new);
         let from = self.0.context.network.peer_id().to_string();
         let message = json(&Message::ExecuteResponse(response_to_client(&execution, from)));
         self.0.context.metrics.add(metrics::SENT, &["MsgExecuteResponse"]);
         if let Err(error) = self.0.context.network.tell(&client, WORK_PROTOCOL, &message).await {
-            warn!(peer = %client, %error, "an answer did not reach its client");
+            warn!(peer = %client, %error, "a response did not reach its client");
         }
     }
 
-    /// Reads the answers on a worker's line until it ends.
+    /// Reads the frames on a worker's line until it ends.
     pub(super) async fn read_line(&self, peer: PeerId, number: u64, mut frames: Frames) {
         while let Some(incoming) = frames.next().await {
             let frame = match incoming {
@@ -148,31 +145,29 @@ impl Head {
                     continue;
                 }
             };
-            if frame.kind == frame::PONG {
-                self.0.slots.note_pong(&peer);
-            }
-            if frame.kind == frame::STATE {
-                match serde_json::from_slice::<OrderState>(&frame.content) {
+            match frame.kind {
+                frame::PONG => self.0.slots.note_pong(&peer),
+                frame::STATE => match serde_json::from_slice::<OrderState>(&frame.content) {
                     Ok(state) => self.note_state(&peer, &state),
                     Err(_) => self.0.context.network.blame(&peer),
+                },
+                frame::ANSWER => {
+                    self.0.context.metrics.add(metrics::DIRECT_MESSAGES, &[]);
+                    match serde_json::from_slice::<WorkOrderResponse>(&frame.content) {
+                        Ok(response) => self.note_answer(peer.clone(), response),
+                        Err(error) => {
+                            self.0.context.network.blame(&peer);
+                            debug!(%peer, %error, "dropped a malformed response");
+                        }
+                    }
                 }
-            }
-            if frame.kind != frame::ANSWER {
-                continue;
-            }
-            self.0.context.metrics.add(metrics::DIRECT_MESSAGES, &[]);
-            match serde_json::from_slice::<WorkOrderResponse>(&frame.content) {
-                Ok(response) => self.note_answer(peer.clone(), response),
-                Err(error) => {
-                    self.0.context.network.blame(&peer);
-                    debug!(%peer, %error, "dropped an answer");
-                }
+                _ => {}
             }
         }
-        self.line_ended(&peer, number);
+        self.note_line_ended(&peer, number);
     }
 
-    /// Takes in at which step a worker is with an order.
+    /// Records the state of a worker's order.
     fn note_state(&self, peer: &PeerId, state: &OrderState) {
         let reply = match state.state.as_str() {
             OrderState::WAITING => Reply::Waiting(peer.clone()),
@@ -183,14 +178,13 @@ impl Head {
         self.0.inboxes.put(&state.request_id, reply);
     }
 
-    /// Takes in that the line to `peer` of that number has ended: what was ordered on it is not
-    /// answered any more.
-    pub(crate) fn line_ended(&self, peer: &PeerId, number: u64) {
+    /// Records that line `number` to `peer` has ended. Orders sent on it get no result.
+    pub(crate) fn note_line_ended(&self, peer: &PeerId, number: u64) {
         self.0.inboxes.put_everywhere(|| Reply::LineEnded(peer.clone(), number));
     }
 }
 
-/// Finds the request's id in the beginning of a message, where nodes of both generations write it.
+/// Finds the request id in the start of a message, where nodes of both versions write it.
 fn request_id_in(start: &[u8]) -> Option<&str> {
     let text = str::from_utf8(start)
         .or_else(|error| str::from_utf8(start.get(..error.valid_up_to()).unwrap_or_default()));
@@ -198,7 +192,7 @@ fn request_id_in(start: &[u8]) -> Option<&str> {
     rest.split_once('"').map(|(id, _)| id)
 }
 
-/// The answer that a client on the network gets of an execution.
+/// Returns the outcome of an execution as a message for a client on the network.
 fn response_to_client(execution: &Execution, from: String) -> ExecuteReply {
     let mut results = BTreeMap::new();
     for group in &execution.groups {

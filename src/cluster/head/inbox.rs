@@ -1,4 +1,4 @@
-//! Replies of peers, delivered to the execution that waits for them, and what they mean.
+//! Replies of peers, routed to the execution that waits for them, and their meaning.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -10,75 +10,71 @@ use tracing::warn;
 use super::SignaturePolicy;
 use crate::message::{CallDigest, Code, NodeResult, Signed, WorkOrderResponse};
 
-/// What a peer does in the course of an execution.
+/// An event at a peer in the course of an execution.
 #[derive(Debug)]
 pub(super) enum Reply {
-    /// It is ready to run the function.
+    /// The peer is ready to run the function.
     Ready(PeerId),
-    /// It is not, for a reason.
+    /// The peer refuses, for a reason.
     Refused(PeerId, String),
-    /// It is not as long as it is busy, for a reason.
+    /// The peer is busy, with a description.
     Busy(PeerId, String),
-    /// It fetches the function, and will be ready then.
+    /// The peer fetches the function, and will then be ready.
     Fetching(PeerId),
-    /// A worker says that its order waits for a slot.
+    /// The work order waits for a slot.
     Waiting(PeerId),
-    /// It compiles the function for a work order.
+    /// The worker compiles the function for the work order.
     Compiling(PeerId),
-    /// It runs a work order, for which it has compiled the function.
+    /// The worker has compiled the function and runs the work order.
     Running(PeerId),
-    /// It answered a work order; with what is known of its signature.
+    /// The worker responded to the work order.
     Answered(PeerId, Box<Result<NodeResult, Failure>>, Signed),
-    /// It missed pings while it ran an order.
+    /// The worker missed pings while it ran an order.
     Stalled(PeerId),
-    /// It answered a work order at greater length than this head takes.
+    /// The worker's response exceeds the limit of this head.
     TooLong(PeerId),
-    /// Its last connection is gone.
+    /// The last connection to the peer was closed.
     Gone(PeerId),
-    /// The line to it of this number has ended. There may be a newer one.
+    /// The line with this number has ended. There may be a newer one.
     LineEnded(PeerId, u64),
 }
 
-/// The executions that wait for replies, by request id.
+/// Inboxes of the executions in progress, by request id.
 #[derive(Debug, Default)]
-pub(super) struct Inboxes(Arc<Mutex<HashMap<String, Entry>>>);
+pub(super) struct Inboxes(Arc<Mutex<HashMap<String, OpenInbox>>>);
 
 #[derive(Debug)]
-struct Entry {
+struct OpenInbox {
     function_id: String,
     call: CallDigest,
     replies: mpsc::Sender<Reply>,
 }
 
-/// One execution's replies. Dropping it closes the inbox.
+/// Replies for one execution. Dropping it closes the inbox.
 #[derive(Debug)]
 pub(super) struct Inbox {
     request_id: String,
     replies: mpsc::Receiver<Reply>,
-    inboxes: Arc<Mutex<HashMap<String, Entry>>>,
+    inboxes: Arc<Mutex<HashMap<String, OpenInbox>>>,
 }
 
 impl Inboxes {
-    /// Opens the inbox of one request for one call of a function.
+    /// Opens the inbox of a request.
     pub(super) fn open(&self, request_id: &str, function: FunctionId, call: CallDigest) -> Inbox {
-        // As many as in b7s. More are dropped: they are replies to a roll call that has found its workers.
+        // As many as in b7s. Further replies are dropped: a roll call with so many has found its
+        // workers.
         let (sender, replies) = mpsc::channel(1000);
-        let entry = Entry { function_id: function.to_string(), call, replies: sender };
+        let entry = OpenInbox { function_id: function.to_string(), call, replies: sender };
         self.0.lock().insert(request_id.to_owned(), entry);
         Inbox { request_id: request_id.to_owned(), replies, inboxes: Arc::clone(&self.0) }
     }
 
-    /// Returns the function that an open request is for.
-    pub(super) fn function_of(&self, request_id: &str) -> Option<String> {
-        self.0.lock().get(request_id).map(|entry| entry.function_id.clone())
-    }
-
-    /// Returns the function that an open request is for, and the digest of its call.
+    /// Returns the function of an open request, and the digest of its call.
     pub(super) fn call_of(&self, request_id: &str) -> Option<(String, CallDigest)> {
         self.0.lock().get(request_id).map(|entry| (entry.function_id.clone(), entry.call))
     }
 
-    /// Puts a reply into the inbox of a request, if it is open.
+    /// Puts a reply into the inbox of a request, if that is open.
     pub(super) fn put(&self, request_id: &str, reply: Reply) {
         if let Some(entry) = self.0.lock().get(request_id) {
             entry.put(reply);
@@ -93,10 +89,10 @@ impl Inboxes {
     }
 }
 
-impl Entry {
+impl OpenInbox {
     fn put(&self, reply: Reply) {
         if self.replies.try_send(reply).is_err() {
-            warn!("dropped a reply: too many wait for one execution");
+            warn!("dropped a reply: too many are waiting for one execution");
         }
     }
 }
@@ -104,7 +100,7 @@ impl Entry {
 impl Inbox {
     /// Returns the next reply. Cancel-safe.
     pub(super) async fn next(&mut self) -> Reply {
-        // The other end is held by the table this inbox is in.
+        // The sender is in the table until this inbox is dropped.
         let Some(reply) = self.replies.recv().await else { return std::future::pending().await };
         reply
     }
@@ -116,81 +112,82 @@ impl Drop for Inbox {
     }
 }
 
-/// The longest part of a worker's reason that is passed on and remembered, in characters.
+/// Maximum length of a worker's reason that is passed on and remembered, in characters.
 const REASON_CHARS_MAX: usize = 400;
 
-/// Why a worker gave no result.
+/// Reason for which a worker gave no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The work order did not reach it.
+    /// The work order could not be sent.
     Unreached(String),
-    /// It said why not.
+    /// The worker refused.
     Refused(Code, String),
-    /// It said why not, and that no other would either.
-    Hopeless(Code, String),
-    /// It said more than this head takes.
+    /// The worker refused, and claims that every other worker would refuse too.
+    Final(Code, String),
+    /// The response exceeds the limit of this head.
     TooLong,
-    /// It said nothing in its time.
+    /// The worker did not respond in time.
     Silent,
-    /// A spare that was asked later answered first.
+    /// A spare that was asked later responded first.
     Overtaken,
-    /// Its connection ended.
+    /// The connection or line was closed.
     Lost,
-    /// Its result bears the signature of another, or of another result.
+    /// The signature is not the worker's, or is for another result.
     Forged,
-    /// Its result bears none, and this head takes signed ones alone.
+    /// The result is unsigned, and this head requires a signature.
     Unsigned,
 }
 
 impl Failure {
-    /// Whether an answer of another worker to the same order shows that this one refused wrongly.
-    pub(super) fn is_refuted_by_an_answer(&self) -> bool {
+    /// Returns true if a result of another worker shows that this refusal was wrong.
+    pub(super) fn is_refuted_by_a_result(&self) -> bool {
         match self {
-            Self::Hopeless(..) => true,
+            Self::Final(..) => true,
             Self::Refused(code, _) => *code == Code::ERROR,
             _ => false,
         }
     }
 
-    /// What happened, to stand after the peer's id.
+    /// Describes the failure, as a predicate that follows the peer's id.
     pub(super) fn public_text(&self) -> String {
         match self {
             Self::Unreached(reason) => format!("was not reached ({reason})"),
-            Self::Refused(code, reason) | Self::Hopeless(code, reason) if reason.is_empty() => {
+            Self::Refused(code, reason) | Self::Final(code, reason) if reason.is_empty() => {
                 format!("refused with code {}", code.as_str())
             }
-            Self::Refused(_, reason) | Self::Hopeless(_, reason) => format!("refused ({reason})"),
+            Self::Refused(_, reason) | Self::Final(_, reason) => format!("refused ({reason})"),
             Self::TooLong => {
-                "gave more output than this head takes: raise its --output-limit".to_owned()
+                "returned more output than this head accepts: raise its --output-limit".to_owned()
             }
-            Self::Silent => "did not answer in time".to_owned(),
-            Self::Overtaken => "took longer than usual, and a spare answered first".to_owned(),
+            Self::Silent => "did not respond in time".to_owned(),
+            Self::Overtaken => "was slower than usual, and a spare responded first".to_owned(),
             Self::Lost => "was lost".to_owned(),
-            Self::Forged => "gave a result with a wrong signature".to_owned(),
-            Self::Unsigned => "gave a result without a signature".to_owned(),
+            Self::Forged => "returned a result with a wrong signature".to_owned(),
+            Self::Unsigned => "returned a result without a signature".to_owned(),
         }
     }
 }
 
-/// What is passed on of the reason that a peer gives.
-pub(super) fn reason(told: &str) -> String {
-    told.chars().take(REASON_CHARS_MAX).collect()
+/// Shortens a peer's reason to the part that is passed on.
+pub(super) fn shorten_reason(reason: &str) -> String {
+    reason.chars().take(REASON_CHARS_MAX).collect()
 }
 
-/// Reads a worker's answer. A run that failed is a result too, with its exit code. Without a run,
-/// workers of ours say why in the message, and those of b7s leave the result empty.
+/// Returns the result in a worker's response. A failed run is a result too, with its exit code. If
+/// there was no run, workers of ours give the reason in the message, and b7s workers leave the
+/// result empty.
 pub(super) fn read_answer(
     response: WorkOrderResponse,
     signed: Signed,
     policy: SignaturePolicy,
 ) -> Result<NodeResult, Failure> {
     let WorkOrderResponse { code, result, error_message, is_final, .. } = response;
-    // Known codes have three characters.
+    // Valid codes have three characters.
     let code = if code.as_str().len() > 8 { Code::ERROR } else { code };
     let has_run = error_message.is_empty() && result.result.exit_code != 0;
     if code != Code::OK && !has_run {
-        let refused = if is_final { Failure::Hopeless } else { Failure::Refused };
-        return Err(refused(code, reason(&error_message)));
+        let failure = if is_final { Failure::Final } else { Failure::Refused };
+        return Err(failure(code, shorten_reason(&error_message)));
     }
     match (signed, policy) {
         (Signed::Wrongly, _) => Err(Failure::Forged),
@@ -223,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_run_is_a_result_and_no_run_is_none() {
+    fn failed_run_is_a_result_and_a_missing_run_is_none() {
         let unsigned = (Signed::No, SignaturePolicy::WhereGiven);
         check((Code::OK, 0), unsigned, &Ok(0));
         check((Code::ERROR, 14), unsigned, &Ok(14));
@@ -232,11 +229,11 @@ mod tests {
         let response =
             WorkOrderResponse { code: Code::ERROR, is_final: true, ..WorkOrderResponse::default() };
         let read = read_answer(response, Signed::No, SignaturePolicy::Required);
-        assert_eq!(read, Err(Failure::Hopeless(Code::ERROR, String::new())));
+        assert_eq!(read, Err(Failure::Final(Code::ERROR, String::new())));
     }
 
     #[test]
-    fn a_refusal_with_the_result_that_heads_of_b7s_read_is_no_result() {
+    fn refusal_is_no_result_although_b7s_heads_read_one() {
         let response = WorkOrderResponse {
             code: Code::ERROR,
             result: NodeResult::not_run(Code::ERROR, "no free slot"),
@@ -248,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_signature_is_never_taken_and_none_where_that_is_allowed() {
+    fn wrong_signature_is_rejected_and_missing_one_if_required() {
         use SignaturePolicy::{Required, WhereGiven};
         check((Code::OK, 0), (Signed::Yes, WhereGiven), &Ok(0));
         check((Code::OK, 0), (Signed::Yes, Required), &Ok(0));

@@ -1,9 +1,8 @@
-//! The operator's decisions on nodes: which are cordoned, which are approved or refused.
+//! Decisions of the operator about nodes: cordoned, approved, refused.
 //!
-//! Each decision is in a file before its caller is answered, so that a restart forgets none; the file
-//! is written whole in the old one's place. A file that cannot be read keeps the head from starting: it
-//! would give work to nodes that were to have none. Decisions are one head's own: other heads have
-//! theirs. Absent on purpose: what nodes are and run, which is in `peers.rs` and `slots.rs`.
+//! Each decision is stored before its caller gets a response, and the file is replaced atomically.
+//! A head does not start with an unreadable file, since it would give work to nodes that must not
+//! have any. Each head has its own decisions.
 
 use std::{
     collections::BTreeMap,
@@ -27,56 +26,56 @@ use wire::{functions::NodeApproval, nodes::NodePatch};
 use super::{Head, Inner};
 use crate::{identity::is_whole, network::AllowedPeers};
 
-/// The most nodes with a decision: several clusters of ten thousand.
+/// Maximum number of nodes with a decision: several clusters of ten thousand.
 pub(super) const DECISIONS_MAX: usize = 32 * 1024;
 
-/// The file's name in its folder.
+/// Name of the file in its directory.
 const FILE: &str = "nodes.json";
 
-/// Handle to the decisions. Cheap to clone; all clones share one table.
+/// Decisions about nodes. Clones share one table.
 #[derive(Debug, Clone, Default)]
 pub struct NodeRegistry {
-    table: Arc<RwLock<Table>>,
+    table: Arc<RwLock<Decisions>>,
     /// Held while the file is written.
     writing: Arc<Mutex<()>>,
-    /// None where nothing is kept.
+    /// `None` if nothing is stored.
     path: Option<Arc<Path>>,
 }
 
 #[derive(Debug, Default)]
-struct Table {
-    decisions: BTreeMap<PeerId, Decision>,
-    /// Whether nodes get no work before they are approved.
+struct Decisions {
+    by_peer: BTreeMap<PeerId, Decision>,
+    /// True if nodes get no work before they are approved.
     requires_approval: bool,
-    /// The peers that the operator named when the head was started; none for everyone.
+    /// Peers that the operator named at start; `None` for all peers.
     configured: AllowedPeers,
 }
 
-/// What the operator decided of a node.
+/// Decision about a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Decision {
-    /// It gets no new work.
+    /// True if the node gets no new work.
     pub(super) is_cordoned: bool,
-    /// Whether it may work at all.
+    /// Approval to work at all.
     pub(super) approval: NodeApproval,
 }
 
-/// Why a node gets no work, or that it may.
+/// Access of a node to work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Access {
-    /// It may be given work.
+    /// The node may be given work.
     Open,
-    /// It is cordoned.
+    /// The node is cordoned.
     Cordoned,
-    /// It waits for the operator to approve it.
+    /// The node waits for approval.
     Pending,
-    /// The operator refused it.
+    /// The operator refused the node.
     Refused,
 }
 
-/// What is stored of one node.
+/// Stored decision.
 #[derive(Debug, Serialize, Deserialize)]
-struct Record {
+struct StoredDecision {
     id: String,
     #[serde(default)]
     cordoned: bool,
@@ -84,123 +83,131 @@ struct Record {
     approval: NodeApproval,
 }
 
-/// Why the decisions on nodes could not be read.
+/// The stored decisions could not be read.
 #[derive(Debug, thiserror::Error)]
-#[error("read the decisions on nodes in {path}; correct the file, or remove it to decide again")]
+#[error("cannot read decisions on nodes from {path}; correct or remove the file")]
 pub struct RegistryError {
     path: PathBuf,
     source: io::Error,
 }
 
-/// Why a decision was not taken.
+/// Reason for which a node was not changed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum DecideError {
-    /// There are as many as are kept.
-    #[error("keep decisions on more than {DECISIONS_MAX} nodes: withdraw some first")]
+pub(super) enum ChangeError {
+    /// The node is unknown, and it is not approved or refused in advance by its full id.
+    #[error("unknown node")]
+    Unknown,
+    /// The node is the head itself.
+    #[error("the node is the head itself")]
+    Own,
+    /// The maximum number of decisions is stored.
+    #[error("the maximum of {DECISIONS_MAX} nodes with a decision is reached: withdraw some first")]
     Full,
-    /// The file could not be written. Nothing has changed.
-    #[error("write the decisions on nodes to {path}")]
+    /// The file could not be written.
+    #[error("cannot write decisions on nodes to {path}")]
     Write { path: PathBuf, source: io::Error },
+    /// The head is stopping.
+    #[error("the node is stopping")]
+    Stopping,
 }
 
 impl NodeRegistry {
-    /// Reads the decisions in the folder `dir`; none for a head that keeps nothing. Blocks on the disk.
+    /// Reads the decisions in the directory `dir`; `None` to store nothing. Blocks on the disk.
     ///
     /// # Errors
-    /// [`RegistryError`] if there is a file and it cannot be read.
+    /// Returns [`RegistryError`] if the file exists and cannot be read.
     pub(crate) fn open(dir: Option<&Path>, requires_approval: bool) -> Result<Self, RegistryError> {
         let path = dir.map(|dir| dir.join(FILE));
-        let mut decisions = BTreeMap::new();
-        if let Some(path) = &path {
-            decisions =
-                read(path).map_err(|source| RegistryError { path: path.clone(), source })?;
-        }
-        let table = Table { decisions, requires_approval, configured: None };
-        let path = path.map(Into::into);
-        Ok(Self { table: Arc::new(RwLock::new(table)), writing: Arc::default(), path })
+        let by_peer = match &path {
+            Some(path) => {
+                read(path).map_err(|source| RegistryError { path: path.clone(), source })?
+            }
+            None => BTreeMap::new(),
+        };
+        let table = Decisions { by_peer, requires_approval, configured: None };
+        let (table, path) = (Arc::new(RwLock::new(table)), path.map(Into::into));
+        Ok(Self { table, writing: Arc::default(), path })
     }
 
-    /// Takes the peers that the operator named on the command line, and returns those to hear.
+    /// Sets the peers that the operator named on the command line, and returns the allowed peers.
     pub(crate) fn configure(&self, configured: AllowedPeers) -> AllowedPeers {
         self.table.write().configured = configured;
-        self.list_heard()
+        self.allowed_peers()
     }
 
-    /// The peers to hear: where approval is required, those that were named or approved and not
-    /// refused; else those that were named.
-    pub(super) fn list_heard(&self) -> AllowedPeers {
+    /// Returns the allowed peers. If approval is required, these are the named or approved ones
+    /// that are not refused, and otherwise the named ones.
+    pub(super) fn allowed_peers(&self) -> AllowedPeers {
         let table = self.table.read();
         if !table.requires_approval {
             return table.configured.clone();
         }
-        let named = table.configured.iter().flatten();
-        let approved = table.decisions.keys();
-        let both = named.chain(approved).filter(|peer| table.may_work(peer));
-        Some(both.cloned().collect())
+        let known = table.configured.iter().flatten().chain(table.by_peer.keys());
+        Some(known.filter(|peer| table.may_work(peer)).cloned().collect())
     }
 
-    /// Whether nodes get no work before they are approved.
+    /// Returns true if nodes get no work before they are approved.
     pub(super) fn requires_approval(&self) -> bool {
         self.table.read().requires_approval
     }
 
-    /// What was decided of `peer`.
+    /// Returns the decision about `peer`.
     pub(super) fn decision(&self, peer: &PeerId) -> Decision {
-        self.table.read().decisions.get(peer).copied().unwrap_or_default()
+        self.table.read().by_peer.get(peer).copied().unwrap_or_default()
     }
 
-    /// The nodes that something was decided of, by id.
+    /// Returns the nodes with a decision, ordered by id.
     pub(super) fn decided(&self) -> Vec<PeerId> {
-        self.table.read().decisions.keys().cloned().collect()
+        self.table.read().by_peer.keys().cloned().collect()
     }
 
-    /// Whether `peer` may be given work.
+    /// Returns the access of `peer` to work.
     pub(super) fn access(&self, peer: &PeerId) -> Access {
         self.table.read().access(peer)
     }
 
-    /// Whether each of several peers may be given work, at one time.
+    /// Returns a predicate that is true for peers that may be given work. Holds the lock.
     pub(super) fn check_work(&self) -> impl Fn(&PeerId) -> bool + use<'_> {
         let table = self.table.read();
         move |peer| table.access(peer) == Access::Open
     }
 
-    /// Changes what is decided of `peer`, and returns it once it is kept. Blocks on the disk.
+    /// Changes the decision about `peer`, and returns it once it is stored. Blocks on the disk.
     ///
     /// # Errors
-    /// [`DecideError`], and nothing has changed.
+    /// Returns [`ChangeError::Full`] or [`ChangeError::Write`]. Nothing has changed then.
     pub(super) fn decide(
         &self,
         peer: &PeerId,
         change: impl FnOnce(&mut Decision),
-    ) -> Result<Decision, DecideError> {
+    ) -> Result<Decision, ChangeError> {
         let _writing = self.writing.lock();
-        let mut decisions = self.table.read().decisions.clone();
-        let mut decision = decisions.get(peer).copied().unwrap_or_default();
+        let mut by_peer = self.table.read().by_peer.clone();
+        let mut decision = by_peer.get(peer).copied().unwrap_or_default();
         change(&mut decision);
         let former = if decision == Decision::default() {
-            decisions.remove(peer)
+            by_peer.remove(peer)
         } else {
-            decisions.insert(peer.clone(), decision)
+            by_peer.insert(peer.clone(), decision)
         };
         if former.unwrap_or_default() == decision {
             return Ok(decision);
         }
-        if decisions.len() > DECISIONS_MAX {
-            return Err(DecideError::Full);
+        if by_peer.len() > DECISIONS_MAX {
+            return Err(ChangeError::Full);
         }
         if let Some(path) = &self.path {
-            write(path, &decisions)
-                .map_err(|source| DecideError::Write { path: path.to_path_buf(), source })?;
+            write(path, &by_peer)
+                .map_err(|source| ChangeError::Write { path: path.to_path_buf(), source })?;
         }
-        self.table.write().decisions = decisions;
+        self.table.write().by_peer = by_peer;
         Ok(decision)
     }
 }
 
-impl Table {
+impl Decisions {
     fn access(&self, peer: &PeerId) -> Access {
-        let decision = self.decisions.get(peer).copied().unwrap_or_default();
+        let decision = self.by_peer.get(peer).copied().unwrap_or_default();
         if decision.approval == NodeApproval::Refused {
             Access::Refused
         } else if !self.may_work(peer) {
@@ -212,9 +219,9 @@ impl Table {
         }
     }
 
-    /// Whether `peer` may work here, now or once it is not cordoned any more.
+    /// Returns true if `peer` may work here, apart from being cordoned.
     fn may_work(&self, peer: &PeerId) -> bool {
-        match self.decisions.get(peer).map(|decision| decision.approval).unwrap_or_default() {
+        match self.by_peer.get(peer).map(|decision| decision.approval).unwrap_or_default() {
             NodeApproval::Approved => true,
             NodeApproval::Refused => false,
             NodeApproval::Pending if !self.requires_approval => true,
@@ -225,7 +232,7 @@ impl Table {
     }
 }
 
-/// Reads the file; nothing where there is none.
+/// Reads the file. A missing file is empty.
 fn read(path: &Path) -> io::Result<BTreeMap<PeerId, Decision>> {
     // Several times the size of `DECISIONS_MAX` records.
     let bytes = match read_at_most(path, 32 * 1024 * 1024) {
@@ -233,63 +240,46 @@ fn read(path: &Path) -> io::Result<BTreeMap<PeerId, Decision>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(error) => return Err(error),
     };
-    let records: Vec<Record> = serde_json::from_slice(&bytes)?;
-    let decision = |Record { id, cordoned, approval }: Record| {
+    let decisions: Vec<StoredDecision> = serde_json::from_slice(&bytes)?;
+    let decision = |StoredDecision { id, cordoned, approval }: StoredDecision| {
         let peer = id.parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         Ok((peer, Decision { is_cordoned: cordoned, approval }))
     };
-    records.into_iter().map(decision).collect()
+    decisions.into_iter().map(decision).collect()
 }
 
 fn write(path: &Path, decisions: &BTreeMap<PeerId, Decision>) -> io::Result<()> {
-    let records = decisions.iter().map(|(peer, decision)| Record {
+    let stored = decisions.iter().map(|(peer, decision)| StoredDecision {
         id: peer.to_string(),
         cordoned: decision.is_cordoned,
         approval: decision.approval,
     });
-    let encoded = serde_json::to_vec_pretty(&records.collect::<Vec<_>>())?;
+    let encoded = serde_json::to_vec_pretty(&stored.collect::<Vec<_>>())?;
     write_atomic(path, &encoded, FileMode::Public)
-}
-
-/// Why a node was not changed.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ChangeError {
-    /// No such node is known, and it is not approved or refused in advance, by its whole id.
-    #[error("find the node")]
-    Unknown,
-    /// It is the head itself.
-    #[error("change the head itself")]
-    Own,
-    /// The decision could not be kept.
-    #[error("decide on the node")]
-    Decide(#[from] DecideError),
-    /// The head is stopping.
-    #[error("decide on a node while the head stops")]
-    Stopping,
 }
 
 impl Head {
     /// Replaces the peers that were named on the command line.
     pub(crate) async fn configure(&self, configured: AllowedPeers) {
         self.0.registry.configure(configured);
-        self.0.heed().await;
+        self.0.apply_allowed().await;
     }
 
-    /// Whether `peer` waits to be approved.
+    /// Returns true if `peer` waits for approval.
     pub(super) fn is_pending(&self, peer: &PeerId) -> bool {
         self.0.registry.access(peer) == Access::Pending
     }
 
-    /// Whether `peer` is one that this head knows, or decided of.
+    /// Returns true if `peer` is known to this head, or has a decision.
     pub(super) fn knows_node(&self, peer: &PeerId) -> bool {
         self.0.registry.decision(peer) != Decision::default()
             || self.0.context.peers.list().iter().any(|(known, _)| known == peer)
     }
 
-    /// Changes what is decided of `peer`. It goes on where the caller leaves.
+    /// Changes the decision about `peer`. The change completes even if the caller leaves.
     ///
     /// # Errors
-    /// [`ChangeError`], and nothing has changed.
+    /// Returns [`ChangeError`]. Nothing has changed then.
     pub(super) async fn change_node(
         &self,
         peer: PeerId,
@@ -312,13 +302,13 @@ impl Head {
         outcome.await.unwrap_or(Err(ChangeError::Stopping))
     }
 
-    /// Waits until `peer` runs no order of this head, at most for `within`. Cancel-safe.
+    /// Waits up to `within` until `peer` runs no order of this head. Cancel-safe.
     pub(super) async fn wait_idle(&self, peer: &PeerId, within: Duration) {
         let look = async || match self.0.slots.n_running(peer) {
             0 => Ok(()),
             n_running => Err(n_running),
         };
-        // What still runs is in the answer.
+        // The response lists what is still running.
         drop(wait::until(within, look).await);
     }
 }
@@ -340,23 +330,25 @@ impl Inner {
             NodeApproval::Pending => "pending",
         };
         info!(%peer, is_cordoned, approval, "the operator decided on a node");
-        self.heed().await;
+        self.apply_allowed().await;
         self.slots.look_again();
         Ok(())
     }
 
-    /// Hears those that may work. One at a time, or an older set could replace a newer one.
-    async fn heed(&self) {
-        let _heeding = self.heeding.lock().await;
-        self.context.network.heed(self.registry.list_heard()).await;
+    /// Hands the allowed peers to the network. Calls are serialized, so that an older set never
+    /// replaces a newer one.
+    async fn apply_allowed(&self) {
+        let _allowing = self.allowing.lock().await;
+        self.context.network.set_allowed(self.registry.allowed_peers()).await;
     }
 
-    /// Whether `peer` may work, as it is served; none for heads, and where nobody has to decide.
+    /// Returns the approval of `peer` as the API shows it: `None` for heads, and if no decision is
+    /// needed.
     pub(super) fn approval_of(&self, peer: &PeerId, role: Option<Role>) -> Option<NodeApproval> {
-        let has_to_wait = self.registry.requires_approval() && role != Some(Role::Head);
+        let needs_approval = self.registry.requires_approval() && role != Some(Role::Head);
         match self.registry.decision(peer).approval {
             NodeApproval::Refused => Some(NodeApproval::Refused),
-            NodeApproval::Pending if !has_to_wait => None,
+            NodeApproval::Pending if !needs_approval => None,
             _ if self.registry.access(peer) == Access::Pending => Some(NodeApproval::Pending),
             _ => Some(NodeApproval::Approved),
         }

@@ -1,4 +1,4 @@
-//! Orders: what is to be executed, by whom, read from a request.
+//! Orders: the function to execute and the nodes to run it, parsed from a request.
 
 use std::{num::NonZeroUsize, time::Duration};
 
@@ -13,60 +13,59 @@ use wire::functions::{EnvVar, ExecuteConfig, ExecuteRequest, Parameter, RuntimeC
 use super::slots::SlotRequest;
 use crate::{attributes::Requirements, message::WorkOrder};
 
-/// How long a head waits for workers to report unless the request says otherwise, as b7s does.
+/// Default time for workers to report, as in b7s.
 pub const ROLL_CALL_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long a request waits for workers that are busy unless it says otherwise: longer than workers
-/// let functions run.
+/// Default time for which a request waits for busy workers. Longer than workers let functions run.
 pub const WAIT_WITHIN: Duration = Duration::from_secs(30);
 
-/// The longest a request may have a head wait for workers to report or to have a free slot.
+/// Maximum time for which a request can wait for workers to report or to have a free slot.
 pub const ROLL_CALL_WITHIN_MAX: Duration = Duration::from_mins(1);
 
-/// The share of nodes that must answer unless the request says otherwise, as in b7s.
+/// Default share of nodes that must return a result, as in b7s.
 pub const THRESHOLD_DEFAULT: f64 = 0.6;
 
-/// The most permissions and attributes in one request, each. They travel to every node.
+/// Maximum number of permissions, and of attributes, in one request. They are sent to every node.
 const NAMES_MAX: usize = 256;
 
-/// What is to be executed, by whom.
+/// A function to execute, and the nodes to run it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Order {
-    /// The function to run.
+    /// Function to run.
     pub function: FunctionId,
-    /// The work order for each worker. Its request, time, client and span are set when it is sent.
+    /// Work order for each worker. Its request id, time, client and span are set when it is sent.
     pub work: WorkOrder,
-    /// How many nodes are to run it.
+    /// Number of nodes to run it.
     pub nodes: NodeCount,
-    /// The group they must belong to; none for the whole cluster.
+    /// Group that the nodes must belong to; `None` for the whole cluster.
     pub subgroup: Option<Subgroup>,
-    /// How long to wait for them to report.
+    /// Time for nodes to report.
     pub roll_call_within: Duration,
-    /// How long to wait for those that are busy.
+    /// Time to wait for busy nodes.
     pub wait_within: Duration,
-    /// The share of them that must answer, above 0 and at most 1.
+    /// Share of the nodes that must return a result, above 0 and at most 1.
     pub threshold: f64,
-    /// How many equal results are enough; none to wait for all.
+    /// Number of equal results that end the execution early; `None` to wait for all.
     pub quorum: Option<NonZeroUsize>,
-    /// What they must declare.
+    /// Attributes that the nodes must declare.
     pub requirements: Requirements,
-    /// Tells workers of ours which orders are of one client, and nothing else of it. Empty until the
-    /// head has let the request in.
+    /// Tag that groups the orders of one client for workers of ours, without revealing the client.
+    /// Empty until the request is admitted.
     pub(super) client_tag: String,
 }
 
-/// How many nodes are to run a function.
+/// Number of nodes to run a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NodeCount {
-    /// Exactly this many workers.
+    /// Exactly this number of workers.
     Exactly(NonZeroUsize),
-    /// All that report before the wait is over, one at least.
+    /// All workers that report in time, at least one.
     #[default]
     Everyone,
 }
 
 impl NodeCount {
-    /// The number in a request: −1 for everyone.
+    /// Returns the number as in a request: −1 for everyone.
     pub fn number(self) -> i64 {
         match self {
             Self::Exactly(n) => i64::try_from(n.get()).unwrap_or(i64::MAX),
@@ -76,46 +75,46 @@ impl NodeCount {
 }
 
 impl Order {
-    /// Checks a request, and returns the order in it. The function's id can be any name: as in b7s,
-    /// only the workers know under which names they installed functions.
+    /// Parses a request. The function's id can be any name: as in b7s, only workers know the names
+    /// under which they installed functions.
     ///
     /// # Errors
-    /// All that is wrong with it, each as a text for its sender.
+    /// Returns all errors in the request, each as a text for its sender.
     pub fn read(request: &ExecuteRequest) -> Result<Self, Vec<String>> {
-        let mut wrong = Vec::new();
+        let mut errors = Vec::new();
         let function = FunctionId::parse_any(&request.function_id)
             .ok()
-            .or_else(|| parsed::<FunctionId>(&request.function_id, "function ID", &mut wrong));
-        let method = parsed::<Method>(&request.method, "method", &mut wrong);
+            .or_else(|| parsed::<FunctionId>(&request.function_id, "function ID", &mut errors));
+        let method = parsed::<Method>(&request.method, "method", &mut errors);
         let config = &request.config;
-        let nodes = nodes(config.number_of_nodes, &mut wrong);
-        let subgroup = subgroup(request.group(), &mut wrong);
-        check_config(config, &mut wrong);
-        check_texts(request, &mut wrong);
-        let quorum = quorum(config.quorum, nodes, &mut wrong);
+        let nodes = nodes(config.number_of_nodes, &mut errors);
+        let subgroup = subgroup(request.group(), &mut errors);
+        check_config(config, &mut errors);
+        check_texts(request, &mut errors);
+        let quorum = quorum(config.quorum, nodes, &mut errors);
         let selector = config.selector.as_deref().filter(|text| !text.is_empty());
-        let selector = selector.and_then(|text| parsed::<Selector>(text, "selector", &mut wrong));
-        let asked_within = (config.timeout > 0)
+        let selector = selector.and_then(|text| parsed::<Selector>(text, "selector", &mut errors));
+        let timeout = (config.timeout > 0)
             .then(|| Duration::from_secs(config.timeout).min(ROLL_CALL_WITHIN_MAX));
         let threshold = config.threshold.filter(|share| *share > 0.0 && *share <= 1.0);
         match (function, method, nodes) {
-            (Some(function), Some(method), Some(nodes)) if wrong.is_empty() => Ok(Self {
+            (Some(function), Some(method), Some(nodes)) if errors.is_empty() => Ok(Self {
                 function,
                 work: work_order(function, &method, nodes, request),
                 nodes,
                 subgroup,
-                roll_call_within: asked_within.unwrap_or(ROLL_CALL_WITHIN),
-                wait_within: asked_within.unwrap_or(WAIT_WITHIN),
+                roll_call_within: timeout.unwrap_or(ROLL_CALL_WITHIN),
+                wait_within: timeout.unwrap_or(WAIT_WITHIN),
                 threshold: threshold.unwrap_or(THRESHOLD_DEFAULT),
                 quorum,
                 requirements: Requirements { attributes: config.attributes.clone(), selector },
                 client_tag: String::new(),
             }),
-            _ => Err(wrong),
+            _ => Err(errors),
         }
     }
 
-    /// The order as a wish for `n` slots.
+    /// Returns a request for `n` slots.
     pub(super) fn slot_request(&self, n: usize) -> SlotRequest {
         let subgroup = self.subgroup.as_ref().map(ToString::to_string);
         let requirements = self.requirements.clone();
@@ -123,8 +122,7 @@ impl Order {
     }
 }
 
-/// Returns what workers are told of a request. Of the runtime's settings, those that name files of its
-/// host are left out.
+/// Returns the work order for a request, without runtime settings that name files of the host.
 fn work_order(
     function: FunctionId,
     method: &Method,
@@ -155,79 +153,78 @@ fn work_order(
     }
 }
 
-/// The group that is meant; none for the general one.
-pub(super) fn subgroup(name: Option<&str>, wrong: &mut Vec<String>) -> Option<Subgroup> {
+/// Parses the group; `None` for the general one.
+pub(super) fn subgroup(name: Option<&str>, errors: &mut Vec<String>) -> Option<Subgroup> {
     let name = name.filter(|name| *name != GENERAL_TOPIC)?;
-    name.parse().map_err(|error: ParseError| wrong.push(error.to_string())).ok()
+    name.parse().map_err(|error: ParseError| errors.push(error.to_string())).ok()
 }
 
-fn nodes(number: i64, wrong: &mut Vec<String>) -> Option<NodeCount> {
-    let nodes = match number {
-        -1 => Some(NodeCount::Everyone),
-        n => usize::try_from(n)
-            .ok()
-            .map(|n| NodeCount::Exactly(NonZeroUsize::new(n).unwrap_or(NonZeroUsize::MIN))),
-    };
-    if nodes.is_none() {
-        wrong.push("number of nodes must be 1 or more, or -1 for all that report".to_owned());
+fn nodes(number: i64, errors: &mut Vec<String>) -> Option<NodeCount> {
+    if number == -1 {
+        return Some(NodeCount::Everyone);
     }
-    nodes
+    let Ok(n) = usize::try_from(number) else {
+        errors.push("number of nodes must be 1 or more, or -1 for all that report".to_owned());
+        return None;
+    };
+    Some(NodeCount::Exactly(NonZeroUsize::new(n).unwrap_or(NonZeroUsize::MIN)))
 }
 
 fn quorum(
-    asked: Option<u32>,
+    requested: Option<u32>,
     nodes: Option<NodeCount>,
-    wrong: &mut Vec<String>,
+    errors: &mut Vec<String>,
 ) -> Option<NonZeroUsize> {
-    let asked = usize::try_from(asked.filter(|n| *n > 0)?).ok()?;
+    let requested = NonZeroUsize::new(usize::try_from(requested?).ok()?)?;
     if let Some(NodeCount::Exactly(n)) = nodes
-        && asked > n.get()
+        && requested > n
     {
-        wrong.push(format!("quorum must be at most the number of nodes, which is {n}"));
+        errors.push(format!("quorum must be at most the number of nodes, which is {n}"));
     }
-    NonZeroUsize::new(asked)
+    Some(requested)
 }
 
-fn check_config(config: &ExecuteConfig, wrong: &mut Vec<String>) {
+fn check_config(config: &ExecuteConfig, errors: &mut Vec<String>) {
     let consensus = config.consensus_algorithm.as_deref().unwrap_or_default();
     if !consensus.is_empty() {
-        wrong.push(format!(
-            "consensus algorithm {} is not supported: leave it out, and compare the result groups \
-             or ask for a quorum",
+        errors.push(format!(
+            "consensus algorithm {} is not supported: omit it, and compare the result groups or \
+             request a quorum",
             consensus.chars().take(40).collect::<String>()
         ));
     }
     let values = config.attributes.as_ref().and_then(|attributes| attributes.values.as_ref());
     let n_permissions = config.permissions.as_ref().map_or(0, Vec::len);
     if n_permissions > NAMES_MAX || values.map_or(0, Vec::len) > NAMES_MAX {
-        wrong.push(format!("permissions and attributes must be at most {NAMES_MAX} each"));
+        errors.push(format!("permissions and attributes must be at most {NAMES_MAX} each"));
     }
 }
 
-/// Refuses what a function would get cut short or misread: programs are started with texts that end
-/// at the first NUL, and with variables as `name=value`.
-fn check_texts(request: &ExecuteRequest, wrong: &mut Vec<String>) {
+/// Rejects texts that a process would receive truncated or misread: arguments end at the first NUL,
+/// and variables are passed as `name=value`.
+fn check_texts(request: &ExecuteRequest, errors: &mut Vec<String>) {
     if request.arguments().iter().any(|argument| argument.contains('\0')) {
-        wrong.push("parameters must not hold NUL".to_owned());
+        errors.push("parameters must not contain NUL".to_owned());
     }
-    let is_fit = |(name, value): (&String, &String)| {
+    let is_valid = |(name, value): (&String, &String)| {
         !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0')
     };
-    if !request.config.environment().iter().all(is_fit) {
-        wrong.push("env_vars must have names without = and NUL, and values without NUL".to_owned());
+    if !request.config.environment().iter().all(is_valid) {
+        errors
+            .push("env_vars must have names without = and NUL, and values without NUL".to_owned());
     }
 }
 
-/// What `text` says, unless it is wrong; `what` names it.
-pub(super) fn parsed<T>(text: &str, what: &str, wrong: &mut Vec<String>) -> Option<T>
+/// Parses `text`, or adds an error in which `name` stands for it.
+pub(super) fn parsed<T>(text: &str, name: &str, errors: &mut Vec<String>) -> Option<T>
 where
     T: std::str::FromStr<Err: std::fmt::Display>,
 {
     if text.is_empty() {
-        wrong.push(format!("{what} is required"));
+        errors.push(format!("{name} is required"));
         return None;
     }
-    text.parse().map_err(|error| wrong.push(format!("{what}: {error}"))).ok()
+    text.parse().map_err(|error| errors.push(format!("{name}: {error}"))).ok()
 }
 
 #[cfg(test)]

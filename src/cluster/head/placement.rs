@@ -1,121 +1,121 @@
-//! Placement: which workers run an order, and when a spare is asked too. Plain functions of values.
+//! Placement: chooses the workers for an order, and when a spare runs it too. Pure functions.
 //!
-//! A worker's completion is what was measured of it: how long it took to answer orders for this
-//! function, multiplied by its load. Nobody gains by answering faster than workers usually do, since a
-//! forged answer costs no time. Among workers whose completion is about equal two are drawn, with a
-//! chance that grows with the answers they have given, and the better one is chosen: a newcomer only
-//! where both are. Absent on purpose: what is known of each worker, which is `slots.rs`.
+//! The expected completion time of a worker is its measured time for the function, multiplied by
+//! its load. A worker gains nothing by being faster than usual, since a forged result takes no
+//! time. Among workers with a similar completion time two are drawn, with a probability that grows
+//! with their results so far, and the better one is chosen. A newcomer is chosen only if both are
+//! newcomers.
 
 use std::{cmp::Reverse, time::Duration};
 
-/// Completions within this factor of the best are about equal: a worker with all but one slot taken is
-/// expected to take twice as long as an idle one.
+/// Completion times within this factor of the best count as similar. A worker with all but one slot
+/// taken is expected to take twice as long as an idle one.
 const NEAR_FACTOR: u32 = 2;
 
-/// Completions below this are taken for this: what differs is the network's jitter.
+/// Lower bound for completion times. Smaller differences are network jitter.
 const COMPLETION_MIN: Duration = Duration::from_millis(1);
 
-/// What an order is expected to take where nobody has run the function yet. Above most functions,
-/// so that the first measurement does not make a worker look slow.
+/// Expected time of a function that has not been run yet. Above that of most functions, so that the
+/// first measurement does not make a worker look slow.
 const UNKNOWN_RUN: Duration = Duration::from_millis(50);
 
-/// A worker with less than this share of the largest weight is a newcomer. Workers that have served as
-/// long have weights that are closer.
+/// A worker is a newcomer if its weight, multiplied by this, is below the largest weight. Workers
+/// that have served equally long have weights closer than that.
 const NEWCOMER_SHARE: u64 = 4;
 
-/// A newcomer is used in place of waiting for trusted workers if these are expected to take that many
-/// times as long.
+/// A newcomer is used if trusted workers are expected to take this many times as long.
 const NEWCOMER_FACTOR: u32 = 8;
 
-/// The same where they are expected to take so much longer: nobody waits that long for trust.
+/// A newcomer is used if trusted workers are expected to take this much longer.
 pub(super) const NEWCOMER_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// How fast a measurement loses its weight: in this time, half of what it differs from the usual. A
-/// slow worker is tried again after some of these.
+/// Half-life of the deviation of a measurement from the usual time. A slow worker is tried again
+/// after some of these.
 const MEASURED_HALF_LIFE: Duration = Duration::from_secs(10);
 
-/// A spare is asked after this multiple of the mean time of a function, and
-/// [`HEDGE_DEVIATIONS`] times its deviation. Lower ones run more functions twice.
+/// A spare runs the order too after this multiple of the mean time, plus [`HEDGE_DEVIATIONS`] times
+/// the deviation. Lower values run more functions twice.
 const HEDGE_MEANS: u32 = 3;
 
-/// How many deviations past the mean an order may take; see [`HEDGE_MEANS`].
+/// See [`HEDGE_MEANS`].
 const HEDGE_DEVIATIONS: u32 = 4;
 
-/// The shortest time after which a spare is asked: a busy machine delays an answer by as long.
+/// Minimum time before a spare runs the order too: a busy machine may delay a result by as much.
 pub(super) const HEDGE_AFTER_MIN: Duration = Duration::from_millis(300);
 
-/// After how long a spare is asked where nobody has run the function yet. Most functions are faster.
+/// Time before a spare runs an order for a function that has not been run yet. Most are faster.
 pub(super) const HEDGE_AFTER_UNKNOWN: Duration = Duration::from_secs(2);
 
-/// Which workers a spare is looked for among.
+/// Required trust in a spare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// Those that have served about as long as the best.
+    /// Workers that have served about as long as the best.
     Earned,
-    /// Workers of any standing.
+    /// Any worker.
     Any,
 }
 
-/// Moving averages of how long orders took, as TCP keeps them of round trips (RFC 6298).
+/// Moving averages of the time that orders take, as TCP keeps them for round trips (RFC 6298).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RunTime {
     mean: Duration,
     deviation: Duration,
 }
 
-/// What is known of a worker's load for one function.
+/// Load of a worker for one function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Load {
-    /// How long it took to answer orders for the function, and how long ago it last did; none before
-    /// it has answered two.
+    /// Measured time for the function, and age of the latest measurement; `None` before the second
+    /// result.
     pub(super) own: Option<(RunTime, Duration)>,
-    /// The round trip to it.
+    /// Round trip time.
     pub(super) round_trip: Duration,
-    /// How long its oldest order for the function has been unanswered.
+    /// Age of the oldest open order for the function.
     pub(super) oldest: Duration,
-    /// Orders it runs, and those that wait for it.
+    /// Number of orders that run on it or wait for it.
     pub(super) n_ahead: usize,
-    /// Orders it runs at once.
+    /// Number of its slots.
     pub(super) n_slots: usize,
 }
 
 /// A worker that could run an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// How long it is expected to take to answer.
+    /// Expected completion time.
     pub(super) completion: Duration,
-    /// Whether it has a free slot.
+    /// True if it has a free slot.
     pub(super) is_free: bool,
-    /// The chance with which it is drawn, relative to the others.
+    /// Relative probability of being drawn.
     pub(super) weight: u64,
-    /// Lower for a worker that was chosen longer ago.
+    /// Number of its latest turn. Lower if it was chosen longer ago.
     pub(super) last_turn: u64,
 }
 
 impl RunTime {
-    /// The averages after the first order took `elapsed`.
+    /// Returns the averages after the first order, which took `elapsed`.
     pub(super) fn first(elapsed: Duration) -> Self {
         Self { mean: elapsed, deviation: elapsed / 2 }
     }
 
-    /// The averages after one more order took `elapsed`.
+    /// Returns the averages after another order, which took `elapsed`.
     pub(super) fn after(self, elapsed: Duration) -> Self {
         let deviation = self.deviation * 3 / 4 + self.mean.abs_diff(elapsed) / 4;
         Self { mean: self.mean * 7 / 8 + elapsed / 8, deviation }
     }
 
-    /// After how long an order takes longer than usual.
+    /// Returns the time after which an order is slower than usual.
     fn overdue_after(self) -> Duration {
         self.mean * HEDGE_MEANS + self.deviation * HEDGE_DEVIATIONS
     }
 
-    /// After how long without an answer a spare is asked too.
+    /// Returns the time after which a spare runs the order too.
     pub(super) fn hedge_after(self) -> Duration {
         self.overdue_after().max(HEDGE_AFTER_MIN)
     }
 }
 
-/// Returns how long a worker under `load` is expected to take, where workers take `usual`.
+/// Returns the expected completion time of a worker under `load`, if `usual` is the time of all
+/// workers.
 pub(super) fn expect_completion(load: Load, usual: Option<RunTime>) -> Duration {
     let usual_mean = usual.map_or(UNKNOWN_RUN, |usual| usual.mean);
     let own = load.own.map_or(usual_mean + load.round_trip, |(own, age)| {
@@ -127,8 +127,8 @@ pub(super) fn expect_completion(load: Load, usual: Option<RunTime>) -> Duration 
     run + run.mul_f64(share(load.n_ahead, load.n_slots))
 }
 
-/// Returns the indices of `n` of the `candidates`, each with a free slot; none if waiting for a busy
-/// one is expected to be faster, or fewer are free. `draw` returns random numbers.
+/// Returns the indices of `n` of the `candidates`, each with a free slot. Returns `None` if fewer
+/// are free, or if waiting for a busy one is expected to be faster. `draw` returns random numbers.
 pub(super) fn choose(
     candidates: &[Candidate],
     n: usize,
@@ -162,14 +162,14 @@ pub(super) fn choose(
     Some(chosen)
 }
 
-/// Those with a free slot whose completion is about as good as any `n` can have. Newcomers count only
-/// where there are too few others, or waiting for these would take too long.
+/// Returns the candidates with a free slot whose completion time is close to the best that `n` can
+/// have. Newcomers count only if there are too few others or waiting for these would take too long.
 fn near_and_free(candidates: &[Candidate], n: usize) -> Option<Vec<usize>> {
     let heaviest = candidates.iter().map(|c| c.weight).max().unwrap_or_default();
     let is_trusted = |c: &Candidate| !is_newcomer(c.weight, heaviest);
-    let last_completion = |is_meant: &dyn Fn(&Candidate) -> bool| {
-        let meant = candidates.iter().filter(|c| is_meant(c)).map(|c| c.completion);
-        let mut completions: Vec<Duration> = meant.collect();
+    let last_completion = |is_eligible: &dyn Fn(&Candidate) -> bool| {
+        let eligible = candidates.iter().filter(|c| is_eligible(c)).map(|c| c.completion);
+        let mut completions: Vec<Duration> = eligible.collect();
         let last = n.checked_sub(1).filter(|last| *last < completions.len())?;
         Some(*completions.select_nth_unstable(last).1)
     };
@@ -186,18 +186,18 @@ fn near_and_free(candidates: &[Candidate], n: usize) -> Option<Vec<usize>> {
     (pool.len() >= n).then(|| pool.into_iter().map(|(idx, _)| idx).collect())
 }
 
-/// Whether a worker of this weight is a newcomer, where the largest weight is `heaviest`.
+/// Returns true if a worker of this weight is a newcomer next to one of weight `heaviest`.
 pub(super) const fn is_newcomer(weight: u64, heaviest: u64) -> bool {
     weight.saturating_mul(NEWCOMER_SHARE) < heaviest
 }
 
-/// Whether a newcomer is used where trusted workers are expected to take `wait`.
+/// Returns true if a newcomer is preferable to waiting for trusted workers for `wait`.
 fn is_worth_the_risk(newcomer: &Candidate, wait: Duration) -> bool {
     let patience = newcomer.completion * (NEWCOMER_FACTOR - 1);
     newcomer.completion + patience.min(NEWCOMER_WAIT_MAX) < wait
 }
 
-/// Returns the position in `pool` of a candidate drawn by weight.
+/// Returns the position in `pool` of a candidate that is drawn by weight.
 fn draw_weighted(
     candidates: &[Candidate],
     pool: &[usize],
@@ -215,7 +215,8 @@ fn draw_weighted(
     0
 }
 
-/// Orders peers that reported for a roll call: trusted ones first, otherwise as they reported.
+/// Sorts peers that reported: known workers first, trusted ones before newcomers, else as they
+/// reported.
 pub(super) fn rank_reports<P>(reported: &mut [P], weight: impl Fn(&P) -> Option<u64>) {
     let heaviest = reported.iter().filter_map(&weight).max().unwrap_or_default();
     reported.sort_by_cached_key(|peer| {

@@ -1,4 +1,4 @@
-//! The code and message of an execution: why there are too few results, in words for its user.
+//! Code and message of an execution: the reason for too few results, for its user.
 
 use std::{collections::BTreeMap, num::NonZeroUsize};
 
@@ -13,11 +13,11 @@ use super::{
 };
 use crate::{fair_queue::Position, message::Code};
 
-/// The most peers named in one message; the rest are counted.
+/// Maximum number of peers named in one message. The rest is counted.
 const NAMED_MAX: usize = 8;
 
-/// Says why a roll call found too few, where `listening` are known to be in the group, and whether its
-/// time was up.
+/// Describes why a roll call found too few of the `listening` workers. `is_late` is true if its
+/// time has passed.
 pub(super) fn too_few(
     order: &Order,
     roster: &Roster,
@@ -28,21 +28,24 @@ pub(super) fn too_few(
         NodeCount::Exactly(n) => counted(n.get(), "node"),
         NodeCount::Everyone => "any node".to_owned(),
     };
-    let fit = match &order.requirements.selector {
+    let requirement = match &order.requirements.selector {
         Some(selector) => format!(" that `{selector}` selects"),
         None if order.requirements.is_empty() => String::new(),
-        None => " with the attributes asked for".to_owned(),
+        None => " with the requested attributes".to_owned(),
     };
     let group = match &order.subgroup {
         Some(subgroup) => format!("subgroup {subgroup}"),
         None => "the cluster".to_owned(),
     };
-    let within = format!(" within {} s", order.roll_call_within.as_secs_f64());
-    let within = if is_late { within } else { String::new() };
+    let within = if is_late {
+        format!(" within {} s", order.roll_call_within.as_secs_f64())
+    } else {
+        String::new()
+    };
     let mut ready: Vec<String> = roster.ready.iter().map(PeerId::to_string).collect();
     ready.sort();
     let mut message = format!(
-        "asked {group} for {wanted}{fit}, and {} reported{within}{}; {} of it {} connected",
+        "asked {group} for {wanted}{requirement}, and {} reported{within}{}; {} of it {} connected",
         ready.len(),
         if ready.is_empty() { String::new() } else { format!(" ({})", list_names(&ready)) },
         counted(listening.len(), "worker"),
@@ -54,25 +57,25 @@ pub(super) fn too_few(
     if order.function.is_chosen() {
         let id = order.function;
         message = format!(
-            "{message}; `{id}` is no content id (CID), so that only nodes that installed a function \
-             under this name can run it"
+            "{message}; `{id}` is not a content id (CID), so only nodes that installed a function under \
+             this name can run it"
         );
     }
     with_refusals(message, roster)
 }
 
-/// Says that all workers that could run the order were busy, and where it waited for them.
+/// Describes that all eligible workers were busy, with the request's position in the queue.
 pub(super) fn still_queued(order: &Order, roster: &Roster, position: Position) -> String {
     let Position { number, n_waiting } = position;
     let within = order.wait_within.as_secs_f64();
     let message = format!(
         "no worker was free and responding within {within} s: the request was number {number} of \
-         {n_waiting} that wait for one; try again later, or with a longer timeout"
+         {n_waiting} in the queue; try again later, or with a longer timeout"
     );
     with_refusals(message, roster)
 }
 
-/// Adds how many get no work by the operator's word, and why, if any.
+/// Appends the number of nodes that get no work by the operator's decision, by reason.
 pub(super) fn with_withheld(message: String, withheld: &BTreeMap<Access, usize>) -> String {
     let why = withheld.iter().filter_map(|(access, n)| {
         let why = match access {
@@ -89,7 +92,7 @@ pub(super) fn with_withheld(message: String, withheld: &BTreeMap<Access, usize>)
     }
 }
 
-/// Adds who refused, if anyone did.
+/// Appends the workers that refused.
 fn with_refusals(message: String, roster: &Roster) -> String {
     if roster.refused.is_empty() {
         return message;
@@ -102,47 +105,47 @@ fn list_refusals(refused: &BTreeMap<PeerId, String>) -> String {
     list_names(&refused.collect::<Vec<_>>())
 }
 
-/// Returns the code of what was gathered, and what went wrong, if anything did.
+/// Returns the code for the gathered results, and a description of failures.
 pub(super) fn summarize(gathered: &Gathered, order: &Order) -> (Code, String) {
     let (n_answers, n_failed) = (gathered.answers.len(), gathered.failed.len());
     let n_peers = n_answers + n_failed;
     let (n_equal, quorum) = (gathered.n_equal(), order.quorum.map(NonZeroUsize::get));
-    let lacking = match quorum {
+    let shortfall = match quorum {
         Some(quorum) if n_equal >= quorum => return (Code::OK, String::new()),
-        Some(quorum) => format!("{n_equal} of the results are equal, and {quorum} were asked for"),
+        Some(quorum) => format!("{n_equal} of the results are equal, and {quorum} were requested"),
         None => String::new(),
     };
     if n_failed == 0 {
-        let code = if lacking.is_empty() { Code::OK } else { Code::PARTIAL_CONTENT };
-        return (code, lacking);
+        let code = if shortfall.is_empty() { Code::OK } else { Code::PARTIAL_CONTENT };
+        return (code, shortfall);
     }
     let failures = gathered.failed.iter().chain(&gathered.replaced);
     let failures: Vec<String> =
         failures.map(|(peer, failure)| format!("{peer} {}", failure.public_text())).collect();
     let (nodes, group) = (counted(n_peers, "node"), group(order));
     let mut message =
-        format!("{n_answers} of {nodes}{group} gave a result: {}", list_names(&failures));
+        format!("{n_answers} of {nodes}{group} returned a result: {}", list_names(&failures));
     if !gathered.refused.is_empty() {
         message = format!("{message}; no spare: {}", list_refusals(&gathered.refused));
     }
     let code = match n_answers {
-        0 => return (of_none(gathered), message),
-        _ if lacking.is_empty() && order.threshold <= gathered.share() => Code::OK,
+        0 => return (common_code(gathered), message),
+        _ if shortfall.is_empty() && order.threshold <= gathered.share() => Code::OK,
         _ => Code::PARTIAL_CONTENT,
     };
-    if !lacking.is_empty() {
-        message = format!("{lacking}; {message}");
+    if !shortfall.is_empty() {
+        message = format!("{shortfall}; {message}");
     }
     (code, message)
 }
 
-/// The code where nobody answered: what all of them said, if they said one thing.
-fn of_none(gathered: &Gathered) -> Code {
+/// Returns the code of all failures if they agree, else [`Code::ERROR`].
+fn common_code(gathered: &Gathered) -> Code {
     let mut codes: Vec<Code> = gathered
         .failed
         .values()
         .map(|failure| match failure {
-            Failure::Refused(code, _) | Failure::Hopeless(code, _) => code.clone(),
+            Failure::Refused(code, _) | Failure::Final(code, _) => code.clone(),
             Failure::Silent | Failure::Overtaken | Failure::Lost => Code::NO_CONTENT,
             _ => Code::ERROR,
         })
@@ -155,16 +158,16 @@ fn of_none(gathered: &Gathered) -> Code {
     }
 }
 
-/// Of which group, where it is not the whole cluster.
+/// Names the order's group, unless it is the whole cluster.
 fn group(order: &Order) -> String {
     order.subgroup.as_ref().map_or_else(String::new, |name| format!(" of subgroup {name}"))
 }
 
-fn counted(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+fn counted(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
-/// All of them, or the first and how many there are beside those.
+/// Joins the first names, and counts the rest.
 pub(super) fn list_names(all: &[String]) -> String {
     let named: Vec<&str> = all.iter().take(NAMED_MAX).map(String::as_str).collect();
     match all.len().saturating_sub(NAMED_MAX) {
@@ -203,32 +206,35 @@ mod tests {
     }
 
     #[test]
-    fn the_code_follows_the_share_that_answered() {
+    fn code_follows_the_share_of_results() {
         use Failure::{Lost, Silent, Unreached};
         check(3, &[], (&Code::OK, ""));
-        check(2, &[Lost], (&Code::OK, "2 of 3 nodes gave a result: 12D3KooWpeer3 was lost"));
+        check(2, &[Lost], (&Code::OK, "2 of 3 nodes returned a result: 12D3KooWpeer3 was lost"));
         check(
             1,
             &[Silent],
             (
                 &Code::PARTIAL_CONTENT,
-                "1 of 2 nodes gave a result: 12D3KooWpeer2 did not answer in time",
+                "1 of 2 nodes returned a result: 12D3KooWpeer2 did not respond in time",
             ),
         );
         check(
             0,
             &[Silent],
-            (&Code::NO_CONTENT, "0 of 1 node gave a result: 12D3KooWpeer1 did not answer in time"),
+            (
+                &Code::NO_CONTENT,
+                "0 of 1 node returned a result: 12D3KooWpeer1 did not respond in time",
+            ),
         );
         check(
             0,
             &[Unreached("gone".into())],
-            (&Code::ERROR, "0 of 1 node gave a result: 12D3KooWpeer1 was not reached (gone)"),
+            (&Code::ERROR, "0 of 1 node returned a result: 12D3KooWpeer1 was not reached (gone)"),
         );
     }
 
     #[test]
-    fn the_message_names_the_group_and_the_workers_that_refused() {
+    fn message_names_the_group_and_the_workers_that_refused() {
         let id = |n: u8| -> PeerId { format!("12D3KooWpeer{n}").parse().unwrap() };
         let gathered = Gathered {
             answers: [(id(1), NodeResult::default())].into(),
@@ -242,13 +248,13 @@ mod tests {
         assert_eq!(code, Code::PARTIAL_CONTENT);
         assert_eq!(
             message,
-            "1 of 2 nodes of subgroup gpu gave a result: 12D3KooWpeer2 was lost; no spare: \
+            "1 of 2 nodes of subgroup gpu returned a result: 12D3KooWpeer2 was lost; no spare: \
              12D3KooWpeer3: no free slot"
         );
     }
 
     #[test]
-    fn a_quorum_is_so_many_equal_results() {
+    fn quorum_counts_equal_results() {
         let id = |n: u8| -> PeerId { format!("12D3KooWpeer{n}").parse().unwrap() };
         let answer = |exit_code| {
             let outcome = wire::functions::Outcome { exit_code, ..Default::default() };
@@ -258,12 +264,12 @@ mod tests {
         let gathered = Gathered { answers, ..Gathered::default() };
         let order = |quorum: u32| order(&json!({"number_of_nodes": 3, "quorum": quorum}));
         assert_eq!(summarize(&gathered, &order(2)), (Code::OK, String::new()));
-        let lacking = "2 of the results are equal, and 3 were asked for".to_owned();
-        assert_eq!(summarize(&gathered, &order(3)), (Code::PARTIAL_CONTENT, lacking));
+        let shortfall = "2 of the results are equal, and 3 were requested".to_owned();
+        assert_eq!(summarize(&gathered, &order(3)), (Code::PARTIAL_CONTENT, shortfall));
     }
 
     #[test]
-    fn a_code_that_all_workers_gave_is_the_code_of_the_execution() {
+    fn code_of_all_workers_is_the_code_of_the_execution() {
         let missing = Failure::Refused(Code::NOT_FOUND, "the function is not here".into());
         let full = Failure::Refused(Code::ERROR, String::new());
         check(
@@ -271,7 +277,7 @@ mod tests {
             std::slice::from_ref(&missing),
             (
                 &Code::NOT_FOUND,
-                "0 of 1 node gave a result: 12D3KooWpeer1 refused (the function is not here)",
+                "0 of 1 node returned a result: 12D3KooWpeer1 refused (the function is not here)",
             ),
         );
         check(
@@ -279,7 +285,7 @@ mod tests {
             &[missing, full],
             (
                 &Code::ERROR,
-                "0 of 2 nodes gave a result: 12D3KooWpeer1 refused (the function is not here), \
+                "0 of 2 nodes returned a result: 12D3KooWpeer1 refused (the function is not here), \
                  12D3KooWpeer2 refused with code 500",
             ),
         );

@@ -1,4 +1,4 @@
-//! Roll call: which workers are ready to run a function.
+//! Roll call: finds the workers that are ready to run a function.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -27,19 +27,19 @@ use crate::{
     network::PublishError,
 };
 
-/// Who reported, in the order in which they did.
+/// Replies to a roll call, in order.
 #[derive(Debug, Default)]
 pub(super) struct Roster {
     wanted: NodeCount,
     /// Workers that are ready and not chosen.
     pub(super) ready: VecDeque<PeerId>,
-    /// All who ever reported ready and did not leave: nobody is counted twice.
+    /// Workers that ever reported ready and did not leave, so that none is counted twice.
     pub(super) known: BTreeSet<PeerId>,
-    /// Workers that refused, and why.
+    /// Workers that refused, with their reasons.
     pub(super) refused: BTreeMap<PeerId, String>,
-    /// Those of them who did since they are busy.
+    /// The refusing workers that are only busy.
     pub(super) busy: BTreeSet<PeerId>,
-    /// Workers that fetch the function, and will be ready then.
+    /// Workers that fetch the function and will then be ready.
     pub(super) fetching: BTreeSet<PeerId>,
 }
 
@@ -48,7 +48,7 @@ impl Roster {
         Self { wanted, ..Self::default() }
     }
 
-    /// Takes note of a reply to the roll call.
+    /// Records a reply. Others than those to a roll call are ignored.
     pub(super) fn note(&mut self, reply: Reply) {
         match reply {
             Reply::Ready(peer) => {
@@ -77,26 +77,20 @@ impl Roster {
                 self.known.remove(&peer);
                 self.forget(&peer);
             }
-            Reply::Answered(..)
-            | Reply::Waiting(_)
-            | Reply::Compiling(_)
-            | Reply::Running(_)
-            | Reply::TooLong(_)
-            | Reply::LineEnded(..)
-            | Reply::Stalled(_) => {}
+            _ => {}
         }
     }
 
-    /// Forgets what a peer that is not ready said.
+    /// Forgets earlier replies of a peer.
     fn forget(&mut self, peer: &PeerId) {
         self.refused.remove(peer);
         self.busy.remove(peer);
         self.fetching.remove(peer);
     }
 
-    /// Takes the workers that run the function, the first to report, if they are enough. Those with
-    /// too little `weight` come last, and those without any are left out where everyone is wanted.
-    /// The rest stay ready as spares.
+    /// Takes the workers to run the function, in the order of their reports, if they are enough.
+    /// Newcomers come last. If everyone is wanted, workers without a `weight` are left out. The
+    /// rest stay ready as spares.
     pub(super) fn take_chosen(
         &mut self,
         weight: impl Fn(&PeerId) -> Option<u64>,
@@ -111,7 +105,11 @@ impl Roster {
         (n_chosen <= self.ready.len()).then(|| self.ready.drain(..n_chosen).collect())
     }
 
-    /// Whether everyone of `listening` refused, and not for being busy.
+    fn has_replied(&self, peer: &PeerId) -> bool {
+        self.known.contains(peer) || self.refused.contains_key(peer)
+    }
+
+    /// Returns true if all of `listening` refused for other reasons than being busy.
     fn is_refused_by_all(&self, listening: impl FnOnce() -> Vec<PeerId>) -> bool {
         if self.refused.is_empty() || !self.busy.is_empty() || !self.fetching.is_empty() {
             return false;
@@ -119,7 +117,7 @@ impl Roster {
         listening().iter().all(|peer| self.refused.contains_key(peer))
     }
 
-    /// Whether enough would be ready, were none busy and had all got the function.
+    /// Returns true if the busy and fetching workers could complete the request.
     fn is_worth_waiting(&self) -> bool {
         let n_coming = self.busy.len() + self.fetching.len();
         match self.wanted {
@@ -128,49 +126,43 @@ impl Roster {
         }
     }
 
-    /// True if fewer listen than were requested, and all of them have replied.
+    /// Returns true if fewer workers listen than were requested, and all of them have replied.
     fn is_short_of(&self, listening: impl FnOnce() -> Vec<PeerId>) -> bool {
         let NodeCount::Exactly(n) = self.wanted else { return false };
-        let replied = |peer: &PeerId| {
-            self.known.contains(peer)
-                || self.refused.contains_key(peer)
-                || self.fetching.contains(peer)
-        };
         let listening = listening();
-        !listening.is_empty() && listening.len() < n.get() && listening.iter().all(replied)
+        !listening.is_empty()
+            && listening.len() < n.get()
+            && listening.iter().all(|peer| self.has_replied(peer) || self.fetching.contains(peer))
     }
 
-    /// Whether there is nobody to wait for: enough are ready, or everyone is wanted and all of
-    /// `listening` have replied.
-    fn is_filled(&self, listening: impl FnOnce() -> Vec<PeerId>) -> bool {
+    /// Returns true if enough workers are ready, or everyone is wanted and all of `listening` have
+    /// replied.
+    fn is_complete(&self, listening: impl FnOnce() -> Vec<PeerId>) -> bool {
         match self.wanted {
             NodeCount::Exactly(n) => self.ready.len() >= n.get(),
             NodeCount::Everyone => {
-                let replied =
-                    |peer: &PeerId| self.known.contains(peer) || self.refused.contains_key(peer);
-                !self.ready.is_empty() && listening().iter().all(replied)
+                !self.ready.is_empty() && listening().iter().all(|peer| self.has_replied(peer))
             }
         }
     }
 }
 
-/// Who is to run an order.
+/// The workers chosen for an order.
 #[derive(Debug)]
 pub(super) struct Selection {
     pub(super) leases: Vec<Lease>,
-    /// Who else reported.
+    /// Other workers that reported.
     pub(super) roster: Roster,
 }
 
-/// The topic of the workers that may run `order`.
+/// Returns the topic of the workers that may run `order`.
 pub(super) fn topic(order: &Order) -> &str {
     order.subgroup.as_ref().map_or(GENERAL_TOPIC, Subgroup::as_str)
 }
 
-/// Publishes the roll call of a request, again and again, until enough have reported, or workers
-/// offer free slots, or all have refused, or the time is up: the roll call's where too few could run
-/// the function, and that of waiting, at `end`, where enough could that are busy or fetch it.
-/// Cancel-safe.
+/// Repeats the roll call of a request until enough workers have reported or offer free slots, or
+/// all have refused, or the time has passed. That is the time of the roll call if too few workers
+/// could run the function, and `end` if enough could but are busy or fetch it. Cancel-safe.
 pub(super) async fn call(
     head: &Inner,
     track: &Track,
@@ -187,28 +179,28 @@ pub(super) async fn call(
     let mut calls = Calls::new(head, track, order);
     let started = Instant::now();
     let deadline = end.min(started + order.roll_call_within);
-    // Gossip also reaches workers that are not connected to this head. The group is too small for the
-    // request only if none of them has reported by then. Several hops take far less.
+    // Gossip also reaches workers that are not connected to this head. The group counts as too
+    // small only if none of them has reported by then. Several hops take much less time.
     let relayed_at = started + Duration::from_millis(500);
     let mut queued: Option<QueuedRequest> = None;
-    // Workers that hold the function report at once. Others may fetch it from this head.
+    // Workers that hold the function report immediately. Others may then fetch it from this head.
     let mut can_fetch = false;
     loop {
         let listening = || head.listening(order);
-        if roster.is_filled(listening) {
+        if roster.is_complete(listening) {
             let peers = roster.ready.len();
             info!(request, peers, "enough peers reported for roll call");
-            return head.choose_of(roster, order).map_err(early);
+            return head.choose_of(roster, order).map_err(Shortage::early);
         }
         if queued.is_none() && roster.is_refused_by_all(listening) {
             info!(request, refused = roster.refused.len(), "all peers refused");
-            return head.choose_of(roster, order).map_err(early);
+            return head.choose_of(roster, order).map_err(Shortage::early);
         }
         let is_known = Instant::now() >= relayed_at && head.context.peers.is_settled();
         if is_known && roster.is_short_of(listening) {
             let (ready, refused) = (roster.ready.len(), roster.refused.len());
             info!(request, ready, refused, "the group has fewer peers than requested");
-            return Err(early(roster.into()));
+            return Err(Shortage::early(roster.into()));
         }
         let is_waiting = queued.is_some() || roster.is_worth_waiting();
         select! {
@@ -218,7 +210,7 @@ pub(super) async fn call(
                 None => queued = None,
             },
             reply = inbox.next() => {
-                if !head.is_meant(&reply, order) {
+                if !head.accepts(&reply, order) {
                     continue;
                 }
                 if let Reply::Ready(peer) = &reply {
@@ -233,11 +225,12 @@ pub(super) async fn call(
                 let short = |roster| Shortage { roster, is_late: true, position };
                 return head.choose_of(roster, order).map_err(short);
             }
-            // Looks again at whether the group is too small.
+            // Checks again if the group is too small.
             () = sleep_until(relayed_at), if Instant::now() < relayed_at => {}
             () = sleep_until(calls.look_at) => {
                 calls.publish_if_due(head).await;
-                // A worker that was full when it was asked, or learned the function since, offers slots.
+                // A worker that was full when it was asked, or got the function since, offers
+                // slots.
                 if queued.is_none() {
                     match head.take_slots(order, client, can_fetch) {
                         SlotGrant::Now(leases) => return Ok(Selection { leases, roster }),
@@ -251,12 +244,14 @@ pub(super) async fn call(
     }
 }
 
-/// The shortage of a roll call that has ended before its time.
-fn early(roster: Box<Roster>) -> Shortage {
-    Shortage { roster, is_late: false, position: None }
+impl Shortage {
+    /// A roll call that ended before its time.
+    fn early(roster: Box<Roster>) -> Self {
+        Self { roster, is_late: false, position: None }
+    }
 }
 
-/// Waits for slots, if they are waited for; none if they will not come. Cancel-safe.
+/// Waits for queued slots; `None` if they cannot be granted any more. Cancel-safe.
 async fn grant(queued: &mut Option<QueuedRequest>) -> Option<Vec<Lease>> {
     match queued {
         Some(queued) => queued.granted().await,
@@ -264,20 +259,20 @@ async fn grant(queued: &mut Option<QueuedRequest>) -> Option<Vec<Lease>> {
     }
 }
 
-/// The publishing of one roll call.
+/// Publishes one roll call repeatedly.
 #[derive(Debug)]
 pub(super) struct Calls {
     request_id: String,
     function: String,
     topic: String,
     message: Vec<u8>,
-    /// When it was published last.
+    /// Time of the latest publication.
     published_at: Option<Instant>,
-    /// How often a peer had joined a topic by then.
+    /// Number of topic joins at that time.
     n_joins: u64,
-    /// How long after that it is published again.
+    /// Time until the next publication.
     again_after: Duration,
-    /// When to look next whether it is due.
+    /// Time of the next check whether the call is due.
     pub(super) look_at: Instant,
 }
 
@@ -299,8 +294,8 @@ impl Calls {
             message,
             published_at: None,
             n_joins: 0,
-            // Doubled each time. A busy worker may be free by then, and one behind others may have missed the
-            // call. Repeating it sooner would add to the load that keeps workers from answering.
+            // Doubled each time. By then a busy worker may be free, or a slow one may have missed
+            // the call. Repeating it sooner would add to the load that delays the replies.
             again_after: Duration::from_secs(2),
             look_at: Instant::now(),
         }
@@ -309,7 +304,7 @@ impl Calls {
     pub(super) async fn publish_if_due(&mut self, head: &Inner) {
         let (now, n_joins) = (Instant::now(), head.context.peers.n_joins());
         let (request, topic) = (&self.request_id, &self.topic);
-        // A worker that has just connected missed the roll call, and gossip does not repeat it.
+        // A worker that has just connected missed the call, and gossip does not repeat it.
         self.look_at = now + Duration::from_millis(100);
         let is_due = self
             .published_at
@@ -320,8 +315,8 @@ impl Calls {
         self.n_joins = n_joins;
         match head.context.network.publish(topic, self.message.clone()).await {
             Ok(()) => info!(request, topic, "roll call published"),
-            // As soon as somebody listens, it is due.
-            Err(PublishError::Unheard) => return,
+            // Due as soon as there is a listener.
+            Err(PublishError::NoListeners) => return,
             Err(error) => warn!(request, topic, %error, "failed to publish a roll call"),
         }
         head.context.metrics.add(metrics::ROLLCALLS_PUBLISHED, &[&self.function]);
@@ -349,22 +344,22 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_reports_twice_is_counted_once() {
+    fn peer_that_reports_twice_is_counted_once() {
         let mut roster = exactly(2);
         for n in [1, 1, 1] {
             roster.note(Reply::Ready(id(n)));
         }
-        assert!(!roster.is_filled(Vec::new));
+        assert!(!roster.is_complete(Vec::new));
         assert_eq!(roster.take_chosen(|_| Some(1)), None);
         roster.note(Reply::Ready(id(2)));
         roster.note(Reply::Ready(id(3)));
         assert_eq!(roster.take_chosen(|_| Some(1)), Some(vec![id(1), id(2)]));
         roster.note(Reply::Ready(id(1)));
-        assert_eq!(roster.ready, [id(3)], "a chosen one is no spare");
+        assert_eq!(roster.ready, [id(3)], "a chosen worker is no spare");
     }
 
     #[test]
-    fn a_peer_that_left_is_not_chosen_and_one_that_changed_its_mind_is() {
+    fn disconnected_peer_is_not_chosen_and_a_refusal_can_be_withdrawn() {
         let mut roster = exactly(1);
         roster.note(Reply::Ready(id(1)));
         roster.note(Reply::Gone(id(1)));
@@ -376,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn group_with_too_few_peers_is_known_once_all_have_replied() {
+    fn too_small_group_is_known_once_all_have_replied() {
         let mut roster = exactly(3);
         roster.note(Reply::Ready(id(1)));
         assert!(!roster.is_short_of(|| vec![id(1), id(2)]), "one has not replied");
@@ -387,14 +382,14 @@ mod tests {
     }
 
     #[test]
-    fn everyone_means_all_subscribed_workers_and_at_least_one() {
+    fn everyone_means_all_listening_workers_and_at_least_one() {
         let mut roster = Roster::new(NodeCount::Everyone);
-        assert!(!roster.is_filled(Vec::new), "somebody may come");
+        assert!(!roster.is_complete(Vec::new), "a worker may still come");
         roster.note(Reply::Ready(id(1)));
         roster.note(Reply::Refused(id(2), "full".into()));
-        assert!(!roster.is_filled(|| vec![id(1), id(2), id(3)]));
+        assert!(!roster.is_complete(|| vec![id(1), id(2), id(3)]));
         roster.note(Reply::Ready(id(3)));
-        assert!(roster.is_filled(|| vec![id(1), id(2), id(3)]));
+        assert!(roster.is_complete(|| vec![id(1), id(2), id(3)]));
         assert_eq!(roster.take_chosen(|_| Some(1)), Some(vec![id(1), id(3)]));
     }
 }

@@ -1,34 +1,29 @@
-//! The REST API of a head, by document 1, and what it tells beyond.
+//! REST API of a head, by document 1, with extensions.
 //!
-//! An execution that was accepted answers HTTP 200 whatever came of it; the outcome is the `code` in
-//! the body. A request that was not accepted answers another status and `{"message":"…"}`. Who may
-//! ask for what is in `auth.rs`.
+//! The response to an accepted execution has status 200 for any outcome, which is the `code` in the
+//! body. A request that is not accepted gets another status and `{"message":"…"}`. `auth.rs`
+//! controls access.
 
 mod auth;
 mod bodies;
 mod error;
-mod events;
-mod evict;
 mod execute;
 mod executions;
 mod functions;
-mod health;
-mod install;
-mod metrics;
 mod nodes;
-mod openapi;
-mod result;
 
 use std::time::Duration;
 
 use axum::{
     Router,
-    extract::{DefaultBodyLimit, FromRef},
+    extract::{DefaultBodyLimit, FromRef, State},
     http::header,
     response::{IntoResponse as _, Response},
     routing::get,
 };
+use content::CAR_BYTES_MAX;
 use serde::Serialize;
+use serde_json::{Value, json};
 use task::group::Group;
 use utoipa_axum::{
     router::{OpenApiRouter, UtoipaMethodRouterExt as _},
@@ -37,41 +32,42 @@ use utoipa_axum::{
 use web::{
     host_names::HostNames,
     middleware::{RequestOptions, add_layers, wrap},
+    openapi::{About, describe},
     query_names::check_query_names,
 };
-use wire::paths;
+use wire::{error::HeadError, functions::HeadHealth, paths};
 
 pub use self::auth::{RestToken, RestTokenError};
 use self::{
     bodies::{BODY_WITHIN, Bodies},
-    error::Refused,
+    error::RestError,
 };
 use super::{Head, order::ROLL_CALL_WITHIN_MAX};
-use content::CAR_BYTES_MAX;
 
-/// The longest request body taken, in bytes: a quarter below the longest message between nodes, since
-/// a work order carries what the body carried and a little more.
+/// Maximum length of a request body, in bytes: a quarter below the maximum message between nodes,
+/// since a work order contains the body and a little more.
 const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// How much longer an answer may take than the longest roll call and two workers' time.
-const ANSWER_RESERVE: Duration = Duration::from_secs(10);
+/// Time that a response may take in addition to the longest roll call and two workers' time.
+const RESPONSE_RESERVE: Duration = Duration::from_secs(10);
 
-/// How a REST API is served: by default without a token, under any address and `localhost`.
+/// Options of the REST API. By default it has no token, and any IP address or `localhost` as host
+/// name.
 #[derive(Debug, Clone, Default)]
 pub struct RestOptions {
-    /// What requests must bear; none for an API that is open.
+    /// Token that requests must carry; `None` for an open API.
     pub token: Option<RestToken>,
-    /// The names under which the API is reached.
+    /// Host names of the API.
     pub hosts: HostNames,
-    /// Whether programs of this machine need not bear the token.
+    /// True if programs on this machine need no token.
     pub is_loopback_trusted: bool,
 }
 
-/// What handlers are given.
+/// State of the handlers.
 #[derive(Debug, Clone)]
 struct Rest {
     head: Head,
-    /// Stopped, it ends endless answers.
+    /// Ends endless responses when it stops.
     group: Group,
     bodies: Bodies,
 }
@@ -82,46 +78,47 @@ impl FromRef<Rest> for Head {
     }
 }
 
-/// Returns the routes of `head`, whose endless answers end with `group`.
+/// Returns the routes of `head`. Endless responses end with `group`.
 pub fn router(head: Head, options: RestOptions, group: &Group) -> Router {
     let answer_within = ROLL_CALL_WITHIN_MAX
         + head.0.compile_within
         + head.0.answer_within * 2
         + BODY_WITHIN
-        + ANSWER_RESERVE;
+        + RESPONSE_RESERVE;
     let (router, description) = api().split_for_parts();
-    let router =
-        check_query_names(router, &description, &[], |error| Refused::from(error).into_response())
-            .fallback(async || Refused::NOT_FOUND)
-            .method_not_allowed_fallback(async || Refused::METHOD_NOT_ALLOWED)
-            .with_state(Rest { head, group: group.clone(), bodies: Bodies::new() });
+    let router = check_query_names(router, &description, &[], |error| {
+        RestError::from(error).into_response()
+    })
+    .fallback(async || RestError::NOT_FOUND)
+    .method_not_allowed_fallback(async || RestError::METHOD_NOT_ALLOWED)
+    .with_state(Rest { head, group: group.clone(), bodies: Bodies::new() });
     let router = wrap(router, move |request, next| auth::check(&options, request, next));
     let options =
         RequestOptions { body_bytes_max: BODY_BYTES_MAX, answer_within, refuse: error::refuse };
     add_layers(router, options)
 }
 
-/// Every path of the API.
+/// Returns the routes with their descriptions.
 fn api() -> OpenApiRouter<Rest> {
     let uploads = DefaultBodyLimit::max(CAR_BYTES_MAX);
     OpenApiRouter::new()
         .routes(routes!(execute::execute))
-        .routes(routes!(install::install))
-        .routes(routes!(evict::evict))
-        .routes(routes!(result::result))
+        .routes(routes!(functions::install))
+        .routes(routes!(functions::evict))
+        .routes(routes!(execute::result))
         .routes(routes!(executions::executions))
         .routes(routes!(executions::execution, executions::cancel))
-        .routes(routes!(events::events))
+        .routes(routes!(executions::events))
         .routes(routes!(nodes::nodes))
         .routes(routes!(nodes::node, nodes::change))
         .routes(routes!(functions::functions, functions::upload).layer(uploads))
         .routes(routes!(functions::function, functions::remove))
-        .routes(routes!(health::health))
-        .routes(routes!(metrics::metrics))
-        .routes(routes!(openapi::openapi))
+        .routes(routes!(health))
+        .routes(routes!(metrics))
+        .routes(routes!(openapi))
 }
 
-/// Returns the one route of a node that is no head, under `hosts`: its counts, as `text` tells them.
+/// Returns the single route of a node that is not a head: its metrics, which `text` returns.
 pub fn metrics_router(
     text: impl Fn() -> String + Clone + Send + Sync + 'static,
     hosts: &HostNames,
@@ -129,19 +126,75 @@ pub fn metrics_router(
     let route = get(async move || web::metrics::respond(text()));
     let router = Router::new()
         .route(paths::METRICS, route)
-        .fallback(async || Refused::NOT_FOUND)
-        .method_not_allowed_fallback(async || Refused::METHOD_NOT_ALLOWED);
+        .fallback(async || RestError::NOT_FOUND)
+        .method_not_allowed_fallback(async || RestError::METHOD_NOT_ALLOWED);
     let options = RequestOptions {
         body_bytes_max: BODY_BYTES_MAX,
-        answer_within: ANSWER_RESERVE,
+        answer_within: RESPONSE_RESERVE,
         refuse: error::refuse,
     };
     add_layers(hosts.wrap(router, error::refuse), options)
 }
 
-/// Answers HTTP 200 and a body of JSON and a line feed, as existing heads do.
-fn answer(body: &impl Serialize) -> Response {
+/// Returns a response with status 200 and JSON followed by a line feed, as existing heads do.
+fn respond(body: &impl Serialize) -> Response {
     let mut bytes = crate::message::json(body);
     bytes.push(b'\n');
     ([(header::CONTENT_TYPE, "application/json")], bytes).into_response()
+}
+
+/// Reports that the head serves.
+#[utoipa::path(get, path = paths::HEAD_HEALTH, tag = "cluster",
+    responses((status = 200, description = "It does", body = HeadHealth)))]
+async fn health() -> Response {
+    respond(&HeadHealth { code: 200, kind: "MsgHealthCheck".to_owned() })
+}
+
+/// Metrics in the Prometheus text format.
+#[utoipa::path(get, path = paths::METRICS, tag = "cluster",
+    responses((status = 200, description = "Metrics", body = String)))]
+async fn metrics(State(head): State<Head>) -> Response {
+    web::metrics::respond(head.metrics_text())
+}
+
+/// Description of the API: this document.
+#[utoipa::path(get, path = paths::HEAD_OPENAPI, tag = "cluster",
+    responses((status = 200, description = "An OpenAPI document", body = Object)))]
+async fn openapi() -> Response {
+    respond(&document())
+}
+
+fn document() -> Value {
+    let about = About {
+        title: "Function execution cluster: a head",
+        text: "",
+        groups: &[
+            ("functions", "Running and installing functions, and those that the head holds."),
+            ("executions", "Executions in progress, and those that ended."),
+            ("cluster", "The nodes, the events, and the state of the head."),
+        ],
+        security: json!([{"token": []}, {}]),
+        session_cookie: "",
+        refusals: &[],
+        // One example of each body with all its fields, by the name of its schema.
+        examples: include_str!("../../../assets/examples/cluster.json"),
+    };
+    let mut document = describe::<HeadError, HeadError>(api().into_openapi(), &about);
+    // One of the two is required.
+    document["components"]["schemas"]["InstallRequest"]["anyOf"] =
+        json!([{"required": ["cid"]}, {"required": ["uri"]}]);
+    document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn api_is_completely_described() {
+        let document = document();
+        assert_eq!(web::openapi::find_faults(&document), Vec::<String>::new());
+        let required = &document["components"]["schemas"]["ExecuteRequest"]["required"];
+        assert_eq!(required, &json!(["function_id", "method"]));
+    }
 }

@@ -1,10 +1,10 @@
-//! Slots: which workers could run a function at once, by what they offer and what they run for us.
+//! Slots: workers that could run a function immediately, by what they offer and what they run for
+//! this head.
 //!
-//! A worker of ours sends the heads what it holds and how many slots are free, and again when that
-//! changes. As long as that is fresh, a head need not ask who is ready: it takes slots here, by the
-//! rules of `placement.rs`, and gives them back when the answers are in. Where all that could run a
-//! function are taken, requests wait here in the fair order of `fair_queue.rs`. Absent on purpose: nodes
-//! that offer nothing, which are found by roll call.
+//! A worker of ours sends its functions and free slots to the heads, repeatedly and on changes.
+//! While an offer is fresh, the head takes slots here by the rules of `placement.rs` instead of
+//! calling the roll. If all eligible workers are busy, requests wait in the fair order of
+//! `fair_queue.rs`. Nodes that offer nothing are found by roll call.
 
 mod worker;
 
@@ -23,7 +23,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use self::worker::{KnownOffer, Worker};
+use self::worker::{KnownOffer, WorkerState};
 use super::{
     Client,
     node_registry::NodeRegistry,
@@ -38,44 +38,44 @@ use crate::{
     result_groups::ResultGroup,
 };
 
-/// Functions whose usual time is remembered.
+/// Maximum number of functions whose usual time is remembered.
 const FUNCTIONS_MAX: usize = 1024;
 
-/// Requests that are served while one that wants several workers waits. After that the workers that
-/// fit it take nothing else, or it would wait as long as others want one worker each.
+/// Requests that may be served before one that waits for several workers. After that, its eligible
+/// workers take nothing else. Otherwise it would wait as long as others want single workers.
 const OVERTAKEN_MAX: u64 = 16;
 
-/// How often a waiting request looks whether workers can be given to it that could not before: one
-/// was left alone for a while, or the fast ones turn out to be stalled.
+/// Interval at which a waiting request checks for workers again: a pause may be over, or the fast
+/// workers turn out to be stalled.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What is wanted: workers of one kind, and how many.
+/// Request for slots of several workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SlotRequest {
-    /// They run this function.
+    /// Function to run.
     pub(super) function: FunctionId,
-    /// They belong to this group, if any.
+    /// Group of the workers, if any.
     pub(super) subgroup: Option<String>,
-    /// They declare this.
+    /// Attributes that the workers must declare.
     pub(super) requirements: Requirements,
-    /// So many of them.
+    /// Number of workers.
     pub(super) n: usize,
-    /// Whether they may have to fetch it first.
+    /// True if the workers may have to fetch the function first.
     pub(super) can_fetch: bool,
 }
 
-/// What [`Slots::take`] comes to.
+/// Outcome of [`Slots::take`].
 #[derive(Debug)]
 pub(super) enum SlotGrant {
-    /// These are taken.
+    /// The slots are taken.
     Now(Vec<Lease>),
-    /// There are as many workers, but they are busy for this head.
+    /// There are enough workers, but they are busy.
     Later(QueuedRequest),
-    /// There are not as many workers that are known to be fit.
+    /// There are too few known workers.
     Unknown,
 }
 
-/// A slot of a worker, taken until this is dropped.
+/// A slot of a worker, taken until dropped.
 #[derive(Debug)]
 pub(super) struct Lease {
     pub(super) peer: PeerId,
@@ -83,7 +83,7 @@ pub(super) struct Lease {
     slots: Slots,
 }
 
-/// A request that waits for slots. Dropping it gives up its place.
+/// A request that waits for slots. Dropping it leaves the queue.
 #[derive(Debug)]
 pub(super) struct QueuedRequest {
     number: u64,
@@ -91,27 +91,27 @@ pub(super) struct QueuedRequest {
     slots: Slots,
 }
 
-/// The slots of all workers. Cheap to clone; all clones share one table.
+/// Slots of all workers. Clones share one table.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Slots(Arc<Mutex<Table>>);
+pub(super) struct Slots(Arc<Mutex<SlotTable>>);
 
 #[derive(Debug, Default)]
-struct Table {
-    /// Who may be given work.
+struct SlotTable {
+    /// Decisions about access to work.
     registry: NodeRegistry,
-    workers: BTreeMap<PeerId, Worker>,
-    /// Workers above which those that offer nothing are forgotten.
+    workers: BTreeMap<PeerId, WorkerState>,
+    /// Number of workers above which those without an offer are forgotten.
     n_workers_max: usize,
-    /// No more than executions under way.
+    /// Waiting requests. No more than executions in progress.
     queue: FairQueue<Client, Waiting>,
     n_queued: usize,
-    /// How long workers usually take to answer, by function.
+    /// Usual time of each function.
     usual: BTreeMap<FunctionId, RunTime>,
-    /// Counts what was taken and what waited.
+    /// Counts leases and queued requests, to number them.
     turn: u64,
-    /// Counts the requests that were served after they waited.
+    /// Counts served requests that had waited.
     n_served: u64,
-    /// Makes random numbers of turns.
+    /// Derives random numbers from the turn.
     random: RandomState,
 }
 
@@ -119,9 +119,9 @@ struct Table {
 struct Waiting {
     number: u64,
     want: SlotRequest,
-    /// Requests that had been served when this one began to wait.
+    /// Value of `n_served` when the request was queued.
     n_served_before: u64,
-    /// None once it is served.
+    /// `None` once served.
     granted: Option<oneshot::Sender<Vec<Lease>>>,
 }
 
@@ -132,7 +132,7 @@ impl Drop for Lease {
 }
 
 impl QueuedRequest {
-    /// Waits for the slots; none if there are not as many fit workers any more. Cancel-safe.
+    /// Waits for the slots; `None` if there are too few eligible workers now. Cancel-safe.
     pub(super) async fn granted(&mut self) -> Option<Vec<Lease>> {
         loop {
             select! {
@@ -142,49 +142,49 @@ impl QueuedRequest {
         }
     }
 
-    /// Where it waits.
+    /// Returns the position in the queue.
     pub(super) fn position(&self) -> Option<Position> {
         self.slots.0.lock().queue.position(|waiting| waiting.number == self.number)
     }
 }
 
 impl Slots {
-    /// Those of about `n_workers_max` workers that may be given work by `registry`.
+    /// Creates the table for about `n_workers_max` workers with access by `registry`.
     pub(super) fn new(registry: NodeRegistry, n_workers_max: usize) -> Self {
-        Self(Arc::new(Mutex::new(Table { registry, n_workers_max, ..Table::default() })))
+        Self(Arc::new(Mutex::new(SlotTable { registry, n_workers_max, ..SlotTable::default() })))
     }
 
-    /// Serves requests that wait, since more workers may be given work than before.
+    /// Serves waiting requests after the access of workers has changed.
     pub(super) fn look_again(&self) {
         self.grant(self.0.lock());
     }
 
-    /// How many orders `peer` runs, or is about to be given.
+    /// Returns the number of orders that `peer` runs or is about to be given.
     pub(super) fn n_running(&self, peer: &PeerId) -> usize {
         self.0.lock().workers.get(peer).map_or(0, |worker| worker.running.len())
     }
 
-    /// Takes note of what a worker offers.
+    /// Records a worker's offer.
     pub(super) fn note_offer(&self, peer: &PeerId, offer: &Offer, names_max: usize) {
         let mut table = self.0.lock();
         let known = KnownOffer::read(offer, names_max, Instant::now());
         table.worker(peer).offer = Some(known);
     }
 
-    /// Records the round trip of the latest ping of a worker.
+    /// Records the round trip time to a worker.
     pub(super) fn set_round_trip(&self, peer: &PeerId, round_trip: Duration) {
         if let Some(worker) = self.0.lock().workers.get_mut(peer) {
             worker.round_trip = round_trip;
         }
     }
 
-    /// Takes note that a worker answered an order for `function`, `elapsed` after it was sent.
+    /// Records that a worker responded to an order for `function` after `elapsed`.
     pub(super) fn note_answer(&self, peer: &PeerId, function: FunctionId, elapsed: Duration) {
         let mut table = self.0.lock();
         let is_cold = table.worker(peer).note_answer(function, elapsed, Instant::now());
         let usual = match table.usual.get(&function) {
             None => RunTime::first(elapsed),
-            // A function is fetched and compiled once, which is not usual.
+            // The first run may include fetching and compiling.
             Some(usual) if is_cold => *usual,
             Some(usual) => usual.after(elapsed),
         };
@@ -194,18 +194,18 @@ impl Slots {
         }
     }
 
-    /// Takes note of how answers of one execution compare. The majority is more than half by weight,
-    /// so that strangers, however many, do not outvote workers that are trusted.
+    /// Compares the results of an execution. The majority is more than half by weight, so that
+    /// strangers cannot outvote trusted workers, however many they are.
     pub(super) fn judge(&self, groups: &[ResultGroup]) {
         let mut table = self.0.lock();
-        let weight = |peer: &PeerId| table.workers.get(peer).map_or(1, Worker::weight);
+        let weight = |peer: &PeerId| table.workers.get(peer).map_or(1, WorkerState::weight);
         let weights: Vec<u64> =
             groups.iter().map(|group| group.peers.iter().map(weight).sum()).collect();
         let total: u64 = weights.iter().sum();
         let majority = weights.iter().position(|weight| weight * 2 > total);
         for (idx, group) in groups.iter().enumerate() {
             let has_agreed = majority.map(|majority| majority == idx);
-            // One that answered alone agreed with nobody.
+            // A worker that was alone with its result agreed with no one.
             let has_agreed = has_agreed.filter(|agreed| !agreed || group.peers.len() > 1);
             for peer in &group.peers {
                 if let Some(worker) = table.workers.get_mut(peer) {
@@ -215,8 +215,8 @@ impl Slots {
         }
     }
 
-    /// Takes note that a worker does not hold a function, since it has just said so.
-    pub(super) fn note_lacking(&self, peer: &PeerId, function: FunctionId) {
+    /// Records that a worker has just reported that it does not hold a function.
+    pub(super) fn note_missing(&self, peer: &PeerId, function: FunctionId) {
         let mut table = self.0.lock();
         let Some(worker) = table.workers.get_mut(peer) else { return };
         worker.learned.remove(&function);
@@ -225,33 +225,32 @@ impl Slots {
         }
     }
 
-    /// Takes note that a worker has no slot free, since it has just said so: what it offered does not
-    /// count for a while.
+    /// Records that a worker has just reported that it is full. Its offer does not count for a
+    /// while.
     pub(super) fn note_full(&self, peer: &PeerId) {
         if let Some(worker) = self.0.lock().workers.get_mut(peer) {
             worker.note_full(Instant::now());
         }
     }
 
-    /// Takes note that a worker did not answer an order, or with nothing of use: it is left alone for
-    /// a while.
+    /// Records that a worker gave no usable response to an order. It gets no work for a while.
     pub(super) fn note_silent(&self, peer: &PeerId) {
         self.0.lock().worker(peer).note_silence(Instant::now());
     }
 
-    /// Workers that run an order for longer than `age`, and those that have not answered a ping.
+    /// Returns the workers that run an order for longer than `age` or have an unanswered ping.
     pub(super) fn slow_workers(&self, age: Duration) -> Vec<PeerId> {
         let (now, table) = (Instant::now(), self.0.lock());
         let slow = table.workers.iter().filter(|(_, worker)| worker.is_slow(age, now));
         slow.map(|(peer, _)| peer.clone()).collect()
     }
 
-    /// Takes note that a worker is pinged. Returns whether it has just missed too many.
+    /// Records that a worker is pinged. Returns true if it has just missed too many pings.
     pub(super) fn note_ping(&self, peer: &PeerId) -> bool {
-        self.0.lock().workers.get_mut(peer).is_some_and(Worker::note_ping)
+        self.0.lock().workers.get_mut(peer).is_some_and(WorkerState::note_ping)
     }
 
-    /// Takes note that a worker answered a ping.
+    /// Records that a worker answered a ping.
     pub(super) fn note_pong(&self, peer: &PeerId) {
         let mut table = self.0.lock();
         if let Some(worker) = table.workers.get_mut(peer)
@@ -261,7 +260,7 @@ impl Slots {
         }
     }
 
-    /// Forgets a worker that is gone.
+    /// Forgets a disconnected worker.
     pub(super) fn note_lost(&self, peer: &PeerId) {
         let mut table = self.0.lock();
         if let Some(worker) = table.workers.remove(peer)
@@ -271,8 +270,8 @@ impl Slots {
         }
     }
 
-    /// Takes slots at once, if as many workers are known to be fit and free and nobody waits who
-    /// could have them; waits for them, if they are known to be fit.
+    /// Takes slots if enough eligible workers are free and no request waits for them, or queues the
+    /// request if enough workers are eligible.
     pub(super) fn take(&self, client: &Client, want: SlotRequest) -> SlotGrant {
         let mut table = self.0.lock();
         if table.queue.len() == 0
@@ -297,65 +296,71 @@ impl Slots {
         }
     }
 
-    /// Takes one slot at once, of a worker of this trust that is not in `but`.
+    /// Takes one slot of a worker of this trust that is not in `excluded`.
     pub(super) fn take_spare(
         &self,
         want: &SlotRequest,
-        but: &BTreeSet<PeerId>,
+        excluded: &BTreeSet<PeerId>,
         trust: Trust,
     ) -> Option<Lease> {
         let mut table = self.0.lock();
         let want = SlotRequest { n: 1, ..want.clone() };
-        let spares = table.candidates(&want, Instant::now()).into_iter();
         let heaviest = table.heaviest();
-        let is_meant =
-            |spare: &Candidate| trust == Trust::Any || !is_newcomer(spare.weight, heaviest);
-        let spares = spares
-            .filter(|(peer, spare)| spare.is_free && !but.contains(*peer) && is_meant(spare))
-            .collect();
+        let spares = table.candidates(&want, Instant::now()).into_iter().filter(|(peer, spare)| {
+            spare.is_free
+                && !excluded.contains(*peer)
+                && (trust == Trust::Any || !is_newcomer(spare.weight, heaviest))
+        });
+        let spares = spares.collect();
         let peers = table.draw(spares, 1)?;
         self.leases(&mut table, peers, want.function).pop()
     }
 
-    /// Takes a slot of `peer`, which said that it is ready, whatever is known of it.
+    /// Takes a slot of `peer`, which reported that it is ready, whatever it offered.
     pub(super) fn take_of(&self, peer: &PeerId, function: FunctionId) -> Lease {
         let mut table = self.0.lock();
         Lease { peer: peer.clone(), number: table.take(peer, function), slots: self.clone() }
     }
 
-    /// The chance with which `peer` is chosen; none while it is left alone, since it did not answer.
+    /// Returns the relative probability of choosing `peer`; `None` during a pause after a missing
+    /// response.
     pub(super) fn weight_of(&self, peer: &PeerId) -> Option<u64> {
         let table = self.0.lock();
         let Some(worker) = table.workers.get(peer) else { return Some(1) };
         (!worker.is_silent(Instant::now())).then(|| worker.weight())
     }
 
-    /// Whether `peer` has served much less than others.
+    /// Returns true if `peer` has served much less than others.
     pub(super) fn is_newcomer(&self, peer: &PeerId) -> bool {
         let table = self.0.lock();
-        let weight = table.workers.get(peer).map_or(1, Worker::weight);
+        let weight = table.workers.get(peer).map_or(1, WorkerState::weight);
         is_newcomer(weight, table.heaviest())
     }
 
-    /// Whether `peer` has given no answer yet.
+    /// Returns true if `peer` has not given a result yet.
     pub(super) fn has_never_answered(&self, peer: &PeerId) -> bool {
         self.0.lock().workers.get(peer).is_none_or(|worker| worker.weight() == 1)
     }
 
-    /// After how long without an answer a spare is asked to run `function` too.
+    /// Returns the time after which a spare runs an order for `function` too.
     pub(super) fn hedge_after(&self, function: FunctionId) -> Duration {
         let table = self.0.lock();
         table.usual.get(&function).map_or(HEDGE_AFTER_UNKNOWN, |usual| usual.hedge_after())
     }
 
-    /// How many slots `peer` has, and how many of them are free, if it offers any.
+    /// Returns the number of slots that `peer` offers, and of free ones.
     pub(super) fn offered_slots(&self, peer: &PeerId) -> Option<(usize, usize)> {
         let table = self.0.lock();
         let worker = table.workers.get(peer)?;
         Some((worker.offer.as_ref()?.n_slots, worker.n_free()))
     }
 
-    fn leases(&self, table: &mut Table, peers: Vec<PeerId>, function: FunctionId) -> Vec<Lease> {
+    fn leases(
+        &self,
+        table: &mut SlotTable,
+        peers: Vec<PeerId>,
+        function: FunctionId,
+    ) -> Vec<Lease> {
         let lease = |peer: PeerId| {
             let number = table.take(&peer, function);
             Lease { peer, number, slots: self.clone() }
@@ -374,13 +379,13 @@ impl Slots {
         self.grant(table);
     }
 
-    /// Serves requests that wait and can be served. Takes the lock, since those that gave up meanwhile
-    /// drop what they are granted, which takes it again.
-    fn grant(&self, mut table: parking_lot::MutexGuard<'_, Table>) {
+    /// Serves waiting requests. Takes the guard, since leases for a request that gave up are
+    /// dropped, which locks the table again.
+    fn grant(&self, mut table: parking_lot::MutexGuard<'_, SlotTable>) {
         let mut queue = std::mem::take(&mut table.queue);
         let mut granted = Vec::new();
         let mut unmet: Vec<SlotRequest> = Vec::new();
-        // Workers whose next free slots are for a request that was overtaken too often.
+        // Workers whose next free slots are reserved for a request that was overtaken too often.
         let mut reserved: BTreeSet<PeerId> = BTreeSet::new();
         table.n_queued = queue.len();
         queue.serve(|waiting| {
@@ -415,20 +420,20 @@ impl Slots {
     }
 }
 
-impl Table {
-    fn worker(&mut self, peer: &PeerId) -> &mut Worker {
+impl SlotTable {
+    fn worker(&mut self, peer: &PeerId) -> &mut WorkerState {
         if self.workers.len() >= self.n_workers_max && !self.workers.contains_key(peer) {
             self.workers.retain(|_, worker| worker.offer.is_some() || !worker.running.is_empty());
         }
         self.workers.entry(peer.clone()).or_default()
     }
 
-    /// The largest weight of a worker.
+    /// Returns the largest weight of a worker.
     fn heaviest(&self) -> u64 {
-        self.workers.values().map(Worker::weight).max().unwrap_or_default()
+        self.workers.values().map(WorkerState::weight).max().unwrap_or_default()
     }
 
-    /// Takes a slot of `peer`, and returns the number of its lease.
+    /// Takes a slot of `peer`, and returns the number of the lease.
     fn take(&mut self, peer: &PeerId, function: FunctionId) -> u64 {
         self.turn += 1;
         let turn = self.turn;
@@ -438,8 +443,7 @@ impl Table {
         turn
     }
 
-    /// The workers to give a request to, as many as it wants and none of those `reserved`; none if
-    /// it should wait.
+    /// Returns the workers for a request, none of them `reserved`; `None` if it should wait.
     fn choose_workers(
         &self,
         want: &SlotRequest,
@@ -460,25 +464,28 @@ impl Table {
         Some(chosen.into_iter().filter_map(|idx| peers.get(idx).copied().cloned()).collect())
     }
 
-    /// Those that could run what is wanted, now or soon.
+    /// Returns the workers that could run the request, now or soon.
     fn candidates(&self, want: &SlotRequest, now: Instant) -> Vec<(&PeerId, Candidate)> {
         let is_open = self.registry.check_work();
-        let fit = self.workers.iter().filter(|(peer, worker)| {
-            is_open(peer) && worker.is_fit(want, now) && worker.is_of_use()
-        });
-        let fit: Vec<(&PeerId, &Worker)> = fit.collect();
+        let fit: Vec<(&PeerId, &WorkerState)> = self
+            .workers
+            .iter()
+            .filter(|(peer, worker)| {
+                is_open(peer) && worker.is_fit(want, now) && worker.is_of_use()
+            })
+            .collect();
         let heaviest = fit.iter().map(|(_, worker)| worker.weight()).max().unwrap_or_default();
-        let n_slots = |worker: &Worker| worker.offer.as_ref().map_or(0, |known| known.n_slots);
+        let n_slots = |worker: &WorkerState| worker.offer.as_ref().map_or(0, |known| known.n_slots);
         let n_slots_all: usize = fit.iter().map(|(_, worker)| n_slots(worker)).sum();
         let usual = self.usual.get(&want.function).copied();
         let candidates = fit.into_iter().map(|(peer, worker)| {
             let is_newcomer = is_newcomer(worker.weight(), heaviest);
             let n_free = if is_newcomer { worker.n_free_of_newcomer() } else { worker.n_free() };
-            // Those that wait are spread over all slots, once none is free.
+            // Once no slot is free, waiting requests are spread over all slots.
             let n_waiting =
                 if n_free > 0 { 0 } else { self.n_queued * n_slots(worker) / n_slots_all.max(1) };
             let load = worker.load(want.function, n_waiting, now);
-            // A worker without the function has to fetch it first.
+            // The worker may have to fetch the function first.
             let fetch_time =
                 if worker.has(want.function) { Duration::ZERO } else { Duration::from_millis(100) };
             let candidate = Candidate {
@@ -492,14 +499,13 @@ impl Table {
         candidates.collect()
     }
 
-    /// How many could run what is wanted, once they have a free slot.
+    /// Returns the number of workers that could run the request once they have a free slot.
     fn n_could_run(&self, want: &SlotRequest) -> usize {
         let (now, is_open) = (Instant::now(), self.registry.check_work());
-        let open = self.workers.iter().filter(|(peer, _)| is_open(peer));
-        open.map(|(_, worker)| worker)
-            .filter(|worker| worker.is_of_use())
-            .filter(|worker| worker.could_run(want, now))
-            .count()
+        let could_run = |(peer, worker): &(&PeerId, &WorkerState)| {
+            is_open(peer) && worker.is_of_use() && worker.could_run(want, now)
+        };
+        self.workers.iter().filter(could_run).count()
     }
 }
 

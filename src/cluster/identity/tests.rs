@@ -1,9 +1,9 @@
 use super::*;
 
-/// The private key of the libp2p peer id specification's Ed25519 vector.
+/// Private key of the Ed25519 example in the libp2p peer id specification.
 const SPECIFIED_KEY: &str = "080112407e0830617c4a7de83925dfb2694556b12936c477a0e1feb2e148ec9da60fee7d1ed1e8fae2c4a144b8be8fd4b47bf3d3b34b871c3cacf6010f0e42d474fce27e";
 
-/// The base58 text of `00 24`, the prefix of an Ed25519 public key, and that key, computed apart.
+/// Base58 text of `00 24`, the prefix of an Ed25519 public key, and that key.
 const SPECIFIED_PEER_ID: &str = "12D3KooWBtg3aaRMjxwedh83aGiUkwSxDwUZkzuJcfaqUmo7R3pq";
 
 fn specified_key() -> Vec<u8> {
@@ -12,7 +12,7 @@ fn specified_key() -> Vec<u8> {
 }
 
 #[test]
-fn a_standard_key_file_gives_the_standard_peer_id_and_is_written_back_the_same() {
+fn key_file_of_the_specification_has_the_specified_peer_id() {
     let dir = tempfile::tempdir().unwrap();
     let (given, written) = (dir.path().join("given"), dir.path().join("written"));
     fs::write(&given, specified_key()).unwrap();
@@ -23,7 +23,7 @@ fn a_standard_key_file_gives_the_standard_peer_id_and_is_written_back_the_same()
 }
 
 #[test]
-fn a_random_identity_is_found_again_and_its_file_is_private() {
+fn stored_identity_is_read_again_and_its_file_is_private() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("priv.bin");
     let made = Identity::load_or_create(&path).unwrap();
@@ -38,7 +38,7 @@ fn a_random_identity_is_found_again_and_its_file_is_private() {
 }
 
 #[test]
-fn a_key_is_never_overwritten_and_nonsense_is_no_key() {
+fn key_is_never_overwritten_and_invalid_file_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("priv.bin");
     fs::write(&path, b"nonsense").unwrap();
@@ -48,13 +48,13 @@ fn a_key_is_never_overwritten_and_nonsense_is_no_key() {
 }
 
 #[test]
-fn debug_shows_no_key() {
+fn debug_output_hides_the_key() {
     let identity = Identity::random();
     assert_eq!(format!("{identity:?}"), format!("Identity({:?})", identity.peer_id()));
 }
 
 #[test]
-fn a_keyforge_folder_is_written_as_keyforge_does_and_read_again() {
+fn keyforge_directory_is_written_as_keyforge_does_and_read_again() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("keys");
     fs::create_dir(&folder).unwrap();
@@ -64,7 +64,7 @@ fn a_keyforge_folder_is_written_as_keyforge_does_and_read_again() {
     assert_eq!(identity.peer_id().as_str(), SPECIFIED_PEER_ID);
     let written = |name: &str| fs::read(folder.join(name)).unwrap();
     let public = written("pub.bin");
-    // The public key is the second half of the private one; `08 01 12 20` says that and its length.
+    // The public key is the second half of the private one. `08 01 12 20` is its type and length.
     assert_eq!(public, [&[8, 1, 18, 32], &specified_key()[36..]].concat());
     assert_eq!(written("pubkey.txt"), b"CAESIB7R6PrixKFEuL6P1LR789OzS4ccPKz2AQ8OQtR0/OJ+");
     for name in ["identity", "peerid.txt"] {
@@ -89,7 +89,7 @@ fn a_keyforge_folder_is_written_as_keyforge_does_and_read_again() {
 }
 
 #[test]
-fn a_file_without_an_end_is_no_key() {
+fn endless_file_is_rejected() {
     let endless = Path::new("/dev/zero");
     if endless.exists() {
         assert!(matches!(Identity::load(endless), Err(IdentityError::Read { .. })));
@@ -98,14 +98,14 @@ fn a_file_without_an_end_is_no_key() {
 
 proptest::proptest! {
     #[test]
-    fn any_bytes_are_a_key_or_an_error(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+    fn any_bytes_are_decoded_or_rejected(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
         if let Ok(identity) = Identity::decode(&bytes) {
             proptest::prop_assert!(identity.peer_id().as_str().len() > 40);
         }
     }
 
     #[test]
-    fn a_damaged_key_is_an_error_or_a_key(at in 0..68_usize, byte in proptest::num::u8::ANY) {
+    fn damaged_key_is_rejected_or_another_key(at in 0..68_usize, byte in proptest::num::u8::ANY) {
         let mut bytes = specified_key();
         bytes[at] = byte;
         drop(Identity::decode(&bytes));

@@ -1,4 +1,4 @@
-//! Signed results: what a worker signs, and how a head checks it.
+//! Signed results: the bytes that a worker signs, and the check by a head.
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use model::node::PeerId;
@@ -7,21 +7,19 @@ use sha2::{Digest as _, Sha256};
 use super::{NodeResult, WorkOrder};
 use crate::identity::{Identity, is_signed_by};
 
-/// What the signed bytes begin with, so that a signature of something else is never one of a result.
-const CONTEXT: &str = "triptych result 1";
+/// Beginning of the signed bytes, so that a signature of something else is never valid for a
+/// result.
+const CONTEXT: &str = "triptych result 2";
 
-/// The same of the signature that covers the call, too.
-const CALL_CONTEXT: &str = "triptych result 2";
-
-/// Start of the bytes of which a call's digest is made.
+/// Beginning of the bytes for the digest of a call.
 const DIGEST_CONTEXT: &str = "triptych call 1";
 
-/// SHA-256 of a call and of the head that gave it: method, arguments, environment and standard input.
+/// SHA-256 of a call and its head: method, arguments, environment and standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallDigest([u8; 32]);
 
 impl CallDigest {
-    /// Returns the digest of `call` as `head` gave it.
+    /// Returns the digest of `call` by `head`.
     pub fn new(call: &WorkOrder, head: &PeerId) -> Self {
         let mut hash = Sha256::new();
         let mut add = |part: &str| {
@@ -44,7 +42,7 @@ impl CallDigest {
     }
 }
 
-/// What a result is of: the ids of a request and of its function, and the call.
+/// Identifies the run that a result is for: the ids of the request and the function, and the call.
 #[derive(Debug, Clone, Copy)]
 pub struct SignedCall<'a> {
     /// Id of the request.
@@ -55,39 +53,29 @@ pub struct SignedCall<'a> {
     pub call: CallDigest,
 }
 
-/// What is known of a result's signature.
+/// Outcome of checking a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signed {
-    /// There is none.
+    /// There is no signature.
     No,
-    /// It is the peer's own, of this very result.
+    /// The peer signed this result.
     Yes,
-    /// It is another's, or of another result.
+    /// The signature is that of another peer, or for another result.
     Wrongly,
 }
 
-/// The bytes that a worker signs for a result: a context, the request and the function it is for,
-/// and what the run left behind, each with its length before it, so that no two results share them.
-pub fn signed_bytes(request_id: &str, function_id: &str, result: &NodeResult) -> Vec<u8> {
-    signed_parts(CONTEXT, &[request_id, function_id], result)
-}
-
-/// Returns the bytes that a worker signs in addition: as [`signed_bytes`], with another context and
-/// the digest of the call after the function. So the signature shows a third party what was run, and
-/// for which head.
-pub fn call_signed_bytes(of: SignedCall<'_>, result: &NodeResult) -> Vec<u8> {
-    let digest = HEXLOWER.encode(&of.call.0);
-    signed_parts(CALL_CONTEXT, &[of.request_id, of.function_id, &digest], result)
-}
-
-fn signed_parts(context: &str, of: &[&str], result: &NodeResult) -> Vec<u8> {
+/// Returns the bytes that a worker signs: a context, the request, the function, the digest of the
+/// call, and the result. Each part is preceded by its length, so that different results never have
+/// equal bytes. The signature proves to a third party what was run, and for which head.
+pub fn signed_bytes(of: SignedCall<'_>, result: &NodeResult) -> Vec<u8> {
     let outcome = &result.result;
-    let exit_code = outcome.exit_code.to_string();
-    let left = [result.code.as_str(), &exit_code, &outcome.stdout, &outcome.stderr];
-    let parts: Vec<&str> = [context].into_iter().chain(of.iter().copied()).chain(left).collect();
-    let n_bytes = parts.iter().map(|part| part.len() + size_of::<u64>()).sum();
+    let (digest, exit_code) = (HEXLOWER.encode(&of.call.0), outcome.exit_code.to_string());
+    let call = [CONTEXT, of.request_id, of.function_id, &digest];
+    let result = [result.code.as_str(), &exit_code, &outcome.stdout, &outcome.stderr];
+    let parts = || call.iter().chain(&result);
+    let n_bytes = parts().map(|part| part.len() + size_of::<u64>()).sum();
     let mut bytes = Vec::with_capacity(n_bytes);
-    for part in parts {
+    for part in parts() {
         bytes.extend(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
         bytes.extend(part.as_bytes());
     }
@@ -98,29 +86,19 @@ impl NodeResult {
     /// Signs the result of a call.
     #[must_use]
     pub fn sign(mut self, of: SignedCall<'_>, identity: &Identity) -> Self {
-        let bytes = signed_bytes(of.request_id, of.function_id, &self);
-        self.signature = HEXLOWER.encode(&identity.sign(&bytes));
-        self.call_signature = HEXLOWER.encode(&identity.sign(&call_signed_bytes(of, &self)));
+        self.call_signature = HEXLOWER.encode(&identity.sign(&signed_bytes(of, &self)));
         self
     }
 
-    /// Whether `peer` signed this as its result of a call. Workers of earlier versions sign less of it,
-    /// and those of b7s nothing.
+    /// Checks if `peer` signed this as its result of a call. b7s workers do not sign.
     pub fn signed_by(&self, peer: &PeerId, of: SignedCall<'_>) -> Signed {
-        let is_own = |signature: &str, bytes: Vec<u8>| {
-            let signature = HEXLOWER_PERMISSIVE.decode(signature.as_bytes());
-            signature.is_ok_and(|signature| is_signed_by(peer, &bytes, &signature))
-        };
-        if self.signature.is_empty() && self.call_signature.is_empty() {
+        if self.call_signature.is_empty() {
             return Signed::No;
         }
-        // The one that covers the call covers all that the other does.
-        let is_own = if self.call_signature.is_empty() {
-            is_own(&self.signature, signed_bytes(of.request_id, of.function_id, self))
-        } else {
-            is_own(&self.call_signature, call_signed_bytes(of, self))
-        };
-        if is_own { Signed::Yes } else { Signed::Wrongly }
+        match HEXLOWER_PERMISSIVE.decode(self.call_signature.as_bytes()) {
+            Ok(signature) if is_signed_by(peer, &signed_bytes(of, self), &signature) => Signed::Yes,
+            _ => Signed::Wrongly,
+        }
     }
 }
 
@@ -148,11 +126,11 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_is_of_one_node_one_request_and_one_result() {
+    fn signature_is_for_one_node_one_request_and_one_result() {
         let (worker, other) = (Identity::random(), Identity::random());
         let (head, peer) = (Identity::random(), worker.peer_id());
         let signed = result("out", "").sign(of("r", "f", &head), &worker);
-        assert_eq!((signed.signature.len(), signed.call_signature.len()), (128, 128));
+        assert_eq!(signed.call_signature.len(), 128);
         assert_eq!(signed.signed_by(peer, of("r", "f", &head)), Signed::Yes);
         assert_eq!(signed.signed_by(other.peer_id(), of("r", "f", &head)), Signed::Wrongly);
         assert_eq!(signed.signed_by(peer, of("s", "f", &head)), Signed::Wrongly);
@@ -185,18 +163,13 @@ mod tests {
         let env_vars = Some(vec![EnvVar { name: "a".into(), value: "b".into() }]);
         let config = ExecuteConfig { env_vars, ..ExecuteConfig::default() };
         check(&WorkOrder { config, ..same }, &head, Signed::Wrongly);
-        let earlier = NodeResult { call_signature: String::new(), ..signed.clone() };
-        let of = of("r", "f", &other);
-        assert_eq!(earlier.signed_by(worker.peer_id(), of), Signed::Yes, "of an earlier version");
-        let stripped = NodeResult { signature: String::new(), ..signed.clone() };
-        assert_eq!(stripped.signed_by(worker.peer_id(), of), Signed::Wrongly);
-        let nonsense = NodeResult { signature: "zz".into(), ..earlier };
-        assert_eq!(nonsense.signed_by(worker.peer_id(), of), Signed::Wrongly);
     }
 
     #[test]
     fn moving_text_between_fields_changes_the_signed_bytes() {
-        let bytes = |stdout: &str, stderr: &str| signed_bytes("r", "f", &result(stdout, stderr));
+        let head = Identity::random();
+        let bytes =
+            |stdout: &str, stderr: &str| signed_bytes(of("r", "f", &head), &result(stdout, stderr));
         assert_ne!(bytes("ab", ""), bytes("a", "b"));
         assert_ne!(bytes("a", "b"), bytes("", "ab"));
     }

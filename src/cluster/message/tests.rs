@@ -4,7 +4,7 @@ use wire::functions::EnvVar;
 
 use super::*;
 
-/// The types that [`Message`] reads.
+/// Message types that [`Message`] supports.
 const KINDS: [&str; 8] = [
     "MsgRollCall",
     "MsgRollCallResponse",
@@ -23,7 +23,7 @@ fn check(message: &Message, literal: &serde_json::Value) {
 }
 
 #[test]
-fn a_roll_call_is_the_b7s_one() {
+fn roll_call_has_the_b7s_format() {
     check(
         &Message::RollCall(RollCall {
             function_id: "bafy".into(),
@@ -35,7 +35,7 @@ fn a_roll_call_is_the_b7s_one() {
 }
 
 #[test]
-fn a_roll_call_response_is_the_b7s_one() {
+fn roll_call_response_has_the_b7s_format() {
     check(
         &Message::RollCallResponse(RollCallResponse {
             code: Code::ACCEPTED,
@@ -48,7 +48,7 @@ fn a_roll_call_response_is_the_b7s_one() {
 }
 
 #[test]
-fn a_work_order_is_a_flat_execution_request() {
+fn work_order_has_the_b7s_format() {
     check(
         &Message::WorkOrder(WorkOrder {
             function_id: "bafy".into(),
@@ -76,7 +76,7 @@ fn a_work_order_is_a_flat_execution_request() {
 }
 
 #[test]
-fn a_work_order_response_is_the_b7s_one() {
+fn work_order_response_has_the_b7s_format() {
     check(
         &Message::WorkOrderResponse(WorkOrderResponse {
             request_id: "r".into(),
@@ -85,7 +85,6 @@ fn a_work_order_response_is_the_b7s_one() {
                 code: Code::OK,
                 result: Outcome { stdout: "out".into(), stderr: String::new(), exit_code: 0 },
                 usage: Usage { wall_clock_ns: 1_500, memory_max_kib: 64, ..Usage::default() },
-                signature: String::new(),
                 call_signature: String::new(),
             },
             ..WorkOrderResponse::default()
@@ -102,7 +101,7 @@ fn a_work_order_response_is_the_b7s_one() {
 }
 
 #[test]
-fn an_execution_request_of_b7s_version_1_is_flat_and_names_its_sender() {
+fn execution_request_of_b7s_version_1_has_its_format() {
     let order = WorkOrder {
         function_id: "bafy".into(),
         method: "m.wasm".into(),
@@ -120,7 +119,7 @@ fn an_execution_request_of_b7s_version_1_is_flat_and_names_its_sender() {
 }
 
 #[test]
-fn an_execution_response_holds_a_result_for_each_peer() {
+fn execution_response_contains_a_result_for_each_peer() {
     let result = NodeResult { code: Code::OK, ..NodeResult::default() };
     check(
         &Message::ExecuteResponse(ExecuteReply {
@@ -141,7 +140,7 @@ fn an_execution_response_holds_a_result_for_each_peer() {
 }
 
 #[test]
-fn an_installation_is_the_b7s_one() {
+fn installation_has_the_b7s_format() {
     let install = InstallFunction {
         manifest_url: "https://x/m.json".into(),
         cid: "bafy".into(),
@@ -180,7 +179,7 @@ fn unknown_types_and_malformed_messages_are_distinguished() {
 }
 
 #[test]
-fn an_id_is_no_place_for_a_megabyte() {
+fn too_long_id_is_rejected() {
     let long = "x".repeat(ID_BYTES_MAX + 1);
     for kind in KINDS {
         for field in ["request_id", "function_id", "cid"] {
@@ -200,20 +199,16 @@ fn an_id_is_no_place_for_a_megabyte() {
 
 proptest::proptest! {
     #[test]
-    fn any_text_is_no_signature_of_a_result(text in ".{1,200}") {
+    fn any_text_is_no_valid_signature(text in ".{1,200}") {
         let peer = crate::identity::Identity::random().peer_id().clone();
         let call = CallDigest::new(&WorkOrder::default(), &peer);
         let of = SignedCall { request_id: "r", function_id: "f", call };
-        for result in [
-            NodeResult { signature: text.clone(), ..NodeResult::default() },
-            NodeResult { call_signature: text, ..NodeResult::default() },
-        ] {
-            proptest::prop_assert_eq!(result.signed_by(&peer, of), Signed::Wrongly);
-        }
+        let result = NodeResult { call_signature: text, ..NodeResult::default() };
+        proptest::prop_assert_eq!(result.signed_by(&peer, of), Signed::Wrongly);
     }
 
     #[test]
-    fn any_bytes_are_a_message_or_an_error(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+    fn any_bytes_parse_or_fail_without_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
         drop(Message::read(&bytes));
         drop(serde_json::from_slice::<Offer>(&bytes));
         drop(WorkOrder::read(&bytes));
@@ -221,7 +216,7 @@ proptest::proptest! {
     }
 
     #[test]
-    fn fields_of_any_kind_are_a_message_that_is_written_back_the_same_or_an_error(
+    fn parsed_messages_are_written_back_unchanged(
         kind in proptest::sample::select(KINDS.to_vec()),
         fields in proptest::collection::vec((
             proptest::sample::select(vec![

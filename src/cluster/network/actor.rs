@@ -1,5 +1,5 @@
-//! The task that owns the swarm: takes commands and reports what happens. What it does by itself, now
-//! and then, is in [`upkeep`], whom it parts with in [`pressure`].
+//! The task that owns the swarm: executes commands and reports events. [`upkeep`] contains its
+//! periodic work, and [`connections`] the choice of connections to close.
 
 mod connections;
 mod upkeep;
@@ -27,7 +27,7 @@ use tokio::{
 use tracing::{debug, info};
 
 pub(super) use self::connections::Connections;
-use self::connections::Standing;
+use self::connections::Established;
 use super::{
     ConnectionBounds, Event, Protocols, PublishError,
     address::is_circuit,
@@ -41,34 +41,49 @@ use super::{
 };
 use crate::{identity::model_peer_id, peer_db::PeerDb};
 
-/// How often the tables are looked at where nothing changes: whom to find, who is no longer cut off.
-/// Whom to dial is looked at when it is due. Each look wakes an idle node.
+/// Interval between looks at the tables if nothing changes: for peers to find and bans to lift.
+/// Dials are looked at when they are due. Each look wakes an idle node.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// How soon they are looked at after something changed that they depend on, and how often at most.
+/// Delay of a look after a change, and minimum interval between looks.
 const LOOK_SOON: Duration = Duration::from_millis(100);
 
-/// Streams that wait for a connection to a peer we never met. When there are more, they are refused.
+/// Maximum number of streams that wait for a connection to a peer without one.
 const WAITING_MAX: usize = 256;
 
-/// What the handle asks of the task.
+/// Command to the task.
 #[derive(Debug)]
 pub(super) enum Command {
-    /// Subscribe to a topic.
-    Subscribe { topic: String, done: oneshot::Sender<Result<(), PublishError>> },
-    /// Publish on a topic.
-    Publish { topic: String, bytes: Vec<u8>, done: oneshot::Sender<Result<(), PublishError>> },
-    /// Open a stream.
-    Open { peer: PeerId, protocol: StreamProtocol, opened: Opened },
-    /// Tell which boot nodes are not connected.
-    Unreached { told: oneshot::Sender<Vec<PeerId>> },
-    /// Take note that a peer does the same as this node, which needs but some of its kind.
-    Neighbor { peer: PeerId },
-    /// Keep places for peers that are heeded by name from now on.
-    KeepPlaces { peers: Vec<PeerId> },
+    Subscribe {
+        topic: String,
+        done: oneshot::Sender<Result<(), PublishError>>,
+    },
+    Publish {
+        topic: String,
+        bytes: Vec<u8>,
+        done: oneshot::Sender<Result<(), PublishError>>,
+    },
+    /// Opens a stream.
+    Open {
+        peer: PeerId,
+        protocol: StreamProtocol,
+        opened: Opened,
+    },
+    /// Replies with the boot nodes that are not connected.
+    Unreached {
+        reply: oneshot::Sender<Vec<PeerId>>,
+    },
+    /// Records that a peer has the same role as this node.
+    Neighbor {
+        peer: PeerId,
+    },
+    /// Exempts peers from the connection limits.
+    Exempt {
+        peers: Vec<PeerId>,
+    },
 }
 
-/// The task's state.
+/// State of the task.
 pub(super) struct Actor {
     pub(super) swarm: Swarm<Behaviour>,
     pub(super) commands: mpsc::Receiver<Command>,
@@ -80,24 +95,24 @@ pub(super) struct Actor {
     pub(super) bounds: Option<ConnectionBounds>,
     pub(super) connections: Connections,
     pub(super) names: Names,
-    /// Connected peers that do the same as this node.
+    /// Connected peers with the same role as this node.
     pub(super) neighbors: HashSet<PeerId>,
-    /// Heads are known by what they do not speak of this.
+    /// Own protocols. Heads are recognized by those that they lack.
     pub(super) protocols: Protocols,
-    /// The connected heads. A node that takes no lines is a head itself, and knows none.
+    /// Connected heads. Empty on a head, which accepts no lines.
     pub(super) heads: HashSet<PeerId>,
-    /// When the tables are looked at next.
+    /// Time of the next look at the tables.
     pub(super) next_look: Instant,
-    /// Streams to peers that are being dialed for their sake.
+    /// Streams that wait for a connection.
     pub(super) waiting: HashMap<PeerId, Vec<(StreamProtocol, Opened)>>,
     pub(super) listening: Arc<RwLock<Vec<Multiaddr>>>,
-    /// Whether peers learn the addresses that are listened on.
-    pub(super) is_listening_told: bool,
+    /// True if the addresses listened on are announced to peers.
+    pub(super) announces_listening: bool,
     pub(super) relaying: Relaying,
 }
 
 impl Actor {
-    /// Runs until the last handle is dropped or nobody reads the events.
+    /// Runs until the last handle or the receiver of events is dropped.
     pub(super) async fn run(mut self) {
         let guard = self.guard.clone();
         loop {
@@ -118,13 +133,13 @@ impl Actor {
         }
     }
 
-    /// Has the tables looked at soon.
+    /// Schedules a look at the tables soon.
     fn look_soon(&mut self) {
         self.next_look = self.next_look.min(Instant::now() + LOOK_SOON);
     }
 
     fn perform(&mut self, command: Command) {
-        // The caller may have given up; then nobody wants the outcome.
+        // The receiver of the outcome may be gone.
         match command {
             Command::Subscribe { topic, done } => {
                 self.rendezvous.join(&topic);
@@ -139,16 +154,16 @@ impl Actor {
                 let outcome = match gossip.publish(IdentTopic::new(topic), bytes) {
                     Ok(_) => Ok(()),
                     Err(gossipsub::PublishError::NoPeersSubscribedToTopic) => {
-                        Err(PublishError::Unheard)
+                        Err(PublishError::NoListeners)
                     }
                     Err(error) => Err(refused(&error)),
                 };
                 drop(done.send(outcome));
             }
             Command::Open { peer, protocol, opened } => self.open(peer, protocol, opened),
-            Command::Unreached { told } => drop(told.send(self.dialer.unreached())),
+            Command::Unreached { reply } => drop(reply.send(self.dialer.unreached())),
             Command::Neighbor { peer } => self.take_neighbor(peer),
-            Command::KeepPlaces { peers } => {
+            Command::Exempt { peers } => {
                 let limits = &mut self.swarm.behaviour_mut().limits;
                 for peer in &peers {
                     limits.bypass_peer_id(peer);
@@ -158,12 +173,12 @@ impl Actor {
         }
     }
 
-    /// Ends what it relays for peers that are not heeded any more.
+    /// Disconnects peers that use this relay and are no longer allowed.
     fn end_relaying(&mut self) {
         for peer in self.relaying.status.served() {
-            // Its place and its connections end with this one; it may connect again without them.
+            // This ends its reservation and circuits. It may connect again without them.
             if !relay::serves(&self.guard, peer) && self.swarm.disconnect_peer_id(peer).is_ok() {
-                debug!(%peer, "relays no more for a peer that is not heeded");
+                debug!(%peer, "ended relaying for a peer that is no longer allowed");
             }
         }
     }
@@ -180,7 +195,7 @@ impl Actor {
         }
     }
 
-    /// Takes note of what happened, and returns what others should know of it.
+    /// Handles an event of the swarm, and returns the event for the node, if any.
     fn on_swarm_event(&mut self, event: SwarmEvent<BehaviourEvent>) -> Option<Event> {
         match event {
             SwarmEvent::Behaviour(event) => self.on_behaviour_event(event),
@@ -191,9 +206,9 @@ impl Actor {
                 num_established,
                 ..
             } => {
-                let standing = Standing::new(peer_id, &endpoint, &self.names);
-                let host = standing.host;
-                self.connections.insert(connection_id, standing);
+                let established = Established::new(peer_id, &endpoint, &self.names);
+                let host = established.host;
+                self.connections.insert(connection_id, established);
                 self.note_farthest_peer();
                 self.on_connected(peer_id, &endpoint);
                 self.relieve(host);
@@ -217,7 +232,7 @@ impl Actor {
                 self.heads.remove(&peer_id);
                 self.note_heads();
                 let is_refused = self.dialer.note_lost(peer_id, Instant::now());
-                if is_refused && !self.guard.knows_by_name(peer_id) {
+                if is_refused && !self.guard.is_named(peer_id) {
                     self.leave_alone(peer_id);
                 }
                 self.part_with(peer_id);
@@ -231,7 +246,7 @@ impl Actor {
                 if !self.swarm.is_connected(&peer) {
                     self.on_dial_failure(peer, &error);
                     self.look_soon();
-                    // Dropping the senders signals that no connection stands.
+                    // Dropping the senders reports the failure.
                     self.waiting.remove(&peer);
                 }
                 None
@@ -245,7 +260,7 @@ impl Actor {
                 None
             }
             SwarmEvent::ExpiredListenAddr { address, .. } => {
-                if self.is_listening_told {
+                if self.announces_listening {
                     self.swarm.remove_external_address(&address);
                 }
                 self.listening.write().retain(|known| *known != address);
@@ -255,27 +270,27 @@ impl Actor {
         }
     }
 
-    /// Takes note of an address that this node listens on.
+    /// Records an address that this node listens on.
     fn note_listening(&mut self, address: Multiaddr) {
         let is_circuit = is_circuit(&address);
-        if self.is_listening_told && !is_circuit {
+        if self.announces_listening && !is_circuit {
             self.swarm.add_external_address(address.clone());
         }
         let address = without_peer(address);
         let mut listening = self.listening.write();
-        if self.relaying.relays.is_told(&address) && !listening.contains(&address) {
+        if self.relaying.relays.is_announced(&address) && !listening.contains(&address) {
             listening.push(address);
         }
     }
 
-    /// Takes note that this node does not listen on `addresses` any more.
+    /// Records that this node no longer listens on `addresses`.
     fn note_listener_ended(&mut self, listener: ListenerId, addresses: Vec<Multiaddr>) {
         let ended: Vec<_> = addresses.into_iter().map(without_peer).collect();
         self.listening.write().retain(|known| !ended.contains(known));
         self.relaying.note_ended(listener);
     }
 
-    /// Takes note of a new connection, and opens the streams that waited for it.
+    /// Records a new connection, and opens the streams that waited for it.
     fn on_connected(&mut self, peer: PeerId, endpoint: &ConnectedPoint) {
         let address = match endpoint {
             ConnectedPoint::Dialer { address, .. } => Some(address.clone()),
@@ -326,8 +341,8 @@ impl Actor {
                 renewal: false,
                 ..
             }) => {
-                info!(relay = %relay_peer_id, "this node is reached through a relay from now on");
-                // The table has this node without that address.
+                info!(relay = %relay_peer_id, "this node is now reached through a relay");
+                // The table does not contain that address yet.
                 self.rendezvous.provide_again();
                 self.look_soon();
                 None
@@ -350,7 +365,7 @@ impl Actor {
     fn on_gossip(&mut self, event: gossipsub::Event) -> Option<Event> {
         match event {
             gossipsub::Event::Message { propagation_source, message_id, message } => {
-                // Strict signing leaves no message without its author.
+                // Strict signing ensures that there is an author.
                 let author = message.source?;
                 let verdict = self.guard.judge_gossip(author, propagation_source);
                 let acceptance = if verdict == GossipVerdict::Forward {
@@ -364,8 +379,8 @@ impl Actor {
                     &propagation_source,
                     acceptance,
                 );
-                // Passed on all the same: others may heed its author.
-                let is_read = verdict != GossipVerdict::Ignore && self.guard.hears(author);
+                // A message that is not read here is still forwarded: others may allow its author.
+                let is_read = verdict != GossipVerdict::Ignore && self.guard.allows(author);
                 is_read.then(|| Event::Gossip {
                     author: model_peer_id(author),
                     topic: message.topic.into_string(),

@@ -1,4 +1,4 @@
-//! Addresses of nodes: which to dial, which to tell others, and how far each reaches. No I/O.
+//! Addresses of nodes: which ones can be dialed or announced, and how far each reaches. No I/O.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -11,8 +11,8 @@ use web::address::Network as HostNetwork;
 
 use crate::identity::model_peer_id;
 
-/// A node to connect to: `/ip4/<address>/tcp/<port>/p2p/<peer id>`, also with `ip6`, `dns`, `dns4` or
-/// `dns6`, and with `/ws` after the port for a websocket (`/wss` or `/tls/ws` for one in TLS).
+/// A node to connect to: `/ip4/<address>/tcp/<port>/p2p/<peer id>`, or with `ip6`, `dns`, `dns4` or
+/// `dns6`. `/ws` after the port means a websocket (`/wss` or `/tls/ws` with TLS).
 #[derive(Debug, Clone, derive_more::Display, PartialEq, Eq)]
 #[display("{address}/p2p/{peer}")]
 pub struct BootNode {
@@ -20,15 +20,15 @@ pub struct BootNode {
     pub(super) address: Multiaddr,
 }
 
-/// A text names no boot node.
+/// The text is not a boot node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("read `{text}` as a boot node, which is /ip4/<address>/tcp/<port>/p2p/<peer id>")]
+#[error("invalid boot node `{text}`; expected /ip4/<address>/tcp/<port>/p2p/<peer id>")]
 pub struct BootNodeError {
     text: String,
 }
 
 impl BootNode {
-    /// The node's id.
+    /// Returns the id of the node.
     pub fn peer_id(&self) -> PeerId {
         model_peer_id(self.peer)
     }
@@ -49,24 +49,26 @@ impl FromStr for BootNode {
     }
 }
 
-/// An address under which others reach a node that is behind NAT or a name:
+/// Address at which others reach a node behind NAT or a host name:
 /// `/ip4|ip6|dns/<address>/tcp/<port>`, with `/ws` for its websocket.
 #[derive(Debug, Clone, derive_more::Display, PartialEq, Eq)]
 pub struct Advertised(pub(super) Multiaddr);
 
-/// A text is no host under which a node could be reached.
+/// The text is not a host at which a node can be reached.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("advertise `{host}`, which is neither an IP address nor a host name, with port {port}")]
+#[error(
+    "`{host}` with port {port} cannot be advertised; expected an IP address or host name, and a port"
+)]
 pub struct AdvertisedError {
     host: String,
     port: u16,
 }
 
 impl Advertised {
-    /// The address of the TCP listener as seen from outside: an IP address or a DNS name, and a port.
+    /// Returns the external address of the TCP listener: an IP address or host name, and a port.
     ///
     /// # Errors
-    /// [`AdvertisedError`] if `host` is neither, or `port` is 0.
+    /// Returns [`AdvertisedError`] if `host` is neither, or `port` is 0.
     pub fn tcp(host: &str, port: u16) -> Result<Self, AdvertisedError> {
         let wrong = || AdvertisedError { host: host.chars().take(80).collect(), port };
         let named = |name: &str| format!("/dns/{name}").parse::<Multiaddr>();
@@ -82,7 +84,7 @@ impl Advertised {
         }
     }
 
-    /// The address of the websocket listener as seen from outside.
+    /// Returns the external address of the websocket listener.
     ///
     /// # Errors
     /// As [`Self::tcp`].
@@ -91,7 +93,7 @@ impl Advertised {
     }
 }
 
-/// Whether a node here could dial `address`, which names no peer.
+/// Returns true if this node could dial `address`, which has no peer id.
 pub(super) fn is_dialable(address: &Multiaddr) -> bool {
     use Protocol::{Dns, Dns4, Dns6, Ip4, Ip6, Tcp, Tls, Ws, Wss};
     let parts: Vec<Protocol<'_>> = address.iter().collect();
@@ -102,7 +104,7 @@ pub(super) fn is_dialable(address: &Multiaddr) -> bool {
     matches!(rest, [] | [Ws(_) | Wss(_)] | [Tls, Ws(_)])
 }
 
-/// Whether `address`, which names no peer at its end, is one behind a relay.
+/// Returns true if `address`, without a peer id at its end, leads through a relay.
 pub(super) fn is_circuit(address: &Multiaddr) -> bool {
     address.iter().any(|part| part == Protocol::P2pCircuit)
 }
@@ -115,23 +117,23 @@ fn is_host_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
-/// How far an address reaches, from the nearest to the farthest.
+/// Scope of an address, from the nearest to the farthest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Scope {
     Loopback,
     /// A private or link-local network.
     Private,
-    /// Everywhere. Names count as such: what they resolve to is not known yet.
+    /// Everywhere. Includes names, since it is not known yet what they resolve to.
     Public,
 }
 
 impl Scope {
-    /// Where `address` is.
+    /// Returns the scope of `address`.
     pub(super) fn from_address(address: &Multiaddr) -> Self {
         ip(address).map_or(Self::Public, Self::of_ip)
     }
 
-    /// Where `ip` is.
+    /// Returns the scope of `ip`.
     pub(super) fn of_ip(ip: IpAddr) -> Self {
         match ip.to_canonical() {
             IpAddr::V4(ip) if ip.is_loopback() || ip.is_unspecified() => Self::Loopback,
@@ -142,9 +144,9 @@ impl Scope {
         }
     }
 
-    /// Whether a peer at this scope may name `address`: one that is not nearer to this node than the
-    /// peer itself. A stranger far away knows nothing of what is near, and would have this node dial
-    /// services of its own network.
+    /// Returns true if a peer at this scope may name `address`, which must not be nearer than the
+    /// peer itself. Otherwise a distant stranger could make this node dial services of its own
+    /// network.
     pub(super) fn may_name(self, address: &Multiaddr) -> bool {
         Self::from_address(address) >= self
     }
@@ -152,11 +154,11 @@ impl Scope {
 
 fn is_private_v4(ip: Ipv4Addr) -> bool {
     let [a, b, ..] = ip.octets();
-    // 100.64.0.0/10 is shared between customers of one provider, and the net of overlay networks.
+    // 100.64.0.0/10 is shared address space of providers, which overlay networks use too.
     ip.is_private() || ip.is_link_local() || (a == 100 && b & 0xc0 == 64)
 }
 
-/// The address of the other side of a connection; that of the relay for one that comes through it.
+/// Returns the address of the other end of a connection, or that of the relay.
 pub(super) fn remote(endpoint: &ConnectedPoint) -> &Multiaddr {
     match endpoint {
         ConnectedPoint::Listener { local_addr, .. } if endpoint.is_relayed() => local_addr,
@@ -164,7 +166,7 @@ pub(super) fn remote(endpoint: &ConnectedPoint) -> &Multiaddr {
     }
 }
 
-/// The IP address in `address`, if it begins with one.
+/// Returns the IP address that `address` begins with, if any.
 pub(super) fn ip(address: &Multiaddr) -> Option<IpAddr> {
     match address.iter().next()? {
         Protocol::Ip4(ip) => Some(ip.into()),
@@ -173,8 +175,8 @@ pub(super) fn ip(address: &Multiaddr) -> Option<IpAddr> {
     }
 }
 
-/// The network of a peer at `address`, whose connections are counted together; all addresses without
-/// an IP address count as one.
+/// Returns the network of a peer at `address`, whose connections are counted together. All
+/// addresses without an IP address count as one.
 pub(super) fn host_network(address: &Multiaddr) -> HostNetwork {
     HostNetwork::from_address(ip(address).unwrap_or(Ipv4Addr::UNSPECIFIED.into()))
 }
@@ -186,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_boot_node_is_a_tcp_or_websocket_address_that_names_its_peer() {
+    fn boot_node_is_a_tcp_or_websocket_address_with_a_peer_id() {
         let peer = libp2p::PeerId::random();
         for address in [
             "/ip4/10.0.0.1/tcp/9527",
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_advertised_host_is_an_address_or_a_name() {
+    fn advertised_host_is_an_ip_address_or_a_name() {
         for (host, want) in [
             ("203.0.113.7", "/ip4/203.0.113.7/tcp/9527"),
             ("2001:db8::7", "/ip6/2001:db8::7/tcp/9527"),
@@ -236,7 +238,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_an_address_or_an_error(text in "(/?[a-z0-9]{0,6}/?[ -~]{0,12}){0,6}") {
+        fn any_text_parses_or_fails_without_panic(text in "(/?[a-z0-9]{0,6}/?[ -~]{0,12}){0,6}") {
             if let Ok(node) = text.parse::<BootNode>() {
                 prop_assert_eq!(node.to_string().parse::<BootNode>(), Ok(node));
             }
@@ -255,7 +257,7 @@ mod address_scope_tests {
     }
 
     #[test]
-    fn addresses_are_here_near_or_far() {
+    fn scope_follows_the_ip_address() {
         check("/ip4/127.0.0.1/tcp/1", Scope::Loopback);
         check("/ip4/0.0.0.0/tcp/1", Scope::Loopback);
         check("/ip6/::1/tcp/1", Scope::Loopback);
@@ -269,7 +271,7 @@ mod address_scope_tests {
     }
 
     #[test]
-    fn a_peer_names_nothing_nearer_than_itself() {
+    fn peer_may_not_name_addresses_nearer_than_itself() {
         let named = |scope: Scope, address: &str| scope.may_name(&address.parse().unwrap());
         assert!(named(Scope::Loopback, "/ip4/127.0.0.1/tcp/1"));
         assert!(named(Scope::Private, "/ip4/10.0.0.1/tcp/1"));

@@ -1,9 +1,8 @@
-//! The dialer: whom to be connected to, under which addresses, and when to try again. A table of
-//! values, no I/O.
+//! The dialer: which peers to stay connected to, at which addresses, and when to retry. No I/O.
 //!
-//! Boot nodes are dialed forever. So are peers that were reached once, or that the peer store holds,
-//! but less and less often. A peer that came to us by itself is dialed for some minutes under the
-//! addresses it named: most such peers come back by themselves.
+//! Boot nodes are dialed forever. Peers that were reached once, or that are in the peer store, are
+//! dialed too, but less and less often. A peer that connected to this node is dialed for some
+//! minutes at the addresses it named, since most such peers reconnect themselves.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -14,152 +13,151 @@ use web::rate_limit::{Bucket, Rate};
 
 use super::BootNode;
 
-/// The wait before the second try. Short, since a head that restarts is back in a second.
+/// Delay before the second attempt. Short, since a head restarts within a second.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
-/// The longest wait between tries of a boot node, and of a peer that was lost lately: a head's
-/// workers are to be back within 5 s of its return.
+/// Maximum delay between attempts for a boot node, and for a peer that was lost recently: workers
+/// should be back within 5 s of their head.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-/// How long a lost peer is dialed that often. A machine restarts in less.
-const LATELY: Duration = Duration::from_mins(10);
+/// Time for which a lost peer is dialed that often. A machine restarts in less.
+const RECENT: Duration = Duration::from_mins(10);
 
-/// The longest wait between tries of all others.
+/// Maximum delay between attempts for all others.
 const LONGEST_WAIT_LATER: Duration = Duration::from_mins(1);
 
-/// The wait before a second failure to reach a boot node is reported. The first is at once: what is
-/// misspelt is corrected by the person who just started the node.
+/// Delay before the second report of an unreachable boot node. The first is immediate, for whoever
+/// just started the node and misspelled an address.
 const FIRST_REPORT_WAIT: Duration = Duration::from_secs(10);
 
-/// The longest wait between reports. A log of months is not to consist of them.
+/// Maximum delay between reports, to keep the log short.
 const LONGEST_REPORT_WAIT: Duration = Duration::from_mins(30);
 
-/// Peers, beside the boot nodes, that are kept in the table. Past it, the one that was lost longest
-/// ago is forgotten; while all are connected, a new one is not taken in. A head whose every worker
-/// restarts finds them all by their own dialing.
+/// Maximum number of peers in the table, apart from boot nodes. Beyond it, the one lost longest ago
+/// is evicted. If all are connected, a new one is not added. Workers of a larger head reconnect
+/// themselves.
 const PEERS_MAX: usize = 256;
 
-/// A connection that ends sooner was most likely refused: the peer has no room for this node, and says
-/// so by closing it. A peer that restarts cannot be reached between two connections that short.
+/// A connection that ends sooner was most likely refused because the peer has no room. A peer that
+/// restarts cannot be reached between two connections that short.
 const BRIEF: Duration = Duration::from_secs(10);
 
-/// Brief connections in a row after which a peer is not dialed any more. A cluster of two hundred that
-/// started together dialed those without room four hundred times a second.
+/// Number of brief connections in a row after which a peer is not dialed any more. Otherwise, two
+/// hundred nodes that start together dial those without room hundreds of times per second.
 const N_BRIEF_MAX: u32 = 2;
 
-/// Addresses kept of one peer.
+/// Maximum number of addresses per peer.
 pub(super) const ADDRESSES_MAX: usize = 8;
 
-/// Peers dialed in one look at the table, ten times a second.
+/// Maximum number of peers dialed in one look at the table, ten times a second.
 const DUE_MAX: usize = 16;
 
-/// Peers dialed that came by themselves. They named the addresses, which may be of anybody: a few
-/// identities that come and go must not make this node dial somebody else's port all the time.
-const CAME_DIALS: Rate = Rate::per_second(4, 64);
+/// Rate of dials to peers that connected to this node. They named the addresses, which may belong
+/// to anyone: a few identities must not make this node dial someone else's port all the time.
+const INBOUND_DIALS: Rate = Rate::per_second(4, 64);
 
-/// Whom to dial, where and when.
+/// Peers to dial, their addresses, and the times.
 #[derive(Debug)]
 pub(super) struct Dialer {
-    peers: HashMap<PeerId, Entry>,
-    /// Dials of peers that came by themselves, under addresses that they named.
-    came: Bucket,
+    peers: HashMap<PeerId, KnownPeer>,
+    /// Limits dials of [`INBOUND_DIALS`].
+    inbound_dials: Bucket,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct KnownPeer {
     addresses: Vec<Multiaddr>,
-    tie: Tie,
-    state: State,
+    reason: DialReason,
+    state: DialState,
     backoff: Backoff,
     connected: Instant,
     lost: Instant,
-    /// Brief connections in a row.
+    /// Number of brief connections in a row.
     n_brief: u32,
-    /// When the next failure to reach it is reported, if it is a boot node.
+    /// Time from which the next failure to reach it is reported, if it is a boot node.
     report_at: Instant,
     report_backoff: Backoff,
 }
 
-/// Why a peer is dialed, from the strongest reason to the weakest.
+/// Reason to dial a peer, from the strongest to the weakest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Tie {
+enum DialReason {
     /// It is a boot node.
     Boot,
-    /// We reached it in this run.
+    /// This node reached it in this run.
     Reached,
     /// The peer store remembers it.
     Remembered,
-    /// It reached us.
-    Came,
+    /// It connected to this node.
+    Inbound,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum State {
-    /// To be dialed at this time.
+enum DialState {
+    /// Dial at this time.
     Due(Instant),
     Dialing,
-    /// A connection stands.
     Connected,
 }
 
 impl Dialer {
-    /// All of `boot_nodes` and of the `remembered` ones, due at once.
+    /// Creates the table with all of `boot_nodes` and `remembered`, due immediately.
     pub(super) fn new(boot_nodes: Vec<BootNode>, remembered: Vec<BootNode>, now: Instant) -> Self {
-        let mut dialer = Self { peers: HashMap::new(), came: Bucket::full(CAME_DIALS) };
-        let boot_nodes = boot_nodes.into_iter().map(|node| (Tie::Boot, node));
-        let remembered = remembered.into_iter().map(|node| (Tie::Remembered, node));
-        for (tie, BootNode { peer, address }) in boot_nodes.chain(remembered) {
-            if let Some(entry) = dialer.entry(peer, tie, State::Due(now), now) {
+        let mut dialer = Self { peers: HashMap::new(), inbound_dials: Bucket::full(INBOUND_DIALS) };
+        let boot_nodes = boot_nodes.into_iter().map(|node| (DialReason::Boot, node));
+        let remembered = remembered.into_iter().map(|node| (DialReason::Remembered, node));
+        for (reason, BootNode { peer, address }) in boot_nodes.chain(remembered) {
+            if let Some(entry) = dialer.entry(peer, reason, DialState::Due(now), now) {
                 entry.learn(address);
             }
         }
         dialer
     }
 
-    /// Takes the peers that are due at `now` and their addresses, the strongest ties first; they count as
-    /// being dialed from here.
+    /// Returns the peers that are due at `now` with their addresses, the strongest reasons first.
+    /// They count as being dialed from now on.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<(PeerId, Vec<Multiaddr>)> {
-        let is_due = |entry: &Entry| matches!(entry.state, State::Due(at) if at <= now);
-        let mut due: Vec<(Tie, PeerId)> = self
+        let is_due = |entry: &KnownPeer| matches!(entry.state, DialState::Due(at) if at <= now);
+        let mut due: Vec<(DialReason, PeerId)> = self
             .peers
             .iter()
             .filter(|(_, entry)| is_due(entry))
-            .map(|(peer, entry)| (entry.tie, *peer))
+            .map(|(peer, entry)| (entry.reason, *peer))
             .collect();
         due.sort_unstable();
         due.truncate(DUE_MAX);
-        due.retain(|(tie, _)| *tie != Tie::Came || self.came.take(now));
+        due.retain(|(reason, _)| *reason != DialReason::Inbound || self.inbound_dials.take(now));
         let mut taken = Vec::new();
         for (_, peer) in due {
             if let Some(entry) = self.peers.get_mut(&peer) {
-                entry.state = State::Dialing;
+                entry.state = DialState::Dialing;
                 taken.push((peer, entry.addresses.clone()));
             }
         }
         taken
     }
 
-    /// Notes that a connection to `peer` stands, which we reached under `address` if it is given.
+    /// Records a connection to `peer`. `address` is set if this node opened it.
     pub(super) fn note_connected(
         &mut self,
         peer: PeerId,
         address: Option<Multiaddr>,
         now: Instant,
     ) {
-        let tie = if address.is_some() { Tie::Reached } else { Tie::Came };
-        let Some(entry) = self.entry(peer, tie, State::Connected, now) else { return };
-        if entry.state != State::Connected {
+        let reason = if address.is_some() { DialReason::Reached } else { DialReason::Inbound };
+        let Some(entry) = self.entry(peer, reason, DialState::Connected, now) else { return };
+        if entry.state != DialState::Connected {
             entry.connected = now;
         }
-        entry.state = State::Connected;
-        entry.tie = entry.tie.min(tie);
+        entry.state = DialState::Connected;
+        entry.reason = entry.reason.min(reason);
         (entry.report_at, entry.report_backoff) = (now, report_backoff());
         if let Some(address) = address {
             entry.prefer(address);
         }
     }
 
-    /// Notes where a connected peer says it listens.
+    /// Records the addresses that a connected peer listens on.
     pub(super) fn add_addresses(&mut self, peer: PeerId, addresses: &[Multiaddr]) {
         if let Some(entry) = self.peers.get_mut(&peer) {
             for address in addresses {
@@ -168,44 +166,43 @@ impl Dialer {
         }
     }
 
-    /// Notes that no connection to `peer` stands any more. Returns whether the peer keeps refusing this
-    /// node, and is better left alone.
+    /// Records that the last connection to `peer` was closed. Returns true if the peer keeps
+    /// refusing this node, and should be left alone.
     pub(super) fn note_lost(&mut self, peer: PeerId, now: Instant) -> bool {
         let Some(entry) = self.peers.get_mut(&peer) else { return false };
-        if entry.state == State::Connected {
+        if entry.state == DialState::Connected {
             let is_brief = now - entry.connected < BRIEF;
             entry.n_brief = if is_brief { entry.n_brief + 1 } else { 0 };
             if !is_brief {
-                // A peer that keeps closing is dialed less often: all its others come back just now.
+                // A peer that keeps closing connections is dialed less often.
                 entry.backoff = quick();
             }
         }
         entry.lost = now;
-        entry.state = State::Due(now + entry.backoff.next_wait());
-        entry.tie != Tie::Boot && entry.n_brief >= N_BRIEF_MAX
+        entry.state = DialState::Due(now + entry.backoff.next_wait());
+        entry.reason != DialReason::Boot && entry.n_brief >= N_BRIEF_MAX
     }
 
-    /// Notes that `peer`, to which no connection stands, was not reached. Forgets it if no reason is
-    /// left to try again.
+    /// Records that `peer` was not reached. Forgets it if there is no reason to try again.
     pub(super) fn note_failed(&mut self, peer: PeerId, now: Instant) {
         let Some(entry) = self.peers.get_mut(&peer) else { return };
-        let is_late = now - entry.lost >= LATELY;
-        if is_late && entry.tie == Tie::Came || entry.addresses.is_empty() {
+        let is_long_ago = now - entry.lost >= RECENT;
+        if is_long_ago && entry.reason == DialReason::Inbound || entry.addresses.is_empty() {
             self.peers.remove(&peer);
             return;
         }
         let mut wait = entry.backoff.next_wait();
-        if is_late && entry.tie != Tie::Boot {
+        if is_long_ago && entry.reason != DialReason::Boot {
             wait = Backoff::new(LONGEST_WAIT_LATER, LONGEST_WAIT_LATER).next_wait();
         }
-        entry.state = State::Due(now + wait);
+        entry.state = DialState::Due(now + wait);
     }
 
-    /// Returns the address of boot node `peer` if a failure to reach it at `now` is to be reported: the
-    /// first one since it was connected, then less and less often.
+    /// Returns the address of boot node `peer` if a failure to reach it at `now` should be
+    /// reported: the first one since it was connected, then less and less often.
     pub(super) fn take_report(&mut self, peer: PeerId, now: Instant) -> Option<Multiaddr> {
         let entry = self.peers.get_mut(&peer)?;
-        if entry.tie != Tie::Boot || now < entry.report_at {
+        if entry.reason != DialReason::Boot || now < entry.report_at {
             return None;
         }
         entry.report_at = now + entry.report_backoff.next_wait();
@@ -213,7 +210,7 @@ impl Dialer {
         Some(address.with(libp2p::multiaddr::Protocol::P2p(peer)))
     }
 
-    /// Forgets `peer`, unless it is a boot node: that one waits as after a failure.
+    /// Forgets `peer`, unless it is a boot node, which is treated like a lost one.
     pub(super) fn forget(&mut self, peer: PeerId, now: Instant) {
         if self.is_boot_node(peer) {
             self.note_lost(peer, now);
@@ -222,50 +219,59 @@ impl Dialer {
         }
     }
 
-    /// When the next peer is due, if any is.
+    /// Returns the time at which the next peer is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        let due = self.peers.values().filter_map(|entry| match entry.state {
-            State::Due(at) => Some(at),
-            State::Dialing | State::Connected => None,
-        });
-        due.min()
+        self.peers
+            .values()
+            .filter_map(|entry| if let DialState::Due(at) = entry.state { Some(at) } else { None })
+            .min()
     }
 
-    /// Whether `peer` is in the table, and so is connected or will be dialed.
+    /// Returns true if `peer` is in the table: it is connected or will be dialed.
     pub(super) fn knows(&self, peer: PeerId) -> bool {
         self.peers.contains_key(&peer)
     }
 
-    /// Whether `peer` is a boot node.
+    /// Returns true if `peer` is a boot node.
     pub(super) fn is_boot_node(&self, peer: PeerId) -> bool {
-        self.peers.get(&peer).is_some_and(|entry| entry.tie == Tie::Boot)
+        self.peers.get(&peer).is_some_and(|entry| entry.reason == DialReason::Boot)
     }
 
-    /// The boot nodes.
+    /// Returns the boot nodes.
     pub(super) fn boot_nodes(&self) -> impl Iterator<Item = PeerId> {
-        self.peers.iter().filter(|(_, entry)| entry.tie == Tie::Boot).map(|(peer, _)| *peer)
+        self.peers
+            .iter()
+            .filter(|(_, entry)| entry.reason == DialReason::Boot)
+            .map(|(peer, _)| *peer)
     }
 
-    /// The boot nodes to which no connection stands.
+    /// Returns the boot nodes that are not connected.
     pub(super) fn unreached(&self) -> Vec<PeerId> {
-        let is_meant = |entry: &Entry| entry.tie == Tie::Boot && entry.state != State::Connected;
-        self.peers.iter().filter(|(_, entry)| is_meant(entry)).map(|(peer, _)| *peer).collect()
+        let is_unreached = |entry: &KnownPeer| {
+            entry.reason == DialReason::Boot && entry.state != DialState::Connected
+        };
+        self.peers.iter().filter(|(_, entry)| is_unreached(entry)).map(|(peer, _)| *peer).collect()
     }
 
-    fn entry(&mut self, peer: PeerId, tie: Tie, state: State, now: Instant) -> Option<&mut Entry> {
+    fn entry(
+        &mut self,
+        peer: PeerId,
+        reason: DialReason,
+        state: DialState,
+        now: Instant,
+    ) -> Option<&mut KnownPeer> {
         let is_full = self.peers.len() >= PEERS_MAX + self.boot_nodes().count();
-        if is_full && tie != Tie::Boot && !self.peers.contains_key(&peer) {
-            let lost = self
-                .peers
-                .iter()
-                .filter(|(_, entry)| entry.tie != Tie::Boot && entry.state != State::Connected);
-            let weakest = lost.max_by_key(|(_, entry)| (entry.tie, now - entry.lost))?;
+        if is_full && reason != DialReason::Boot && !self.peers.contains_key(&peer) {
+            let lost = self.peers.iter().filter(|(_, entry)| {
+                entry.reason != DialReason::Boot && entry.state != DialState::Connected
+            });
+            let weakest = lost.max_by_key(|(_, entry)| (entry.reason, now - entry.lost))?;
             let weakest = *weakest.0;
             self.peers.remove(&weakest);
         }
-        let made = || Entry {
+        Some(self.peers.entry(peer).or_insert_with(|| KnownPeer {
             addresses: Vec::new(),
-            tie,
+            reason,
             state,
             backoff: quick(),
             connected: now,
@@ -273,13 +279,12 @@ impl Dialer {
             n_brief: 0,
             report_at: now,
             report_backoff: report_backoff(),
-        };
-        Some(self.peers.entry(peer).or_insert_with(made))
+        }))
     }
 }
 
-impl Entry {
-    /// Adds an address, as long as there is room.
+impl KnownPeer {
+    /// Adds an address if there is room.
     fn learn(&mut self, address: Multiaddr) {
         let address = without_peer(address);
         if self.addresses.len() < ADDRESSES_MAX && !self.addresses.contains(&address) {
@@ -287,7 +292,7 @@ impl Entry {
         }
     }
 
-    /// Puts an address first.
+    /// Moves an address to the front.
     fn prefer(&mut self, address: Multiaddr) {
         let address = without_peer(address);
         self.addresses.retain(|known| *known != address);
@@ -304,7 +309,7 @@ const fn report_backoff() -> Backoff {
     Backoff::new(FIRST_REPORT_WAIT, LONGEST_REPORT_WAIT)
 }
 
-/// Returns `address` without the peer it may end in.
+/// Returns `address` without a peer id at its end.
 pub(super) fn without_peer(mut address: Multiaddr) -> Multiaddr {
     if let Some(last) = address.pop()
         && !matches!(last, libp2p::multiaddr::Protocol::P2p(_))
@@ -335,20 +340,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_boot_node_is_due_again_within_two_seconds_however_often_it_failed() {
+    async fn boot_node_is_retried_within_two_seconds_after_any_number_of_failures() {
         let peer = PeerId::random();
         let mut dialer = Dialer::new(vec![node(peer)], vec![], Instant::now());
         for _ in 0..1000 {
             assert_eq!(due(&mut dialer), 1);
-            assert_eq!(due(&mut dialer), 0, "it is being dialed");
+            assert_eq!(due(&mut dialer), 0, "being dialed");
             dialer.note_failed(peer, Instant::now());
-            assert_eq!(due(&mut dialer), 0, "it waits");
+            assert_eq!(due(&mut dialer), 0, "not due yet");
             pass(LONGEST_WAIT).await;
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_boot_node_that_is_not_reached_is_reported_at_once_and_then_ever_less_often() {
+    async fn unreachable_boot_node_is_reported_immediately_and_then_less_often() {
         let peer = PeerId::random();
         let mut dialer = Dialer::new(vec![node(peer)], vec![], Instant::now());
         let mut n_reports = 0;
@@ -366,7 +371,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connected_node_is_left_alone() {
+    async fn connected_node_is_not_dialed() {
         let peer = PeerId::random();
         let mut dialer = Dialer::new(vec![node(peer)], vec![], Instant::now());
         assert_eq!(dialer.unreached(), [peer]);
@@ -379,7 +384,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_peer_once_reached_is_dialed_within_two_seconds_then_each_minute_for_ever() {
+    async fn reached_peer_is_retried_within_two_seconds_and_later_every_minute() {
         let peer = PeerId::random();
         let mut dialer = Dialer::new(vec![], vec![], Instant::now());
         dialer.note_connected(peer, Some(address(7).with_p2p(peer).unwrap()), Instant::now());
@@ -389,7 +394,7 @@ mod tests {
             assert_eq!(dialer.take_due(Instant::now()), [(peer, vec![address(7)])]);
             dialer.note_failed(peer, Instant::now());
         }
-        pass(LATELY).await;
+        pass(RECENT).await;
         for _ in 0..100 {
             assert_eq!(due(&mut dialer), 1);
             dialer.note_failed(peer, Instant::now());
@@ -400,11 +405,11 @@ mod tests {
         dialer.note_connected(peer, None, Instant::now());
         dialer.note_lost(peer, Instant::now());
         pass(LONGEST_WAIT).await;
-        assert_eq!(due(&mut dialer), 1, "lost lately");
+        assert_eq!(due(&mut dialer), 1, "lost recently");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_peer_that_closes_each_connection_at_once_is_left_alone_but_not_a_boot_node() {
+    async fn peer_that_closes_each_connection_is_left_alone_unless_it_is_a_boot_node() {
         let (boot, full) = (PeerId::random(), PeerId::random());
         let mut dialer = Dialer::new(vec![node(boot)], vec![], Instant::now());
         let mut end_after = |peer, lasted| {
@@ -427,7 +432,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_inbound_peer_is_dialed_for_some_minutes_at_its_own_addresses() {
+    async fn inbound_peer_is_dialed_for_some_minutes_at_the_addresses_it_named() {
         let peer = PeerId::random();
         let mut dialer = Dialer::new(vec![], vec![], Instant::now());
         dialer.note_connected(peer, None, Instant::now());
@@ -437,7 +442,7 @@ mod tests {
         let addresses = dialer.take_due(Instant::now()).pop().unwrap().1;
         assert_eq!(addresses.len(), ADDRESSES_MAX);
         dialer.note_failed(peer, Instant::now());
-        pass(LATELY).await;
+        pass(RECENT).await;
         assert_eq!(due(&mut dialer), 1);
         dialer.note_failed(peer, Instant::now());
         pass(Duration::from_hours(1)).await;
@@ -445,7 +450,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_table_is_bounded_and_forgets_the_weakest_ties_first() {
+    async fn table_is_limited_and_evicts_the_weakest_reasons_first() {
         let (boot, reached) = (PeerId::random(), PeerId::random());
         let remembered = (0..PEERS_MAX + 10).map(|_| node(PeerId::random())).collect();
         let mut dialer = Dialer::new(vec![node(boot)], remembered, Instant::now());

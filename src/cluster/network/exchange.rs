@@ -1,5 +1,5 @@
-//! One message on one stream: written whole and closed, or read to its first line feed or end. And the
-//! errors of the network.
+//! Exchange of single messages on streams, and the errors of the network. A message ends at its
+//! first line feed or with the stream.
 
 use std::{io, iter, sync::Arc, time::Duration};
 
@@ -22,64 +22,63 @@ use super::{
 };
 use crate::{identity::model_peer_id, peer_db::PeerDbError};
 
-/// How long a peer has to send one message.
+/// Time for a peer to send one message.
 const READ_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long an answer may take to be made, and how far its reader may be behind the minimum rate.
+/// Time for a response to be created, and for its reader to fall behind the minimum rate.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
-/// How much of an answer is written before its pace is judged again: a second at the minimum rate.
+/// Size of the pieces in which a response is written: a second at the minimum rate.
 const ANSWER_PIECE_BYTES: usize = 64 * 1024;
 
-/// Time by which an answer may be behind the minimum rate.
+/// Time by which a response may fall behind the minimum rate.
 const PAUSE_MAX: Duration = Duration::from_secs(3);
 
-/// How much is read at a time of a longer message.
+/// Size of the buffer for a longer message.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// What went wrong on a stream.
+/// An exchange on a stream failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
     /// The connection or the stream broke.
-    #[error("read or write a stream")]
+    #[error("the stream broke")]
     Broken(#[from] io::Error),
-    /// The other side did not send or take a message in its time.
-    #[error("exchange a message within {within:?}")]
+    /// The other side did not send or read a message in time.
+    #[error("the message was not exchanged within {within:?}")]
     Stalled {
-        /// How long it was given.
+        /// Time limit.
         within: Duration,
     },
-    /// Too much is being read from others.
-    #[error("read a message while too much is being read")]
+    /// The memory for unfinished messages is used up.
+    #[error("too many unfinished messages")]
     Crowded,
-    /// More came than was agreed.
-    #[error("read more than {bytes_max} bytes")]
+    /// The message exceeds the limit.
+    #[error("the message exceeds {bytes_max} bytes")]
     TooLong {
-        /// How much was agreed.
+        /// Limit.
         bytes_max: usize,
-        /// How it begins.
+        /// Beginning of the message.
         start: Bytes,
     },
 }
 
-/// Writes `bytes`, and closes.
+/// Writes `bytes`, and closes the stream for writing.
 pub(super) async fn tell(stream: &mut Stream, bytes: &[u8]) -> Result<(), ExchangeError> {
     stream.write_all(bytes).await?;
     Ok(stream.close().await?)
 }
 
-/// Gives the other side some time to read what was written, since what is still on its way is lost
-/// when the node stops.
+/// Gives the other side some time to read what was written. Data in transit is lost when the node
+/// stops.
 pub(super) async fn linger(mut stream: Stream) {
     let mut rest = [0; 64];
     let closing = async { while matches!(stream.read(&mut rest).await, Ok(1..)) {} };
-    // In time or not, the message was sent.
-    // A node of ours closes the stream as soon as it has read the message, a b7s worker after it has run
-    // the order.
+    // A node of ours closes the stream as soon as it has read the message, a b7s worker after it
+    // has run the order. The message counts as sent either way.
     drop(timeout(Duration::from_secs(1), closing).await);
 }
 
-/// Writes `question` as a line, closes, and reads the answer to its end, as long as it comes at the
+/// Writes `question` as a line, and reads the response to its end, as long as it arrives at the
 /// minimum rate.
 pub(super) async fn ask(
     mut stream: Stream,
@@ -92,8 +91,8 @@ pub(super) async fn ask(
     read(&mut stream, None, bytes_max, None).await
 }
 
-/// Reads what peers send on the `accepted` streams, each in a task of `group`. Where a stream has one
-/// message, that has at most `message_bytes_max` bytes.
+/// Reads messages from the `accepted` streams, each in a task of `group`. One without a response
+/// has at most `message_bytes_max` bytes.
 pub(super) async fn read_all(
     mut accepted: mpsc::Receiver<Inbound>,
     protocols: Protocols,
@@ -102,23 +101,24 @@ pub(super) async fn read_all(
     budget: Budget,
     group: Group,
 ) {
-    // As many as the queue of accepted streams holds.
+    // As many as the queue of accepted streams.
     let reading = Arc::new(Semaphore::new(1024));
     while let Some(inbound) = accepted.recv().await {
         if protocols.lines.contains(&inbound.protocol.as_ref()) {
             let Inbound { peer, stream, slot, .. } = inbound;
-            // The reader of the event sees to it that no peer has many.
+            // The receiver of the event limits the lines of a peer.
             drop(slot);
             let share = Some(budget.share(peer));
             let (line, frames) = line::split(stream, MESSAGE_BYTES_MAX, &group, share);
             let peer = model_peer_id(peer);
-            // Without a reader the node is stopping.
+            // Without a receiver, the node is stopping.
             drop(events.send(Event::LineOpened { peer, line, frames }).await);
             continue;
         }
         let Ok(permit) = Arc::clone(&reading).acquire_owned().await else { return };
-        let is_asked = protocols.questions.contains(&inbound.protocol.as_ref());
-        let (events, told_bytes_max) = (events.clone(), (!is_asked).then_some(message_bytes_max));
+        let is_question = protocols.questions.contains(&inbound.protocol.as_ref());
+        let (events, told_bytes_max) =
+            (events.clone(), (!is_question).then_some(message_bytes_max));
         let (guard, share) = (Arc::clone(&budget.guard), budget.share(inbound.peer));
         group.spawn("stream", async move {
             let peer = inbound.peer;
@@ -148,16 +148,16 @@ async fn read_one(
     let read = match read_timely(&mut stream, bytes_max, &mut share).await {
         Err(ExchangeError::TooLong { start, .. }) if told_bytes_max.is_some() => {
             drop((stream, slot, share));
-            // The request that waits for it ends now.
+            // Ends the request that waits for it.
             drop(events.send(Event::TooLong { peer, protocol, start }).await);
             return Ok(());
         }
         read => read?,
     };
-    let (bytes, is_asked) = (Bytes::from(read), told_bytes_max.is_none());
-    if is_asked {
+    let bytes = Bytes::from(read);
+    if told_bytes_max.is_none() {
         let (answer, answered) = oneshot::channel();
-        // Without a reader the node is stopping, and nobody will answer.
+        // Without a receiver, the node is stopping, and there is no response.
         drop(events.send(Event::Question { peer, bytes, answer }).await);
         if let Ok(answer) = timeout(ANSWER_WITHIN, answered).await.map_err(late)? {
             write_paced(&mut stream, &answer.head, &answer.content).await?;
@@ -167,7 +167,7 @@ async fn read_one(
         timeout(READ_WITHIN, stream.close()).await.map_err(late)??;
         drop(slot);
         if bytes.is_empty() {
-            // Its connection was closed before it wrote: no fault of the peer.
+            // The connection was closed before the peer wrote, which is not its fault.
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
         drop(events.send(Event::Message { peer, protocol, bytes }).await);
@@ -175,7 +175,7 @@ async fn read_one(
     Ok(())
 }
 
-/// Writes an answer, as long as the other side reads it at the minimum rate.
+/// Writes a response, as long as the other side reads it at the minimum rate.
 async fn write_paced(
     stream: &mut (impl AsyncWrite + Unpin),
     head: &[u8],
@@ -193,12 +193,12 @@ async fn write_paced(
 
 /// Returns the time that `n_bytes` may take at the minimum rate.
 const fn least_pace(n_bytes: u64) -> Duration {
-    // 64 KiB per second. A peer that drips would keep others waiting until the time for the whole answer
-    // is up.
+    // 64 KiB per second. Otherwise a slow peer could delay others until the time for the whole
+    // response has passed.
     Duration::from_millis(n_bytes.saturating_mul(1000) / (64 * 1024))
 }
 
-/// Reads one message, as long as the other side keeps sending it.
+/// Reads one message within [`READ_WITHIN`].
 async fn read_timely(
     stream: &mut (impl AsyncRead + Unpin),
     bytes_max: usize,
@@ -209,8 +209,8 @@ async fn read_timely(
     timeout(READ_WITHIN, read).await.map_err(stalled)?
 }
 
-/// Reads a message, up to its `last` byte if it has one, into a buffer whose capacity `share` holds, if
-/// one is given.
+/// Reads a message, up to the byte `last` if it is set, into a buffer whose capacity is charged to
+/// `share`, if it is set.
 async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     last: Option<u8>,
@@ -218,12 +218,12 @@ async fn read(
     mut share: Option<&mut Share>,
 ) -> Result<Vec<u8>, ExchangeError> {
     let mut message = Vec::new();
-    // Most messages are shorter. Every open stream holds this buffer.
+    // Most messages are shorter. Every open stream has this buffer.
     let mut chunk = vec![0; 2 * 1024];
     let mut began = None;
     loop {
         let reading = stream.read(&mut chunk);
-        // How long an answer takes to begin is the caller's business.
+        // The caller limits the time until a response begins.
         let n_read = match began {
             Some(began) if last.is_none() => {
                 let n_bytes = u64::try_from(message.len()).unwrap_or(u64::MAX);
@@ -265,83 +265,79 @@ async fn read(
     }
 }
 
-/// Why the network did not start.
+/// The network could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
     /// The transport or a protocol could not be set up.
-    #[error("set up the network")]
+    #[error("cannot set up the network")]
     Setup(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The address could not be listened on.
-    #[error("listen on {address}")]
+    /// The address is in use or not one of this machine.
+    #[error("cannot listen on {address}")]
     Listen {
-        /// The address to listen on.
+        /// Address to listen on.
         address: String,
-        /// The cause of the failure.
+        /// Cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The boot nodes were to be reached, and some were not.
-    #[error("reach the boot nodes {} within {within:?}", texts(.peers))]
+    /// Some boot nodes were not reached, although all were required.
+    #[error("boot nodes not reached within {within:?}: {}", peers.iter().map(PeerId::as_str).collect::<Vec<_>>().join(", "))]
     Unreached {
-        /// The boot nodes without a connection.
+        /// Boot nodes without a connection.
         peers: Vec<PeerId>,
-        /// How long it was tried.
+        /// Time limit.
         within: Duration,
     },
-    /// One port was given for TCP and for websockets.
-    #[error("listen on port {port} for TCP and for websockets at once")]
+    /// The same port was given for TCP and for websockets.
+    #[error("port {port} is given for both TCP and websockets")]
     SamePort {
-        /// The port given twice.
+        /// The port.
         port: u16,
     },
     /// The peer store could not be opened.
-    #[error("open the peer store")]
+    #[error(transparent)]
     PeerDb(#[from] PeerDbError),
 }
 
-/// Why a message was not published.
+/// A message was not published.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
     /// No connected peer listens to the topic.
-    #[error("find a peer that listens to the topic")]
-    Unheard,
-    /// It is longer than [`GOSSIP_BYTES_MAX`](super::GOSSIP_BYTES_MAX), or the gossip protocol
+    #[error("no connected peer listens to the topic")]
+    NoListeners,
+    /// The message is longer than [`GOSSIP_BYTES_MAX`](super::GOSSIP_BYTES_MAX), or gossipsub
     /// refused it.
-    #[error("publish a message: {reason}")]
+    #[error("the message was refused: {reason}")]
     Refused {
-        /// The reason that gossip gives.
+        /// Reason of gossipsub.
         reason: String,
     },
     /// The network has stopped.
-    #[error("publish on a network that has stopped")]
+    #[error("the network has stopped")]
     Stopped,
 }
 
-/// Why a message did not reach a peer.
+/// A message was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     /// No stream could be opened.
-    #[error("open a stream to {peer}")]
+    #[error("cannot open a stream to {peer}")]
     Open {
-        /// The peer that was called.
+        /// Receiver.
         peer: PeerId,
-        /// The cause of the failure.
+        /// Cause.
         source: io::Error,
     },
-    /// The stream broke, it took too long, or more came back than was agreed.
-    #[error("exchange a message with {peer}")]
+    /// The stream broke, it took too long, or the response was too long.
+    #[error("exchange with {peer} failed")]
     Exchange {
-        /// The peer at the other end.
+        /// Other end.
         peer: PeerId,
-        /// What went wrong.
+        /// Cause.
         source: ExchangeError,
     },
     /// The network has stopped.
-    #[error("send on a network that has stopped")]
+    #[error("the network has stopped")]
     Stopped,
-}
-
-fn texts(peers: &[PeerId]) -> String {
-    peers.iter().map(PeerId::as_str).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -361,7 +357,7 @@ mod tests {
     };
 
     #[tokio::test]
-    async fn a_message_ends_at_its_first_line_feed_or_with_the_stream() {
+    async fn message_ends_at_its_first_line_feed_or_with_the_stream() {
         for (sent, want) in [("{}", "{}"), ("{}\nrest", "{}"), ("", ""), ("\n", "")] {
             let read = read(&mut Cursor::new(sent), Some(b'\n'), 100, None).await.unwrap();
             assert_eq!(read, want.as_bytes(), "{sent:?}");
@@ -371,7 +367,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_message_that_is_too_long_is_refused() {
+    async fn too_long_message_is_rejected() {
         let long = vec![b'x'; 3 * CHUNK_BYTES];
         let refused = read(&mut Cursor::new(&long), Some(b'\n'), 2 * CHUNK_BYTES, None).await;
         assert!(matches!(refused, Err(ExchangeError::TooLong { .. })));
@@ -379,25 +375,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_drips_is_given_up_and_a_late_one_is_not() {
+    async fn dripping_response_is_given_up_and_a_late_one_is_not() {
         let late = stream::once(async {
             sleep(2 * PAUSE_MAX).await;
             Ok::<_, io::Error>(b"late".to_vec())
         });
         let mut late = Box::pin(late).into_async_read();
         assert_eq!(read(&mut late, None, 100, None).await.unwrap(), b"late");
-        let drips = stream::unfold((), |()| async {
+        let dripping = stream::unfold((), |()| async {
             sleep(Duration::from_millis(100)).await;
             Some((Ok::<_, io::Error>(b"x".to_vec()), ()))
         });
-        let mut drips = Box::pin(drips).into_async_read();
-        let began = Instant::now();
-        let given_up = read(&mut drips, None, 1000, None).await;
-        assert!(matches!(given_up, Err(ExchangeError::Broken(_))), "{given_up:?}");
-        assert!(began.elapsed() < PAUSE_MAX + Duration::from_secs(1));
+        let mut dripping = Box::pin(dripping).into_async_read();
+        let start = Instant::now();
+        let outcome = read(&mut dripping, None, 1000, None).await;
+        assert!(matches!(outcome, Err(ExchangeError::Broken(_))), "{outcome:?}");
+        assert!(start.elapsed() < PAUSE_MAX + Duration::from_secs(1));
     }
 
-    /// Takes one piece of an answer in each `pause`.
+    /// Accepts one piece of a response per `pause`.
     struct SlowReader {
         pause: Duration,
         next: Pin<Box<Sleep>>,
@@ -424,7 +420,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_is_written_as_long_as_its_reader_keeps_the_minimum_rate() {
+    async fn response_is_written_while_its_reader_keeps_the_minimum_rate() {
         let content = vec![0; 300 * ANSWER_PIECE_BYTES];
         for (pause_ms, want) in [(900, None), (2000, Some(io::ErrorKind::TimedOut))] {
             let pause = Duration::from_millis(pause_ms);
@@ -439,16 +435,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_peer_that_stalls_is_given_up() {
-        let begun = stream::iter([Ok::<_, io::Error>(b"{\"type\":".to_vec())]);
-        let mut stalling = begun.chain(stream::pending()).into_async_read();
+    async fn stalling_peer_is_given_up() {
+        let start = stream::iter([Ok::<_, io::Error>(b"{\"type\":".to_vec())]);
+        let mut stalling = start.chain(stream::pending()).into_async_read();
         let mut share = budget().share(PeerId::random());
-        let given_up = read_timely(&mut stalling, MESSAGE_BYTES_MAX, &mut share).await;
-        assert!(matches!(given_up, Err(ExchangeError::Stalled { within: READ_WITHIN })));
+        let outcome = read_timely(&mut stalling, MESSAGE_BYTES_MAX, &mut share).await;
+        assert!(matches!(outcome, Err(ExchangeError::Stalled { within: READ_WITHIN })));
     }
 
     #[tokio::test]
-    async fn the_buffer_of_a_message_is_charged_to_the_budget() {
+    async fn buffer_of_a_message_is_charged_to_the_budget() {
         let budget = budget();
         let mut share = budget.share(PeerId::random());
         let sent = vec![b'x'; 3 * CHUNK_BYTES];
@@ -461,7 +457,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_bytes_are_one_line_of_them(sent in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+        fn any_bytes_are_read_up_to_the_first_line_feed(sent in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             let mut stream = Cursor::new(&sent);
             let line = runtime.block_on(read(&mut stream, Some(b'\n'), 200, None));

@@ -1,24 +1,18 @@
-//! The guard: which peers are heard, how much one peer may send, and when a peer is cut off.
+//! The guard: allowed peers, limits for each peer, and bans of peers that offend.
 //!
-//! Each peer has allowances that refill with time. A stream, a message that the peer wrote itself, or
-//! anything malformed past its allowance is an offense, and a peer that uses up its allowance of
-//! offenses is cut off for a while. A message that a peer relays is charged to its author: a relay
-//! cannot know what its receivers allow, so its excess is ignored and never an offense. What enters
-//! the mesh here, and what passes on through here, is bounded well below what receivers allow. Boot
-//! nodes and peers that are heeded by name are never cut off. Absent on purpose: work refused for lack
-//! of slots, which is no offense.
+//! Each peer has allowances that refill with time. Exceeding the one for streams or for its own
+//! gossip, or sending anything malformed, is an offense. A peer that uses up its allowance of
+//! offenses is banned for a while. A relayed message is charged to its author. A relay cannot know
+//! the limits of its receivers, so its excess is ignored and never an offense. Messages that enter
+//! the mesh here, or pass through here, are limited well below what receivers allow. Boot nodes and
+//! peers allowed by name are never banned. Work refused for lack of slots is no offense.
 //!
-//! The guard also limits the memory of unfinished messages ([`Budget`]): what is allocated, including what
-//! the multiplexer buffers of streams that are not read. A peer may hold a quarter of what is left for
-//! others, so that one that sends its own message at once finds room while several peers drip theirs. A
-//! quarter of all is for named peers only.
+//! The guard also limits the memory of unfinished messages ([`Budget`]), including data that the
+//! multiplexer buffers for unread streams. A peer may hold a quarter of what is left for others, so
+//! that there is room for a complete message while several peers send theirs slowly. A quarter of
+//! all is reserved for named peers.
 
-use std::{
-    collections::{HashMap, HashSet, VecDeque},
-    num::NonZeroUsize,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashSet, num::NonZeroUsize, sync::Arc, time::Duration};
 
 use libp2p::PeerId;
 use lru::LruCache;
@@ -30,26 +24,26 @@ use web::rate_limit::{Bucket, LogLimit, Rate};
 
 use super::AllowedPeers;
 
-/// How long a peer stays cut off.
-pub(super) const CUT_OFF_FOR: Duration = Duration::from_mins(1);
+/// Duration of a ban.
+pub(super) const BANNED_FOR: Duration = Duration::from_mins(1);
 
-/// Peers with an account where nothing else is said.
+/// Default number of peers with an account.
 const ACCOUNTS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
-/// Peers that are cut off at one time. Past it, the first is let in again: an identity costs nothing,
-/// so the bound is for our memory, not against their number.
-const CUT_OFF_MAX: usize = 1024;
+/// Maximum number of simultaneous bans. Beyond it, the oldest is lifted. Identities are free, so
+/// this limits the memory, not attackers.
+const BANNED_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
-/// How much peers may send.
+/// Limits for what peers may send.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Allowances {
     /// Streams of one peer.
     pub(super) streams: Rate,
-    /// Gossip messages that one peer wrote and handed over itself.
+    /// Gossip messages that one peer wrote and sent itself.
     pub(super) gossip: Rate,
-    /// Gossip messages of one author that are passed on, or that others hand over.
+    /// Gossip messages of one author that are forwarded, or that others send.
     pub(super) authored: Rate,
-    /// Gossip messages of others that one peer hands over.
+    /// Gossip messages of others that one peer sends.
     pub(super) relayed: Rate,
     /// Gossip messages of all unnamed authors that enter the mesh here.
     pub(super) entering: Rate,
@@ -57,25 +51,25 @@ pub(super) struct Allowances {
     pub(super) passing: Rate,
     /// Offenses of one peer.
     pub(super) offenses: Rate,
-    /// Bytes that unfinished messages of all peers may take.
+    /// Memory for unfinished messages of all peers, in bytes.
     pub(super) unfinished_bytes: usize,
-    /// Peers with an account. Past it, the account that was used longest ago is dropped: such a peer
-    /// starts again with full allowances, which by then would have refilled.
+    /// Number of peers with an account. Beyond it, the least recently used account is dropped. Its
+    /// allowances would have refilled by then.
     pub(super) accounts: NonZeroUsize,
 }
 
 impl Allowances {
-    /// These, with accounts for at least `n` peers.
+    /// Returns these limits with accounts for at least `n` peers.
     pub(super) fn for_peers(self, n: usize) -> Self {
         let accounts = NonZeroUsize::new(n).map_or(self.accounts, |n| n.max(self.accounts));
         Self { accounts, ..self }
     }
 }
 
-/// The allowances of a peer: several times what the busiest head sends to one worker, and a small
-/// part of what would keep a node from its work. What one node passes on, 700 a second with what
-/// enters, stays below the 1 000 that its receivers take from one relay. A peer that offends once in a
-/// second, as a broken but honest one may, is borne.
+/// Limits for peers: several times what the busiest head sends to one worker, and a small part of
+/// what would overload a node. One node forwards 700 messages per second including those that
+/// enter, less than the 1 000 that its receivers accept from one relay. One offense per second is
+/// tolerated, since an honest but broken peer may cause it.
 pub(super) const ALLOWANCES: Allowances = Allowances {
     streams: Rate::per_second(10_000, 20_000),
     gossip: Rate::per_second(2_000, 4_000),
@@ -88,66 +82,67 @@ pub(super) const ALLOWANCES: Allowances = Allowances {
     accounts: ACCOUNTS,
 };
 
-/// What a peer sent that it should not have.
+/// Misbehavior of a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(const_into_str)]
 pub(super) enum Offense {
     /// More streams than allowed.
     #[strum(serialize = "it opens too many streams")]
     Streams,
-    /// More gossip of its own than allowed.
+    /// More gossip than allowed.
     #[strum(serialize = "it publishes too much")]
     Gossip,
-    /// A message that cannot be read.
+    /// A malformed message.
     #[strum(serialize = "its message is malformed")]
     Malformed,
-    /// A message longer than any.
+    /// A message that exceeds the limit.
     #[strum(serialize = "its message is too long")]
     TooLong,
-    /// A stream that it opened and then left unfinished.
+    /// An unfinished message that does not continue.
     #[strum(serialize = "it stalled in the middle of a message")]
     Stalled,
-    /// More unfinished messages than its share of the memory for them.
-    #[strum(serialize = "its unfinished messages take too much memory")]
+    /// Unfinished messages that exceed the peer's part of the memory.
+    #[strum(serialize = "its unfinished messages need too much memory")]
     Crowding,
 }
 
-/// What to do with a gossip message.
+/// Decision about a gossip message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GossipVerdict {
-    /// Read it, and pass it on.
+    /// Read and forward it.
     Forward,
-    /// Read it, and do not pass it on.
+    /// Read it only.
     Keep,
-    /// Neither read it nor pass it on.
+    /// Drop it.
     Ignore,
 }
 
-/// Handle to the guard. Cheap to clone; all clones share one account.
+/// Handle to the guard. Clones share the state.
 #[derive(Debug, Clone)]
 pub(super) struct Guard {
-    /// None for every peer.
-    heeded: Arc<RwLock<Option<HashSet<PeerId>>>>,
+    /// `None` allows every peer.
+    allowed: Arc<RwLock<Option<HashSet<PeerId>>>>,
     boot_nodes: Arc<HashSet<PeerId>>,
     pub(super) allowances: Allowances,
-    state: Arc<Mutex<State>>,
-    /// Rung when a peer is cut off.
+    state: Arc<Mutex<Ledger>>,
+    /// Notified when a peer is banned.
     pub(super) bell: Arc<Notify>,
 }
 
 #[derive(Debug)]
-struct State {
+struct Ledger {
     accounts: LruCache<PeerId, Account>,
-    cut_off: HashMap<PeerId, Instant>,
-    /// The peers that are cut off, the first at the front: all stay so for the same time.
-    cut_off_order: VecDeque<PeerId>,
-    /// Cut off since the last call of [`Guard::take_changes`].
+    /// Bans with their end, the oldest first.
+    banned: LruCache<PeerId, Instant>,
+    /// Bans since the last call of [`Guard::take_changes`].
     fresh: Vec<PeerId>,
-    /// Connected peers that sent a message that could be read.
+    /// Bans lifted early since then.
+    lifted: Vec<PeerId>,
+    /// Connected peers that sent a valid message.
     useful: HashSet<PeerId>,
-    /// Messages of peers without a name here that enter the mesh here.
+    /// Limits messages of unnamed peers that enter the mesh here.
     entering: Bucket,
-    /// Messages of peers without a name here that pass through here.
+    /// Limits messages of unnamed peers that pass through here.
     passing: Bucket,
 }
 
@@ -163,21 +158,21 @@ struct Account {
 
 impl Guard {
     pub(super) fn new(
-        heeded: AllowedPeers,
+        allowed: AllowedPeers,
         boot_nodes: impl IntoIterator<Item = PeerId>,
         allowances: Allowances,
     ) -> Self {
-        let state = State {
+        let state = Ledger {
             accounts: LruCache::new(allowances.accounts),
-            cut_off: HashMap::new(),
-            cut_off_order: VecDeque::new(),
+            banned: LruCache::new(BANNED_MAX),
             fresh: Vec::new(),
+            lifted: Vec::new(),
             useful: HashSet::new(),
             entering: Bucket::full(allowances.entering),
             passing: Bucket::full(allowances.passing),
         };
         Self {
-            heeded: Arc::new(RwLock::new(ids(heeded))),
+            allowed: Arc::new(RwLock::new(ids(allowed))),
             boot_nodes: Arc::new(boot_nodes.into_iter().collect()),
             allowances,
             state: Arc::new(Mutex::new(state)),
@@ -185,75 +180,72 @@ impl Guard {
         }
     }
 
-    /// Replaces the set of peers that are heard.
-    pub(super) fn heed(&self, heeded: AllowedPeers) {
-        *self.heeded.write() = ids(heeded);
+    /// Replaces the set of allowed peers.
+    pub(super) fn set_allowed(&self, allowed: AllowedPeers) {
+        *self.allowed.write() = ids(allowed);
     }
 
-    /// Whether a message of `peer` is heard at all.
-    pub(super) fn hears(&self, peer: PeerId) -> bool {
-        self.heeded.read().as_ref().is_none_or(|peers| peers.contains(&peer))
+    /// Returns true if messages of `peer` are accepted.
+    pub(super) fn allows(&self, peer: PeerId) -> bool {
+        self.allowed.read().as_ref().is_none_or(|peers| peers.contains(&peer))
     }
 
-    /// Whether `peer` is heard because its name was given.
-    pub(super) fn trusts(&self, peer: PeerId) -> bool {
-        self.heeded.read().as_ref().is_some_and(|peers| peers.contains(&peer))
+    /// Returns true if `peer` is allowed by name.
+    pub(super) fn allows_by_name(&self, peer: PeerId) -> bool {
+        self.allowed.read().as_ref().is_some_and(|peers| peers.contains(&peer))
     }
 
-    /// Whether `peer` was named to this node: as a boot node, or as a peer to heed.
-    pub(super) fn knows_by_name(&self, peer: PeerId) -> bool {
-        self.boot_nodes.contains(&peer) || self.trusts(peer)
+    /// Returns true if `peer` was named to this node, as a boot node or as an allowed peer.
+    pub(super) fn is_named(&self, peer: PeerId) -> bool {
+        self.boot_nodes.contains(&peer) || self.allows_by_name(peer)
     }
 
-    /// Whether any peer was named to this node.
-    pub(super) fn has_names(&self) -> bool {
-        !self.boot_nodes.is_empty() || !self.heeds_everyone()
+    /// Returns true if any peer was named to this node.
+    pub(super) fn has_named_peers(&self) -> bool {
+        !self.boot_nodes.is_empty() || !self.allows_everyone()
     }
 
-    /// The peers that were named to this node.
-    pub(super) fn names(&self) -> Vec<PeerId> {
-        self.boot_nodes.iter().chain(self.heeded.read().iter().flatten()).copied().collect()
+    /// Returns the peers that were named to this node.
+    pub(super) fn named_peers(&self) -> Vec<PeerId> {
+        self.boot_nodes.iter().chain(self.allowed.read().iter().flatten()).copied().collect()
     }
 
-    /// Whether every peer is heard.
-    pub(super) fn heeds_everyone(&self) -> bool {
-        self.heeded.read().is_none()
+    /// Returns true if every peer is allowed.
+    pub(super) fn allows_everyone(&self) -> bool {
+        self.allowed.read().is_none()
     }
 
-    /// Notes that connected `peer` sent a message that could be read.
+    /// Records that connected `peer` sent a valid message.
     pub(super) fn vouch(&self, peer: PeerId) {
         self.state.lock().useful.insert(peer);
     }
 
-    /// Whether `peer` has sent a message that could be read, or was named to this node.
+    /// Returns true if `peer` has sent a valid message, or was named to this node.
     pub(super) fn is_useful(&self, peer: PeerId) -> bool {
-        self.state.lock().useful.contains(&peer) || self.knows_by_name(peer)
+        self.state.lock().useful.contains(&peer) || self.is_named(peer)
     }
 
-    /// Notes that no connection to `peer` stands.
+    /// Records that the last connection to `peer` was closed.
     pub(super) fn note_lost(&self, peer: PeerId) {
         self.state.lock().useful.remove(&peer);
     }
 
-    /// Whether `peer` may open one more stream now. If not, that is its offense.
+    /// Returns true if `peer` may open one more stream. Otherwise records an offense.
     pub(super) fn admits_stream(&self, peer: PeerId) -> bool {
-        let now = Instant::now();
-        let is_admitted = {
-            let mut state = self.state.lock();
-            state.account(peer, self.allowances).streams.take(now)
-        };
+        let is_admitted =
+            self.state.lock().account(peer, self.allowances).streams.take(Instant::now());
         if !is_admitted {
             self.offended(peer, Offense::Streams);
         }
         is_admitted
     }
 
-    /// Judges a gossip message of `author` that `relay` handed over, which may be `author` itself.
+    /// Judges a gossip message of `author` that `relay` sent, which may be `author` itself.
     pub(super) fn judge_gossip(&self, author: PeerId, relay: PeerId) -> GossipVerdict {
         let now = Instant::now();
-        let (is_named, is_direct) = (self.knows_by_name(author), author == relay);
+        let (is_named, is_direct) = (self.is_named(author), author == relay);
         let mut state = self.state.lock();
-        if state.is_cut_off(author, now) {
+        if state.is_banned(author, now) {
             return GossipVerdict::Ignore;
         }
         let account = state.account(author, self.allowances);
@@ -262,7 +254,7 @@ impl Guard {
             self.offended(author, Offense::Gossip);
             return GossipVerdict::Ignore;
         }
-        // Apart from what it hands over itself, or a replay of it by others would use that up.
+        // Charged separately, or replays by others would use up the author's own allowance.
         let is_within = account.authored.take(now);
         if is_direct {
             let is_passed_on = is_named || is_within && state.entering.take(now);
@@ -274,58 +266,55 @@ impl Guard {
         if is_passed_on { GossipVerdict::Forward } else { GossipVerdict::Ignore }
     }
 
-    /// Takes note that `peer` sent something it should not have.
+    /// Records an offense of `peer`, and bans it if there are too many.
     pub(super) fn offended(&self, peer: PeerId, offense: Offense) {
         let now = Instant::now();
-        let is_spared = self.knows_by_name(peer);
+        let is_spared = self.is_named(peer);
         let mut state = self.state.lock();
-        let is_cut_off = state.cut_off.contains_key(&peer);
+        let is_banned = state.banned.contains(&peer);
         let account = state.account(peer, self.allowances);
         let (is_logged, n_before) = account.log.admit(now, 1);
         if is_logged {
-            warn!(%peer, n_before, "dropped what a peer sent: {}", offense.into_str());
+            warn!(%peer, n_before, "dropped data of a peer: {}", offense.into_str());
         }
-        if account.offenses.take(now) || is_cut_off || is_spared {
+        if account.offenses.take(now) || is_banned || is_spared {
             return;
         }
         account.offenses = Bucket::full(self.allowances.offenses);
-        state.cut_off.insert(peer, now + CUT_OFF_FOR);
-        state.cut_off_order.push_back(peer);
+        if let Some((lifted, _)) = state.banned.push(peer, now + BANNED_FOR) {
+            state.lifted.push(lifted);
+        }
         state.fresh.push(peer);
         self.bell.notify_one();
-        warn!(%peer, "cut a peer off for {} s: {}", CUT_OFF_FOR.as_secs(), offense.into_str());
+        warn!(%peer, "banned a peer for {} s: {}", BANNED_FOR.as_secs(), offense.into_str());
     }
 
-    /// Whether `peer` is cut off now.
-    pub(super) fn is_cut_off(&self, peer: PeerId) -> bool {
-        self.state.lock().is_cut_off(peer, Instant::now())
+    /// Returns true if `peer` is banned.
+    pub(super) fn is_banned(&self, peer: PeerId) -> bool {
+        self.state.lock().is_banned(peer, Instant::now())
     }
 
-    /// Returns the peers cut off since the last call, and those whose time is over.
+    /// Returns the bans since the last call, and those lifted since then.
     pub(super) fn take_changes(&self) -> (Vec<PeerId>, Vec<PeerId>) {
         let now = Instant::now();
         let mut state = self.state.lock();
-        let mut over = Vec::new();
-        while let Some(first) = state.cut_off_order.front().copied() {
-            if state.cut_off.len() <= CUT_OFF_MAX && state.is_cut_off(first, now) {
-                break;
-            }
-            state.cut_off_order.pop_front();
-            state.cut_off.remove(&first);
-            over.push(first);
+        let mut lifted = std::mem::take(&mut state.lifted);
+        while let Some((peer, _)) = state.banned.peek_lru().filter(|(_, until)| **until <= now) {
+            lifted.push(*peer);
+            state.banned.pop_lru();
         }
-        (std::mem::take(&mut state.fresh), over)
+        (std::mem::take(&mut state.fresh), lifted)
     }
 }
 
-/// The ids that libp2p knows.
-fn ids(heeded: AllowedPeers) -> Option<HashSet<PeerId>> {
-    heeded.map(|peers| peers.iter().filter_map(|peer| peer.as_str().parse().ok()).collect())
+/// Returns the ids as libp2p knows them.
+fn ids(allowed: AllowedPeers) -> Option<HashSet<PeerId>> {
+    allowed.map(|peers| peers.iter().filter_map(|peer| peer.as_str().parse().ok()).collect())
 }
 
-impl State {
-    fn is_cut_off(&self, peer: PeerId, now: Instant) -> bool {
-        self.cut_off.get(&peer).is_some_and(|until| *until > now)
+impl Ledger {
+    fn is_banned(&self, peer: PeerId, now: Instant) -> bool {
+        self.banned.peek(&peer).is_some_and(|until| *until > now)
     }
 
     fn account(&mut self, peer: PeerId, allowances: Allowances) -> &mut Account {
@@ -340,29 +329,29 @@ impl State {
     }
 }
 
-/// The part of the budget that is open to peers that were not named to this node: three quarters.
+/// Returns the part of the budget for peers that were not named to this node: three quarters.
 const fn unnamed(bytes_max: usize) -> usize {
     bytes_max / 4 * 3
 }
 
-/// What a peer may always hold without an offense when it finds no room: a thirty-second, a few of its
-/// messages. It is then others that take too much.
+/// Returns the memory that a peer may hold without an offense when there is no room: a
+/// thirty-second, or a few of its messages. Others then use too much.
 const fn modest(bytes_max: usize) -> usize {
     bytes_max / 32
 }
 
-/// Too much is being read from others, or from this peer.
+/// The memory for unfinished messages is used up, in total or for this peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Crowded;
 
-/// Handle to the budget. Cheap to clone; all clones share one.
+/// Memory for unfinished messages. Clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct Budget {
     pub(super) guard: Arc<Guard>,
     pub(super) bytes: Tally<PeerId>,
 }
 
-/// What one message holds of the budget. Gives it back when dropped.
+/// Memory of one message. Released when dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     guard: Arc<Guard>,
@@ -374,21 +363,21 @@ impl Budget {
         Self { guard: Arc::new(guard.clone()), bytes: Tally::default() }
     }
 
-    /// A share of `peer`, empty so far.
+    /// Returns an empty share of `peer`.
     pub(super) fn share(&self, peer: PeerId) -> Share {
         Share { guard: Arc::clone(&self.guard), bytes: self.bytes.zero(peer) }
     }
 }
 
 impl Share {
-    /// Makes the share as large as `n_bytes`, if it is smaller.
+    /// Grows the share to `n_bytes`, if it is smaller.
     ///
     /// # Errors
-    /// [`Crowded`] if there is no room; an offense of the peer if it holds much itself.
+    /// Returns [`Crowded`] if there is no room. That is an offense if the peer itself holds much.
     pub(super) fn grow_to(&mut self, n_bytes: usize) -> Result<(), Crowded> {
         let Some(more @ 1..) = n_bytes.checked_sub(self.bytes.n()) else { return Ok(()) };
         let peer = *self.bytes.holder();
-        let is_named = self.guard.knows_by_name(peer);
+        let is_named = self.guard.is_named(peer);
         let bytes_max = self.guard.allowances.unfinished_bytes;
         let n_open = if is_named { bytes_max } else { unnamed(bytes_max) };
         let mut n_held = 0;
@@ -407,7 +396,7 @@ impl Share {
         Err(Crowded)
     }
 
-    /// Gives back what is past `n_bytes`.
+    /// Shrinks the share to `n_bytes`.
     pub(super) fn shrink_to(&mut self, n_bytes: usize) {
         self.bytes.shrink_to(n_bytes);
     }
@@ -423,7 +412,7 @@ mod budget_tests {
     const STEP: usize = 1024 * 1024;
     const BYTES_MAX: usize = ALLOWANCES.unfinished_bytes;
 
-    /// Holds as much as `peer` gets, in messages of 4 MiB at most.
+    /// Holds as much as `peer` gets, in messages of up to 4 MiB.
     fn greedy(budget: &Budget, peer: PeerId) -> Vec<Share> {
         let mut shares = Vec::new();
         loop {
@@ -437,7 +426,7 @@ mod budget_tests {
     }
 
     #[tokio::test]
-    async fn peers_that_take_all_they_get_leave_room_for_one_that_does_not() {
+    async fn greedy_peers_leave_room_for_others() {
         let friend = PeerId::random();
         let guard = Guard::new(None, [friend], ALLOWANCES);
         let budget = Budget::new(&guard);
@@ -446,13 +435,13 @@ mod budget_tests {
         let mut honest = budget.share(PeerId::random());
         assert_eq!(honest.grow_to(4 * STEP), Ok(()));
         let mut named = budget.share(friend);
-        assert_eq!(named.grow_to(60 * STEP), Ok(()), "a part is kept for it");
+        assert_eq!(named.grow_to(60 * STEP), Ok(()), "a part is reserved for it");
         drop((held, honest, named));
         assert_eq!(budget.bytes.total(), 0);
     }
 
     #[tokio::test]
-    async fn to_crowd_is_an_offense_of_the_peer_that_holds_much() {
+    async fn crowding_is_an_offense_of_the_peer_that_holds_much() {
         let guard = Guard::new(None, [], ALLOWANCES);
         let budget = Budget::new(&guard);
         let (peer, modest) = (PeerId::random(), PeerId::random());
@@ -461,6 +450,6 @@ mod budget_tests {
             assert_eq!(budget.share(peer).grow_to(4 * STEP), Err(Crowded));
             assert_eq!(budget.share(modest).grow_to(BYTES_MAX), Err(Crowded));
         }
-        assert!(guard.is_cut_off(peer) && !guard.is_cut_off(modest));
+        assert!(guard.is_banned(peer) && !guard.is_banned(modest));
     }
 }

@@ -1,11 +1,10 @@
 //! Lines: streams that stay open, on which both sides send frames.
 //!
-//! A frame is its length as four bytes, big end first, one byte for its kind, and its content. What
-//! a line saves over a stream for each message is the agreement on a protocol, twice for a question
-//! and its answer. A task writes, so that a sender may be dropped at any time without leaving half
-//! a frame; frames that wait are written together. Of a frame that is longer than its reader takes,
-//! the reader gets the beginning. A line ends for both sides when either of them drops its last
-//! handle or fails.
+//! A frame is its length as four bytes in big-endian order, one byte for its kind, and its content.
+//! A line saves the protocol negotiation that each message on a stream of its own needs. A task
+//! writes, so that a sender may be dropped at any time without leaving an incomplete frame. Waiting
+//! frames are written together. Of a frame that exceeds the limit, only the beginning is read. A
+//! line ends for both sides when either of them drops its last handle or fails.
 
 use std::{io, mem, time::Duration};
 
@@ -21,69 +20,74 @@ use tracing::debug;
 
 use super::{guard::Share, n_messages};
 
-/// Frames that wait to be written. When there are more, senders wait: the orders of as many
-/// executions as a head has under way.
+/// Maximum number of frames that wait to be written. Further senders wait. Fits the orders of all
+/// executions of a head.
 const FRAMES_CAPACITY: usize = 256;
 
-/// How long frames may take to be written, and one that has begun to be read, for each
-/// [`MESSAGE_BYTES_MAX`](super::MESSAGE_BYTES_MAX) of it, before the line is given up: over a line
-/// of 4 Mbit/s.
+/// Time to write the waiting frames, or to read the rest of a frame, for each
+/// [`MESSAGE_BYTES_MAX`](super::MESSAGE_BYTES_MAX): over a line of 4 Mbit/s.
 const FRAME_WITHIN: Duration = Duration::from_secs(10);
 
-/// How much is kept of a message that is too long: its type and the id of its request.
+/// Size of the beginning that is kept of a too long message: its type and the id of its request.
 pub(super) const START_BYTES: usize = 1024;
 
-/// How much is read at a time.
+/// Size of the read buffer.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Up to which size frames are copied together before they are written.
+/// Maximum size of frames that are copied together before they are written.
 const TOGETHER_BYTES: usize = 64 * 1024;
 
-/// The length before a frame, and the byte for its kind.
+/// Size of the length and the kind before the content of a frame.
 const HEADER_BYTES: usize = 5;
 
 /// A message on a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// What its content is.
+    /// Kind of the content.
     pub kind: u8,
-    /// The frame's content, not parsed.
+    /// Unparsed content.
     pub content: Bytes,
 }
+impl Frame {
+    /// Creates a frame.
+    pub const fn new(kind: u8, content: Bytes) -> Self {
+        Self { kind, content }
+    }
+}
 
-/// What comes on a line.
+/// A received frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Incoming {
-    /// A frame that came whole.
+    /// A complete frame.
     Whole(Frame),
-    /// How a frame begins that is longer than any may be. The rest is skipped.
+    /// The beginning of a frame that exceeds the limit. The rest is skipped.
     Cut(Frame),
 }
 
-/// The sending end of a line. Cheap to clone.
+/// Sending end of a line. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Line {
     frames: mpsc::Sender<Frame>,
 }
 
-/// The reading end of a line.
+/// Reading end of a line.
 #[derive(Debug)]
 pub struct Frames {
     stream: BufReader<ReadHalf<Stream>>,
-    /// The longest content that is taken.
+    /// Maximum size of the content.
     bytes_max: usize,
-    /// What is left of a frame that was cut.
+    /// Size of the rest of a cut frame.
     to_skip: u64,
-    /// What the frame that is being read holds of the budget; none on a line that this node opened.
+    /// Memory of the frame that is being read; `None` on a line that this node opened.
     share: Option<Share>,
 }
 
-/// A line has ended.
+/// The line has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("send on a line that has ended")]
+#[error("the line has ended")]
 pub struct LineEnded;
 
-/// Makes a line of a stream, with its writing task in `group`. Frames with contents longer than
+/// Turns a stream into a line, with its writing task in `group`. Frames with content of more than
 /// `bytes_max` are cut.
 pub(super) fn split(
     stream: Stream,
@@ -99,24 +103,17 @@ pub(super) fn split(
 }
 
 impl Line {
-    /// Sends a frame: returns as soon as it waits to be written. Cancel-safe.
+    /// Queues a frame. Cancel-safe.
     ///
     /// # Errors
-    /// [`LineEnded`] if the line has.
+    /// Returns [`LineEnded`] if the line has ended.
     pub async fn send(&self, frame: Frame) -> Result<(), LineEnded> {
         self.frames.send(frame).await.map_err(|_| LineEnded)
-    }
-
-    /// Sends a frame if there is room for it, as long as the other side keeps up.
-    pub fn try_send(&self, frame: Frame) {
-        if self.frames.try_send(frame).is_err() {
-            debug!("dropped a frame: the line has ended, or its reader does not keep up");
-        }
     }
 }
 
 impl Frames {
-    /// Returns the next frame, or none when the line has ended. Not cancel-safe.
+    /// Returns the next frame, or `None` when the line has ended. Not cancel-safe.
     pub async fn next(&mut self) -> Option<Incoming> {
         let share = self.share.as_mut();
         let read = read(&mut self.stream, self.bytes_max, &mut self.to_skip, share).await;
@@ -126,14 +123,14 @@ impl Frames {
         match read {
             Ok(incoming) => incoming,
             Err(error) => {
-                debug!(%error, "gave up a line");
+                debug!(%error, "closed a line");
                 None
             }
         }
     }
 }
 
-/// Reads one frame, or none if the stream ends before it. First skips what is left of the last.
+/// Reads one frame, or `None` if the stream ends before it. First skips the rest of a cut one.
 async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     bytes_max: usize,
@@ -166,7 +163,7 @@ async fn read(
     Ok(Some(Incoming::Cut(frame)))
 }
 
-/// Reads `n_bytes` into a buffer that grows with what comes, not with what is announced.
+/// Reads `n_bytes` into a buffer that grows with the received data, not with the announced length.
 async fn read_content(
     stream: &mut (impl AsyncRead + Unpin),
     n_bytes: usize,
@@ -190,7 +187,7 @@ async fn read_content(
     Ok(content)
 }
 
-/// Puts a frame behind what is to be written.
+/// Appends a frame to the data to write.
 fn put(together: &mut Vec<u8>, frame: &Frame) {
     let n_bytes = u32::try_from(frame.content.len()).unwrap_or(u32::MAX);
     together.extend_from_slice(&n_bytes.to_be_bytes());
@@ -217,12 +214,12 @@ async fn write_all(mut stream: WriteHalf<Stream>, mut waiting: mpsc::Receiver<Fr
         };
         let late = |_| Err(io::Error::from(io::ErrorKind::TimedOut));
         if let Err(error) = timeout(within, writing).await.unwrap_or_else(late) {
-            debug!(%error, "gave up a line");
+            debug!(%error, "closed a line");
             return;
         }
         together.shrink_to(TOGETHER_BYTES);
     }
-    // The other side then sees the end. Broken, it has already.
+    // The other side then sees the end.
     drop(timeout(FRAME_WITHIN, stream.close()).await);
 }
 

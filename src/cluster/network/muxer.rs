@@ -1,10 +1,10 @@
-//! The yamux multiplexer, with what it buffers counted in the memory budget.
+//! The yamux multiplexer, whose buffers are charged to the memory budget.
 //!
-//! Yamux buffers up to a window, 256 KiB, of every stream that nobody reads, whether it was accepted or
-//! not. The socket below it is read by way of [`CountedSocket`], which follows the frames: bytes of an
-//! open stream count until they are read or the stream is dropped. A connection whose peer has used up
-//! its part of the budget is not read for a while, which stops the peer. libp2p's own wrapper of yamux
-//! does not say which of its streams is which, so this one takes its place.
+//! Yamux buffers up to a window (256 KiB) of every unread stream, even before it is accepted.
+//! [`CountedSocket`] follows the frames that are read from the socket: the bytes of an open stream
+//! count until they are read or the stream is dropped. The connection of a peer that has used up
+//! its part of the budget is not read for a while, which stops the peer. This replaces libp2p's own
+//! wrapper of yamux, which does not reveal the ids of streams.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -32,35 +32,36 @@ use yamux::{Connection, ConnectionError, Mode};
 
 use super::guard::{Budget, Crowded, Share};
 
-/// The protocol, as libp2p names it.
+/// Name of the protocol in libp2p.
 const PROTOCOL: &str = "/yamux/1.0.0";
 
-/// Streams per connection that are still agreeing on a protocol.
+/// Maximum number of streams per connection that negotiate their protocol.
 pub(super) const NEGOTIATING_MAX: usize = 128;
 
-/// Streams of one connection: those that negotiate, as many that tell and ask, and as many of ours.
+/// Maximum number of streams per connection: those that negotiate, as many in use, and as many
+/// opened by this node.
 const STREAMS_MAX: usize = 3 * NEGOTIATING_MAX;
 
-/// What a connection may buffer uncounted: a message of usual length, so that most take no lock that all
-/// connections share. 2 500 connections have 10 MiB of it.
+/// Uncounted buffer size of a connection. Fits a usual message, so that most do not need the lock
+/// that all connections share. 2 500 connections have 10 MiB of it.
 const UNCOUNTED_BYTES: usize = 4 * 1024;
 
-/// The length of a frame's header.
+/// Size of the header of a frame.
 const HEADER_BYTES: usize = 12;
 
-/// The kind of frame that carries bytes of a stream.
+/// Type of a frame with data of a stream.
 const DATA: u8 = 0;
 
-/// The kind of frame that lets the other side send more of a stream.
+/// Type of a frame that enlarges the window of a stream.
 const WINDOW_UPDATE: u8 = 1;
 
-/// The flag of a frame that opens its stream.
+/// Flag of a frame that opens its stream.
 const SYN: u16 = 1;
 
-/// The flag of a frame that resets its stream.
+/// Flag of a frame that resets its stream.
 const RST: u16 = 8;
 
-/// The upgrade of one peer's connection.
+/// Upgrade of the connection of one peer.
 #[derive(Debug, Clone)]
 pub(super) struct Multiplex {
     pub(super) budget: Budget,
@@ -114,7 +115,7 @@ impl<C: AsyncRead + AsyncWrite + Unpin> OutboundConnectionUpgrade<C> for Multipl
     }
 }
 
-/// What yamux buffers of one connection, by stream.
+/// Data that yamux buffers for one connection, by stream.
 #[derive(Debug)]
 struct Buffered {
     by_stream: HashMap<u32, usize>,
@@ -127,7 +128,7 @@ impl Buffered {
         self.by_stream.entry(stream).or_default();
     }
 
-    /// Counts bytes of a stream that came. Of streams that are not open, yamux keeps none.
+    /// Counts received bytes of a stream. Yamux drops those of streams that are not open.
     fn add(&mut self, stream: u32, n_bytes: usize) {
         if let Some(held) = self.by_stream.get_mut(&stream) {
             *held += n_bytes;
@@ -153,7 +154,7 @@ impl Buffered {
         self.n_bytes.saturating_sub(UNCOUNTED_BYTES)
     }
 
-    /// Makes the share as large as what is buffered.
+    /// Grows the share to the size of the buffers.
     fn grow_share(&mut self) -> Result<(), Crowded> {
         self.share.grow_to(self.n_counted())
     }
@@ -166,16 +167,16 @@ impl Buffered {
 /// Follows the frames of a connection.
 #[derive(Debug, Default)]
 struct FrameReader {
-    /// As much of the next header as has come.
+    /// Received part of the next header.
     header: Vec<u8>,
-    /// The stream of the frame whose body comes.
+    /// Stream of the current frame.
     stream: u32,
-    /// How much of that body is still to come.
+    /// Size of the rest of its body.
     n_body_bytes: usize,
 }
 
 impl FrameReader {
-    /// Counts what `bytes`, which come next, add to streams.
+    /// Counts the next `bytes` for their streams.
     fn follow(&mut self, mut bytes: &[u8], buffered: &mut Buffered) {
         while !bytes.is_empty() {
             let n_wanted = match self.n_body_bytes {
@@ -208,19 +209,19 @@ impl FrameReader {
             let n_bytes = u32::from_be_bytes([n0, n1, n2, n3]);
             self.n_body_bytes = usize::try_from(n_bytes).unwrap_or(usize::MAX);
             if flags & RST != 0 {
-                // Its body is not kept; no stream has this id.
+                // Its body is dropped. No stream has the id 0.
                 self.stream = 0;
             }
         }
     }
 }
 
-/// A socket whose frames are counted as they are read.
+/// Socket whose frames are counted as they are read.
 struct CountedSocket<C> {
     socket: C,
     frames: FrameReader,
     buffered: Arc<Mutex<Buffered>>,
-    /// Until when nothing is read, where the budget is used up.
+    /// Pause in reading while the budget is used up.
     pause: Option<Pin<Box<Sleep>>>,
 }
 
@@ -270,11 +271,11 @@ impl<C: AsyncWrite + Unpin> AsyncWrite for CountedSocket<C> {
 pub(super) struct Muxer<C> {
     connection: Connection<CountedSocket<C>>,
     buffered: Arc<Mutex<Buffered>>,
-    /// Inbound streams that came while nobody asked for one.
+    /// Inbound streams that no one has polled for yet.
     waiting: VecDeque<Substream>,
-    /// Who waits for an inbound stream.
+    /// Waker of the task that polls for inbound streams.
     waker: Option<Waker>,
-    /// When it is closed, done or not, once it is being closed.
+    /// Time at which closing is complete in any case.
     close_by: Option<Pin<Box<Sleep>>>,
 }
 
@@ -318,8 +319,8 @@ impl<C: AsyncRead + AsyncWrite + Unpin> StreamMuxer for Muxer<C> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Self::Error>> {
-        // Over a lost link, pending data is never sent, and the connection would seem to exist. A peer that is
-        // back dials again by then.
+        // Over a lost link, pending data is never sent, and the connection would seem to exist. By
+        // then, a peer that is back dials again.
         let close_by = self.close_by.get_or_insert_with(|| Box::pin(sleep(Duration::from_secs(1))));
         if close_by.as_mut().poll(context).is_ready() {
             return Poll::Ready(Ok(()));
@@ -327,20 +328,20 @@ impl<C: AsyncRead + AsyncWrite + Unpin> StreamMuxer for Muxer<C> {
         self.connection.poll_close(context)
     }
 
-    /// Reads frames, which yamux does only while it is asked for streams.
+    /// Reads frames, which yamux does only while it is polled for streams.
     fn poll(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Result<StreamMuxerEvent, Self::Error>> {
         let stream = ready!(self.poll_next(context))?;
-        // As in libp2p's own wrapper. Further streams are reset.
+        // As in libp2p's own wrapper, further streams are reset.
         if self.waiting.len() < 256 {
             self.waiting.push_back(stream);
             if let Some(waker) = self.waker.take() {
                 waker.wake();
             }
         }
-        // More may have come.
+        // There may be more frames.
         context.waker().wake_by_ref();
         Poll::Pending
     }

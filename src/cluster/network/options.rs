@@ -1,4 +1,4 @@
-//! Whom a node is connected to, beside its boot nodes, and how they reach it.
+//! Options for the connections of a node, apart from its boot nodes.
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
@@ -7,39 +7,39 @@ use model::node::{PeerId, Role};
 
 use super::{Advertised, MESSAGE_BYTES_MAX, RelayOptions};
 
-/// Whom a node is connected to, beside its boot nodes, and how they reach it.
+/// Connections to other peers, and the ways to reach this node.
 #[derive(Debug, Clone)]
 pub struct Connectivity {
-    /// The port of a websocket listener, 0 for a free one; none for no such listener.
+    /// Port of a websocket listener, 0 for a free one; `None` for no such listener.
     pub websocket: Option<u16>,
-    /// The addresses told to peers, in place of those listened on. Empty for these.
+    /// Addresses announced to peers instead of those listened on, unless empty.
     pub advertised: Vec<Advertised>,
-    /// How many connections it keeps; none for as many as come.
+    /// Number of connections; `None` for no limit.
     pub connections: Option<ConnectionBounds>,
-    /// Peers it looks for on its topics until it has as many; 0 for no rendezvous at all.
+    /// Number of connected peers up to which it looks for peers on its topics; 0 for no rendezvous.
     pub wanted_peers: usize,
-    /// Whether it finds, and is found by, nodes in the local network (mDNS).
+    /// True if nodes in the local network find each other (mDNS).
     pub is_local_discovery_on: bool,
-    /// The folder of the peer store; none for a node that remembers nobody.
+    /// Directory of the peer store; `None` for no store.
     pub peer_db: Option<PathBuf>,
-    /// Whether the peers in the peer store are dialed at start.
+    /// True if the peers in the peer store are dialed at start.
     pub is_dialing_back: bool,
-    /// Whether the node fails to start unless every boot node is reached.
+    /// True if the node does not start unless every boot node is reached.
     pub must_reach_boot_nodes: bool,
-    /// Whether it relays for nodes behind NAT, and who relays for it.
+    /// Relaying for nodes behind NAT, and relays that this node uses.
     pub relay: RelayOptions,
-    /// How often each peer is pinged. A machine that vanished without closing its connections is
-    /// noticed after two pings that are not answered.
+    /// Interval of pings. A machine that vanished without closing its connections is noticed after
+    /// two unanswered pings.
     pub ping_every: Duration,
-    /// Whose gossip and messages are heard.
-    pub heeded: AllowedPeers,
-    /// The longest message that a peer may tell, and the longest frame on a line that this node
-    /// opened, in bytes.
+    /// Peers whose gossip and messages are accepted.
+    pub allowed: AllowedPeers,
+    /// Maximum size of a message from a peer, and of a frame on a line that this node opened, in
+    /// bytes.
     pub answer_bytes_max: usize,
 }
 
 impl Connectivity {
-    /// That of a node for which nothing is configured: no websocket, no memory, and everybody is heard.
+    /// Returns the defaults: no websocket, no peer store, and every peer is allowed.
     pub const fn for_role(role: Role) -> Self {
         let (wanted_peers, ping_every) = match role {
             Role::Head => (WANTED_PEERS_OF_HEAD, PING_EVERY_OF_HEAD),
@@ -56,34 +56,34 @@ impl Connectivity {
             must_reach_boot_nodes: false,
             relay: RelayOptions { limits: None, through: Vec::new() },
             ping_every,
-            heeded: None,
+            allowed: None,
             answer_bytes_max: MESSAGE_BYTES_MAX,
         }
     }
 }
 
-/// How often a worker pings its peers. Heads ping it more often, and a neighbor that vanished costs
-/// nothing but a place; pings between neighbors were most of what idle workers spent.
+/// Interval of pings by a worker. Heads ping it more often, and a vanished neighbor only occupies a
+/// place. Pings between neighbors are most of the work of idle workers.
 const PING_EVERY: Duration = Duration::from_mins(1);
 
-/// How often a head pings its workers, whose round trips it places work by. One that runs an order for
-/// long is pinged each second on its line besides.
+/// Interval of pings by a head, which uses the round trips for placement. A worker that runs an
+/// order for long is also pinged every second on its line.
 const PING_EVERY_OF_HEAD: Duration = Duration::from_secs(15);
 
-/// Peers that a worker looks for on its topics: enough for the gossip mesh and to fetch functions from.
-/// A head needs all of them: see [`WANTED_PEERS_OF_HEAD`].
+/// Number of peers that a worker looks for: enough for the gossip mesh and to fetch functions. A
+/// head needs all of them: see [`WANTED_PEERS_OF_HEAD`].
 pub const WANTED_PEERS: usize = 16;
 
-/// Peers that a head looks for on its topics: as many workers as it is built for.
+/// Number of peers that a head looks for.
 pub const WANTED_PEERS_OF_HEAD: usize = 1024;
 
-/// Connections that are kept where nothing else is said. A head of a thousand workers fits; b7s keeps
-/// 192, which its users found to throttle heads.
+/// Default number of connections. Fits a head of a thousand workers. b7s keeps 192, which throttles
+/// heads.
 pub const CONNECTIONS: ConnectionBounds = ConnectionBounds { low: 2048, high: 2458 };
 
-/// How many connections a node keeps. Past `high`, some are closed until `low` are left: first those
-/// whose peer has not sent a message that could be read, then the newest. Those to boot nodes and to
-/// peers that are heeded by name stay.
+/// Number of connections of a node. Beyond `high`, some are closed until `low` are left: first
+/// those of peers that have not sent a valid message, then the newest. Connections to boot nodes
+/// and peers allowed by name stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionBounds {
     pub(super) low: u32,
@@ -91,47 +91,47 @@ pub struct ConnectionBounds {
 }
 
 impl ConnectionBounds {
-    /// About `count` connections: at most a fifth more, as b7s reads its `--connection-count`.
+    /// Returns bounds for about `count` connections, at most a fifth more, as b7s reads its
+    /// `--connection-count`.
     pub const fn around(count: u32) -> Self {
         Self { low: count, high: count.saturating_add(count / 5) }
     }
 }
 
-/// Peers that a node remembers in any case, in each of its tables.
+/// Minimum number of remembered peers, in each table.
 const REMEMBERED_MIN: usize = 4096;
 
-/// Peers that a node remembers that keeps as many connections as come: more than files that one process
-/// has open as a rule.
+/// Number of remembered peers of a node without a limit of connections: more than the usual limit
+/// of open files.
 const REMEMBERED_UNBOUNDED: usize = 64 * 1024;
 
 impl Connectivity {
-    /// Peers that the node remembers, in each of its tables: above the bound on connections.
+    /// Returns the number of peers to remember in each table: above the limit of connections.
     pub fn remembered_peers(&self) -> usize {
         let n_connections = self.connections.map(|bounds| bounds.high as usize);
         n_connections.map_or(REMEMBERED_UNBOUNDED, |n| n.saturating_mul(2).max(REMEMBERED_MIN))
     }
 }
 
-/// Whose gossip and messages a node hears, none for those of every peer: a worker may obey some heads
-/// alone, a head may take answers and offers of some workers alone. Others stay connected and pass
-/// gossip on.
+/// Peers whose gossip and messages are accepted; `None` for every peer. A worker may obey only some
+/// heads, and a head may accept only some workers. Other peers stay connected and forward gossip.
 pub type AllowedPeers = Option<BTreeSet<PeerId>>;
 
-/// The protocols on which peers open streams to a node.
+/// Protocols on which peers can open streams to a node.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Protocols {
-    /// Peers send one message on each stream.
+    /// Protocols with one message on each stream.
     pub messages: &'static [&'static str],
-    /// Peers ask one question on each stream, and read the answer from it.
+    /// Protocols with one request and its response on each stream.
     pub questions: &'static [&'static str],
-    /// Peers open lines.
+    /// Protocols of lines.
     pub lines: &'static [&'static str],
-    /// Those of all these that are open to peers whom [`Connectivity::heeded`] leaves out.
+    /// Those of all these that are open to peers that are not allowed.
     pub open: &'static [&'static str],
 }
 
 impl Protocols {
-    /// All of them.
+    /// Returns all of them.
     pub(super) fn all(self) -> Vec<StreamProtocol> {
         let all = [self.messages, self.questions, self.lines].into_iter().flatten();
         all.map(|name| StreamProtocol::new(name)).collect()

@@ -1,11 +1,11 @@
-//! Peers that connect again while an earlier connection to them seems to stand.
+//! Peers that connect again while an earlier connection to them seems to be established.
 //!
-//! A peer dials while it has no connection alone. One that comes again has lost what this node still
-//! takes for a connection: its link was cut or its machine died, and nobody said so. What belongs to a
-//! connection is then known to one side alone. Gossip, for one, names its topics on the first
-//! connection to a peer and never again: a head would not learn that a worker listens. So the new
-//! connection is refused and the earlier ones are closed; the peer dials again at once, and both
-//! sides start over.
+//! A peer only dials while it has no connection. If it connects again, it has lost the earlier
+//! connection without notice: its link was cut or its machine failed. State that belongs to a
+//! connection is then known to one side only. For example, gossip announces its topics on the first
+//! connection to a peer only, so a head would not learn that a worker listens. Therefore the new
+//! connection is refused and the earlier ones are closed. The peer dials again immediately, and
+//! both sides start over.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -25,14 +25,14 @@ use libp2p::{
 use tokio::time::Instant;
 use tracing::info;
 
-/// Connections that are younger may belong together: both sides have dialed, or one under several
+/// Connections younger than this may belong together: both sides dialed, or one side several
 /// addresses. As long as a dial may take.
 const YOUNG_FOR: Duration = Duration::from_secs(10);
 
-/// The behavior: knows since when connections stand.
+/// Behavior that tracks the age of connections.
 #[derive(Debug, Default)]
 pub(super) struct Reconnects {
-    standing: HashMap<PeerId, Vec<(ConnectionId, Instant)>>,
+    established: HashMap<PeerId, Vec<(ConnectionId, Instant)>>,
     /// Peers whose connections are to be closed.
     lost: VecDeque<PeerId>,
 }
@@ -48,14 +48,13 @@ impl NetworkBehaviour for Reconnects {
         _: &Multiaddr,
         _: &Multiaddr,
     ) -> Result<THandler<Self>, ConnectionDenied> {
-        let standing = self.standing.get(&peer).map(Vec::as_slice).unwrap_or_default();
-        let is_again = standing.last().is_some_and(|(_, since)| since.elapsed() >= YOUNG_FOR);
-        if !is_again {
+        let earlier = self.established.get(&peer).and_then(|all| all.last());
+        if earlier.is_none_or(|(_, since)| since.elapsed() < YOUNG_FOR) {
             return Ok(dummy::ConnectionHandler);
         }
-        info!(%peer, "a peer has connected again: closed the connection that it has lost");
-        // What comes next is let in, however long the closing takes.
-        self.standing.remove(&peer);
+        info!(%peer, "a peer has connected again: closed its earlier connection");
+        // The next connection is accepted, however long the closing takes.
+        self.established.remove(&peer);
         self.lost.push_back(peer);
         Err(ConnectionDenied::new("the peer has an earlier connection"))
     }
@@ -73,15 +72,15 @@ impl NetworkBehaviour for Reconnects {
 
     fn on_swarm_event(&mut self, event: FromSwarm<'_>) {
         match event {
-            FromSwarm::ConnectionEstablished(established) => {
-                let standing = self.standing.entry(established.peer_id).or_default();
-                standing.push((established.connection_id, Instant::now()));
+            FromSwarm::ConnectionEstablished(event) => {
+                let connections = self.established.entry(event.peer_id).or_default();
+                connections.push((event.connection_id, Instant::now()));
             }
             FromSwarm::ConnectionClosed(closed) => {
-                if let Some(standing) = self.standing.get_mut(&closed.peer_id) {
-                    standing.retain(|(id, _)| *id != closed.connection_id);
-                    if standing.is_empty() {
-                        self.standing.remove(&closed.peer_id);
+                if let Some(connections) = self.established.get_mut(&closed.peer_id) {
+                    connections.retain(|(id, _)| *id != closed.connection_id);
+                    if connections.is_empty() {
+                        self.established.remove(&closed.peer_id);
                     }
                 }
             }
@@ -99,7 +98,7 @@ impl NetworkBehaviour for Reconnects {
     }
 
     fn poll(&mut self, _: &mut Context<'_>) -> Poll<ToSwarm<Self::ToSwarm, THandlerInEvent<Self>>> {
-        // The swarm polls after each connection that comes.
+        // The swarm polls after each new connection.
         self.lost.pop_front().map_or(Poll::Pending, |peer_id| {
             Poll::Ready(ToSwarm::CloseConnection { peer_id, connection: CloseConnection::All })
         })
@@ -120,14 +119,14 @@ mod tests {
         ConnectedPoint::Listener { local_addr: address.clone(), send_back_addr: address }
     }
 
-    /// Has `peer` connect; returns whether it was let in.
-    fn comes(reconnects: &mut Reconnects, peer: PeerId, number: usize) -> bool {
+    /// Has `peer` connect. Returns true if it was accepted.
+    fn connect(reconnects: &mut Reconnects, peer: PeerId, number: usize) -> bool {
         let (connection_id, endpoint) = (ConnectionId::new_unchecked(number), endpoint());
         let address = endpoint.get_remote_address();
-        let let_in = reconnects
+        let is_accepted = reconnects
             .handle_established_inbound_connection(connection_id, peer, address, address)
             .is_ok();
-        if let_in {
+        if is_accepted {
             reconnects.on_swarm_event(FromSwarm::ConnectionEstablished(ConnectionEstablished {
                 peer_id: peer,
                 connection_id,
@@ -136,10 +135,10 @@ mod tests {
                 other_established: 0,
             }));
         }
-        let_in
+        is_accepted
     }
 
-    fn goes(reconnects: &mut Reconnects, peer_id: PeerId, number: usize) {
+    fn close(reconnects: &mut Reconnects, peer_id: PeerId, number: usize) {
         reconnects.on_swarm_event(FromSwarm::ConnectionClosed(ConnectionClosed {
             peer_id,
             connection_id: ConnectionId::new_unchecked(number),
@@ -157,21 +156,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_peer_that_comes_again_loses_what_it_had_and_is_let_in_the_next_time() {
+    async fn reconnecting_peer_loses_its_connections_and_is_accepted_next_time() {
         let (mut reconnects, peer) = (Reconnects::default(), PeerId::random());
-        assert!(comes(&mut reconnects, peer, 1));
-        assert!(comes(&mut reconnects, peer, 2), "both sides may have dialed");
+        assert!(connect(&mut reconnects, peer, 1));
+        assert!(connect(&mut reconnects, peer, 2), "both sides may have dialed");
         tokio::time::advance(YOUNG_FOR).await;
-        assert!(comes(&mut reconnects, PeerId::random(), 3), "another peer");
+        assert!(connect(&mut reconnects, PeerId::random(), 3), "another peer");
         assert_eq!(closed(&mut reconnects), None);
-        assert!(!comes(&mut reconnects, peer, 4));
+        assert!(!connect(&mut reconnects, peer, 4));
         assert_eq!((closed(&mut reconnects), closed(&mut reconnects)), (Some(peer), None));
-        assert!(comes(&mut reconnects, peer, 5), "however long the others take to close");
-        goes(&mut reconnects, peer, 1);
-        goes(&mut reconnects, peer, 2);
-        goes(&mut reconnects, peer, 5);
+        assert!(connect(&mut reconnects, peer, 5), "however long the others take to close");
+        for number in [1, 2, 5] {
+            close(&mut reconnects, peer, number);
+        }
         tokio::time::advance(YOUNG_FOR).await;
-        assert!(comes(&mut reconnects, peer, 6), "it has no other");
-        assert_eq!(reconnects.standing.len(), 2, "nothing is kept of connections that are gone");
+        assert!(connect(&mut reconnects, peer, 6), "it has no other");
+        assert_eq!(reconnects.established.len(), 2, "closed connections leave nothing");
     }
 }

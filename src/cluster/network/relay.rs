@@ -1,12 +1,12 @@
-//! Circuit relay v2: heads that pass connections on to nodes behind NAT.
+//! Circuit relay v2: heads that pass on connections to nodes behind NAT.
 //!
-//! A node behind NAT reserves a place at a relay, to which it is connected anyway; who wants to
-//! reach it asks the relay for a circuit, and both speak noise through it, which the relay cannot
-//! read. A relay dials nobody: it joins two connections that it has. What one peer may take of it
-//! is bounded, and where it heeds some peers alone, it relays for these alone.
+//! A node behind NAT reserves a place at a relay that it is connected to. Other nodes ask the relay
+//! for a circuit to it, and both speak noise through it, which the relay cannot read. A relay does
+//! not dial: it joins two existing connections. Its use by one peer is limited, and it serves only
+//! allowed peers.
 //!
-//! Relays are named to a node by its operator, and it goes through no others. Of an address that a
-//! stranger names, only which relay is meant counts; that one is dialed where the operator said it is.
+//! The operator names the relays of a node, and it uses no others. Of a circuit address that a
+//! stranger names, only the id of the relay counts. The relay is dialed at its configured address.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,72 +37,71 @@ use super::{
 };
 use crate::identity::model_peer_id;
 
-/// How long a place is reserved: longer than connections stand, with which it ends. libp2p's relay
-/// panics if a reservation runs out while its renewal is being answered, which its peer can bring about.
+/// Duration of a reservation: longer than any connection, with which it ends. libp2p's relay panics
+/// if a reservation expires while its renewal is being answered, which the peer could cause.
 const RESERVED_FOR: Duration = Duration::from_hours(365 * 24);
 
-/// How often one peer may reserve a place and open a circuit, beside those that it may have at once.
+/// Interval at which the limits of one peer for reservations and circuits refill.
 const REQUEST_EVERY: Duration = Duration::from_secs(5);
 
-/// Places that one peer may ask for at once. It needs one for each of its connections.
+/// Maximum number of reservations of one peer. It needs one for each of its connections.
 const RESERVATIONS_PER_PEER: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
-/// How a node relays, and who relays for it.
+/// Relaying options of a node.
 #[derive(Debug, Clone, Default)]
 pub struct RelayOptions {
-    /// How much it relays for others; none for nothing.
+    /// Limits for relaying; `None` to relay for no one.
     pub limits: Option<RelayLimits>,
-    /// The relays through which it is reached, and through which it reaches others. They are boot nodes,
-    /// too.
+    /// Relays through which this node is reached, and reaches others. They are boot nodes, too.
     pub through: Vec<BootNode>,
 }
 
-/// How much a relay relays.
+/// Limits of a relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RelayLimits {
-    /// Nodes that may be reached through it at once.
+    /// Maximum number of nodes that are reached through it.
     pub reservations: u32,
-    /// Connections through it at once. One peer may open half of them.
+    /// Maximum number of connections through it. One peer may open half of them.
     pub circuits: u32,
-    /// Bytes that one of these may carry, both ways together, after which it ends.
+    /// Maximum number of bytes of a connection in both directions, after which it ends.
     pub circuit_bytes: u64,
-    /// How long one of them may stand.
+    /// Maximum duration of a connection.
     pub circuit_for: Duration,
 }
 
-/// The relays that a node goes through. Cheap to clone.
+/// Relays that a node uses. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Relays(Arc<[BootNode]>);
 
-/// Relayed connections of this node, and those that it relays. Cheap to clone; all clones share it.
+/// Relayed connections of this node, and those that it relays. Clones share the state.
 #[derive(Debug, Clone, Default)]
-pub(super) struct RelayStatus(Arc<Mutex<Status>>);
+pub(super) struct RelayStatus(Arc<Mutex<RelayState>>);
 
 #[derive(Debug, Default)]
-struct Status {
-    /// The relay of each peer whose first connection is through one.
+struct RelayState {
+    /// Relay of each peer whose first connection is relayed.
     relayed: BTreeMap<NodeId, NodeId>,
-    /// The peers that have a place at this relay.
+    /// Peers with a reservation at this relay.
     reserved: BTreeSet<PeerId>,
-    /// From whom to whom connections go through this relay, as many as its limits allow.
+    /// Connections through this relay, with source and destination.
     circuits: Vec<(PeerId, PeerId)>,
     n_refused: usize,
 }
 
-/// How much a node relays, and has relayed for it.
+/// Numbers of relayed connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RelayCounts {
     /// Peers that are connected through a relay.
     pub n_relayed_peers: usize,
-    /// Nodes that have a place here.
+    /// Nodes with a reservation at this relay.
     pub n_reservations: usize,
-    /// Connections that go through here.
+    /// Connections through this relay.
     pub n_circuits: usize,
-    /// Places and connections that were refused here, since its start.
+    /// Reservations and connections that this relay refused since its start.
     pub n_refused: usize,
 }
 
-/// The relays of this node, and what they relay.
+/// Relays of this node, its reservations, and the state.
 #[derive(Debug)]
 pub(super) struct Relaying {
     pub(super) relays: Relays,
@@ -110,7 +109,7 @@ pub(super) struct Relaying {
     reservations: Vec<Reservation>,
 }
 
-/// A place that this node has, or wants, at a relay.
+/// A reservation at a relay that this node has or wants.
 #[derive(Debug)]
 struct Reservation {
     relay: BootNode,
@@ -118,22 +117,22 @@ struct Reservation {
     next_try: Instant,
 }
 
-/// Makes the behavior of a relay, which relays for those that `guard` heeds, or knows by name.
+/// Returns the behavior of a relay that serves peers that `guard` allows or knows by name.
 pub(super) fn serve(own: PeerId, limits: RelayLimits, guard: &Guard) -> relay::Behaviour {
     let circuits_of_peer = NonZeroU32::MIN.saturating_add(limits.circuits / 2);
     let places_of_host = NonZeroU32::MIN.saturating_add(limits.reservations);
     let circuits_of_host = NonZeroU32::MIN.saturating_add(limits.circuits);
     let config = relay::Config {
         max_reservations: count(limits.reservations),
-        // One more is let in than is said here.
+        // libp2p accepts one more.
         max_reservations_per_peer: count(RESERVATIONS_PER_PEER.get() - 1),
         reservation_duration: RESERVED_FOR,
-        reservation_rate_limiters: vec![heeded_alone(guard)],
+        reservation_rate_limiters: vec![only_served(guard)],
         max_circuits: count(limits.circuits),
         max_circuits_per_peer: count(circuits_of_peer.get() - 1),
         max_circuit_duration: limits.circuit_for,
         max_circuit_bytes: limits.circuit_bytes,
-        circuit_src_rate_limiters: vec![heeded_alone(guard)],
+        circuit_src_rate_limiters: vec![only_served(guard)],
     };
     let config = config
         .reservation_rate_per_peer(RESERVATIONS_PER_PEER, REQUEST_EVERY)
@@ -147,18 +146,18 @@ fn count(n: u32) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
-/// Lets those alone ask a relay that it serves.
-fn heeded_alone(guard: &Guard) -> Box<dyn relay::RateLimiter> {
+/// Limits requests to peers that the relay serves.
+fn only_served(guard: &Guard) -> Box<dyn relay::RateLimiter> {
     let guard = guard.clone();
     Box::new(move |peer: PeerId, _: &Multiaddr, _| serves(&guard, peer))
 }
 
-/// Whether a relay serves `peer`: `guard` heeds it, or knows it by name.
+/// Returns true if a relay serves `peer`: `guard` allows it, or knows it by name.
 pub(super) fn serves(guard: &Guard, peer: PeerId) -> bool {
-    guard.hears(peer) || guard.knows_by_name(peer)
+    guard.allows(peer) || guard.is_named(peer)
 }
 
-/// The transport and the behavior of a node that goes through relays, if it does.
+/// Returns the transport and the behavior of a node that uses relays; empty if there are none.
 pub(super) fn go_through(
     own: PeerId,
     relays: &Relays,
@@ -171,7 +170,7 @@ pub(super) fn go_through(
 }
 
 impl Relaying {
-    /// Goes through the relays `through`, at which no place is reserved yet.
+    /// Creates the state without reservations at the relays `through`.
     pub(super) fn new(through: &[BootNode], now: Instant) -> Self {
         Self {
             relays: Relays(through.into()),
@@ -183,13 +182,13 @@ impl Relaying {
         }
     }
 
-    /// Takes note of the first connection to `peer`.
+    /// Records the first connection to `peer`.
     pub(super) fn note_connected(&self, peer: PeerId, endpoint: &ConnectedPoint) {
         if !endpoint.is_relayed() {
             return;
         }
         let address = remote(endpoint);
-        // Where the connection to a relay came from says who that is, which is not repeated.
+        // The source of an inbound connection does not repeat the id of the relay.
         let at = |relay: &&BootNode| address.iter().next() == relay.address.iter().next();
         let known = || self.relays.0.iter().find(at).or(self.relays.0.first());
         if let Some(relay) = relay_in(address).or_else(|| Some(known()?.peer)) {
@@ -197,7 +196,7 @@ impl Relaying {
         }
     }
 
-    /// Reserves a place at each relay that is connected and at which this node has none.
+    /// Makes a reservation at each connected relay without one.
     pub(super) fn reserve<B: NetworkBehaviour>(&mut self, swarm: &mut Swarm<B>, now: Instant) {
         for wanted in &mut self.reservations {
             let is_due = wanted.listener.is_none() && wanted.next_try <= now;
@@ -207,24 +206,26 @@ impl Relaying {
             wanted.next_try = now + Duration::from_secs(10);
             match swarm.listen_on(circuit(&wanted.relay)) {
                 Ok(listener) => wanted.listener = Some(listener),
-                Err(error) => debug!(relay = %wanted.relay, %error, "failed to ask a relay"),
+                Err(error) => {
+                    debug!(relay = %wanted.relay, %error, "failed to make a reservation at a relay");
+                }
             }
         }
     }
 
-    /// Takes note that `listener` has ended, which may have been a place at a relay.
+    /// Records that `listener` has ended, which may be a reservation at a relay.
     pub(super) fn note_ended(&mut self, listener: ListenerId) {
         let ended = self.reservations.iter_mut().find(|known| known.listener == Some(listener));
         if let Some(ended) = ended {
             ended.listener = None;
-            debug!(relay = %ended.relay, "has no place at a relay");
+            debug!(relay = %ended.relay, "lost the reservation at a relay");
         }
     }
 }
 
 impl Relays {
-    /// Returns where a node here could dial what a peer at `scope` says is `address`, which names
-    /// no peer at its end; none where it could or should not.
+    /// Returns the address to dial for `address`, without a peer id at its end, as a peer at
+    /// `scope` named it. Returns `None` if it cannot or must not be dialed.
     pub(super) fn choose(&self, address: Multiaddr, scope: Scope) -> Option<Multiaddr> {
         if !address::is_circuit(&address) {
             return (is_dialable(&address) && scope.may_name(&address)).then_some(address);
@@ -233,37 +234,37 @@ impl Relays {
         self.0.iter().find(|relay| relay.peer == named).map(circuit)
     }
 
-    /// Whether `address`, which this node may be reached under, is worth telling: a relay names all
-    /// addresses that it has, of which one was named here.
-    pub(super) fn is_told(&self, address: &Multiaddr) -> bool {
+    /// Returns true if `address` of this node is announced: a relay names all its addresses, of
+    /// which one was configured here.
+    pub(super) fn is_announced(&self, address: &Multiaddr) -> bool {
         !address::is_circuit(address) || self.0.iter().any(|relay| circuit(relay) == *address)
     }
 }
 
 impl RelayStatus {
-    /// Takes note that no connection to `peer` stands.
+    /// Records that the last connection to `peer` was closed.
     pub(super) fn note_lost(&self, peer: PeerId) {
         self.0.lock().relayed.remove(&model_peer_id(peer));
     }
 
-    /// The relay through which `peer` is connected; none for one that is connected directly.
+    /// Returns the relay through which `peer` is connected; `None` for a direct connection.
     pub(super) fn relay_of(&self, peer: &NodeId) -> Option<NodeId> {
         self.0.lock().relayed.get(peer).cloned()
     }
 
-    /// Takes note of what happened at this relay.
+    /// Records an event of this relay.
     pub(super) fn note(&self, event: &relay::Event) {
         let mut status = self.0.lock();
-        let Status { reserved, circuits, n_refused, .. } = &mut *status;
+        let RelayState { reserved, circuits, n_refused, .. } = &mut *status;
         match event {
             relay::Event::ReservationReqAccepted { src_peer_id, renewed: true } => {
                 reserved.insert(*src_peer_id);
             }
             relay::Event::ReservationReqAccepted { src_peer_id, renewed: false } => {
                 reserved.insert(*src_peer_id);
-                info!(peer = %src_peer_id, "a peer is reached through this relay from now on");
+                info!(peer = %src_peer_id, "a peer is now reached through this relay");
             }
-            // Told of connections without a place, too.
+            // Also reported for connections without a reservation.
             relay::Event::ReservationClosed { src_peer_id }
             | relay::Event::ReservationTimedOut { src_peer_id } => {
                 reserved.remove(src_peer_id);
@@ -278,30 +279,30 @@ impl RelayStatus {
                     circuits.swap_remove(idx);
                 }
                 let error = error.as_ref().map(ToString::to_string);
-                debug!(from = %src_peer_id, to = %dst_peer_id, error, "relayed a connection");
+                debug!(from = %src_peer_id, to = %dst_peer_id, error, "a relayed connection ended");
             }
             relay::Event::ReservationReqDenied { src_peer_id, status } => {
                 *n_refused += 1;
-                debug!(peer = %src_peer_id, ?status, "refused to have a peer reached through here");
+                debug!(peer = %src_peer_id, ?status, "refused a reservation");
             }
             relay::Event::CircuitReqDenied { src_peer_id, dst_peer_id, status } => {
                 *n_refused += 1;
-                debug!(from = %src_peer_id, to = %dst_peer_id, ?status, "refused to relay");
+                debug!(from = %src_peer_id, to = %dst_peer_id, ?status, "refused to relay a connection");
             }
             _ => {}
         }
     }
 
-    /// The peers that have a place or a connection through this relay.
+    /// Returns the peers with a reservation at, or a connection through this relay.
     pub(super) fn served(&self) -> BTreeSet<PeerId> {
         let status = self.0.lock();
         let callers = status.circuits.iter().map(|(from, _)| from);
         status.reserved.iter().chain(callers).copied().collect()
     }
 
-    /// How much goes through this node, and through relays to it, now.
+    /// Returns the current numbers.
     pub(super) fn counts(&self) -> RelayCounts {
-        let Status { relayed, reserved, circuits, n_refused } = &*self.0.lock();
+        let RelayState { relayed, reserved, circuits, n_refused } = &*self.0.lock();
         RelayCounts {
             n_relayed_peers: relayed.len(),
             n_reservations: reserved.len(),
@@ -311,12 +312,12 @@ impl RelayStatus {
     }
 }
 
-/// The address under which a peer is reached through `relay`, without the peer.
+/// Returns the address for connections through `relay`, without the destination.
 fn circuit(relay: &BootNode) -> Multiaddr {
     relay.address.clone().with(Protocol::P2p(relay.peer)).with(Protocol::P2pCircuit)
 }
 
-/// The relay that the address of a circuit names.
+/// Returns the relay in the address of a circuit.
 fn relay_in(address: &Multiaddr) -> Option<PeerId> {
     let before = address.iter().take_while(|part| *part != Protocol::P2pCircuit);
     match before.last()? {
@@ -330,7 +331,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_circuit_goes_through_a_named_relay_at_the_address_named_with_it() {
+    fn circuit_uses_the_configured_address_of_a_named_relay() {
         let (own, other, peer) = (PeerId::random(), PeerId::random(), PeerId::random());
         let relay: BootNode = format!("/ip4/203.0.113.7/tcp/9527/p2p/{own}").parse().unwrap();
         let relays = Relays([relay].into());
@@ -341,7 +342,7 @@ mod tests {
         let want = format!("/ip4/203.0.113.7/tcp/9527/p2p/{own}/p2p-circuit");
         assert_eq!(choose(&want), Some(want.clone()));
         let elsewhere = format!("/ip4/127.0.0.1/tcp/22/p2p/{own}/p2p-circuit");
-        assert_eq!(choose(&elsewhere), Some(want), "where it is said to be does not count");
+        assert_eq!(choose(&elsewhere), Some(want), "the named address does not count");
         for address in [
             format!("/ip4/203.0.113.7/tcp/9527/p2p/{other}/p2p-circuit"),
             format!("/ip4/127.0.0.1/tcp/22/p2p/{other}/p2p-circuit"),

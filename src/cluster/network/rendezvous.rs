@@ -1,8 +1,8 @@
-//! The rendezvous: finding the peers of a topic, and being found, through the Kademlia table of
-//! providers. When to do what, and under which key; no I/O.
+//! The rendezvous: finding the peers of a topic, and being found, through provider records of the
+//! Kademlia table. Decides when to do what, under which key. No I/O.
 //!
-//! As with go-libp2p's routing discovery, a topic's key is the multihash of its name's SHA-256, and
-//! who belongs to the topic provides that key. Peers are looked for until there are enough.
+//! As in go-libp2p's routing discovery, the key of a topic is the multihash of the SHA-256 of its
+//! name, and members of the topic provide that key. Peers are looked for until there are enough.
 
 use std::{borrow::Cow, collections::HashMap, iter, time::Duration, vec};
 
@@ -23,89 +23,88 @@ use super::{
     dialer::ADDRESSES_MAX,
 };
 
-/// The protocol of the public table, which b7s nodes use too.
+/// Protocol of the public table, which b7s nodes use too.
 pub(super) const PROTOCOL: &str = "/ipfs/kad/1.0.0";
 
-/// How often peers are looked for while there are too few, as b7s nodes do. A worker waits twice as
-/// long after each look that found too few, until it loses a peer: in a large cluster, those that the
-/// table names first have no room for all others.
+/// Interval between looks while there are too few peers, as for b7s nodes. A worker doubles it
+/// after each look that found too few, until it loses a peer: in a large cluster, the first peers
+/// that the table names have no room for all others.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// How long a worker that is connected to a head waits before it looks for neighbors, at least and at
-/// most: by chance between the two, so that workers that started together do not dial one another
-/// together. Its head gives it work and functions; neighbors carry gossip of heads farther away.
+/// Minimum and maximum delay before a worker with a head looks for neighbors. Random, so that
+/// workers that start together do not dial one another together. The head gives it work and
+/// functions, and neighbors forward the gossip of heads farther away.
 const SETTLE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(90));
 
-/// How often they are looked for when there are enough, and how often the topic is provided again:
-/// who keeps the record may have restarted. It would be kept for a day.
+/// Interval between looks when there are enough peers, and at which a topic is provided again: the
+/// nodes that store its record may have restarted. They would store it for a day.
 const AGAIN_EVERY: Duration = Duration::from_mins(15);
 
-/// Topics that are looked after. A node of ours has its subgroups and the general one.
+/// Maximum number of topics. A node of ours has its subgroups and the general one.
 const TOPICS_MAX: usize = 256;
 
-/// Returns the Kademlia behavior: a server of providers alone, since nothing here needs records.
+/// Returns the Kademlia behavior: a server of provider records only.
 pub(super) fn behaviour(own: PeerId) -> kad::Behaviour<ProviderStore> {
     let mut config = kad::Config::new(libp2p::StreamProtocol::new(PROTOCOL));
     config
         .set_record_filtering(kad::StoreInserts::FilterBoth)
         .set_query_timeout(Duration::from_secs(20))
         .set_caching(kad::Caching::Disabled)
-        // Topics are looked for; to fill the table beside that would connect every node to every other.
+        // Filling the table in addition to the looks would connect every node to every other.
         .set_periodic_bootstrap_interval(None);
     let mut kad = kad::Behaviour::with_config(own, ProviderStore::new(own), config);
     kad.set_mode(Some(kad::Mode::Server));
     kad
 }
 
-/// Keeps what a peer at `scope` provides, with a bounded number of addresses.
+/// Stores the record of a peer at `scope`, with a limited number of addresses.
 pub(super) fn keep(
     kad: &mut kad::Behaviour<ProviderStore>,
     mut record: ProviderRecord,
     scope: Scope,
 ) {
     record.addresses.retain(|address| scope.may_name(address));
-    // What is behind NAT is reached in no other way.
+    // A peer behind NAT cannot be reached in another way.
     record.addresses.sort_by_key(|address| !is_circuit(address));
     record.addresses.truncate(ADDRESSES_MAX);
-    // Full, the table keeps what it has, and the peer provides again later.
+    // A full table keeps its records, and the peer provides again later.
     drop(kad.store_mut().add_provider(record));
 }
 
-/// Returns the key under which members of `topic` are found.
+/// Returns the key of `topic`.
 pub(super) fn key(topic: &str) -> RecordKey {
-    // The multihash: SHA-256 is 0x12, its length 0x20. The table is keyed by it, not by the CID
-    // around it.
+    // SHA-256 is 0x12, and its length 0x20. The table uses the multihash, not the CID around it.
     let mut multihash = vec![0x12, 0x20];
     multihash.extend_from_slice(&Sha256::digest(topic.as_bytes()));
     RecordKey::from(multihash)
 }
 
-/// What to do now.
+/// An action that is due.
 #[derive(Debug, PartialEq)]
-pub(super) enum Step {
-    /// Tell the table that we belong to the topic of this key.
+pub(super) enum Action {
+    /// Tell the table that this node belongs to the topic.
     Provide(RecordKey),
-    /// Ask it who else does.
+    /// Ask the table for members of the topic.
     Look(RecordKey),
 }
 
-/// The topics and when they were last provided and looked for.
+/// Topics, and the times at which they were last provided and looked for.
 #[derive(Debug, Default)]
 pub(super) struct Rendezvous {
     topics: Vec<Topic>,
     wanted: usize,
-    /// Whether a peer that keeps the table has come since the topics were last provided.
+    /// True if a peer with a table has connected since the topics were last provided.
     is_table_new: bool,
     provided: Option<Instant>,
-    /// How long to wait until the next look while there are too few peers.
+    /// Time until the next look while there are too few peers.
     wait: Duration,
-    /// How many peers were connected at the last look.
+    /// Number of connected peers at the last look.
     n_peers: usize,
-    /// How many peers may still be dialed of those that the last look finds.
+    /// Number of peers found by the last look that may still be dialed.
     n_invitations: usize,
-    /// How long this node waits with its first look once it is connected to a head.
+    /// Delay of the first look after connecting to a head.
     settle_for: Duration,
-    /// Until when it waits, while it is connected to one.
+    /// End of that delay, while a head is connected.
     settled_at: Option<Instant>,
 }
 
@@ -117,18 +116,19 @@ struct Topic {
 }
 
 impl Rendezvous {
-    /// Looks for peers until there are `wanted`.
+    /// Looks for peers until `wanted` are connected.
     pub(super) fn new(wanted: usize) -> Self {
         Self {
             wanted,
-            // Nodes that start together look before the others are in the table, so the second look comes soon.
+            // Nodes that start together look before the others are in the table, so the second look
+            // is soon.
             wait: Duration::from_secs(2),
             settle_for: rand::random_range(SETTLE.0..SETTLE.1),
             ..Self::default()
         }
     }
 
-    /// Notes whether a head is connected, which gives a worker what it needs.
+    /// Records if a head is connected, which gives a worker what it needs.
     pub(super) fn set_has_head(&mut self, has_head: bool, now: Instant) {
         if !has_head {
             self.settled_at = None;
@@ -137,7 +137,7 @@ impl Rendezvous {
         }
     }
 
-    /// Adds a topic, which is provided and looked for from now on.
+    /// Adds a topic to provide and look for.
     pub(super) fn join(&mut self, topic: &str) {
         let key = key(topic);
         if self.topics.len() < TOPICS_MAX && self.topics.iter().all(|known| known.key != key) {
@@ -145,24 +145,24 @@ impl Rendezvous {
         }
     }
 
-    /// Notes that a peer that keeps the table has connected.
+    /// Records that a peer with a table has connected.
     pub(super) const fn note_table_peer(&mut self) {
         self.is_table_new = true;
     }
 
-    /// Provides the topics again at once: this node is reached under another address, too.
+    /// Provides the topics again soon, since this node has another address.
     pub(super) fn provide_again(&mut self) {
         self.topics.iter_mut().for_each(|topic| topic.is_provided = false);
     }
 
-    /// Whether more peers are wanted while `n_peers` are connected.
+    /// Returns true if more than `n_peers` peers are wanted.
     const fn wants(&self, n_peers: usize) -> bool {
         n_peers < self.wanted
     }
 
-    /// Whether a provider that was found is to be dialed while `n_peers` are connected, which counts it
-    /// as invited. A look dials a part of the wanted peers: where many nodes start together, the others
-    /// come by themselves, and would find no room if each node had dialed all it wants.
+    /// Returns true if a found provider should be dialed while `n_peers` are connected, and counts
+    /// it. A look dials only a part of the wanted peers. If many nodes start together, others
+    /// connect by themselves, and would find no room.
     pub(super) const fn invite(&mut self, n_peers: usize) -> bool {
         let is_wanted = self.wants(n_peers) && self.n_invitations > 0;
         if is_wanted {
@@ -171,19 +171,19 @@ impl Rendezvous {
         is_wanted
     }
 
-    /// How long after a look for a topic the next one comes.
+    /// Returns the time between two looks for a topic.
     fn look_wait(&self) -> Duration {
         if !self.wants(self.n_peers) {
             AGAIN_EVERY
         } else if self.settled_at.is_some() {
-            // A head is connected, so neighbors are not urgent.
+            // Neighbors are not urgent.
             self.wait.max(Duration::from_mins(1))
         } else {
             self.wait
         }
     }
 
-    /// When topics are next looked for, if nothing changes meanwhile.
+    /// Returns the time of the next look, if nothing changes.
     pub(super) fn next_look(&self) -> Option<Instant> {
         let wait = self.look_wait();
         let next = |topic: &Topic| match (topic.looked, self.settled_at) {
@@ -194,14 +194,14 @@ impl Rendezvous {
         self.topics.iter().filter_map(next).min()
     }
 
-    /// Returns what to do at `now`, while `n_peers` are connected and the table has `n_routed` peers.
-    /// Those are counted where it matters alone, since that takes long.
+    /// Returns the actions due at `now` while `n_peers` are connected and the table has `n_routed`
+    /// peers. These are counted only if needed, since that is slow.
     pub(super) fn due(
         &mut self,
         now: Instant,
         n_peers: usize,
         n_routed: impl FnOnce() -> usize,
-    ) -> Vec<Step> {
+    ) -> Vec<Action> {
         let provided_before = |wait| self.provided.is_none_or(|at| now - at >= wait);
         let is_provided_again =
             provided_before(AGAIN_EVERY) || self.is_table_new && provided_before(LOOK_EVERY);
@@ -223,7 +223,7 @@ impl Rendezvous {
             self.is_table_new = false;
             self.provided = Some(now);
         }
-        let mut steps = Vec::new();
+        let mut actions = Vec::new();
         if self.topics.iter().any(|topic| topic.looked.is_some() && is_look_due(topic)) {
             let is_head = self.wanted >= WANTED_PEERS_OF_HEAD;
             self.wait = (2 * self.wait).min(if is_head { LOOK_EVERY } else { AGAIN_EVERY });
@@ -231,27 +231,27 @@ impl Rendezvous {
         for topic in &mut self.topics {
             if !topic.is_provided {
                 topic.is_provided = true;
-                steps.push(Step::Provide(topic.key.clone()));
+                actions.push(Action::Provide(topic.key.clone()));
             }
             if is_look_due(topic) {
                 topic.looked = Some(now);
-                // Each connection costs both nodes some milliseconds. Two hundred workers that each dialed half of
-                // the wanted peers at one time were busy for ten seconds.
+                // Each connection costs both nodes some milliseconds. Two hundred workers that each
+                // dial half of the wanted peers at one time are busy for ten seconds.
                 self.n_invitations = self.wanted.div_ceil(8);
-                steps.push(Step::Look(topic.key.clone()));
+                actions.push(Action::Look(topic.key.clone()));
             }
         }
-        steps
+        actions
     }
 }
 
-/// Providers kept of one key: the workers of a cluster of some hundred.
+/// Maximum number of providers per key: the workers of a cluster of some hundred.
 const PROVIDERS_PER_KEY_MAX: usize = 512;
 
-/// Providers kept of all keys. With their addresses they take some 20 MB at most.
+/// Maximum number of providers. With their addresses they need up to 20 MB.
 const PROVIDERS_MAX: usize = 20 * 1024;
 
-/// The store: providers alone, no other records.
+/// Store of provider records. Rejects others.
 #[derive(Debug)]
 pub(super) struct ProviderStore {
     own: PeerId,
@@ -260,7 +260,7 @@ pub(super) struct ProviderStore {
 }
 
 impl ProviderStore {
-    /// Returns an empty store of the node with this id.
+    /// Creates an empty store of the node with this id.
     pub(super) fn new(own: PeerId) -> Self {
         Self { own, providers: HashMap::new(), n_providers: 0 }
     }
@@ -284,9 +284,9 @@ impl RecordStore for ProviderStore {
         iter::empty()
     }
 
-    /// Keeps a provider, or replaces what is known of it. A full store keeps what it has.
+    /// Stores or replaces a record. A full store keeps its records.
     fn add_provider(&mut self, record: ProviderRecord) -> Result<()> {
-        // This node belongs to few topics, and makes room for each.
+        // This node belongs to few topics, and always stores its own.
         let is_own = record.provider == self.own;
         let is_full = self.n_providers >= PROVIDERS_MAX && !is_own;
         let is_new = !self.providers.contains_key(&record.key);
@@ -303,7 +303,7 @@ impl RecordStore for ProviderStore {
         Ok(())
     }
 
-    /// Returns the providers of a key in an order of chance.
+    /// Returns the providers of a key in random order.
     fn providers(&self, key: &RecordKey) -> Vec<ProviderRecord> {
         let mut providers = self.providers.get(key).cloned().unwrap_or_default();
         providers.shuffle(&mut rand::rng());
@@ -331,8 +331,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_of_the_general_topic_is_the_one_go_nodes_use() {
-        // Computed apart: `printf blockless/b7s/general | sha256sum`.
+    fn key_of_the_general_topic_is_that_of_go_nodes() {
+        // Computed by `printf blockless/b7s/general | sha256sum`.
         let want = "122089ce6db3f2efb48a8a395a1c3a4105e9f9b975f901ac9d47d2feaf763fb3f534";
         let byte = |digits: &[u8]| u8::from_str_radix(str::from_utf8(digits).unwrap(), 16).unwrap();
         let want: Vec<u8> = want.as_bytes().chunks(2).map(byte).collect();
@@ -340,40 +340,39 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_topic_is_provided_and_looked_up_once_a_table_peer_is_known() {
+    async fn topic_is_provided_and_looked_for_once_a_table_peer_is_known() {
         let mut rendezvous = Rendezvous::new(3);
         rendezvous.join("general");
         rendezvous.join("general");
         let mut due = |n_peers, n_routed| rendezvous.due(Instant::now(), n_peers, || n_routed);
-        assert_eq!(due(0, 0), [], "nobody to ask");
-        assert_eq!(due(1, 1), [Step::Provide(key("general")), Step::Look(key("general"))]);
+        assert_eq!(due(0, 0), [], "no peer to ask");
+        assert_eq!(due(1, 1), [Action::Provide(key("general")), Action::Look(key("general"))]);
         assert_eq!(due(1, 1), []);
         tokio::time::advance(LOOK_EVERY).await;
         assert_eq!(due(3, 1), [], "enough");
-        assert_eq!(due(2, 1), [Step::Look(key("general"))]);
+        assert_eq!(due(2, 1), [Action::Look(key("general"))]);
         tokio::time::advance(AGAIN_EVERY).await;
-        assert_eq!(due(3, 1).len(), 2, "now and then all the same");
+        assert_eq!(due(3, 1).len(), 2, "also with enough peers");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_worker_provides_its_topic_at_once_and_looks_for_neighbors_late_while_it_has_a_head()
-    {
+    async fn worker_with_a_head_provides_immediately_and_looks_for_neighbors_late() {
         let mut rendezvous = Rendezvous::new(16);
         rendezvous.join("general");
         rendezvous.set_has_head(true, Instant::now());
-        assert_eq!(rendezvous.due(Instant::now(), 1, || 1), [Step::Provide(key("general"))]);
+        assert_eq!(rendezvous.due(Instant::now(), 1, || 1), [Action::Provide(key("general"))]);
         tokio::time::advance(SETTLE.0 / 2).await;
         assert_eq!(rendezvous.due(Instant::now(), 1, || 1), []);
         tokio::time::advance(SETTLE.1).await;
-        assert_eq!(rendezvous.due(Instant::now(), 1, || 1), [Step::Look(key("general"))]);
+        assert_eq!(rendezvous.due(Instant::now(), 1, || 1), [Action::Look(key("general"))]);
         tokio::time::advance(LOOK_EVERY).await;
         assert_eq!(rendezvous.due(Instant::now(), 1, || 1), [], "the mesh grows slowly");
         rendezvous.set_has_head(false, Instant::now());
-        assert_eq!(rendezvous.due(Instant::now(), 0, || 1), [Step::Look(key("general"))]);
+        assert_eq!(rendezvous.due(Instant::now(), 0, || 1), [Action::Look(key("general"))]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn topics_are_provided_again_to_a_restarted_table_peer_at_most_every_ten_seconds() {
+    async fn topics_are_provided_again_to_a_new_table_peer_at_most_every_ten_seconds() {
         let mut rendezvous = Rendezvous::new(1);
         rendezvous.join("general");
         rendezvous.note_table_peer();
@@ -381,12 +380,12 @@ mod tests {
         rendezvous.note_table_peer();
         assert_eq!(rendezvous.due(Instant::now(), 1, || 2), []);
         tokio::time::advance(LOOK_EVERY).await;
-        assert_eq!(rendezvous.due(Instant::now(), 1, || 2), [Step::Provide(key("general"))]);
+        assert_eq!(rendezvous.due(Instant::now(), 1, || 2), [Action::Provide(key("general"))]);
         assert_eq!(rendezvous.due(Instant::now(), 1, || 2), []);
     }
 
     #[test]
-    fn topics_are_bounded_and_none_means_off() {
+    fn topics_are_limited_and_zero_wanted_peers_disable_the_rendezvous() {
         let mut rendezvous = Rendezvous::new(0);
         (0..TOPICS_MAX + 10).for_each(|n| rendezvous.join(&n.to_string()));
         assert_eq!(rendezvous.topics.len(), TOPICS_MAX);
@@ -417,12 +416,12 @@ mod providers_tests {
     }
 
     #[test]
-    fn providers_are_bounded_and_the_own_topics_are_kept_in_a_full_store() {
+    fn providers_are_limited_and_own_topics_are_stored_in_a_full_store() {
         let own = PeerId::random();
         let mut store = ProviderStore::new(own);
         for n_key in 0..50 {
             for _ in 0..=PROVIDERS_PER_KEY_MAX {
-                // A full store refuses new keys.
+                // A full store rejects new keys.
                 drop(store.add_provider(record(&n_key.to_string(), PeerId::random())));
             }
         }

@@ -1,10 +1,9 @@
-//! TCP to hosts that have a name: the system's resolver is asked while an address is dialed.
+//! TCP to hosts with a name, which the system's resolver looks up for each dial.
 //!
-//! A name that this node was not given itself is dialed where it leads only if a peer as near as the
-//! farthest connected one could have named that address: a stranger's name may lead to services of
-//! this machine or its network. Written here since libp2p's own transport for names does not say which
-//! name led to the address that it dials, and asks DNS servers alone, not the system's resolver.
-//! Absent on purpose: `/dnsaddr`.
+//! A name that was not configured on this node is dialed only if a peer as near as the farthest
+//! connected one could have named the resolved address. Otherwise a stranger's name could lead to
+//! services of this machine or its network. libp2p's own transport does not report the name behind
+//! a resolved address, and queries DNS servers instead of the system's resolver.
 
 use std::{
     collections::BTreeMap,
@@ -27,45 +26,45 @@ use tokio::net::lookup_host;
 
 use super::address::Scope;
 
-/// The TCP transport that also dials `/dns`, `/dns4` and `/dns6`.
+/// TCP transport that also dials `/dns`, `/dns4` and `/dns6`.
 #[derive(Clone)]
 pub(super) struct Resolve {
     tcp: Arc<Mutex<tcp::tokio::Transport>>,
     names: Names,
 }
 
-/// Where names may lead. Cheap to clone; all clones share it.
+/// Allowed targets of names. Clones share the state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Names(Arc<Mutex<KnownNames>>);
 
 #[derive(Debug, Default)]
 struct KnownNames {
-    /// The hosts that were named to this node, and where each led last; none before it is dialed.
+    /// Configured hosts, with the scope that each last resolved to; `None` before it is dialed.
     own: BTreeMap<String, Option<Scope>>,
-    /// The nearest scope to which other names may lead; none for public addresses alone.
+    /// Nearest scope to which other names may lead; `None` for public addresses only.
     nearest: Option<Scope>,
 }
 
 impl Names {
-    /// The hosts in `addresses`, which were named to this node, may be anywhere.
+    /// Allows the hosts in the configured `addresses` anywhere.
     pub(super) fn new<'a>(addresses: impl IntoIterator<Item = &'a Multiaddr>) -> Self {
         let hosts = addresses.into_iter().filter_map(host_name).map(|(host, _)| (host, None));
         Self(Arc::new(Mutex::new(KnownNames { own: hosts.collect(), nearest: None })))
     }
 
-    /// Where `address` is, which was dialed or from which a peer came.
+    /// Returns the scope of `address`, which was dialed or from which a peer connected.
     pub(super) fn scope_of(&self, address: &Multiaddr) -> Scope {
         let led_to = host_name(address)
             .and_then(|(host, _)| self.0.lock().own.get(&host).copied().flatten());
         led_to.unwrap_or_else(|| Scope::from_address(address))
     }
 
-    /// Takes note of where the farthest connected peer is, if any is connected.
+    /// Sets the scope of the farthest connected peer, if any.
     pub(super) fn set_farthest_peer(&self, scope: Option<Scope>) {
         self.0.lock().nearest = scope;
     }
 
-    /// Whether `host`, which leads to `ip`, may be dialed there.
+    /// Returns true if `host` may be dialed at `ip`, which it resolved to.
     fn admits(&self, host: &str, ip: IpAddr) -> bool {
         let (scope, mut names) = (Scope::of_ip(ip), self.0.lock());
         let nearest = names.nearest.unwrap_or(Scope::Public);
@@ -110,7 +109,7 @@ impl Transport for Resolve {
         options: DialOpts,
     ) -> Result<Self::Dial, TransportError<io::Error>> {
         let mut rest = address.iter().skip(1);
-        let (Some((host, is_meant)), Some(Protocol::Tcp(port)), None | Some(Protocol::P2p(_))) =
+        let (Some((host, is_wanted)), Some(Protocol::Tcp(port)), None | Some(Protocol::P2p(_))) =
             (host_name(&address), rest.next(), rest.next())
         else {
             return Ok(self.tcp.lock().dial(address, options)?.boxed());
@@ -119,11 +118,11 @@ impl Transport for Resolve {
         Ok(async move {
             let found = lookup_host((host.as_str(), port)).await?;
             let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no such address");
-            for at in found.filter(is_meant).take(4) {
+            for at in found.filter(is_wanted).take(4) {
                 if !names.admits(&host, at.ip()) {
                     last = io::Error::new(
                         io::ErrorKind::PermissionDenied,
-                        "the name leads nearer to this node than its peers are",
+                        "the name leads to an address nearer than any peer",
                     );
                     continue;
                 }
@@ -151,12 +150,11 @@ impl Transport for Resolve {
     }
 }
 
-/// Whether an address of a name is one that is asked for.
-type IsMeant = fn(&SocketAddr) -> bool;
+/// Predicate for the addresses of a name.
+type IsWanted = fn(&SocketAddr) -> bool;
 
-/// The name that `address` begins with, also one of a websocket, and which of its addresses are
-/// meant.
-fn host_name(address: &Multiaddr) -> Option<(String, IsMeant)> {
+/// Returns the name that `address` begins with, and a predicate for the wanted family of addresses.
+fn host_name(address: &Multiaddr) -> Option<(String, IsWanted)> {
     match address.iter().next()? {
         Protocol::Dns(host) => Some((host.into_owned(), |_| true)),
         Protocol::Dns4(host) => Some((host.into_owned(), SocketAddr::is_ipv4)),
@@ -173,7 +171,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_name_from_a_stranger_resolves_no_nearer_than_its_addresses_may_be() {
+    async fn name_from_a_stranger_resolves_no_nearer_than_the_farthest_peer() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let address: Multiaddr = format!("/dns4/localhost/tcp/{port}").parse().unwrap();
@@ -192,7 +190,7 @@ mod tests {
             assert_eq!(dial(&of_others).await.is_ok(), is_dialed, "{farthest:?}");
         }
         let own = Names::new([&address]);
-        assert_eq!(own.scope_of(&address), Scope::Public, "it is not known yet");
+        assert_eq!(own.scope_of(&address), Scope::Public, "unknown yet");
         dial(&own).await.unwrap();
         assert_eq!(own.scope_of(&address), Scope::Loopback);
     }
@@ -200,17 +198,17 @@ mod tests {
     #[test]
     fn dns_addresses_are_parsed_with_their_family() {
         let named = |text: &str| host_name(&text.parse().unwrap());
-        let (host, is_meant) = named("/dns4/head.example/tcp/9527").unwrap();
+        let (host, is_wanted) = named("/dns4/head.example/tcp/9527").unwrap();
         assert_eq!(host, "head.example");
-        assert!(is_meant(&"10.0.0.1:1".parse().unwrap()));
-        assert!(!is_meant(&"[::1]:1".parse().unwrap()));
-        let (_, is_meant) = named("/dns/head/tcp/1").unwrap();
-        assert!(is_meant(&"[::1]:1".parse().unwrap()));
+        assert!(is_wanted(&"10.0.0.1:1".parse().unwrap()));
+        assert!(!is_wanted(&"[::1]:1".parse().unwrap()));
+        let (_, is_wanted) = named("/dns/head/tcp/1").unwrap();
+        assert!(is_wanted(&"[::1]:1".parse().unwrap()));
         assert!(named("/ip4/10.0.0.1/tcp/1").is_none());
         for text in ["/dns/head", "/dns/head/udp/1", "/dns/head/tcp/1/ws"] {
             let options = DialOpts { role: Endpoint::Dialer, port_use: PortUse::New };
             let dialed = Resolve::new(Names::default()).dial(text.parse().unwrap(), options);
-            assert!(dialed.is_err(), "{text} is no address of TCP");
+            assert!(dialed.is_err(), "{text} is not a TCP address");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Streams of our own protocols: opened on demand, accepted into a bounded queue.
+//! Streams of our own protocols: opened on demand, and accepted into a bounded queue.
 //!
-//! A message is one stream, so many arrive at once where many peers answer one head. The queue is
-//! therefore as long as the answers one roll call may draw; past it a stream is dropped, with a
-//! warning, and its sender sees it end.
+//! Each message is one stream, so many arrive together when many peers reply to one head. The queue
+//! fits the replies to one roll call. Further streams are dropped with a warning, which their
+//! senders notice.
 
 use std::{
     collections::VecDeque,
@@ -33,7 +33,7 @@ use tracing::{debug, warn};
 
 use super::{Protocols, guard::Guard};
 
-/// A stream that a peer opened, and its share of the bound on such streams.
+/// A stream that a peer opened, and its share of the limit of such streams.
 #[derive(Debug)]
 pub(super) struct Inbound {
     pub(super) peer: PeerId,
@@ -42,8 +42,8 @@ pub(super) struct Inbound {
     pub(super) slot: Counted<PeerId>,
 }
 
-/// Where the outcome of opening a stream goes: [`io::ErrorKind::NotConnected`] if no connection to the
-/// peer stands, [`io::ErrorKind::Unsupported`] if it does not speak the protocol.
+/// Receives the opened stream, or [`io::ErrorKind::NotConnected`] if there is no connection, or
+/// [`io::ErrorKind::Unsupported`] if the peer does not speak the protocol.
 pub(super) type Opened = oneshot::Sender<io::Result<Stream>>;
 
 /// A request to one connection to open a stream.
@@ -53,21 +53,21 @@ pub(super) struct Open {
     opened: Opened,
 }
 
-/// The behavior: hands requests to connections, and what they accept to `inbound`.
+/// Behavior that passes requests to connections, and accepted streams to the queue.
 #[derive(Debug)]
 pub(super) struct Behaviour {
     gate: Gate,
-    /// The streams that peers have open, by peer.
+    /// Open streams, by peer.
     slots: Tally<PeerId>,
     requests: VecDeque<(PeerId, Open)>,
 }
 
-/// What is accepted, and where it goes.
+/// Filter for accepted streams, and their queue.
 #[derive(Debug, Clone)]
 pub(super) struct Gate {
     pub(super) protocols: Protocols,
     pub(super) guard: Guard,
-    /// The queue of accepted streams.
+    /// Queue of accepted streams.
     pub(super) inbound: mpsc::Sender<Inbound>,
 }
 
@@ -76,7 +76,7 @@ impl Behaviour {
         Self { gate, slots: Tally::default(), requests: VecDeque::new() }
     }
 
-    /// Asks for a stream to a connected `peer`. If the connection ends first, `opened` is dropped.
+    /// Requests a stream to a connected `peer`. If the connection ends first, `opened` is dropped.
     pub(super) fn open(&mut self, peer: PeerId, protocol: StreamProtocol, opened: Opened) {
         self.requests.push_back((peer, Open { protocol, opened }));
     }
@@ -124,14 +124,14 @@ impl NetworkBehaviour for Behaviour {
     }
 
     fn poll(&mut self, _: &mut Context<'_>) -> Poll<ToSwarm<Self::ToSwarm, THandlerInEvent<Self>>> {
-        // `open` is called by the task that polls the swarm, just before it polls again.
+        // The task that polls the swarm calls `open` just before it polls again.
         self.requests.pop_front().map_or(Poll::Pending, |(peer_id, event)| {
             Poll::Ready(ToSwarm::NotifyHandler { peer_id, handler: NotifyHandler::Any, event })
         })
     }
 }
 
-/// One connection's end of the behavior. Keeps its connection open.
+/// The behavior's end of one connection, which it keeps open.
 #[derive(Debug)]
 pub(super) struct Handler {
     peer: PeerId,
@@ -146,21 +146,21 @@ impl Handler {
         if !guard.admits_stream(self.peer) {
             return;
         }
-        if !protocols.open.contains(&protocol.as_ref()) && !guard.hears(self.peer) {
-            debug!(peer = %self.peer, %protocol, "dropped a stream of a peer that is not heeded");
+        if !protocols.open.contains(&protocol.as_ref()) && !guard.allows(self.peer) {
+            debug!(peer = %self.peer, %protocol, "dropped a stream of a peer that is not allowed");
             return;
         }
-        // Over all connections of the peer. By default it has at most 10 work orders and their answers in
-        // progress.
+        // Over all connections of the peer. By default, it has up to 10 work orders and responses
+        // in progress.
         let slot = self.slots.add(&self.peer, |n_own, _| n_own < 128);
         let Some(slot) = slot else {
             warn!(peer = %self.peer, %protocol, "dropped a stream: the peer has too many open");
             return;
         };
         let accepted = Inbound { peer: self.peer, protocol, stream, slot };
-        // Closed, the node is stopping.
+        // If the queue is closed, the node is stopping.
         if let Err(TrySendError::Full(_)) = inbound.try_send(accepted) {
-            warn!(peer = %self.peer, "dropped a stream: too many wait to be read");
+            warn!(peer = %self.peer, "dropped a stream: too many are waiting to be read");
         }
     }
 }
@@ -229,12 +229,12 @@ impl ConnectionHandler for Handler {
             }
             _ => return,
         };
-        // The caller may have given up; the stream then ends here.
+        // The receiver may have given up, which closes the stream.
         drop(opened.send(outcome));
     }
 }
 
-/// Agrees on any of some protocols and hands over the stream as it is.
+/// Negotiates any of some protocols.
 #[derive(Debug)]
 pub(super) struct AnyOf(Vec<StreamProtocol>);
 

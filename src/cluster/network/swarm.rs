@@ -1,4 +1,4 @@
-//! Putting the swarm together: the one file whose generics are slow to compile.
+//! Assembly of the swarm: the file whose generics are slow to compile.
 
 use std::{io, iter, net::IpAddr, time::Duration};
 
@@ -31,38 +31,37 @@ use super::{
     Connectivity, GOSSIP_BYTES_MAX, NetworkError,
     address::ip,
     guard::{Budget, Guard},
-    handshake::Handshakes,
     muxer::{Multiplex, NEGOTIATING_MAX},
     reconnect::Reconnects,
     relay::{self as relays, Relays},
     rendezvous,
     resolve::{Names, Resolve},
     streams::{self, Gate},
-    table::Table,
+    table::ProviderTable,
 };
 use crate::identity::Identity;
 
-/// What identify tells peers about us, beside what we speak.
+/// Agent that identify sends to peers.
 const AGENT: &str = concat!("triptych/", env!("CARGO_PKG_VERSION"));
 
-/// The protocol family that identify names; the one go-libp2p names.
+/// Protocol family that identify sends, as go-libp2p does.
 const PROTOCOL_FAMILY: &str = "ipfs/0.1.0";
 
-/// Topics of one peer that are remembered, and the most changes of them in one message.
+/// Maximum number of topics per peer, and of changes in one message.
 const TOPICS_PER_PEER_MAX: usize = 1024;
 
-/// How long to wait for more addresses once the first is known, where every interface is listened
-/// on: their number is not told.
+/// Time to wait for more addresses after the first one when listening on every interface. Their
+/// number is unknown.
 const ADDRESSES_WITHIN: Duration = Duration::from_millis(50);
 
-/// How long listening may take.
+/// Time for listening to succeed.
 const LISTEN_WITHIN: Duration = Duration::from_secs(5);
 
-/// The longest topic, in bytes: twice what a subgroup may have. What is longer is not remembered, for
-/// a peer could name a gibibyte of them.
+/// Maximum length of a topic, in bytes: twice that of a subgroup. Longer ones are ignored, since a
+/// peer could name a gibibyte of them.
 const TOPIC_BYTES_MAX: usize = 2 * SUBGROUP_BYTES_MAX;
 
-/// Lets topics pass that are short enough to be one.
+/// Accepts topics of valid length.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ShortTopics;
 
@@ -72,32 +71,32 @@ impl TopicSubscriptionFilter for ShortTopics {
     }
 }
 
-/// Gossip in which one peer cannot fill our memory with topics.
+/// Gossip with limited memory for the topics of a peer.
 pub(super) type Gossip =
     gossipsub::Behaviour<IdentityTransform, MaxCountSubscriptionFilter<ShortTopics>>;
 
 #[derive(NetworkBehaviour)]
 pub(super) struct Behaviour {
     pub(super) limits: connection_limits::Behaviour,
-    pub(super) cut_off: allow_block_list::Behaviour<allow_block_list::BlockedPeers>,
-    /// Before all that keeps something of a connection.
+    pub(super) banned: allow_block_list::Behaviour<allow_block_list::BlockedPeers>,
+    /// First of the behaviors that keep state of a connection.
     reconnects: Reconnects,
-    /// Before gossip: a connection serves its protocols in this order, and the answers to a burst of
-    /// roll calls are not to wait for the whole burst.
+    /// Before gossip: a connection serves its protocols in this order, and responses to a burst of
+    /// roll calls must not wait for the whole burst.
     pub(super) streams: streams::Behaviour,
     ping: ping::Behaviour,
     identify: identify::Behaviour,
     pub(super) gossip: Gossip,
-    pub(super) table: Toggle<Table>,
+    pub(super) table: Toggle<ProviderTable>,
     pub(super) local: Toggle<mdns::tokio::Behaviour>,
     /// Relays for others.
     relay: Toggle<relay::Behaviour>,
-    /// Goes through relays.
+    /// Uses relays.
     circuits: Toggle<relay::client::Behaviour>,
 }
 
-/// Builds the swarm of a node whose own protocols accept what `gate` lets in, which dials hosts by
-/// `names`, goes through `relays`, and whose connections buffer what `budget` allows.
+/// Builds the swarm of a node that accepts streams through `gate`, resolves hosts by `names`, uses
+/// `relays`, and buffers data within `budget`.
 pub(super) fn build(
     identity: &Identity,
     gate: Gate,
@@ -109,11 +108,7 @@ pub(super) fn build(
     let (relayed, circuits) = relays::go_through(identity.keypair().public().into(), relays);
     let swarm = SwarmBuilder::with_existing_identity(identity.keypair().clone())
         .with_tokio()
-        .with_other_transport(|keypair| {
-            let n_connections = connectivity.connections.map(|bounds| bounds.high);
-            let joined = transport(keypair, relayed, names, budget.clone())?;
-            Ok(Handshakes::new(joined, n_connections))
-        })
+        .with_other_transport(|keypair| transport(keypair, relayed, names, budget.clone()))
         .map_err(|error| NetworkError::Setup(Box::new(error)))?
         .with_behaviour(|keypair| behaviour(keypair, gate, connectivity, relays, circuits))
         .map_err(|error| NetworkError::Setup(Box::new(error)))?
@@ -122,7 +117,7 @@ pub(super) fn build(
     Ok(swarm)
 }
 
-/// What is `relayed`, TCP, and websockets over it, to addresses and names; noise and yamux above.
+/// Returns the transport: relayed connections, TCP and websockets, with noise and yamux.
 fn transport(
     keypair: &identity::Keypair,
     relayed: OptionalTransport<relay::client::Transport>,
@@ -153,30 +148,32 @@ fn behaviour(
     let own = keypair.public().to_peer_id();
     let bounds = connectivity.connections;
     // A new connection is accepted before another one is closed.
-    let established = bounds.map(|bounds| bounds.high.saturating_add(64));
+    let n_established_max = bounds.map(|bounds| bounds.high.saturating_add(64));
     let limits = ConnectionLimits::default()
-        .with_max_established(established)
+        .with_max_established(n_established_max)
+        // Sockets that never complete their handshake time out after 10 s.
+        .with_max_pending_incoming(n_established_max)
         // Both peers may have dialed at the same time, and a connection may be closing.
         .with_max_established_per_peer(Some(4));
     let identify = identify::Config::new(PROTOCOL_FAMILY.to_owned(), keypair.public())
         .with_agent_version(AGENT.to_owned())
         .with_hide_listen_addrs(!connectivity.advertised.is_empty())
         .with_push_listen_addr_updates(true)
-        // What peers name is dialed by way of the dialer and the table alone, which bound it.
+        // Addresses that peers name are dialed only by the dialer and the table, which limit that.
         .with_cache_size(0);
     let gossip = gossipsub::ConfigBuilder::default()
         .validation_mode(ValidationMode::Strict)
         .max_transmit_size(GOSSIP_BYTES_MAX)
         .message_id_fn(message_id)
         .heartbeat_initial_delay(Duration::from_millis(100))
-        // The heartbeat repairs the mesh and names recent messages to peers outside it. Messages and joins do
-        // not wait for it, and each heartbeat wakes an idle node.
+        // The heartbeat repairs the mesh and announces recent messages to peers outside it.
+        // Messages and joins do not wait for it, and each heartbeat wakes an idle node.
         .heartbeat_interval(Duration::from_secs(3))
-        // As many heartbeats as messages are named for.
+        // As many heartbeats as messages are announced for.
         .history_length(3)
-        // No peer has this one dial others.
+        // No peer can make this one dial others.
         .prune_peers(0)
-        // What a peer passes on past its allowance goes no further.
+        // The guard decides which messages are forwarded.
         .validate_messages()
         .build()?;
     let topics = MaxCountSubscriptionFilter {
@@ -186,7 +183,7 @@ fn behaviour(
     };
     Ok(Behaviour {
         limits: connection_limits::Behaviour::new(limits),
-        cut_off: allow_block_list::Behaviour::default(),
+        banned: allow_block_list::Behaviour::default(),
         reconnects: Reconnects::default(),
         gossip: gossipsub::Behaviour::new_with_subscription_filter(
             MessageAuthenticity::Signed(keypair.clone()),
@@ -205,37 +202,41 @@ fn behaviour(
         circuits,
         streams: streams::Behaviour::new(gate),
         table: Toggle::from((connectivity.wanted_peers > 0).then(|| {
-            Table::new(rendezvous::behaviour(own), connectivity.wanted_peers, relays.clone())
+            ProviderTable::new(
+                rendezvous::behaviour(own),
+                connectivity.wanted_peers,
+                relays.clone(),
+            )
         })),
         local: Toggle::from(None),
     })
 }
 
-/// Names a message as go-libp2p does, by author and sequence number, so that announcements of
-/// messages are understood between both.
+/// Returns the id of a message as go-libp2p does, by author and sequence number, so that both
+/// understand each other's announcements.
 fn message_id(message: &gossipsub::Message) -> MessageId {
     let mut id = message.source.map(PeerId::to_bytes).unwrap_or_default();
     id.extend(message.sequence_number.unwrap_or_default().to_be_bytes());
     MessageId::from(id)
 }
 
-/// Finds nodes of the local network by multicast DNS, on every interface but loopback, and lets them
-/// find this one, which listens on `address`, and so on the addresses `listening`. Each interface is
-/// told the addresses of its own. libp2p's tasks, one for each interface, end with the process.
+/// Finds nodes in the local network by multicast DNS, on every interface but loopback, and lets
+/// them find this one, which listens on `address`, and so on `listening`. Each interface announces
+/// its own addresses. libp2p's tasks, one per interface, end with the process.
 pub(super) fn discover_locally(
     swarm: &mut Swarm<Behaviour>,
     address: IpAddr,
     listening: &[Multiaddr],
 ) {
     if address.is_loopback() {
-        return warn!(%address, "no node of the local network is looked for: none reaches {address}");
+        return warn!(%address, "local discovery is off: no node of the local network reaches {address}");
     }
     let config = mdns::Config { enable_ipv6: address.is_ipv6(), ..mdns::Config::default() };
     let mut local = match mdns::tokio::Behaviour::new(config, *swarm.local_peer_id()) {
         Ok(local) => local,
-        // Not what the node is for, and others may find it otherwise.
+        // Nodes may be found in other ways.
         Err(error) => {
-            return warn!(%error, "failed to watch the interfaces of the local network");
+            return warn!(%error, "local discovery is off: cannot watch the network interfaces");
         }
     };
     for addr in listening {
@@ -245,17 +246,18 @@ pub(super) fn discover_locally(
     swarm.behaviour_mut().local = Toggle::from(Some(local));
 }
 
-/// Tells peers of `addresses`, and keeps places for the peers that `guard` knows by name.
-pub(super) fn name(swarm: &mut Swarm<Behaviour>, addresses: &[Multiaddr], guard: &Guard) {
+/// Announces `addresses` to peers, and exempts the named peers of `guard` from the connection
+/// limits.
+pub(super) fn announce(swarm: &mut Swarm<Behaviour>, addresses: &[Multiaddr], guard: &Guard) {
     for address in addresses {
         swarm.add_external_address(address.clone());
     }
-    for peer in guard.names() {
+    for peer in guard.named_peers() {
         swarm.behaviour_mut().limits.bypass_peer_id(&peer);
     }
 }
 
-/// The addresses to listen on.
+/// Returns the addresses to listen on.
 pub(super) fn listened_on(
     address: IpAddr,
     port: u16,
@@ -269,24 +271,21 @@ pub(super) fn listened_on(
     Ok(iter::once(at(port)).chain(websocket).collect())
 }
 
-/// Listens on the `wanted` addresses, and returns all addresses that this came to, without the peer
-/// id.
+/// Listens on the `wanted` addresses, and returns all resulting addresses, without the peer id.
 pub(super) async fn listen(
     swarm: &mut Swarm<Behaviour>,
     wanted: &[Multiaddr],
 ) -> Result<Vec<Multiaddr>, NetworkError> {
-    type Cause = Box<dyn std::error::Error + Send + Sync>;
-    let failed = |address: &Multiaddr, source: Cause| NetworkError::Listen {
-        address: address.to_string(),
-        source,
+    let failed = |address: &Multiaddr, source: Box<dyn std::error::Error + Send + Sync>| {
+        NetworkError::Listen { address: address.to_string(), source }
     };
     let mut found = Vec::new();
     for wanted in wanted {
         swarm.listen_on(wanted.clone()).map_err(|error| failed(wanted, Box::new(error)))?;
         let n_before = found.len();
         loop {
-            let is_heard = found.len() > n_before;
-            let patience = if is_heard { ADDRESSES_WITHIN } else { LISTEN_WITHIN };
+            let has_address = found.len() > n_before;
+            let patience = if has_address { ADDRESSES_WITHIN } else { LISTEN_WITHIN };
             match timeout(patience, swarm.select_next_some()).await {
                 Ok(SwarmEvent::NewListenAddr { address, .. }) => {
                     found.push(address);
@@ -299,7 +298,7 @@ pub(super) async fn listen(
                     return Err(failed(wanted, Box::new(source)));
                 }
                 Ok(_) => {}
-                Err(_) if is_heard => break,
+                Err(_) if has_address => break,
                 Err(_) => {
                     let source = io::Error::from(io::ErrorKind::TimedOut);
                     return Err(failed(wanted, Box::new(source)));
@@ -310,23 +309,22 @@ pub(super) async fn listen(
     Ok(found)
 }
 
-/// How long nothing may come before the kernel asks whether the other side is there. Longer than
-/// between the pings of a head, so that it asks on no line that has them.
+/// Idle time after which the kernel probes a connection. Longer than the ping interval of a head,
+/// so that connections with pings are not probed.
 const PROBE_AFTER: Duration = Duration::from_secs(20);
 
-/// How often it asks until it is answered.
+/// Interval of unanswered probes.
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 
-/// How often it asks before it gives the connection up, where [`UNACKNOWLEDGED_FOR`] is not known.
+/// Number of probes before the connection is closed, if [`UNACKNOWLEDGED_FOR`] is not supported.
 const PROBES: u32 = 2;
 
-/// How long what was sent, a probe or anything else, may stay unacknowledged: as long as between two
-/// offers of a worker, so that a worker whose link is back is known to its heads within two such
-/// periods. A link that is back earlier has lost no connection.
+/// Time for which sent data may stay unacknowledged: the interval between two offers of a worker,
+/// so that heads know a worker again within two intervals after its link is back.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const UNACKNOWLEDGED_FOR: Duration = Duration::from_secs(30);
 
-/// Has the kernel end the connection of `stream` once the other side is not reached any more.
+/// Has the kernel close the connection of `stream` when the other side is unreachable.
 pub(super) fn watch(stream: TcpStream) -> TcpStream {
     let socket = SockRef::from(&stream.0);
     let probes =
@@ -349,7 +347,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn a_lost_link_is_given_up_within_the_time_between_two_offers() {
+    async fn lost_link_is_closed_within_the_interval_between_two_offers() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let socket = Socket::connect(listener.local_addr().unwrap()).await.unwrap();
         let stream = watch(TcpStream(socket));

@@ -1,12 +1,11 @@
-//! The Kademlia table of providers, and what peers that answer from it may have this node dial.
+//! The Kademlia table of provider records, and limits for dials that responses from it cause.
 //!
-//! Answers name peers and addresses that nobody has checked, as many as their author likes. Of one
-//! peer few addresses are dialed, of all so many each second, and those of this machine or a private
-//! network only while every connected peer is at least as near: the answers do not say which of them
-//! named an address. A node with enough connections, or with a head, asks the peers that it has: a
-//! query by itself would dial the nearest twenty, and so, sooner or later, every node. Kademlia's own
-//! bootstrap, which asks for peers of every distance after each peer that is new, is skipped: providers
-//! are all that is looked for, and it was most of what a new neighbor cost.
+//! Responses name any number of unverified peers and addresses. Few addresses are dialed per peer
+//! and per second. Those of this machine or a private network are dialed only while every connected
+//! peer is at least as near, since the origin of an address is unknown. A node with enough
+//! connections, or with a head, queries only connected peers: otherwise each query would dial the
+//! nearest twenty, and eventually every node. Kademlia's bootstrap after each new peer is skipped.
+//! Only providers are looked for, and the bootstrap is most of the cost of a new neighbor.
 
 use std::{
     collections::HashMap,
@@ -32,46 +31,45 @@ use super::{
     rendezvous::ProviderStore,
 };
 
-/// Addresses dialed of one peer that the table names. An honest node has one or two.
+/// Maximum number of addresses dialed per peer. An honest node has one or two.
 const PER_PEER_MAX: usize = 4;
 
-/// Addresses dialed because the table names them. A worker that joins looks for sixteen peers; a head
-/// that looks for hundreds is found by most of them itself.
+/// Rate of dialed addresses. A joining worker looks for sixteen peers, and most of the hundreds
+/// that a head looks for connect by themselves.
 const DIALS: Rate = Rate::per_second(16, 64);
 
-/// How long after its first connection a node asks the peers that it has alone. Those that start with
-/// it find it meanwhile; queries that dialed would have all of them dial the same twenty peers, the
-/// nearest to the topic.
+/// Time after the first connection in which a node queries only connected peers. Otherwise all
+/// nodes that start together would dial the same twenty peers, the nearest to the topic.
 const YOUNG_FOR: Duration = Duration::from_secs(15);
 
-/// Peers that are left alone at one time. Past it, more are dialed again.
+/// Maximum number of peers that are left alone.
 const RESTING_MAX: usize = 1024;
 
-/// The Kademlia behavior, bounded.
-pub(super) struct Table {
+/// Kademlia behavior with limited dials.
+pub(super) struct ProviderTable {
     kad: kad::Behaviour<ProviderStore>,
     dials: Bucket,
-    /// The relays that addresses may lead through.
+    /// Relays that addresses may lead through.
     relays: Relays,
-    /// From how many connections on no query dials.
+    /// Number of connections from which no query dials.
     n_enough: usize,
-    /// Whether a head is connected, so that no query dials.
+    /// True if a head is connected, so that no query dials.
     has_head: bool,
-    /// Until when no query dials, once a connection stands.
+    /// Queries do not dial before this time once a connection is established.
     young_until: Option<Instant>,
-    /// The connection that a query asks for, until it is dialed.
+    /// Connection that a query requests, until it is dialed.
     queried: Option<ConnectionId>,
-    /// Whether Kademlia is about to bootstrap.
+    /// True if Kademlia will bootstrap soon.
     is_bootstrap_due: bool,
-    /// The bootstrap that is being skipped.
+    /// Bootstrap that is being skipped.
     bootstrap: Option<kad::QueryId>,
-    /// How many connections stand, by where the peer is.
+    /// Scope of each connection.
     scopes: HashMap<ConnectionId, Scope>,
-    /// Peers that are not dialed for a while, and until when.
+    /// Peers that are left alone, and the end of that.
     resting: HashMap<PeerId, Instant>,
 }
 
-impl Table {
+impl ProviderTable {
     pub(super) fn new(kad: kad::Behaviour<ProviderStore>, n_enough: usize, relays: Relays) -> Self {
         Self {
             kad,
@@ -88,7 +86,7 @@ impl Table {
         }
     }
 
-    /// The behavior itself.
+    /// Returns the behavior itself.
     pub(super) const fn kad(&mut self) -> &mut kad::Behaviour<ProviderStore> {
         &mut self.kad
     }
@@ -100,26 +98,26 @@ impl Table {
             self.resting.retain(|_, until| *until > now);
         }
         if self.resting.len() < RESTING_MAX {
-            // As long as between two looks of a node that has enough peers.
+            // The interval between looks of a node with enough peers.
             self.resting.insert(peer, now + Duration::from_mins(15));
         }
     }
 
-    /// Notes whether a head is connected.
+    /// Records if a head is connected.
     pub(super) const fn set_has_head(&mut self, has_head: bool) {
         self.has_head = has_head;
     }
 
-    /// Whether a query may dial now.
+    /// Returns true if a query may dial now.
     fn may_query_dial(&self) -> bool {
         let is_young = self.young_until.is_some_and(|until| until > Instant::now());
         let has_enough = self.has_head || is_young || self.scopes.len() >= self.n_enough;
         self.scopes.is_empty() || !has_enough
     }
 
-    /// Skips the bootstrap that Kademlia starts by itself half a second after it has taken a peer in, and
-    /// which cannot be turned off: starting one resets that timer, and one that ends before it is polled
-    /// asks nobody.
+    /// Skips the bootstrap that Kademlia starts half a second after it added a peer. It cannot be
+    /// disabled, but starting one resets its timer, and one that is finished before it is polled
+    /// queries no one.
     fn skip_bootstrap(&mut self) {
         if self.bootstrap.is_none() && self.is_bootstrap_due {
             self.is_bootstrap_due = false;
@@ -137,7 +135,7 @@ impl Table {
         self.resting.get(&peer).is_some_and(|until| *until > Instant::now())
     }
 
-    /// Keeps the addresses that may be dialed.
+    /// Returns the addresses that may be dialed.
     fn choose(&self, addresses: Vec<Multiaddr>) -> Vec<Multiaddr> {
         let farthest = self.scopes.values().max().copied().unwrap_or(Scope::Public);
         let mut chosen = Vec::new();
@@ -154,7 +152,7 @@ impl Table {
     }
 }
 
-impl NetworkBehaviour for Table {
+impl NetworkBehaviour for ProviderTable {
     type ConnectionHandler = <kad::Behaviour<ProviderStore> as NetworkBehaviour>::ConnectionHandler;
     type ToSwarm = kad::Event;
 
@@ -175,7 +173,7 @@ impl NetworkBehaviour for Table {
         addresses: &[Multiaddr],
         role: Endpoint,
     ) -> Result<Vec<Multiaddr>, ConnectionDenied> {
-        // Who dials knows where; nothing of the table is needed.
+        // The caller has the addresses and needs none of the table.
         if !addresses.is_empty() {
             return Ok(Vec::new());
         }
@@ -255,15 +253,15 @@ mod tests {
 
     use super::{super::rendezvous, *};
 
-    fn table() -> Table {
-        Table::new(rendezvous::behaviour(PeerId::random()), 2, Relays::default())
+    fn table() -> ProviderTable {
+        ProviderTable::new(rendezvous::behaviour(PeerId::random()), 2, Relays::default())
     }
 
     fn addresses(texts: &[&str]) -> Vec<Multiaddr> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     }
 
-    fn dial(table: &mut Table, peer: PeerId) -> Option<usize> {
+    fn dial(table: &mut ProviderTable, peer: PeerId) -> Option<usize> {
         let connection = ConnectionId::new_unchecked(1);
         let dialed =
             table.handle_pending_outbound_connection(connection, Some(peer), &[], Endpoint::Dialer);
@@ -274,7 +272,7 @@ mod tests {
     async fn near_addresses_are_dialed_only_while_every_peer_is_as_near() {
         let mut table = table();
         let named = ["/ip4/127.0.0.1/tcp/1", "/ip4/10.0.0.1/tcp/1", "/ip4/8.8.8.8/tcp/1"];
-        let n_chosen = |table: &Table| table.choose(addresses(&named)).len();
+        let n_chosen = |table: &ProviderTable| table.choose(addresses(&named)).len();
         assert_eq!(n_chosen(&table), 1);
         table.scopes.insert(ConnectionId::new_unchecked(1), Scope::Loopback);
         assert_eq!(n_chosen(&table), 3);
@@ -285,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_new_peer_starts_no_bootstrap() {
+    async fn new_peer_starts_no_bootstrap() {
         let mut table = table();
         table.scopes.insert(ConnectionId::new_unchecked(1), Scope::Loopback);
         for _ in 0..3 {
@@ -298,13 +296,13 @@ mod tests {
                 }
                 Poll::Pending
             });
-            // Kademlia waits for half a second of its own clock.
+            // Kademlia waits for half a second of the system's clock.
             assert!(timeout(Duration::from_millis(700), dialed).await.is_err());
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn dials_are_bounded_per_peer_and_per_second() {
+    async fn dials_are_limited_per_peer_and_per_second() {
         let mut table = table();
         table.scopes.insert(ConnectionId::new_unchecked(1), Scope::Loopback);
         let peers: Vec<PeerId> = (0..200).map(|_| PeerId::random()).collect();
@@ -321,7 +319,7 @@ mod tests {
         assert_eq!(dial(&mut table, peers[0]), Some(PER_PEER_MAX));
         table.young_until = Some(Instant::now() + YOUNG_FOR);
         table.queried = Some(ConnectionId::new_unchecked(1));
-        assert_eq!(dial(&mut table, peers[1]), None, "those that started with it come first");
+        assert_eq!(dial(&mut table, peers[1]), None, "peers that start together connect first");
         tokio::time::advance(YOUNG_FOR).await;
         table.queried = Some(ConnectionId::new_unchecked(1));
         assert_eq!(dial(&mut table, peers[1]), Some(PER_PEER_MAX), "too few are connected");

@@ -10,14 +10,14 @@ use task::wait::until;
 
 use super::{relay::Relays, *};
 
-/// How long anything here may take. Generous: the machine may be busy.
+/// Time limit of each step. Generous, since the machine may be busy.
 const WITHIN: Duration = Duration::from_secs(15);
-const MESSAGES: &str = "/test/told/1.0.0";
-const QUESTIONS: &str = "/test/asked/1.0.0";
+const MESSAGES: &str = "/test/message/1.0.0";
+const QUESTIONS: &str = "/test/question/1.0.0";
 
 type Started = (Network, mpsc::Receiver<Event>);
 
-/// A node that finds nobody but its boot nodes.
+/// Starts a node that knows only its boot nodes.
 async fn node(group: &Group, boot_nodes: Vec<BootNode>) -> Started {
     Network::start(group, options(boot_nodes)).await.unwrap()
 }
@@ -38,7 +38,7 @@ fn options(boot_nodes: Vec<BootNode>) -> NetworkOptions {
     }
 }
 
-/// A swarm of a worker that accepts no protocol of ours, for a peer that misbehaves.
+/// Returns the swarm of a misbehaving worker that accepts no protocol of ours.
 fn bare_swarm(keys: &Identity) -> libp2p::Swarm<swarm::Behaviour> {
     let (inbound, _accepted) = mpsc::channel(1);
     let guard = Guard::new(None, [], guard::ALLOWANCES);
@@ -60,7 +60,7 @@ async fn disconnected(events: &mut mpsc::Receiver<Event>, peer: &PeerId) {
 }
 
 /// Waits for a message of `peer`.
-async fn told(events: &mut mpsc::Receiver<Event>, peer: &PeerId) -> Bytes {
+async fn receive_message(events: &mut mpsc::Receiver<Event>, peer: &PeerId) -> Bytes {
     next(events, |event| match event {
         Event::Message { peer: id, bytes, .. } if id == *peer => Some(bytes),
         _ => None,
@@ -76,7 +76,7 @@ async fn joined(events: &mut mpsc::Receiver<Event>, peer: &PeerId) {
     .await;
 }
 
-/// The port of the first address that a node listens on.
+/// Returns the port of the first address that a node listens on.
 fn port(network: &Network) -> u16 {
     network.addresses()[0].split('/').nth(4).unwrap().parse().unwrap()
 }
@@ -101,7 +101,7 @@ async fn next<T>(
 }
 
 #[tokio::test]
-async fn nodes_gossip_tell_and_ask() {
+async fn nodes_exchange_gossip_messages_and_requests() {
     let group = Group::default();
     let (head, mut at_head) = node(&group, vec![]).await;
     head.subscribe("general").await.unwrap();
@@ -120,14 +120,14 @@ async fn nodes_gossip_tell_and_ask() {
     });
     assert_eq!(gossip.await, (head.peer_id().clone(), Bytes::from_static(b"roll call")));
 
-    // Longer than yamux lets through without the reader's consent.
+    // Longer than yamux sends without the reader's consent.
     let long = vec![b'x'; 1024 * 1024];
     worker.tell(head.peer_id(), MESSAGES, &long).await.unwrap();
-    let told = next(&mut at_head, |event| match event {
+    let received = next(&mut at_head, |event| match event {
         Event::Message { peer, protocol, bytes } => Some((peer, protocol, bytes)),
         _ => None,
     });
-    assert_eq!(told.await, (worker.peer_id().clone(), MESSAGES.to_owned(), Bytes::from(long)));
+    assert_eq!(received.await, (worker.peer_id().clone(), MESSAGES.to_owned(), Bytes::from(long)));
 
     let asking = worker.ask(head.peer_id(), QUESTIONS, b"which?", 100, WITHIN);
     let answering = async {
@@ -146,7 +146,7 @@ async fn nodes_gossip_tell_and_ask() {
 }
 
 #[tokio::test]
-async fn a_message_to_a_stranger_or_in_a_foreign_tongue_is_refused() {
+async fn message_to_an_unknown_peer_or_protocol_fails() {
     let group = Group::default();
     let (head, _events) = node(&group, vec![]).await;
     let (worker, mut at_worker) = node(&group, vec![boot_node(&head)]).await;
@@ -154,7 +154,7 @@ async fn a_message_to_a_stranger_or_in_a_foreign_tongue_is_refused() {
     let refused = worker.tell(stranger.peer_id(), MESSAGES, b"{}").await;
     let is_open_error = |refused: &Result<(), SendError>, kind: io::ErrorKind| matches!(refused, Err(SendError::Open { source, .. }) if source.kind() == kind);
     assert!(is_open_error(&refused, io::ErrorKind::NotConnected), "{refused:?}");
-    assert!(matches!(worker.publish("nobody", vec![]).await, Err(PublishError::Unheard)));
+    assert!(matches!(worker.publish("nobody", vec![]).await, Err(PublishError::NoListeners)));
     next(&mut at_worker, |event| matches!(event, Event::Connected(_)).then_some(())).await;
     let refused = worker.tell(head.peer_id(), "/test/other/1.0.0", b"{}").await;
     assert!(is_open_error(&refused, io::ErrorKind::Unsupported), "{refused:?}");
@@ -162,7 +162,7 @@ async fn a_message_to_a_stranger_or_in_a_foreign_tongue_is_refused() {
 }
 
 #[tokio::test]
-async fn a_burst_of_messages_arrives_complete() {
+async fn burst_of_messages_arrives_complete() {
     let group = Group::default();
     let (head, mut at_head) = node(&group, vec![]).await;
     let mut workers = Vec::new();

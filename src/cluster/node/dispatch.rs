@@ -1,7 +1,7 @@
-//! Dispatching: what happens on the network goes to whom it concerns.
+//! Dispatching: routes network events to the role that handles them.
 //!
-//! Never waits for the network, since the network waits for it: whatever takes time is a task, and
-//! their number is bounded.
+//! Never waits for the network, which waits for this task. Anything slow is a task, and the number
+//! of tasks is limited.
 
 use std::sync::Arc;
 
@@ -13,47 +13,46 @@ use tracing::{debug, warn};
 
 use super::{NodeRole, offers::Identified};
 use crate::{
+    NodeContext,
     message::{
         Code, ExecuteReply, InstallFunction, Message, MessageError, OFFER_PROTOCOL, Offer,
         WORK_PROTOCOL, WorkOrder, json,
     },
     metrics,
     network::Event,
-    node_context::NodeContext,
     peers::WorkProtocol,
     worker::Worker,
 };
 use content::Answer;
 
-/// Roll calls, and apart from them work orders, handled at once, waiting ones among them. More are
-/// dropped, and their heads time out. More than a worker admits, so that it can say no.
+/// Maximum number of roll calls, and of work orders, in progress or waiting. Further ones are
+/// dropped, and their heads time out. More than a worker admits, so that it can refuse some.
 const HANDLED_MAX: usize = 512;
 
-/// Installations of all peers together that were not named to this node. The others are left to named
-/// ones.
+/// Maximum number of installations of all unnamed peers. The rest is reserved for named ones.
 const UNNAMED_INSTALLING_MAX: usize = 96;
 
-/// Installations of one such peer: a dozen of hostile ones are needed to keep other strangers out.
+/// Maximum number of installations of one unnamed peer.
 const INSTALLING_PER_PEER_MAX: usize = 8;
 
-/// What a client on the network that this head does not accept is answered.
+/// Response to a client on the network that this head does not accept.
 const NOT_ACCEPTED: &str =
-    "this head executes for clients that it accepts alone: use its REST API with its token";
+    "this head executes only for clients that it accepts: use its REST API with its token";
 
-/// The dispatching task's state.
+/// State of the dispatching task.
 pub(super) struct Dispatch {
     node_role: NodeRole,
     context: NodeContext,
     identified: Arc<Identified>,
-    /// Whether it executes for all peers, not only for those it accepts.
+    /// True if a head executes for every peer.
     is_open: bool,
     calls: Arc<Semaphore>,
     orders: Arc<Semaphore>,
     installing: Arc<Semaphore>,
-    /// Installations of peers that were not named to this node.
+    /// Installations of unnamed peers.
     installers: Tally<PeerId>,
-    giving: Arc<Semaphore>,
-    asking: Arc<Semaphore>,
+    functions: Arc<Semaphore>,
+    function_requests: Arc<Semaphore>,
 }
 
 impl Dispatch {
@@ -70,14 +69,14 @@ impl Dispatch {
             is_open,
             calls: Arc::new(Semaphore::new(HANDLED_MAX)),
             orders: Arc::new(Semaphore::new(HANDLED_MAX)),
-            // Most of them wait for a fetch. They have permits of their own, so that roll calls are answered.
+            // Most of them wait for a fetch. Separate permits keep roll calls responsive.
             installing: Arc::new(Semaphore::new(128)),
             installers: Tally::default(),
             // Each may hold one of the largest modules in memory.
-            giving: Arc::new(Semaphore::new(16)),
-            // A large cluster that hears of a new function asks for it at one time. Further peers get no answer,
-            // and ask another peer or later.
-            asking: Arc::new(Semaphore::new(512)),
+            functions: Arc::new(Semaphore::new(16)),
+            // A large cluster that hears of a new function requests it at one time. Further peers
+            // get no response, and try another peer or later.
+            function_requests: Arc::new(Semaphore::new(512)),
         }
     }
 
@@ -133,7 +132,7 @@ impl Dispatch {
                 self.start("roll call", &self.calls, work);
             }
             (_, Message::InstallFunction(install)) => self.install(author, install),
-            // Work orders by gossip are allowed upstream; nobody sends them.
+            // b7s allows work orders by gossip, but sends none.
             _ => {}
         }
     }
@@ -148,8 +147,8 @@ impl Dispatch {
             }
             OFFER_PROTOCOL => match serde_json::from_slice::<Offer>(bytes) {
                 Ok(offer) => {
-                    // Under pressure, those that wait to be approved are parted with first.
-                    if self.context.network.hears(&peer) {
+                    // Under pressure, peers that wait for approval are disconnected first.
+                    if self.context.network.allows(&peer) {
                         self.context.network.vouch(&peer);
                     }
                     let is_worker = offer.role.parse() == Ok(Role::Worker);
@@ -159,7 +158,7 @@ impl Dispatch {
                     let was_worker = self.context.peers.is_worker(&peer);
                     self.context.peers.note_offer(&peer, &offer);
                     if is_worker && !was_worker && self.node_role.role() == Role::Worker {
-                        // It may have been told of slots.
+                        // It may have been sent an offer with slots.
                         self.identified.add(peer.clone());
                     }
                     if let Some(head) = self.node_role.head() {
@@ -175,7 +174,7 @@ impl Dispatch {
         }
     }
 
-    /// Takes in a message of the protocol of work.
+    /// Handles a message of the work protocol.
     fn handle_work_message(&self, peer: PeerId, message: Message) {
         match (&self.node_role, message) {
             (NodeRole::Head(head), Message::RollCallResponse(response)) => {
@@ -217,12 +216,12 @@ impl Dispatch {
         }
     }
 
-    /// Whether a head executes what `client` asks for.
+    /// Returns true if a head executes requests of `client`.
     fn serves(&self, client: &PeerId) -> bool {
-        self.is_open || self.context.network.trusts(client)
+        self.is_open || self.context.network.allows_by_name(client)
     }
 
-    /// Tells `client` that nothing is executed for it.
+    /// Refuses a request of `client`.
     fn refuse(&self, client: PeerId, request_id: String) {
         debug!(peer = %client, "refused to execute for a peer that is not accepted");
         let message = Message::ExecuteResponse(ExecuteReply {
@@ -253,23 +252,23 @@ impl Dispatch {
         self.start_counted("installation", &peer, work);
     }
 
-    /// Starts an installation or an eviction of `author`. Peers that were not named to this node leave
-    /// room to those that were, however long they take to receive their responses.
+    /// Starts an installation or an eviction of `author`. Unnamed peers leave room for named ones,
+    /// however long they take to receive their responses.
     fn start_counted(
         &self,
         name: &'static str,
         author: &PeerId,
         work: impl Future<Output = ()> + Send + 'static,
     ) {
-        let is_named = self.context.network.knows_by_name(author);
+        let is_named = self.context.network.is_named(author);
         let counted = self.installers.add(author, |n_own, n_others| {
             n_own < INSTALLING_PER_PEER_MAX && n_own + n_others < UNNAMED_INSTALLING_MAX
         });
         if counted.is_none() && !is_named {
-            debug!(peer = %author, "dropped an {name}: too many of its peer are being handled");
+            debug!(peer = %author, "dropped an {name}: too many of its peer are in progress");
             return;
         }
-        // Those of named peers are bounded only by the number of all.
+        // Named peers are limited only by the total.
         let counted = counted.filter(|_| !is_named);
         self.start(name, &self.installing, async move {
             work.await;
@@ -277,7 +276,7 @@ impl Dispatch {
         });
     }
 
-    /// Reads a message, and counts it.
+    /// Parses and counts a message.
     fn read(&self, peer: &PeerId, bytes: &[u8]) -> Option<Message> {
         match Message::read(bytes) {
             Ok(message) => {
@@ -308,15 +307,15 @@ impl Dispatch {
         question: Bytes,
         answer: oneshot::Sender<Answer>,
     ) {
-        let Ok(place) = Arc::clone(&self.asking).try_acquire_owned() else {
-            debug!(%peer, "gave no function: too many ask for one");
+        let Ok(place) = Arc::clone(&self.function_requests).try_acquire_owned() else {
+            debug!(%peer, "dropped a request for a function: there are too many");
             return;
         };
-        let (functions, giving) = (self.context.functions.clone(), Arc::clone(&self.giving));
-        self.context.group.spawn("give a function", async move {
-            let Ok(_permit) = giving.acquire().await else { return };
+        let (functions, permits) = (self.context.functions.clone(), Arc::clone(&self.functions));
+        self.context.group.spawn("send a function", async move {
+            let Ok(_permit) = permits.acquire().await else { return };
             let found = functions.answer(&question).await;
-            // The peer may be gone.
+            // The peer may be disconnected.
             drop(answer.send(found));
             drop(place);
         });
@@ -329,7 +328,7 @@ impl Dispatch {
         work: impl Future<Output = ()> + Send + 'static,
     ) {
         let Ok(permit) = Arc::clone(handled).try_acquire_owned() else {
-            warn!("dropped a {name}: too many are being handled");
+            warn!("dropped a {name}: too many are in progress");
             return;
         };
         self.context.group.spawn(name, async move {

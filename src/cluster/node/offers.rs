@@ -1,4 +1,4 @@
-//! Offers: telling peers what this node is and has, when they connect and when it changes.
+//! Offers: sends the state of this node to peers when they connect and when it changes.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -24,34 +24,33 @@ use tracing::debug;
 
 use super::NodeRole;
 use crate::{
+    NodeContext,
     message::{OFFER_PROTOCOL, Offer, json},
     network::SendError,
-    node_context::NodeContext,
     worker::Worker,
 };
 
-/// How long after a change the offer is sent, and how often while the node is busy: free slots change
-/// with each run.
+/// Delay of an offer after a change, and minimum interval between offers of a busy node, whose free
+/// slots change with each run.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How often an unchanged offer is sent again, in case one was lost. Heads believe
-/// an offer for more than twice as long.
+/// Interval at which an unchanged offer is repeated, in case one was lost. Heads believe an offer
+/// for more than twice as long.
 const AGAIN_AFTER: Duration = Duration::from_secs(30);
 
-/// How often it is sent again to a worker, to which others are only sources of functions:
-/// workers are many, and all of them tell each other.
+/// The same for a worker as the receiver, which only needs sources of functions. Workers are many,
+/// and send each other offers.
 const AGAIN_AFTER_TO_WORKERS: Duration = Duration::from_mins(1);
 
-/// The same for each peer that receives offers, if that comes to more: a head of ten thousand workers
-/// repeats its offer fifty times a second, and once in some minutes to each.
+/// Minimum of that interval per receiver: a head of ten thousand workers repeats its offer fifty
+/// times a second, and every few minutes to each.
 const AGAIN_AFTER_OF_EACH: Duration = Duration::from_millis(20);
 
-/// Maximum number of simultaneous sends, apart from those that take long.
+/// Maximum number of simultaneous sends, apart from slow ones.
 const PROMPT_MAX: usize = 256;
 
-/// Peers that have said what they speak, or that they are workers, since the offering task last
-/// looked. It may know them from before: one that went and came back in between has forgotten what it
-/// was sent.
+/// Peers that have identified themselves, or have become known as workers, since the offering task
+/// last looked. A peer that reconnected in between has forgotten the last offer.
 #[derive(Debug, Default)]
 pub(super) struct Identified {
     peers: Mutex<BTreeSet<PeerId>>,
@@ -59,7 +58,7 @@ pub(super) struct Identified {
 }
 
 impl Identified {
-    /// Adds a peer. There are at most as many as are connected.
+    /// Adds a peer.
     pub(super) fn add(&self, peer: PeerId) {
         self.peers.lock().insert(peer);
         self.bell.notify_one();
@@ -70,7 +69,7 @@ impl Identified {
     }
 }
 
-/// The offering task's state.
+/// State of the offering task.
 pub(super) struct Offers {
     context: NodeContext,
     node_role: NodeRole,
@@ -78,18 +77,18 @@ pub(super) struct Offers {
     identified: Arc<Identified>,
     receivers: BTreeMap<PeerId, Receiver>,
     sends: Sends<Arc<Offer>>,
-    /// When all receivers are looked at next.
+    /// Time of the next look at all receivers.
     look_at: Instant,
-    /// What was offered when they were looked at last; none before the first time.
+    /// Offer at the last such look.
     looked_with: Option<Arc<Offer>>,
 }
 
-/// A peer that receives offers.
+/// Peer that receives offers.
 #[derive(Debug)]
 struct Receiver {
-    /// What it was sent last, and when; none where it was sent nothing yet, or the last did not reach it.
+    /// Latest offer and its time; `None` before the first one, and after a failure.
     last: Option<(Arc<Offer>, Instant)>,
-    /// When it is looked at next.
+    /// Time of the next look at this receiver.
     look_at: Instant,
 }
 
@@ -118,7 +117,7 @@ impl Offers {
         }
     }
 
-    /// Runs until it is dropped.
+    /// Runs until dropped.
     pub(super) async fn run(mut self) {
         loop {
             let (offer, now) = (Arc::new(self.offer()), Instant::now());
@@ -129,8 +128,8 @@ impl Offers {
         }
     }
 
-    /// Starts to send what is due. All receivers are looked at once a second at most: a head may
-    /// have ten thousand of them, each of which is due at another time.
+    /// Starts the sends that are due. Looks at all receivers at most once a second: a head may have
+    /// ten thousand of them.
     fn send_due(&mut self, offer: &Arc<Offer>, now: Instant) {
         let mut looked_at = self.identified.take();
         for peer in &looked_at {
@@ -157,8 +156,8 @@ impl Offers {
         }
     }
 
-    /// Returns what to send to `peer` now, if anything. It counts as sent from here. Forgets the peer if it
-    /// is gone.
+    /// Returns the offer to send to `peer` now, if any, which then counts as sent. Forgets the peer
+    /// if it is disconnected.
     fn look(&mut self, peer: &PeerId, offer: &Arc<Offer>, now: Instant) -> Option<Arc<Offer>> {
         if !self.context.peers.speaks(peer, OFFER_PROTOCOL) {
             self.receivers.remove(peer);
@@ -185,8 +184,8 @@ impl Offers {
         wait_before(self.receivers.len(), is_worker, is_same)
     }
 
-    /// Goes on with the sends until there may be something to send: shortly after a peer was identified, the
-    /// offer may have changed or a send failed, or at `end`.
+    /// Continues with sends until an offer may be due: shortly after a peer was identified, the
+    /// offer changed, or a send failed, or at `end`.
     async fn wait_for_change(&mut self, mut end: Instant) {
         let changed = async {
             match &self.node_role {
@@ -196,7 +195,7 @@ impl Offers {
                     () = worker.slots_changed() => {}
                 },
             }
-            // What changes often is sent once a second.
+            // Frequent changes are sent once a second.
             sleep(LOOK_EVERY).await;
         };
         let mut changed = pin!(changed);
@@ -205,7 +204,7 @@ impl Offers {
                 () = &mut changed => return,
                 () = sleep_until(end) => return,
                 () = self.identified.bell.notified() => {
-                    // Peers that are identified at about the same time are sent an offer together.
+                    // Peers that are identified at about the same time get an offer together.
                     end = end.min(Instant::now() + Duration::from_millis(10));
                 }
                 failed = self.sends.next_failed() => {
@@ -220,12 +219,12 @@ impl Offers {
         }
     }
 
-    /// The offer as workers receive it: without slots, which they have no use for, and which change
-    /// with each run, and without attributes.
+    /// Returns the offer for workers, which need neither the slots, which change with each run, nor
+    /// the attributes.
     fn offer(&self) -> Offer {
-        // Others than those of strangers that only had them fetched.
+        // Prefers functions that are not only fetched for strangers.
         let mut functions = self.context.functions.foremost(256);
-        // In an order that does not change with each run.
+        // The order must not change with each run.
         functions.sort();
         let ready = self.node_role.worker().map(Worker::ready).unwrap_or_default();
         let is_ready = |id: &&FunctionId| ready.contains(*id);
@@ -247,29 +246,30 @@ impl Offers {
     }
 }
 
-/// How long after an offer to one of `n_receivers` the next one is sent: the same one, or another.
+/// Returns the minimum time between two offers to one of `n_receivers`. `is_same` is true if the
+/// offer is unchanged.
 fn wait_before(n_receivers: usize, is_worker: bool, is_same: bool) -> Duration {
     match (is_worker, is_same) {
         (true, true) => {
             let n_receivers = u32::try_from(n_receivers).unwrap_or(u32::MAX);
             AGAIN_AFTER_TO_WORKERS.max(AGAIN_AFTER_OF_EACH.saturating_mul(n_receivers))
         }
-        // Two hundred workers that run a function for the first time would otherwise all tell their
-        // neighbors at one time, while the first call runs.
+        // Two hundred workers that run a function for the first time would otherwise all send
+        // offers to their neighbors during the first call.
         (true, false) => Duration::from_secs(10),
         (false, true) => AGAIN_AFTER,
         (false, false) => Duration::ZERO,
     }
 }
 
-/// Sends to many peers, of which one that stalls delays no other.
+/// Sends messages to many peers, of which a stalled one does not delay the others.
 ///
-/// At most one send to each peer is in progress. If messages are put meanwhile, the newest of them is
-/// sent next. The number of simultaneous sends is limited, but one that takes long stops counting, so
-/// that stalled peers cannot use the limit up.
+/// At most one send to each peer is in progress, and the latest message put in the meantime is sent
+/// next. The number of simultaneous sends is limited, but slow sends do not count, so that stalled
+/// peers cannot use up the limit.
 struct Sends<M> {
     send: Box<dyn Fn(PeerId, M) -> SendFuture + Send>,
-    /// The peers that are being sent to, each with its next message.
+    /// Peers with a send in progress, and the next message for each.
     next: HashMap<PeerId, Option<M>>,
     in_progress: FuturesUnordered<BoxFuture<'static, (PeerId, Result<(), SendError>)>>,
     permits: Arc<Semaphore>,
@@ -301,7 +301,7 @@ impl<M> Sends<M> {
         let permits = Arc::clone(&self.permits);
         self.in_progress.push(Box::pin(async move {
             let permit = permits.acquire().await;
-            // A send that takes longer no longer counts towards `PROMPT_MAX`.
+            // A slow send no longer counts towards `PROMPT_MAX`.
             let prompt = timeout(Duration::from_millis(250), &mut send).await;
             drop(permit);
             let outcome = match prompt {
@@ -312,8 +312,7 @@ impl<M> Sends<M> {
         }));
     }
 
-    /// Sends until a peer did not get the newest message put for it, and returns that peer.
-    /// Cancel-safe.
+    /// Sends until the latest message for a peer fails, and returns that peer. Cancel-safe.
     async fn next_failed(&mut self) -> PeerId {
         while let Some((peer, outcome)) = self.in_progress.next().await {
             if let Err(error) = &outcome {

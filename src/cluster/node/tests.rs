@@ -1,4 +1,4 @@
-//! Nodes on loopback, seen from outside: requests to a head, and a peer that misbehaves.
+//! Nodes on loopback, seen from outside: requests to a head, and misbehaving peers.
 
 mod attributes;
 mod executions;
@@ -38,7 +38,7 @@ fn texts(peers: &[PeerId]) -> Value {
 }
 
 #[tokio::test]
-async fn three_workers_that_agree_are_one_group() {
+async fn three_equal_results_are_one_group() {
     let cluster = Cluster::of(&[&[], &["gpu"], &["gpu"]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let answer = cluster.execute(request(&hello, 3)).await;
@@ -63,7 +63,7 @@ async fn three_workers_that_agree_are_one_group() {
 }
 
 #[tokio::test]
-async fn a_function_sees_its_arguments_environment_input_and_peer() {
+async fn function_receives_its_arguments_environment_input_and_peer() {
     let cluster = Cluster::of(&[&[], &[]]).await;
     let show = cluster.add("show.wasm", SHOW).await;
     let mut request = request(&show, 2);
@@ -83,7 +83,7 @@ async fn a_function_sees_its_arguments_environment_input_and_peer() {
 }
 
 #[tokio::test]
-async fn a_subgroup_with_too_few_nodes_answers_408_with_the_reason() {
+async fn subgroup_with_too_few_nodes_is_reported_as_408_with_the_reason() {
     let cluster = Cluster::of(&[&[], &["gpu"]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let gpu = cluster.workers[1].peer_id().to_string();
@@ -116,7 +116,7 @@ async fn a_subgroup_with_too_few_nodes_answers_408_with_the_reason() {
 }
 
 #[tokio::test]
-async fn request_for_more_nodes_than_the_group_has_fails_before_its_time() {
+async fn request_for_more_nodes_than_the_group_has_fails_early() {
     let cluster = Cluster::of(&[&[], &[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let mut request = request(&hello, 3);
@@ -129,7 +129,7 @@ async fn request_for_more_nodes_than_the_group_has_fails_before_its_time() {
 }
 
 #[tokio::test]
-async fn everyone_is_asked_without_waiting_for_the_timer() {
+async fn request_for_everyone_ends_before_its_time() {
     let cluster = Cluster::of(&[&[], &[], &["gpu"]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let mut request = request(&hello, -1);
@@ -140,7 +140,7 @@ async fn everyone_is_asked_without_waiting_for_the_timer() {
 }
 
 #[tokio::test]
-async fn refusals_say_why() {
+async fn refusals_contain_the_reason() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = cluster.workers[0].peer_id();
     let hello = cluster.add("hello.wasm", HELLO).await;
@@ -149,7 +149,7 @@ async fn refusals_say_why() {
     let answer = cluster.execute(wrong).await;
     assert_eq!(answer["code"], "404", "{answer}");
     let want = format!(
-        "0 of 1 node gave a result: {worker} refused (the function has no module other.wasm, only hello.wasm)"
+        "0 of 1 node returned a result: {worker} refused (the function has no module other.wasm, only hello.wasm)"
     );
     assert_eq!(answer["message"], json!(want));
 
@@ -161,14 +161,14 @@ async fn refusals_say_why() {
     assert_eq!(answer["code"], "408", "{answer}");
     let message = answer["message"].as_str().unwrap();
     assert!(
-        message.contains(&format!("refused by {worker}: no node or gateway gave the function")),
+        message.contains(&format!("refused by {worker}: no node or gateway provided the function")),
         "{message}"
     );
     cluster.group.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_full_worker_is_not_given_more() {
+async fn full_worker_gets_no_more_orders() {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_secs(5), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 1).await;
@@ -186,7 +186,7 @@ async fn a_full_worker_is_not_given_more() {
     cluster.group.shutdown().await;
 }
 
-/// Waits until a worker runs something.
+/// Waits until a worker runs a function.
 async fn busy(worker: &Node) {
     let NodeRole::Worker(worker) = &worker.role else { panic!("it is a worker") };
     until(WITHIN, || async {
@@ -198,7 +198,7 @@ async fn busy(worker: &Node) {
 }
 
 #[tokio::test]
-async fn a_head_that_comes_back_has_its_workers_again() {
+async fn restarted_head_has_its_workers_again() {
     let group = Group::default();
     let dir = tempfile::tempdir().unwrap();
     let identity = Identity::random();
@@ -219,7 +219,7 @@ async fn a_head_that_comes_back_has_its_workers_again() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_ends_the_wait() {
+async fn disconnected_client_ends_the_wait() {
     let cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let mut request = request(&hello, 1);
@@ -229,7 +229,7 @@ async fn a_client_that_leaves_ends_the_wait() {
     let line = "POST /api/v1/functions/execute";
     let stream = opened(address, line, "application/json", &request.to_string()).await;
     until(WITHIN, || async {
-        if head.executions().under_way().is_empty() { Err("nothing") } else { Ok(()) }
+        if head.executions().in_progress().is_empty() { Err("nothing") } else { Ok(()) }
     })
     .await
     .unwrap();
@@ -239,7 +239,7 @@ async fn a_client_that_leaves_ends_the_wait() {
 }
 
 #[tokio::test]
-async fn malformed_messages_are_dropped_and_one_peer_is_one_responder() {
+async fn malformed_messages_are_dropped_and_repeated_reports_count_once() {
     let cluster = Cluster::of(&[&[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let (stranger, mut events) = cluster.stranger().await;
@@ -251,7 +251,7 @@ async fn malformed_messages_are_dropped_and_one_peer_is_one_responder() {
         stranger.publish(GENERAL_TOPIC, nonsense.as_bytes().to_vec()).await.unwrap();
         stranger.tell(head, OFFER_PROTOCOL, nonsense.as_bytes()).await.unwrap();
     }
-    // It says yes three times to each roll call, and to one that was never held.
+    // It accepts each roll call three times, and one that never took place.
     let insistent = stranger.clone();
     let to = head.clone();
     let (heard, mut hears) = tokio::sync::mpsc::channel(100);
@@ -282,7 +282,7 @@ async fn malformed_messages_are_dropped_and_one_peer_is_one_responder() {
 }
 
 #[tokio::test]
-async fn content_that_does_not_match_its_id_is_refused_and_the_next_peer_asked() {
+async fn content_that_does_not_match_its_id_is_rejected_and_fetched_from_the_next_peer() {
     let cluster = Cluster::of(&[&[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let (liar, mut asked) = cluster.stranger().await;
@@ -329,7 +329,7 @@ async fn content_that_does_not_match_its_id_is_refused_and_the_next_peer_asked()
 }
 
 #[tokio::test]
-async fn a_damaged_function_is_fetched_again() {
+async fn damaged_function_is_fetched_again() {
     let cluster = Cluster::of(&[&[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let module = wat::parse_str(HELLO).unwrap();
@@ -344,7 +344,7 @@ async fn a_damaged_function_is_fetched_again() {
 }
 
 #[tokio::test]
-async fn the_rest_api_lists_nodes_and_functions_and_answers_health_checks() {
+async fn rest_api_lists_nodes_and_functions_and_responds_to_health_checks() {
     let cluster = Cluster::of(&[&["gpu"], &[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     cluster.execute(request(&hello, 2)).await;
@@ -355,7 +355,7 @@ async fn the_rest_api_lists_nodes_and_functions_and_answers_health_checks() {
     let id = hello.id.to_string();
     let want = json!({"name": "hello", "function_id": id, "method": "hello.wasm", "bytes": hello.size_bytes});
     assert_eq!(functions, json!({"functions": [want]}));
-    // The first ping and the offer after the run take their time.
+    // The first ping and the offer after the run are delayed.
     let nodes = until(WITHIN, || async {
         let (_, nodes) = get(address, "/api/v1/nodes").await;
         let is_known =
@@ -384,10 +384,11 @@ async fn the_rest_api_lists_nodes_and_functions_and_answers_health_checks() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_long_is_refused() {
+async fn too_long_body_is_rejected() {
     let cluster = Cluster::of(&[]).await;
     let address = cluster.head.api_address().unwrap();
-    // One byte too many: whatever is more may never be read, and its answer is lost with it.
+    // One byte too many. The response to a longer body may be lost, since it is not read to its
+    // end.
     let (status, answer) = post(address, &"x".repeat(3 * 1024 * 1024 + 1)).await;
     assert_eq!(
         (status, answer),
@@ -397,7 +398,7 @@ async fn a_body_that_is_too_long_is_refused() {
 }
 
 #[tokio::test]
-async fn a_head_whose_address_is_taken_does_not_start() {
+async fn head_does_not_start_with_an_address_in_use() {
     let cluster = Cluster::of(&[]).await;
     let dir = tempfile::tempdir().unwrap();
     let mut options = head_options(dir.path().to_owned(), Identity::random(), 0);
@@ -409,7 +410,7 @@ async fn a_head_whose_address_is_taken_does_not_start() {
 }
 
 #[tokio::test]
-async fn requests_at_one_time_are_all_answered() {
+async fn simultaneous_requests_all_succeed() {
     let cluster = Cluster::of(&[&[], &["gpu"], &["gpu"]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let executions = (0..20).map(|_| cluster.execute(request(&hello, 3)));

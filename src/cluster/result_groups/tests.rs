@@ -6,14 +6,14 @@ fn peer(name: &str) -> PeerId {
     name.parse().unwrap()
 }
 
-fn said(stdout: &str) -> Outcome {
+fn outcome(stdout: &str) -> Outcome {
     Outcome { stdout: stdout.into(), ..Outcome::default() }
 }
 
 /// Checks the groups of `outcomes`, written as `stdout peers share`.
 #[track_caller]
 fn check(outcomes: &[(&str, &str)], want: &[&str]) {
-    let groups = group(outcomes.iter().map(|(name, stdout)| (peer(name), said(stdout))));
+    let groups = group(outcomes.iter().map(|(name, stdout)| (peer(name), outcome(stdout))));
     let got: Vec<String> = groups
         .iter()
         .map(|group| {
@@ -25,7 +25,7 @@ fn check(outcomes: &[(&str, &str)], want: &[&str]) {
 }
 
 #[test]
-fn no_outcome_makes_no_group() {
+fn no_outcome_gives_no_group() {
     check(&[], &[]);
 }
 
@@ -35,29 +35,32 @@ fn equal_outcomes_make_one_group_of_frequency_100() {
 }
 
 #[test]
-fn the_most_frequent_outcome_comes_first() {
+fn most_frequent_outcome_is_first() {
     check(&[("a", "x"), ("b", "y"), ("c", "y")], &["y b,c 66.7", "x a 33.3"]);
 }
 
 #[test]
-fn groups_of_one_size_are_ordered_by_their_first_peer() {
+fn groups_of_equal_size_are_ordered_by_their_first_peer() {
     check(&[("c", "a"), ("b", "b"), ("a", "c")], &["c a 33.3", "b b 33.3", "a c 33.3"]);
 }
 
 #[test]
-fn outcomes_differ_by_stderr_and_exit_code_too() {
-    let noisy = Outcome { stderr: "!".into(), ..said("x") };
-    let failed = Outcome { exit_code: 1, ..said("x") };
-    assert_eq!(group([(peer("a"), said("x")), (peer("b"), noisy), (peer("c"), failed)]).len(), 3);
+fn outcomes_with_different_stderr_or_exit_code_differ() {
+    let noisy = Outcome { stderr: "!".into(), ..outcome("x") };
+    let failed = Outcome { exit_code: 1, ..outcome("x") };
+    assert_eq!(
+        group([(peer("a"), outcome("x")), (peer("b"), noisy), (peer("c"), failed)]).len(),
+        3
+    );
 }
 
 proptest! {
     #[test]
-    fn the_order_of_arrival_changes_nothing(said_by in proptest::collection::vec(0_u8..4, 0..12), seed in any::<u64>()) {
-        let outcomes: Vec<_> = said_by
+    fn order_of_arrival_does_not_matter(writers in proptest::collection::vec(0_u8..4, 0..12), seed in any::<u64>()) {
+        let outcomes: Vec<_> = writers
             .iter()
             .zip('a'..)
-            .map(|(word, name)| (peer(&name.to_string()), said(&word.to_string())))
+            .map(|(word, name)| (peer(&name.to_string()), outcome(&word.to_string())))
             .collect();
         let mut shuffled = outcomes.clone();
         shuffled.sort_by_key(|(peer, _)| peer.as_str().bytes().map(|b| seed.rotate_left(u32::from(b))).fold(0_u64, u64::wrapping_add) % 97);

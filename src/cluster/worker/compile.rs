@@ -1,11 +1,11 @@
-//! Compiling functions before their first run, in the background, and which of them are compiled.
+//! Compiling functions in the background before their first run, and the set of compiled ones.
 //!
-//! A function is queued when it was installed or fetched, and at start if its code is not on disk. A
-//! first run that comes in the meantime waits for the same compilation. If too many functions are queued,
+//! A function is queued when it was installed or fetched, and at start if its code is not on disk.
+//! A first run in the meantime waits for the same compilation. If too many functions are queued,
 //! further ones are compiled by their first run.
 //!
-//! Any peer can have functions fetched that take minutes to compile. Those of peers that were not named to
-//! this node are therefore compiled one at a time, apart from the others.
+//! Any peer can cause compilations that take minutes. Functions of unnamed peers are therefore
+//! compiled one at a time, separately from the others.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -21,16 +21,16 @@ use tracing::{debug, info};
 
 use super::Worker;
 
-/// Maximum number of functions of one author in the queue, so that others find room.
+/// Maximum number of queued functions of one author, to leave room for others.
 const QUEUED_OF_AUTHOR_MAX: usize = 64;
 
-/// Maximum number of functions in the queue when one of an unnamed peer is added.
+/// Number of queued functions above which those of unnamed peers are not added.
 const QUEUED_MAX: usize = 256;
 
-/// Functions that are compiled, and the queue of those that are not yet.
+/// Compiled functions, and the queue of others.
 #[derive(Debug)]
 pub(super) struct Compilations {
-    /// Permits to compile functions of named peers. One that takes minutes does not delay the others.
+    /// Permits for functions of named peers. One that takes minutes does not delay the others.
     named: Arc<Semaphore>,
     unnamed: Arc<Semaphore>,
     queued: Tally<Arc<str>>,
@@ -49,7 +49,7 @@ impl Default for Compilations {
 }
 
 impl Worker {
-    /// Has function `id`, which `author` had installed or fetched, compiled in the background.
+    /// Has function `id` of `author` compiled in the background.
     pub(super) fn compile_soon(&self, author: &PeerId, id: FunctionId) {
         let Compilations { named, unnamed, queued, .. } = &self.0.compilations;
         let is_named = matches!(self.requester(author), Requester::Named(_));
@@ -64,9 +64,9 @@ impl Worker {
         }
     }
 
-    /// Has the functions that are kept compiled in the background.
+    /// Has the stored functions compiled in the background.
     pub(super) fn compile_kept(&self) {
-        // As many as an offer names.
+        // As many as an offer contains.
         for id in self.0.context.functions.foremost(256) {
             self.spawn_compile(&self.0.compilations.named, id, Arc::default(), None);
         }
@@ -108,7 +108,7 @@ impl Worker {
         }
     }
 
-    /// Returns the functions that are kept and compiled.
+    /// Returns the stored functions that are compiled.
     pub(crate) fn ready(&self) -> BTreeSet<FunctionId> {
         let functions = &self.0.context.functions;
         let mut ready = self.0.compilations.ready.lock();

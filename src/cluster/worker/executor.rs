@@ -1,4 +1,5 @@
-//! Running a work order: in this process, in room `runtime`, or in one of its own (`external.rs`).
+//! Running a work order: in this process, in the sandbox of `runtime`, or as another process
+//! (`external.rs`).
 
 use std::{
     io,
@@ -37,23 +38,23 @@ use crate::{
 };
 use content::{Function, Functions, FunctionsError, Kind, LOADED};
 
-/// The variable that tells a function on which node it runs.
+/// Variable that tells a function the id of its node.
 const PEER_ID: &str = "PEER_ID";
 
-/// How functions are run.
+/// Ways to run functions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecutionOptions {
-    /// Where executions have their folders, one each, removed afterwards. No other node may use it.
-    /// None: functions have no files.
+    /// Directory for the temporary directories of executions. No other node may use it. `None`:
+    /// functions have no files.
     pub workspace: Option<PathBuf>,
-    /// Where compiled functions are kept, which all nodes of one user may share. None: they are
-    /// compiled again after each start.
+    /// Directory for compiled functions, which all nodes of one user may share. `None`: functions
+    /// are compiled again after each start.
     pub compiled_folder: Option<PathBuf>,
-    /// Where functions are compiled; in no other way than in a child where they come from others.
+    /// Process in which functions are compiled. Functions of others require a child process.
     pub compile_in: CompileIn,
-    /// How long a function can be compiled, apart from its runs.
+    /// Time to compile a function, apart from its runs.
     pub compile_within: Duration,
-    /// Program that runs functions instead of this process. It needs the workspace.
+    /// Program that runs functions instead of this process. Requires the workspace.
     pub external: Option<ExternalRuntime>,
 }
 
@@ -69,48 +70,48 @@ impl Default for ExecutionOptions {
     }
 }
 
-/// Why a worker has no runtime.
+/// A worker has no usable runtime.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The one in this process.
-    #[error("set up the runtime")]
+    /// The runtime in this process.
+    #[error("cannot set up the runtime")]
     Runtime(#[from] RuntimeError),
-    /// The one that is another program.
-    #[error("use {} as runtime", program.display())]
+    /// The external runtime.
+    #[error("{} is not usable as runtime", program.display())]
     External {
         /// Path of the program.
         program: PathBuf,
-        /// What is wrong with it.
+        /// Cause.
         source: io::Error,
     },
-    /// The workspace is not usable.
-    #[error("use the workspace {}", workspace.display())]
+    /// The workspace.
+    #[error("workspace {} is not usable", workspace.display())]
     Workspace {
         /// Path of the workspace.
         workspace: PathBuf,
-        /// What is wrong with it.
+        /// Cause.
         source: io::Error,
     },
 }
 
-/// Why a function was not run.
+/// A function did not run.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ExecutorError {
     /// Its content could not be read.
-    #[error("read its content")]
+    #[error("cannot read the function")]
     Content(#[from] FunctionsError),
-    /// It is no program, or the host cannot run it.
-    #[error("start it")]
+    /// It is invalid, or the runtime cannot run it.
+    #[error(transparent)]
     Run(#[from] RunError),
-    /// The same, of another program.
-    #[error("run it in a process of its own")]
+    /// The external runtime cannot run it.
+    #[error(transparent)]
     External(#[from] ExternalError),
 }
 
 impl ExecutorError {
-    /// Whether it would fail so on every worker.
+    /// Returns true if it would fail on every worker.
     pub(super) const fn is_final(&self) -> bool {
-        // A variable that another program may not have, a worker that runs functions itself takes.
+        // A variable that an external runtime does not get is accepted by other workers.
         matches!(self, Self::Run(RunError::Program(_)))
     }
 }
@@ -120,18 +121,18 @@ pub(super) struct Executor {
     functions: Functions,
     host: Host,
     limits: Limits,
-    /// None without a workspace.
+    /// `None` without a workspace.
     function_dirs: Option<FunctionDirs>,
 }
 
-/// What runs them.
+/// Runtime that runs functions.
 #[derive(Debug)]
 enum Host {
     Here {
         runtime: Runtime,
         programs: Cache<(FunctionId, Method), Program>,
         workspace: Option<PathBuf>,
-        /// Tells the folders of executions of one request apart.
+        /// Distinguishes the directories of executions of one request.
         n_runs: AtomicU64,
     },
     External(External),
@@ -161,10 +162,12 @@ impl Executor {
             Some(mut external) => {
                 let program = external.program.clone();
                 // The node itself sets this one.
+                // The node itself sets this variable.
                 external.variables.insert(PEER_ID.to_owned());
-                let nowhere = || io::Error::new(io::ErrorKind::InvalidInput, "it has no workspace");
+                let no_workspace =
+                    || io::Error::new(io::ErrorKind::InvalidInput, "it requires a workspace");
                 workspace
-                    .ok_or_else(nowhere)
+                    .ok_or_else(no_workspace)
                     .and_then(|workspace| External::new(external, &workspace, compiled_folder))
                     .map(Host::External)
                     .map_err(|source| StartError::External { program, source })?
@@ -183,8 +186,8 @@ impl Executor {
         Ok(Self { functions, host, limits, function_dirs })
     }
 
-    /// Returns true if a run of `function` as `call` says need not wait until it is compiled. Another
-    /// runtime compiles by itself.
+    /// Returns true if a run of `call` need not wait until `function` is compiled. An external
+    /// runtime compiles functions itself.
     pub(super) async fn is_compiled(
         &self,
         function: &Function,
@@ -196,8 +199,8 @@ impl Executor {
         Ok(program.is_none_or(|program| runtime.is_compiled(&program, has_fuel)))
     }
 
-    /// Compiles `function` for runs as `call` says, on behalf of `client`. Waits as long as a function
-    /// can be compiled. Dropping it ends the compiler if no one else waits for it.
+    /// Compiles `function` for runs of `call`, on behalf of `client`. Waits up to the time limit of
+    /// compilations. Dropping the future ends the compiler if no one else waits for it.
     pub(super) async fn compile(
         &self,
         function: &Function,
@@ -209,15 +212,15 @@ impl Executor {
         self.prepare(function.id, call.method.clone(), how).await.map(drop)
     }
 
-    /// Compiles the module that `function` is called by, for calls without limits of their own, on
-    /// behalf of `client`, however long it waits for others. Returns false if the content is gone.
-    /// Dropping it ends the compiler if no one else waits for it.
+    /// Compiles the main module of `function` for calls without own limits, on behalf of `client`,
+    /// however long it waits for others. Returns false if the content is missing. Dropping the
+    /// future ends the compiler if no one else waits for it.
     pub(super) async fn compile_ahead(
         &self,
         function: &Function,
         client: &Arc<str>,
     ) -> Result<bool, ExecutorError> {
-        // Code that counts fuel is compiled separately. A worker with a limit runs no other.
+        // Code that counts fuel is compiled separately. A worker with a fuel limit runs no other.
         let has_fuel = self.limits.fuel.is_some();
         let how = Preparation { client: Arc::clone(client), has_fuel, is_patient: true };
         self.prepare(function.id, function.method.clone(), how).await
@@ -237,9 +240,8 @@ impl Executor {
         Ok(true)
     }
 
-    /// Runs `function` as `call` says, for the request `request_id` of `client`, on the node `peer_id`.
-    /// Returns what it left behind, or none if its content is not here any more. Dropping it ends the
-    /// run.
+    /// Runs `call` of `function`, for request `request_id` of `client`, on node `peer_id`. Returns
+    /// the result, or `None` if the content is missing. Dropping the future cancels the run.
     pub(super) async fn run(
         &self,
         function: &Function,
@@ -250,7 +252,7 @@ impl Executor {
     ) -> Result<Option<NodeResult>, ExecutorError> {
         call.environment.insert(PEER_ID.to_owned(), peer_id.to_string());
         let limits = self.limits.lowered(call.requested_limits());
-        // Held until the run ends, since its function may be evicted meanwhile.
+        // Held until the run ends, since the function may be evicted in the meantime.
         let dir = self.function_dir(function).await?;
         let function_dir = dir.as_ref().map(|dir| dir.path().to_owned());
         let finished = match &self.host {
@@ -276,7 +278,7 @@ impl Executor {
         Ok(Some(result(finished)))
     }
 
-    /// How many more functions it could run now, as far as it bounds that.
+    /// Returns how many more functions it could run now, as far as that is limited.
     pub(super) fn n_free(&self) -> usize {
         match &self.host {
             Host::Here { runtime, .. } => runtime.n_free(),
@@ -284,7 +286,7 @@ impl Executor {
         }
     }
 
-    /// Returns the folder of the function's files, if it is more than a module.
+    /// Returns the directory with the function's files, if it is more than a module.
     async fn function_dir(
         &self,
         function: &Function,
@@ -312,13 +314,13 @@ impl Executor {
     }
 }
 
-/// Removes what executions of an earlier process left behind.
+/// Removes leftovers of executions of an earlier process.
 fn clear(workspace: &Path) -> io::Result<()> {
     std::fs::create_dir_all(workspace)?;
     scratch_dir::clear(workspace)
 }
 
-/// A folder for one execution, which is made if its function asks for files.
+/// Returns the directory of one execution, which is created if its function uses files.
 fn files(workspace: &Path, request_id: &str, n_runs: &AtomicU64) -> Files {
     let n_run = n_runs.fetch_add(1, Ordering::Relaxed);
     let name = format!("{}-{n_run}", scratch_dir::name(request_id));
@@ -340,8 +342,7 @@ fn result(finished: RunOutcome) -> NodeResult {
             memory_max_kib: u64::try_from(finished.memory_peak_bytes / 1024).unwrap_or(u64::MAX),
         },
         result: outcome_body(finished),
-        // The worker signs it.
-        signature: String::new(),
+        // Signed by the worker.
         call_signature: String::new(),
     }
 }

@@ -1,15 +1,15 @@
-//! Running a work order in a process of its own, by a runtime that is another program.
+//! Running a work order in another process, by an external runtime.
 //!
-//! The program is called as b7s calls `bls-runtime`: in the folder `<workspace>/t/<request>`, with
-//! the module's path, its flags, `--` and the arguments, with the request's variables and their
-//! names in `BLS_LIST_VARS`. What is not as in b7s: its environment is fixed but for those of the
-//! request's variables that the operator allows (`environment.rs`); its time and output are limited, and it is
-//! killed, with all it started, when it exceeds them or when nobody waits for it any more. A log
-//! file is not passed on, since it would be the caller's choice of a file on this machine.
+//! The program is called as b7s calls `bls-runtime`: in the directory `<workspace>/t/<request>`,
+//! with the module's path, flags, `--` and the arguments, and with the request's variables and
+//! their names in `BLS_LIST_VARS`. Unlike in b7s, its environment is fixed apart from the request's
+//! variables that the operator allows (`environment.rs`). Its time and output are limited. It is
+//! killed, with all processes it started, when it exceeds the limits or its result is not needed
+//! any more. A log file is not passed on, since the caller could choose any file on this machine.
 //!
-//! Where the program is this one, called by another name, none of the request's variables is in its
-//! environment: it reads them from a file that a flag names, and other flags tell it where compiled
-//! code is kept and how much a folder may hold.
+//! If the program is this one under another name, the request's variables are not in its
+//! environment: it reads them from a file that a flag names. Other flags set the directory of
+//! compiled code and the limit of files.
 
 mod environment;
 
@@ -59,11 +59,11 @@ pub(super) use self::environment::VariableError;
 use super::scratch_dir::ScratchDir;
 use crate::function_call::FunctionCall;
 
-/// Maximum number of modules that lie in the workspace as files: functions come and go, and the files
-/// of those that ran longest ago are removed.
-const LAID_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
+/// Maximum number of module files in the workspace. The files of modules that ran longest ago are
+/// removed.
+const MODULE_FILES_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
-/// An external runtime, as the operator configures it.
+/// Configuration of an external runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExternalRuntime {
     /// Path of the program.
@@ -74,66 +74,66 @@ pub struct ExternalRuntime {
     pub variables: BTreeSet<String>,
 }
 
-/// How long a process that ended may have its output open, in the hands of another that it left
-/// behind, and how long one that was killed may take to end.
+/// Time for which the output of an exited process may stay open in a process that it left behind,
+/// and for a killed process to exit.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
-/// The bits of a file's mode that let somebody execute it.
+/// Mode bits with which a file can be executed.
 const EXECUTABLE: u32 = 0o111;
 
-/// The file, in the folder of an execution, from which this program reads the request's variables.
-/// The function sees the folder beside it alone.
+/// File in the directory of an execution from which this program reads the request's variables. The
+/// function has access only to the directory next to it.
 const VARIABLES_FILE: &str = "variables";
 
 /// Longer than any node runs.
 const FOREVER: Duration = Duration::from_hours(24 * 365);
 
-/// A runtime that is another program.
+/// An external runtime.
 #[derive(Debug)]
 pub(super) struct External(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     program: PathBuf,
-    /// Whether it is this program, which takes flags that other runtimes do not have.
+    /// True if it is this program, which has additional flags.
     is_own: bool,
-    /// Where this program keeps compiled code; none to compile a module for each run.
+    /// Directory of compiled code of this program; `None` to compile modules for each run.
     compiled_folder: Option<PathBuf>,
-    /// Names of the variables that a process of another program may get.
+    /// Names of variables that another program gets.
     allowed_variables: BTreeSet<String>,
     workspace: PathBuf,
-    /// The modules that lie in the workspace as files, written by this process.
-    laid: Mutex<LruCache<(FunctionId, Method), ()>>,
+    /// Module files in the workspace that this process wrote.
+    module_files: Mutex<LruCache<(FunctionId, Method), ()>>,
 }
 
-/// Why a process was not run, or its end not seen.
+/// A process was not run to its end.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ExternalError {
-    /// A file or folder of the workspace.
-    #[error("use {}", path.display())]
+    /// A file or directory of the workspace is not usable.
+    #[error("{} is not usable", path.display())]
     Workspace { path: PathBuf, source: io::Error },
-    /// A variable that is not passed to the program.
+    /// A variable is not passed to the program.
     #[error(transparent)]
     Variable(#[from] VariableError),
     /// The program does not start.
-    #[error("start {}", program.display())]
+    #[error("cannot start {}", program.display())]
     Start { program: PathBuf, source: io::Error },
-    /// Its end could not be waited for.
-    #[error("wait for the runtime")]
+    /// Waiting for the process failed.
+    #[error("cannot wait for the runtime")]
     Wait { source: io::Error },
     /// The node is stopping.
-    #[error("finish the run")]
+    #[error("the run was lost")]
     Lost { source: Option<JoinError> },
 }
 
-/// A process and those it starts, which can be killed until it has been waited for.
+/// A process and those it starts. They can be killed until it has been waited for.
 #[derive(Debug, Clone)]
 struct ProcessGroup {
     pid: Pid,
     is_gone: Arc<Mutex<bool>>,
 }
 
-/// A process that runs, with our ends of its streams. Dropping it ends the process.
+/// A running process and its streams. Dropping it kills the process.
 struct Process {
     group: ProcessGroup,
     stdin: Option<std::process::ChildStdin>,
@@ -141,7 +141,7 @@ struct Process {
     stderr: Option<std::process::ChildStderr>,
 }
 
-/// What a process wrote, and how much more it may.
+/// Output of a process, and its remaining limit.
 #[derive(Debug, Default)]
 struct Written {
     stdout: Vec<u8>,
@@ -150,18 +150,17 @@ struct Written {
 }
 
 impl External {
-    /// Returns a runtime that makes its directories in `workspace`, and keeps compiled code in
-    /// `compiled_folder` if its program is this one.
+    /// Returns a runtime that uses `workspace`, and `compiled_folder` if its program is this one.
     ///
     /// # Errors
-    /// The system's, if there is no such file, it may not be executed, or the workspace cannot be
-    /// used.
+    /// Returns an error if the program is missing or not executable, or the workspace is not
+    /// usable.
     pub(super) fn new(
         ExternalRuntime { program, variables }: ExternalRuntime,
         workspace: &Path,
         compiled_folder: Option<PathBuf>,
     ) -> io::Result<Self> {
-        // Links stay: a program may go by the name it is called by.
+        // Links are kept, since a program may depend on the name it is called by.
         let program = path::absolute(&program)?;
         let about = fs::metadata(&program)?;
         if !about.is_file() {
@@ -173,23 +172,23 @@ impl External {
         fs::create_dir_all(workspace)?;
         let workspace = workspace.canonicalize()?;
         let is_own = is_this_program(&about);
-        let laid = Mutex::new(LruCache::new(LAID_MAX));
+        let module_files = Mutex::new(LruCache::new(MODULE_FILES_MAX));
         Ok(Self(Arc::new(Inner {
             program,
             is_own,
             compiled_folder,
             allowed_variables: variables,
             workspace,
-            laid,
+            module_files,
         })))
     }
 
-    /// Runs a process to its end or its limits. Dropping it kills the process.
+    /// Runs a process to its end or its limits. Dropping the future kills the process.
     pub(super) async fn run(&self, mut run: ExternalRun) -> Result<RunOutcome, ExternalError> {
         let (limits, stdin) = (run.limits, run.call.stdin.take().map(String::into_bytes));
         let (inner, has_stdin) = (Arc::clone(&self.0), stdin.is_some());
-        let (told, started) = oneshot::channel();
-        let running = spawn_blocking(move || inner.run(&run, has_stdin, told));
+        let (process, started) = oneshot::channel();
+        let running = spawn_blocking(move || inner.run(&run, has_stdin, process));
         if let Ok(process) = started.await {
             return watch(process, running, stdin.unwrap_or_default(), limits).await;
         }
@@ -199,27 +198,27 @@ impl External {
 }
 
 impl Inner {
-    /// Starts a process in a folder of its own, hands it to `told`, and waits until it has ended. Returns
-    /// what it used. Blocks.
+    /// Starts a process in its own directory, sends it to `started`, and waits until it has exited.
+    /// Returns the resources it used. Blocks.
     fn run(
         &self,
         run: &ExternalRun,
         has_stdin: bool,
-        told: oneshot::Sender<Process>,
+        started: oneshot::Sender<Process>,
     ) -> Result<ResUse, ExternalError> {
         environment::check(&run.call.environment)?;
         if !self.is_own {
             environment::check_allowed(&run.call.environment, &self.allowed_variables)?;
         }
         let module = self.module(run)?;
-        let place = ScratchDir::make(&self.workspace, &run.request_id)
+        let scratch = ScratchDir::make(&self.workspace, &run.request_id)
             .map_err(unusable(&self.workspace))?;
-        let files = place.0.join("fs");
+        let files = scratch.0.join("fs");
         fs::create_dir(&files).map_err(unusable(&files))?;
         let mut command = Command::new(&self.program);
         command.args(self.arguments(run, module, files)).env_clear();
         if self.is_own {
-            let path = place.0.join(VARIABLES_FILE);
+            let path = scratch.0.join(VARIABLES_FILE);
             private::create_file(&path)
                 .and_then(|()| fs::write(&path, variables_text(&run.call.environment)))
                 .map_err(unusable(&path))?;
@@ -227,7 +226,7 @@ impl Inner {
         } else {
             command.envs(environment::with_listed(&run.call.environment));
         }
-        command.current_dir(&place.0).process_group(0);
+        command.current_dir(&scratch.0).process_group(0);
         command.stdin(if has_stdin { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command
@@ -235,20 +234,20 @@ impl Inner {
             .map_err(|source| ExternalError::Start { program: self.program.clone(), source })?;
         let wait = |source| ExternalError::Wait { source };
         let Some(group) = ProcessGroup::from_child(&child) else {
-            // A process without a number is none; nothing but its own handle can name it.
+            // Without a valid process id, only the handle can kill it.
             child.kill().map_err(wait)?;
             return Err(ExternalError::Lost { source: None });
         };
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        // Where nobody waits for it any more, this ends it.
-        drop(told.send(Process { group: group.clone(), stdin, stdout, stderr }));
+        // If there is no receiver any more, this kills the process.
+        drop(started.send(Process { group: group.clone(), stdin, stdout, stderr }));
         let used = group.wait(child);
-        drop(place);
+        drop(scratch);
         used.map_err(wait)
     }
 
-    /// Sees to it that the module lies in a file, and returns its path. Blocks.
+    /// Writes the module to a file if necessary, and returns its path. Blocks.
     fn module(&self, run: &ExternalRun) -> Result<PathBuf, ExternalError> {
         let method = &run.call.method;
         if let Some(folder) = &run.function_dir {
@@ -257,22 +256,22 @@ impl Inner {
         let folder = self.workspace.join(run.function.to_string());
         let path = folder.join(method.as_str());
         let key = (run.function, method.clone());
-        let mut laid = self.laid.lock();
-        if laid.get(&key).is_none() || !path.is_file() {
+        let mut module_files = self.module_files.lock();
+        if module_files.get(&key).is_none() || !path.is_file() {
             fs::create_dir_all(&folder)
                 .and_then(|()| write_atomic(&path, &run.content, FileMode::Public))
                 .map_err(unusable(&path))?;
-            let evicted = laid.push(key.clone(), ()).filter(|(other, ())| *other != key);
+            let evicted = module_files.push(key.clone(), ()).filter(|(other, ())| *other != key);
             if let Some(((function, method), ())) = evicted {
                 let path = self.workspace.join(function.to_string()).join(method.as_str());
-                // It may be gone already.
+                // The file may be missing.
                 drop(fs::remove_file(path));
             }
         }
         Ok(path)
     }
 
-    /// The command line, in the order of b7s.
+    /// Returns the command line, in the order of b7s.
     fn arguments(&self, run: &ExternalRun, module: PathBuf, files: PathBuf) -> Vec<OsString> {
         let call = &run.call;
         let drivers = self.program.parent().unwrap_or(Path::new("/")).join("extensions");
@@ -321,13 +320,13 @@ fn unusable(path: &Path) -> impl FnOnce(io::Error) -> ExternalError {
     |source| ExternalError::Workspace { path, source }
 }
 
-/// Whether a file is the program of this process, by whichever name it is called.
+/// Returns true if a file is the program of this process, under any name.
 fn is_this_program(about: &fs::Metadata) -> bool {
     let own = env::current_exe().and_then(fs::metadata);
     own.is_ok_and(|own| (own.dev(), own.ino()) == (about.dev(), about.ino()))
 }
 
-/// Feeds a process and waits for it, as long as it keeps to its limits.
+/// Feeds a process and waits until it exits. Kills it when it exceeds its limits.
 async fn watch(
     mut process: Process,
     mut running: JoinHandle<Result<ResUse, ExternalError>>,
@@ -356,7 +355,7 @@ async fn watch(
                 deadline = Instant::now() + CLOSE_WITHIN;
             }
             () = sleep_until(deadline) => {
-                // A process that ended left its output open: nobody waits for what comes of it.
+                // The process has exited, and another one keeps its output open.
                 if used.is_some() {
                     break;
                 }
@@ -388,7 +387,7 @@ fn outcome_of(
         }
         stderr.extend_from_slice(reason.as_bytes());
     }
-    // As shells do, 128 plus the number of the signal that ended the process.
+    // As in shells, 128 plus the number of the signal that ended the process.
     let own_code = used.status.code().or_else(|| Some(128 + used.status.signal()?)).unwrap_or(-1);
     RunOutcome {
         stdout,
@@ -402,8 +401,8 @@ fn outcome_of(
     }
 }
 
-/// Writes to and reads from a process until it has closed its output. Returns whether that was
-/// within the limit.
+/// Writes to and reads from a process until it has closed its output. Returns false if the output
+/// exceeds the limit.
 async fn talk(
     stdin: Option<std::process::ChildStdin>,
     stdout: Option<std::process::ChildStdout>,
@@ -414,7 +413,7 @@ async fn talk(
     let feed = async {
         let Some(stdin) = stdin else { return Ok(()) };
         match ChildStdin::from_std(stdin).map_err(Some)?.write_all(&input).await {
-            // A process need not read what it is given.
+            // A process need not read its input.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Some(error)),
             _ => Ok(()),
         }
@@ -427,7 +426,7 @@ async fn talk(
         let Some(stderr) = stderr else { return Ok(()) };
         read(ChildStderr::from_std(stderr).map_err(Some)?, written, |w| &mut w.stderr).await
     };
-    // What is over the limit ends all, what ends by itself only one.
+    // Exceeding the limit ends all three. The regular end of one does not.
     match tokio::try_join!(feed, out, error) {
         Ok(_) => Ok(true),
         Err(None) => Ok(false),
@@ -435,7 +434,7 @@ async fn talk(
     }
 }
 
-/// Reads a stream to its end. Fails without an error if that is over the limit.
+/// Reads a stream to its end. Returns `Err(None)` if the output exceeds the limit.
 async fn read(
     mut stream: impl AsyncRead + Unpin,
     written: &Mutex<Written>,
@@ -464,8 +463,8 @@ impl ProcessGroup {
         Some(Self { pid, is_gone: Arc::default() })
     }
 
-    /// Kills the process and those it started, unless it has been waited for: then its number may
-    /// be another's.
+    /// Kills the process and those it started, unless it has been waited for, since its id may have
+    /// been reused then.
     fn kill(&self) {
         let is_gone = self.is_gone.lock();
         if !*is_gone && let Err(error) = kill_process_group(self.pid, Signal::KILL) {
@@ -473,10 +472,10 @@ impl ProcessGroup {
         }
     }
 
-    /// Waits until the process has ended, kills what it left behind, and returns what it used.
-    /// Blocks.
+    /// Waits until the process has exited, kills the processes it left behind, and returns the
+    /// resources it used. Blocks.
     fn wait(&self, child: Child) -> io::Result<ResUse> {
-        // It stays waited for, and keeps its number, until the second wait.
+        // This does not release its id.
         waitid(WaitId::Pid(self.pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
         self.kill();
         let mut is_gone = self.is_gone.lock();
@@ -495,19 +494,19 @@ fn join_error(source: JoinError) -> ExternalError {
     ExternalError::Lost { source: Some(source) }
 }
 
-/// What is run, and how.
+/// Input of a run.
 #[derive(Debug)]
 #[cfg_attr(not(unix), expect(dead_code, reason = "nothing runs it"))]
 pub(super) struct ExternalRun {
-    /// The request it belongs to.
+    /// Id of the request.
     pub(super) request_id: String,
     pub(super) function: FunctionId,
-    /// The module that the call names.
+    /// Module of the call.
     pub(super) content: Bytes,
-    /// The folder with all files of the function, the module among them; none if that is all.
+    /// Directory with all files of the function, including the module; `None` for a single module.
     pub(super) function_dir: Option<PathBuf>,
     pub(super) call: FunctionCall,
-    /// Its limits. The program gets the time limit as a flag only where the call asks for one.
+    /// Limits. The program gets the time limit as a flag only if the call sets one.
     pub(super) limits: Limits,
 }
 

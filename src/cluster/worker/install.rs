@@ -1,10 +1,10 @@
-//! Installing a function before it is first called, and evicting functions.
+//! Installing functions before their first call, and evicting functions.
 
 use model::{function::FunctionId, node::PeerId};
 use task::causes::chain;
 use tracing::{info, warn};
 
-use super::{Refusal, Worker};
+use super::{WorkRefusal, Worker};
 use crate::{
     message::{
         Code, EvictFunctions, EvictFunctionsResponse, InstallFunction, InstallFunctionResponse,
@@ -17,15 +17,15 @@ use content::{FUNCTION_PROTOCOL, FunctionsError, Requester, Usage};
 /// Response to a peer that may not evict functions, as a sentence about the worker.
 const NOT_OBEYED: &str = "does not obey this head: see --obey and --boot-nodes";
 
-/// What b7s workers answer where all went well.
+/// Response of b7s workers after success.
 const INSTALLED: &str = "installed";
 
 impl Worker {
-    /// Gets the function that `author` wants installed, and tells it how that went. A worker of b7s
-    /// says nothing where it failed. Cancel-safe.
+    /// Installs a function for `author`, and sends the outcome. A b7s worker sends nothing after a
+    /// failure. Cancel-safe.
     pub async fn install(&self, author: PeerId, install: InstallFunction) {
         let mut peers = self.0.context.peers.speaking(FUNCTION_PROTOCOL);
-        // The peer that wants it installed most likely has it.
+        // The author most likely has the function.
         peers.sort_by_key(|peer| *peer != author);
         let peers = FunctionPeers { network: &self.0.context.network, peers: &peers };
         let (cid, address) = (&install.cid, &install.manifest_url);
@@ -35,7 +35,7 @@ impl Worker {
         };
         let got = self.0.context.functions.install(cid, address, &requester, &peers).await;
         self.count_installed(got.as_ref().ok());
-        let (code, message) = match got.map_err(Refusal::from) {
+        let (code, message) = match got.map_err(WorkRefusal::from) {
             Ok(function) => {
                 self.compile_soon(&author, function.id);
                 info!(function = install.cid, peer = %author, "installed a function");
@@ -43,7 +43,7 @@ impl Worker {
             }
             Err(refusal) => {
                 let reason = refusal.public_text();
-                warn!(function = install.cid, peer = %author, reason, "could not install a function");
+                warn!(function = install.cid, peer = %author, reason, "cannot install a function");
                 (refusal.code(), reason)
             }
         };
@@ -51,7 +51,7 @@ impl Worker {
         self.tell(&author, &Message::InstallFunctionResponse(response)).await;
     }
 
-    /// Removes functions for a head that was named to this node, and tells it how many.
+    /// Removes functions for a named head, and sends their number.
     pub async fn evict(&self, head: PeerId, request: EvictFunctions) {
         let request_id = request.request_id.clone();
         let is_named = matches!(self.requester(&head), Requester::Named(_));

@@ -1,6 +1,6 @@
-//! A head's line: its orders, each run in a task, and its wish to cancel them.
+//! Line of a head: runs its orders, each in a task, and cancels them on request.
 //!
-//! When a line ends, so do the runs that were ordered on it: nobody would hear of them.
+//! When a line ends, the runs of its orders are canceled, since no one would receive the results.
 
 use std::{
     collections::HashMap,
@@ -14,38 +14,38 @@ use parking_lot::Mutex;
 use tokio::{select, sync::oneshot, time::timeout};
 use tracing::{debug, info};
 
-use super::{Refusal, Worker};
+use super::{WorkRefusal, Worker};
 use crate::{
     message::{LINE_PROTOCOL, OrderState, WorkOrder, frame, json},
     metrics,
     network::line::{Frame, Frames, Incoming, Line},
 };
 
-/// Lines at once: far more heads than a worker has, and as many frames of 4 MiB at most that are being
-/// read. More are ended at once.
+/// Maximum number of open lines: many more than a worker has heads. Each may hold a frame of up to
+/// 4 MiB that is being read. Further lines are closed immediately.
 pub(super) const LINES_MAX: u32 = 256;
 
-/// How long a head has to end a line whose worker is stopping: time for the last answers to arrive.
+/// Time for a head to close a line when its worker is stopping, so that the last responses arrive.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
-/// A line that stands.
+/// An open line.
 #[derive(Debug)]
 pub(super) struct OpenLine {
     number: u64,
-    /// Dropped, it ends the line.
+    /// Dropping it ends the line.
     _end: oneshot::Sender<()>,
 }
 
-/// The runs of one line, by request, each with what cancels it. No more than orders admitted.
+/// Runs of one line by request, each with its cancellation. Limited by the admitted orders.
 type Runs = Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>;
 
 impl Worker {
-    /// Serves the line of `head` until it ends. Of two lines of one head, the newer is served.
-    /// Dropping it ends what it runs.
+    /// Serves the line of `head` until it ends. A new line of the same head replaces it. Dropping
+    /// the future cancels its runs.
     pub async fn serve_line(&self, head: PeerId, line: Line, mut frames: Frames) {
         let permit = Arc::clone(&self.0.open_lines).try_acquire_owned();
         let Ok(_permit) = permit else {
-            return debug!(peer = %head, "ended a line: there are too many");
+            return debug!(peer = %head, "closed a line: there are too many");
         };
         let (end, mut ended) = oneshot::channel();
         let number = self.0.n_lines.fetch_add(1, Ordering::Relaxed);
@@ -66,7 +66,7 @@ impl Worker {
                     drop(runs.lock().remove(canceled.as_ref()));
                 }
                 Some(Incoming::Whole(Frame { kind: frame::PING, .. })) => {
-                    let pong = Frame { kind: frame::PONG, content: Bytes::new() };
+                    let pong = Frame::new(frame::PONG, Bytes::new());
                     if line.send(pong).await.is_err() {
                         break;
                     }
@@ -81,13 +81,13 @@ impl Worker {
         }
         runs.lock().clear();
         self.0.lines.lock().retain(|_, other| other.number != number);
-        // What was answered is written before the line ends; then the head ends its side.
+        // Closes the line once all responses are written. The head then closes its side.
         drop(line);
         let ending = async { while frames.next().await.is_some() {} };
         drop(timeout(END_WITHIN, ending).await);
     }
 
-    /// Ends all lines, and waits for it, at most as long as heads have for that.
+    /// Ends all lines, and waits until their heads have closed them or their time has passed.
     pub(super) async fn end_lines(&self) {
         self.0.lines.lock().clear();
         drop(timeout(END_WITHIN, self.0.open_lines.acquire_many(LINES_MAX)).await);
@@ -103,7 +103,7 @@ impl Worker {
             }
         };
         let Some(permit) = self.0.orders.try_take(head, self.standing(head)) else {
-            let refusal = Refusal::Full { n_slots: self.0.n_slots };
+            let refusal = WorkRefusal::Full { n_slots: self.0.n_slots };
             return self.send(line, json(&refusal.answer(head, &order))).await;
         };
         let (cancel, canceled) = oneshot::channel();
@@ -120,16 +120,17 @@ impl Worker {
                     info!(request = order.request_id, peer = %head, "canceled an execution");
                 }
             }
-            // The line goes first: who waits for the permits then ends it with all answers written.
+            // The line is dropped first: a waiter for the permits then ends it with all responses
+            // written.
             drop((line, permit));
         });
     }
 
-    /// Tells a head on its line, if it has one, at which step the run of `order` is.
+    /// Reports the state of `order` to the head, if it has a line.
     pub(super) async fn tell_state(&self, line: Option<&Line>, order: &WorkOrder, state: &str) {
         let Some(line) = line else { return };
         let state = OrderState { request_id: order.request_id.clone(), state: state.to_owned() };
-        let frame = Frame { kind: frame::STATE, content: json(&state).into() };
+        let frame = Frame::new(frame::STATE, json(&state).into());
         if line.send(frame).await.is_err() {
             debug!("the state of an order did not reach its head: the line has ended");
         }
@@ -138,9 +139,9 @@ impl Worker {
     async fn send(&self, line: &Line, response: Vec<u8>) {
         let (kind, n_bytes) = ("MsgWorkOrderResponse", response.len());
         metrics::count_sent(&self.0.context.metrics, LINE_PROTOCOL, kind, n_bytes);
-        let frame = Frame { kind: frame::ANSWER, content: response.into() };
+        let frame = Frame::new(frame::ANSWER, response.into());
         if line.send(frame).await.is_err() {
-            debug!("an answer did not reach its head: the line has ended");
+            debug!("a response did not reach its head: the line has ended");
         }
     }
 }

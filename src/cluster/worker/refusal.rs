@@ -1,4 +1,4 @@
-//! Refusals: why a worker does not do what a head requests, and how much of that it tells.
+//! Refusals of a worker: reason, code, and the part of the reason that is public.
 
 use content::{FetchError, Function, FunctionsError, InstallError, Kind};
 use model::{function::Method, node::PeerId, parse::ParseError};
@@ -8,12 +8,12 @@ use tracing::warn;
 use super::executor::ExecutorError;
 use crate::message::{Code, NodeResult, WorkOrder, WorkOrderResponse};
 
-/// Why a worker does not do what a head asks.
+/// Reason for which a worker refuses a request of a head.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum WorkRefusal {
     #[error("consensus is not supported")]
     Consensus,
-    #[error("read the request")]
+    #[error("invalid request")]
     Request(#[from] ParseError),
     #[error("the node is stopping")]
     Stopping,
@@ -27,11 +27,11 @@ pub(super) enum Refusal {
     Missing,
     #[error("the function has no module {wanted}, only {has}")]
     Method { has: String, wanted: Method },
-    #[error("run the function")]
+    #[error(transparent)]
     Run(#[from] ExecutorError),
 }
 
-impl Refusal {
+impl WorkRefusal {
     pub(super) fn code(&self) -> Code {
         match self {
             Self::Missing | Self::Method { .. } | Self::Fetch(_) => Code::NOT_FOUND,
@@ -40,7 +40,7 @@ impl Refusal {
         }
     }
 
-    /// Whether every worker would refuse alike: the request or the function is at fault.
+    /// Returns true if every worker would refuse, since the request or the function is at fault.
     fn is_final(&self) -> bool {
         match self {
             Self::Request(_) | Self::Method { .. } => true,
@@ -49,7 +49,7 @@ impl Refusal {
         }
     }
 
-    /// The answer to an order that is refused.
+    /// Returns the response to a refused order.
     pub(super) fn answer(&self, head: &PeerId, order: &WorkOrder) -> WorkOrderResponse {
         let (request, reason) = (&order.request_id, self.public_text());
         warn!(request, peer = %head, reason, "refused a work order");
@@ -62,8 +62,8 @@ impl Refusal {
         }
     }
 
-    /// The reason as one text, for the head's user. What peers, gateways and hosts said of a function is
-    /// for this node's log alone: it would tell any peer which hosts this node reaches.
+    /// Returns the reason for the head's user. Messages of peers, gateways and hosts about a
+    /// function are only logged, since they would reveal which hosts this node can reach.
     pub(super) fn public_text(&self) -> String {
         match self {
             Self::Fetch(_) | Self::Install(_) => self.to_string(),
@@ -72,45 +72,45 @@ impl Refusal {
     }
 }
 
-/// Says why a function was not fetched, without what others said.
+/// Describes why a function was not fetched, without messages of others.
 fn describe_fetch(error: &FetchError) -> String {
     match error {
         FetchError::Keep(error) => describe_keep(error),
         FetchError::NotInstalled { .. } => "the function is not installed".to_owned(),
         FetchError::Unsupported { .. } => "unsupported content id".to_owned(),
         FetchError::TimedOut { .. } => "the function was not fetched in time".to_owned(),
-        _ => "no node or gateway gave the function".to_owned(),
+        _ => "no node or gateway provided the function".to_owned(),
     }
 }
 
-/// Says why a function was not installed, without what others said.
+/// Describes why a function was not installed, without messages of others.
 fn describe_install(error: &InstallError) -> String {
     match error {
         InstallError::Fetch(error) => describe_fetch(error),
         InstallError::Keep(error) => describe_keep(error),
-        InstallError::Web(_) => "the function's address was not read".to_owned(),
-        InstallError::Address { .. } => "the id is not that of the manifest's address".to_owned(),
+        InstallError::Web(_) => "the function's address could not be read".to_owned(),
+        InstallError::Address { .. } => "the id does not match the manifest's address".to_owned(),
         InstallError::Taken { .. } => "the id was installed from another address".to_owned(),
-        InstallError::NoCid { .. } => "this node installs only under a CID".to_owned(),
+        InstallError::NoCid { .. } => "this node installs functions only by CID".to_owned(),
         _ => "invalid function id".to_owned(),
     }
 }
 
-/// Says why a function was not kept.
+/// Describes why a function was not stored.
 fn describe_keep(error: &FunctionsError) -> String {
     match error {
-        FunctionsError::Full => "the function store is full of functions that stay".to_owned(),
+        FunctionsError::Full => "the function store is full of pinned functions".to_owned(),
         FunctionsError::Files { source, .. } if is_no_space(source) => {
             "the worker's disk is full".to_owned()
         }
         FunctionsError::Files { .. } => "the worker cannot write its function store".to_owned(),
-        error => format!("the content is not usable: could not {}", chain(error)),
+        error => format!("invalid content: {}", chain(error)),
     }
 }
 
-/// Returns the names of the first modules of a function.
+/// Lists the first modules of a function.
 pub(super) fn list_modules(function: &Function) -> String {
-    /// Modules that are named. A folder may have many.
+    /// Maximum number of listed modules. A directory may have many.
     const NAMED_MAX: usize = 8;
     let Kind::Folder(methods) = &function.kind else { return function.method.to_string() };
     let named: Vec<&str> = methods.iter().take(NAMED_MAX).map(Method::as_str).collect();

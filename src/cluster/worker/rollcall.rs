@@ -1,4 +1,4 @@
-//! Answering roll calls: yes, or why not.
+//! Responses to roll calls.
 
 use std::{num::NonZeroUsize, sync::atomic::Ordering};
 
@@ -8,31 +8,30 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, debug, info, info_span};
 use web::{metrics::OTHER, rate_limit::LogLimit};
 
-use super::{Refusal, Worker};
+use super::{WorkRefusal, Worker};
 use crate::{
     attributes::declare,
     message::{Code, Message, OFFER_PROTOCOL, RollCall, RollCallResponse},
     metrics,
 };
 
-/// Roll calls handled at once, most of them waiting for a function. More are answered only where the
-/// function is here.
+/// Maximum number of roll calls in progress, most of which wait for a function. Further ones get a
+/// response only if the function is stored here.
 const CALLS_MAX: usize = 256;
 
-/// Roll calls handled at once beyond [`CALLS_MAX`] if their authors were named to this node: others
-/// cannot keep these out, however many they are.
+/// Additional roll calls in progress for named authors, so that others cannot keep these out.
 const NAMED_CALLS_MAX: usize = 64;
 
-/// Roll calls of one author handled at once, where it was not named to this node: others find room.
+/// Maximum number of roll calls in progress of one unnamed author.
 const CALLS_PER_AUTHOR_MAX: usize = 32;
 
-/// Authors whose roll calls are counted for the log: anybody may name any number of functions that do
-/// not exist. Past it, the one that called longest ago is forgotten.
+/// Maximum number of authors for which the log is limited, since anyone can name any number of
+/// functions that do not exist. Beyond it, the least recent one is dropped.
 pub(super) const AUTHORS_MAX: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
 impl Worker {
-    /// Answers a roll call of `author`, once it has the function. One that asks for attributes which
-    /// this node does not declare is not answered. Cancel-safe.
+    /// Responds to a roll call of `author` once the function is stored here. Ignores a roll call
+    /// for attributes that this node does not declare. Cancel-safe.
     pub async fn roll_call(&self, author: PeerId, call: RollCall) {
         let RollCall { function_id, request_id, .. } = &call;
         let id = FunctionId::parse_any(function_id);
@@ -41,16 +40,16 @@ impl Worker {
         if is_logged {
             info!(function = function_id, request = request_id, peer = %author, "received roll call request");
         }
-        // Names that anybody makes up are counted together.
+        // Invented names are counted together.
         let counted_as = if is_here { function_id } else { OTHER };
         self.0.context.metrics.add(metrics::ROLLCALLS_SEEN, &[counted_as]);
-        if !call.attributes.as_ref().is_none_or(|asked| declare(&self.0.attributes, asked)) {
-            debug!(request = request_id, peer = %author, "ignored a roll call: this node is not meant");
+        if !call.attributes.as_ref().is_none_or(|required| declare(&self.0.attributes, required)) {
+            debug!(request = request_id, peer = %author, "ignored a roll call for other attributes");
             return;
         }
-        let is_named = self.0.context.network.knows_by_name(&author);
+        let is_named = self.0.context.network.is_named(&author);
         let n_own_max = if is_named { CALLS_MAX } else { CALLS_PER_AUTHOR_MAX };
-        // Published again meanwhile, a roll call is not handled twice.
+        // A repeated roll call is not handled twice.
         let (calls, authors) = &self.0.calls;
         let n_max = if is_named { CALLS_MAX + NAMED_CALLS_MAX } else { CALLS_MAX };
         let is_new = |n_same, n_others| n_same == 0 && n_others < n_max;
@@ -58,7 +57,10 @@ impl Worker {
             .add(&author, |n_own, _| n_own < n_own_max)
             .zip(calls.add(&(author.clone(), request_id.clone()), is_new));
         if admitted.is_none() && !is_here {
-            debug!(request = request_id, "ignored a roll call: it or too many are being handled");
+            debug!(
+                request = request_id,
+                "ignored a roll call that is in progress, or one too many"
+            );
             return;
         }
         let span = info_span!(
@@ -80,7 +82,7 @@ impl Worker {
         if code == Code::ACCEPTED {
             self.0.context.metrics.add(metrics::ROLLCALLS_APPLIED, &[function_id]);
         }
-        // A b7s head of version 1 names itself, and expects the same.
+        // A b7s head of version 1 sets its id, and expects the same.
         let is_older = !call.origin.is_empty();
         let from =
             if is_older { self.0.context.network.peer_id().to_string() } else { String::new() };
@@ -94,15 +96,15 @@ impl Worker {
         self.tell(&author, &response).await;
     }
 
-    /// Whether one more roll call of `author` for a function that is not here is logged.
+    /// Returns true if another roll call of `author` for an unknown function is logged.
     fn admit_to_log(&self, author: &PeerId) -> bool {
         let mut logs = self.0.call_logs.lock();
         let log = logs.get_or_insert_mut(author.clone(), LogLimit::default);
-        // Of further roll calls by this author, only their number is logged.
+        // Of further roll calls of this author, only the number is logged.
         let (is_logged, n_left_out) = log.admit(Instant::now(), 16);
         drop(logs);
         if n_left_out > 0 {
-            info!(peer = %author, n_left_out, "left roll calls for unknown functions out of the log");
+            info!(peer = %author, n_left_out, "omitted roll calls for unknown functions from the log");
         }
         is_logged
     }
@@ -112,9 +114,9 @@ impl Worker {
         author: &PeerId,
         call: &RollCall,
         is_logged: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), WorkRefusal> {
         if call.consensus != 0 {
-            return Err(Refusal::Consensus);
+            return Err(WorkRefusal::Consensus);
         }
         let id = FunctionId::parse_any(&call.function_id)?;
         self.check_free(author)?;
@@ -143,12 +145,12 @@ impl Worker {
         self.tell(author, &response).await;
     }
 
-    fn check_free(&self, head: &PeerId) -> Result<(), Refusal> {
+    fn check_free(&self, head: &PeerId) -> Result<(), WorkRefusal> {
         if self.0.is_stopping.load(Ordering::Relaxed) {
-            return Err(Refusal::Stopping);
+            return Err(WorkRefusal::Stopping);
         }
         if !self.0.slots.has_room(head, self.standing(head)) {
-            return Err(Refusal::Full { n_slots: self.0.n_slots });
+            return Err(WorkRefusal::Full { n_slots: self.0.n_slots });
         }
         Ok(())
     }

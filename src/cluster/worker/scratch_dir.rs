@@ -1,4 +1,4 @@
-//! Directories in a worker's workspace: for single executions, and for the files of functions.
+//! Directories in a worker's workspace: for executions, and for the files of functions.
 
 use std::{
     collections::BTreeMap,
@@ -13,26 +13,26 @@ use runtime::files;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
-/// The longest request id that is taken as a folder's name.
+/// Maximum length of a directory name from a request id.
 const NAME_CHARS_MAX: usize = 64;
 
-/// Where the folders of executions are.
+/// Returns the parent of the directories of executions.
 pub(super) fn root(workspace: &Path) -> PathBuf {
     workspace.join("t")
 }
 
-/// The name of the folder of request `request_id`, which may be any text.
+/// Returns the name of the directory for request `request_id`, which may be any text.
 pub(super) fn name(request_id: &str) -> String {
     let kept = request_id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-');
     let name: String = kept.take(NAME_CHARS_MAX).collect();
     if name.is_empty() { "request".to_owned() } else { name }
 }
 
-/// Removes the folders that executions of an earlier process left behind: those whose names begin
-/// with a UUID, as ids of requests are. What else is there may be somebody's own. Blocks.
+/// Removes the directories of executions of an earlier process: those whose names begin with a
+/// UUID, as ids of requests do. Others may belong to someone else. Blocks.
 ///
 /// # Errors
-/// The system's.
+/// Returns the error of the file system.
 pub(super) fn clear(workspace: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(root(workspace)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -41,7 +41,7 @@ pub(super) fn clear(workspace: &Path) -> io::Result<()> {
     for entry in entries {
         let entry = entry?;
         let name = entry.file_name();
-        // The length of a UUID.
+        // Length of a UUID.
         let id = name.to_str().and_then(|name| name.get(..36));
         let is_of_request = id.is_some_and(|id| id.parse::<Uuid>().is_ok());
         if is_of_request && entry.file_type()?.is_dir() {
@@ -51,20 +51,20 @@ pub(super) fn clear(workspace: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A folder that is removed, with all in it, when this is dropped. That blocks.
+/// A directory that is removed with its content when dropped, which blocks.
 #[derive(Debug)]
 pub(super) struct ScratchDir(pub(super) PathBuf);
 
 impl ScratchDir {
-    /// Makes a folder for request `request_id`. Blocks.
+    /// Creates a directory for request `request_id`. Blocks.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the error of the file system.
     pub(super) fn make(workspace: &Path, request_id: &str) -> io::Result<Self> {
         let (folders, name) = (root(workspace), name(request_id));
         fs::create_dir_all(&folders)?;
         let mut path = folders.join(&name);
-        // Several executions of one request may run at one time, or have left a directory.
+        // Several executions of one request may run simultaneously, or have left a directory.
         for n in 1..64 {
             match fs::create_dir(&path) {
                 Ok(()) => return Ok(Self(path)),
@@ -81,21 +81,21 @@ impl ScratchDir {
 impl Drop for ScratchDir {
     fn drop(&mut self) {
         if let Err(error) = files::remove(&self.0) {
-            tracing::warn!(folder = %self.0.display(), %error, "the folder of an execution stays");
+            tracing::warn!(folder = %self.0.display(), %error, "cannot remove the directory of an execution");
         }
     }
 }
 
-/// The folders that this process has written. Those of functions that were evicted are removed when the
-/// next one is written, unless a run still uses them.
+/// Directories that this process has written. Those of evicted functions are removed when the next
+/// one is written, unless a run still uses them.
 #[derive(Debug)]
 pub(super) struct FunctionDirs {
     workspace: PathBuf,
-    /// Each with its uses, this one included.
+    /// Directories by function. The count of references tells if they are in use.
     written: Mutex<BTreeMap<FunctionId, Arc<()>>>,
 }
 
-/// A folder that stays as long as this is held.
+/// A directory that stays while this is held.
 #[derive(Debug)]
 pub(super) struct FunctionDir {
     path: PathBuf,
@@ -109,16 +109,16 @@ impl FunctionDir {
 }
 
 impl FunctionDirs {
-    /// Makes folders in `workspace`, an absolute path.
+    /// Creates directories in `workspace`, an absolute path.
     pub(super) fn new(workspace: PathBuf) -> Self {
         Self { workspace, written: Mutex::default() }
     }
 
-    /// Returns the folder with the files of function `id`, written on its first call. None if the
-    /// function is not in `functions` any more.
+    /// Returns the directory with the files of function `id`, which is written on the first call;
+    /// `None` if the function is not in `functions` any more.
     ///
     /// # Errors
-    /// [`FunctionsError::Files`] if the files cannot be read or written.
+    /// Returns [`FunctionsError::Files`] if the files cannot be read or written.
     pub(super) async fn get(
         &self,
         functions: &Functions,
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_id_is_no_path() {
+    fn request_id_is_no_path() {
         for (request_id, want) in
             [("0a1b-2c", "0a1b-2c"), ("../../etc", "etc"), ("a/b", "ab"), ("", "request")]
         {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_executions_are_cleared_and_other_files_kept() {
+    fn directories_of_executions_are_removed_and_others_kept() {
         let workspace = tempfile::tempdir().unwrap();
         clear(workspace.path()).unwrap();
         let id = Uuid::new_v4();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn executions_of_one_request_do_not_share_a_folder() {
+    fn executions_of_one_request_do_not_share_a_directory() {
         let workspace = tempfile::tempdir().unwrap();
         let first = ScratchDir::make(workspace.path(), "7").unwrap();
         let second = ScratchDir::make(workspace.path(), "7").unwrap();

@@ -1,12 +1,12 @@
-//! Places of a worker, and how heads share them.
+//! Places of a worker, and their distribution among heads.
 //!
-//! A head that was named to the worker, to obey it or as a boot node, may hold all places. Others may
-//! hold a part, each and together, so that endless runs of theirs leave places free. If no head was
-//! named, each may hold all but a quarter.
+//! A head that was named to the worker, as one to obey or as a boot node, may hold all places.
+//! Others may hold a part, each and together, so that their endless runs leave places free. If no
+//! head was named, each may hold all but a quarter.
 //!
-//! Heads that want more than there is get equal shares. A head that held a place recently keeps one of
-//! its share, so that its next order starts immediately. An order above a head's share waits, and a free
-//! place goes to the waiting heads in turn.
+//! Heads that want more than there is get equal shares. A head that held a place recently keeps one
+//! of its share, so that its next order starts immediately. An order beyond a head's share waits,
+//! and a free place goes to the waiting heads in turn.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -22,53 +22,53 @@ use crate::fair_queue::{FairQueue, Verdict};
 /// Time for which a head keeps a place of its share after it released the last one.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
-/// The part of the places that a head may hold.
+/// Standing of a head, which determines the part of the places that it may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// All: it was named to the worker.
+    /// Named to the worker: all places.
     Named,
-    /// A part: other heads were named.
+    /// Unnamed, while other heads were named: a part.
     Stranger,
-    /// A part: no head was named.
+    /// Unnamed, and no head was named: a part.
     Unknown,
 }
 
-/// Places of one kind, slots or orders, and their holders. Cheap to clone.
+/// Places of one kind, slots or orders, and their holders. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct Shares(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     n_places: usize,
-    table: Mutex<Table>,
-    /// Signals a taken place to one caller.
+    table: Mutex<Holders>,
+    /// Notifies one caller of a taken place.
     taken: Notify,
-    /// Signals a released place.
+    /// Notifies of a released place.
     released: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct Holders {
     heads: BTreeMap<PeerId, Holder>,
-    waiting: FairQueue<PeerId, Waiting>,
+    waiting: FairQueue<PeerId, WaitingHead>,
 }
 
 #[derive(Debug)]
 struct Holder {
     standing: Standing,
     n_held: usize,
-    /// Time of the last use; `None` once the head is gone.
+    /// Time of the latest use; `None` once the head is disconnected.
     used_at: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingHead {
     head: PeerId,
     standing: Standing,
     granted: Option<oneshot::Sender<HeldPlace>>,
 }
 
-/// A place that a head holds. Released when dropped.
+/// A place that a head holds until dropped.
 #[derive(Debug)]
 pub(super) struct HeldPlace {
     head: PeerId,
@@ -93,7 +93,7 @@ impl Shares {
         Self(Arc::new(Inner { n_places, table, taken, released }))
     }
 
-    /// Returns the number of all places and of free ones.
+    /// Returns the number of places, and of free ones.
     pub(super) fn places(&self) -> (usize, usize) {
         let n_places = self.0.n_places;
         (n_places, n_places.saturating_sub(self.n_held()))
@@ -104,7 +104,7 @@ impl Shares {
         self.0.table.lock().n_held()
     }
 
-    /// Returns true if a head holds places, or held some a moment ago.
+    /// Returns true if a head holds places, or held some recently.
     pub(super) fn are_in_use(&self) -> bool {
         let mut table = self.0.table.lock();
         table.forget_idle();
@@ -121,9 +121,9 @@ impl Shares {
         self.0.table.lock().has_room(head, standing, self.0.n_places)
     }
 
-    /// Returns how many of `n` slots `head` may use: what other heads do not claim. Their claims are what
-    /// they need, up to an equal share each. In each turn, other heads have the slots that cannot be
-    /// divided equally.
+    /// Returns how many of `n` slots `head` may use: those that other heads do not claim. Others
+    /// claim what they need, up to an equal share each. The slots that cannot be divided equally go
+    /// to other heads in each turn.
     pub(super) fn share_of(
         &self,
         head: &PeerId,
@@ -161,7 +161,7 @@ impl Shares {
         within: Duration,
     ) -> Option<HeldPlace> {
         let (granted, place) = oneshot::channel();
-        let waiting = Waiting { head: head.clone(), standing, granted: Some(granted) };
+        let waiting = WaitingHead { head: head.clone(), standing, granted: Some(granted) };
         {
             let mut table = self.0.table.lock();
             table.waiting.push(head.clone(), waiting);
@@ -170,7 +170,7 @@ impl Shares {
         timeout(within, place).await.ok()?.ok()
     }
 
-    /// Forgets the claims of `head`, which is gone.
+    /// Forgets the claims of a disconnected head.
     pub(super) fn forget(&self, head: &PeerId) {
         if let Some(holder) = self.0.table.lock().heads.get_mut(head) {
             holder.used_at = None;
@@ -188,12 +188,12 @@ impl Shares {
         }
     }
 
-    /// Grants free places to waiting heads. Takes the lock, since a place whose receiver has given up
-    /// is dropped, which takes it again.
-    fn grant(&self, mut table: MutexGuard<'_, Table>) {
+    /// Grants free places to waiting heads. Takes the guard, since a place for a head that gave up
+    /// is dropped, which locks the table again.
+    fn grant(&self, mut table: MutexGuard<'_, Holders>) {
         let mut waiting = std::mem::take(&mut table.waiting);
         let mut granted = Vec::new();
-        waiting.serve(|Waiting { head, standing, granted: to }| {
+        waiting.serve(|WaitingHead { head, standing, granted: to }| {
             if to.as_ref().is_none_or(oneshot::Sender::is_closed) {
                 return Verdict::Dropped;
             }
@@ -210,7 +210,7 @@ impl Shares {
         }
     }
 
-    fn hold(&self, table: &mut Table, head: &PeerId, standing: Standing) -> HeldPlace {
+    fn hold(&self, table: &mut Holders, head: &PeerId, standing: Standing) -> HeldPlace {
         table.forget_idle();
         let new = Holder { standing, n_held: 0, used_at: None };
         let holder = table.heads.entry(head.clone()).or_insert(new);
@@ -221,7 +221,7 @@ impl Shares {
     }
 }
 
-impl Table {
+impl Holders {
     fn n_held(&self) -> usize {
         self.heads.values().map(|holder| holder.n_held).sum()
     }
@@ -236,18 +236,21 @@ impl Table {
             && (standing != Standing::Stranger || n_of_strangers < part)
     }
 
-    /// Returns how many of `n` slots, which are for heads that are `meant`, others do not claim. All
-    /// strangers together claim at most `n_of_strangers_max`.
+    /// Returns how many of `n` slots for `eligible` heads the others do not claim. All strangers
+    /// together claim at most `n_of_strangers_max`.
     fn n_unclaimed(
         &self,
         head: &PeerId,
         n: usize,
         turn: usize,
         n_of_strangers_max: usize,
-        meant: impl Fn(&Holder) -> bool,
+        eligible: impl Fn(&Holder) -> bool,
     ) -> usize {
-        let others: Vec<_> =
-            self.heads.iter().filter(|(other, holder)| *other != head && meant(holder)).collect();
+        let others: Vec<_> = self
+            .heads
+            .iter()
+            .filter(|(other, holder)| *other != head && eligible(holder))
+            .collect();
         let n_heads = others.len() + 1;
         let own_rank = others.iter().filter(|(other, _)| *other < head).count();
         let (mut n_claimed, mut n_of_strangers) = (0, 0);
@@ -326,7 +329,7 @@ mod tests {
         let strangers = (1..100).filter(|n| !(n + 1).to_string().contains('0')).map(head);
         let strangers: Vec<PeerId> = strangers.collect();
         for turn in 0..4 {
-            // Each of them used a slot a moment ago.
+            // Each of them used a slot recently.
             for stranger in &strangers {
                 assert!(shares.try_take(stranger, Standing::Stranger).is_some());
             }
@@ -337,11 +340,11 @@ mod tests {
             shares.forget(stranger);
         }
         drop(shares.try_take(&head(0), Standing::Named));
-        assert_eq!(shares.0.table.lock().heads.len(), 1, "heads that are gone leave nothing");
+        assert_eq!(shares.0.table.lock().heads.len(), 1, "disconnected heads leave nothing");
     }
 
     #[tokio::test]
-    async fn a_head_leaves_a_quarter_where_none_was_named_and_one_slot_is_for_everybody() {
+    async fn unnamed_head_leaves_a_quarter_and_a_single_slot_is_for_everyone() {
         let shares = Shares::new(10);
         let held = take_all(&shares, &head(1), Standing::Unknown);
         assert_eq!(held.len(), 8);
@@ -352,7 +355,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_head_past_its_part_waits_for_its_own_places_alone() {
+    async fn head_at_its_limit_waits_for_its_own_places_only() {
         let shares = Shares::new(4);
         let mut held = take_all(&shares, &head(1), Standing::Stranger);
         let within = Duration::from_secs(5);
@@ -383,7 +386,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_head_may_use_what_others_did_not_use_recently() {
+    async fn head_may_use_what_others_did_not_use_recently() {
         let shares = Shares::new(10);
         let share = |n: usize| shares.share_of(&head(n), Standing::Named, 10, 0);
         assert_eq!([share(1), share(2)], [10, 10]);
@@ -392,17 +395,17 @@ mod tests {
         let greedy = take_n(&shares, &head(2), 8);
         assert_eq!([share(1), share(2)], [5, 8]);
         drop(modest);
-        assert_eq!(share(2), 9, "one is kept for a head that used some a moment ago");
+        assert_eq!(share(2), 9, "one is kept for a head that used some recently");
         advance(KEPT_FOR).await;
         assert_eq!([share(1), share(2)], [5, 10]);
         drop(greedy);
         shares.forget(&head(2));
-        assert_eq!(share(1), 10, "a head that is gone claims nothing");
+        assert_eq!(share(1), 10, "a disconnected head claims nothing");
         assert!(!shares.are_in_use());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn heads_take_turns_at_what_cannot_be_divided() {
+    async fn heads_take_turns_at_slots_that_cannot_be_divided() {
         let shares = Shares::new(100);
         let _held = [0, 1, 2].map(|n| take_n(&shares, &head(n), 4));
         let mut totals = [0; 3];

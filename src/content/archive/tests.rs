@@ -7,12 +7,12 @@ use tar::{Builder, Header};
 
 use super::*;
 
-/// An archive of files with these names, put as they are, and kinds.
+/// Creates an archive of entries with these unmodified names and types.
 pub(in super::super) fn archive(entries: &[(&str, EntryType, &[u8])]) -> Vec<u8> {
     let mut tar = Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (path, kind, bytes) in entries {
         let mut header = Header::new_gnu();
-        // Set as bytes, since the library refuses the paths that matter here.
+        // Set as bytes, since the library rejects the paths under test.
         header.as_gnu_mut().unwrap().name[..path.len()].copy_from_slice(path.as_bytes());
         header.set_entry_type(*kind);
         header.set_size(bytes.len() as u64);
@@ -23,7 +23,7 @@ pub(in super::super) fn archive(entries: &[(&str, EntryType, &[u8])]) -> Vec<u8>
     tar.into_inner().unwrap().finish().unwrap()
 }
 
-/// The SHA-256 of an archive, as a manifest has it.
+/// Returns the SHA-256 of an archive in the form of a manifest.
 pub(in super::super) fn sum(archive: &[u8]) -> String {
     let id = ContentId::from_block(Codec::Raw, archive).bytes();
     id[4..].iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
@@ -50,14 +50,14 @@ fn files_and_folders_are_unpacked() {
 }
 
 #[test]
-fn paths_that_leave_the_archive_are_refused() {
+fn paths_out_of_archive_are_rejected() {
     for path in ["../a", "a/../../b", "/etc/passwd", "a\\..\\b", "c:/x"] {
         refused(&[(path, EntryType::Regular, b"x")], "place a file at");
     }
 }
 
 #[test]
-fn links_and_devices_are_refused() {
+fn links_and_devices_are_rejected() {
     use EntryType as Kind;
     for kind in [Kind::Symlink, Kind::Link, Kind::Char, Kind::Block, Kind::Fifo] {
         refused(&[("a", kind, b"")], "neither file nor folder");
@@ -65,7 +65,7 @@ fn links_and_devices_are_refused() {
 }
 
 #[test]
-fn an_archive_that_unpacks_to_too_much_is_refused() {
+fn archive_with_too_large_contents_is_rejected() {
     let zeros = vec![0; FUNCTION_BYTES_MAX / 2 + 1];
     let two = [("a", EntryType::Regular, &zeros[..]), ("b", EntryType::Regular, &zeros)];
     refused(&two, "take more than 268435456 bytes");
@@ -76,9 +76,9 @@ fn an_archive_that_unpacks_to_too_much_is_refused() {
     refused(&many, "files and folders");
 }
 
-/// The size in a header is not believed.
+/// The size in a header is not trusted.
 #[test]
-fn an_archive_that_ends_early_is_refused() {
+fn truncated_archive_is_rejected() {
     let mut header = Header::new_gnu();
     header.set_path("a").unwrap();
     header.set_entry_type(EntryType::Regular);
@@ -93,7 +93,7 @@ fn an_archive_that_ends_early_is_refused() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_unpacked_or_refused(bytes: Vec<u8>) {
+    fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>) {
         drop(unpack(&bytes));
         let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
         gzip.write_all(&bytes).unwrap();
@@ -101,7 +101,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_archive_is_unpacked_or_refused(at in 0..1024_usize, byte: u8) {
+    fn damaged_archive_does_not_panic(at in 0..1024_usize, byte: u8) {
         let mut tar = Vec::new();
         let packed = archive(&[("a.wasm", EntryType::Regular, b"\0asm")]);
         MultiGzDecoder::new(&packed[..]).read_to_end(&mut tar).unwrap();

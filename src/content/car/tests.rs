@@ -6,7 +6,7 @@ use super::{
 };
 use crate::dag::{Dag, Tree};
 
-/// A folder of two files as `@ipld/car` 5 (npm) writes it: `a.wasm` and `b.txt`.
+/// A directory of the files `a.wasm` and `b.txt`, written by `@ipld/car` 5 (npm).
 const SMALL: &str = "3aa265726f6f747381d82a58250001701220cf7ec72458945815115296044cc23687a06533f8f\
 cb9a763cf021346bc4cfaf06776657273696f6e013801551220502559b04e48eed228c71cc2aa1b17f01d864ca357d63b\
 b17b7df1dd49e633480061736d0100000031a1cd13be12ed426966ce2425015512203e23e8160039594a33894f6564e1b\
@@ -22,7 +22,7 @@ fn small() -> Vec<u8> {
 }
 
 #[test]
-fn a_car_of_another_tool_is_read() {
+fn car_of_another_tool_is_read() {
     let dag = Dag::read_any(&small().into()).unwrap();
     let want = "bafybeigpp3dsiweulakrcuuwargmenuhubsth6h4xgtwhtyccndlyth26a";
     assert_eq!(dag.root.to_string(), want);
@@ -32,7 +32,7 @@ fn a_car_of_another_tool_is_read() {
 }
 
 #[test]
-fn a_car_is_read_back_and_written_the_same_whatever_its_order() {
+fn car_round_trips_for_any_order_of_blocks() {
     let dag = pack::tests::tree().to_dag().unwrap();
     let car = dag.car(None).unwrap();
     assert_eq!(Dag::read_any(&car).unwrap(), dag);
@@ -54,7 +54,7 @@ fn unreachable_blocks_are_dropped() {
 }
 
 #[test]
-fn a_block_that_is_not_what_its_id_names_is_refused() {
+fn block_with_other_hash_is_rejected() {
     let mut car = small();
     let at = car.windows(4).position(|bytes| bytes == b"\0asm").unwrap();
     car[at + 5] ^= 1;
@@ -63,8 +63,8 @@ fn a_block_that_is_not_what_its_id_names_is_refused() {
 }
 
 #[test]
-fn other_versions_and_several_roots_are_refused() {
-    // The pragma of version 2.
+fn other_versions_and_several_roots_are_rejected() {
+    // First bytes of version 2.
     let version_2 = [&[0x0a, 0xa1, 0x67], b"version".as_slice(), &[0x02]].concat();
     assert!(read(&version_2.into()).is_err());
     let no_root = [&[0x11, 0xa2, 0x65], b"roots".as_slice(), &[0x80, 0x67], b"version", &[0x01]];
@@ -75,12 +75,12 @@ fn other_versions_and_several_roots_are_refused() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+    fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>) {
         drop(read(&bytes.into()));
     }
 
     #[test]
-    fn a_damaged_car_is_read_or_refused(at in 0..500_usize, byte: u8, n_bytes in 0..500_usize) {
+    fn damaged_car_does_not_panic(at in 0..500_usize, byte: u8, n_bytes in 0..500_usize) {
         let mut car = small();
         let at = at % car.len();
         car[at] = byte;

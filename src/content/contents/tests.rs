@@ -11,7 +11,7 @@ fn method(name: &str) -> Method {
     name.parse().unwrap()
 }
 
-/// A folder of a manifest for `archive` and further files.
+/// Creates a directory of a manifest for `archive` and further files.
 fn package(archive: &[u8], address: &str, files: &[(&str, &[u8])]) -> Dag {
     let sum = sum(archive);
     let manifest = json!({"name": "greeter", "runtime": {"url": address, "checksum": sum}});
@@ -32,7 +32,7 @@ fn greeter() -> Vec<u8> {
 }
 
 #[test]
-fn the_files_of_a_package_s_archive_count_as_its_own() {
+fn files_of_archive_are_files_of_package() {
     let archive = greeter();
     let contents =
         Contents::of_dag(&package(&archive, "/a.tar.gz", &[("a.tar.gz", &archive)])).unwrap();
@@ -45,7 +45,7 @@ fn the_files_of_a_package_s_archive_count_as_its_own() {
 }
 
 #[test]
-fn a_package_s_archive_may_be_beside_it_and_is_known_by_its_checksum() {
+fn archive_outside_tree_is_found_by_checksum() {
     let archive = greeter();
     let mut dag = package(&archive, "https://example.com/a.tar.gz", &[]);
     let block = ContentId::from_block(Codec::Raw, &archive);
@@ -62,13 +62,13 @@ fn a_package_s_archive_may_be_beside_it_and_is_known_by_its_checksum() {
 }
 
 #[test]
-fn an_archive_that_is_another_one_is_refused() {
+fn archive_with_other_checksum_is_rejected() {
     let dag = package(&greeter(), "a.tar.gz", &[("a.tar.gz", b"another")]);
     assert!(matches!(Contents::of_dag(&dag), Err(ContentError::Checksum)));
 }
 
 #[test]
-fn a_folder_needs_a_module_at_its_top() {
+fn directory_needs_module_at_top() {
     let mut folder = Entry::folder();
     folder.place(&["a.txt"], Entry::File(b"a".as_slice().into())).unwrap();
     folder.place(&["in", "b.wasm"], Entry::File(b"\0asm".as_slice().into())).unwrap();
@@ -77,7 +77,7 @@ fn a_folder_needs_a_module_at_its_top() {
 }
 
 #[test]
-fn a_folder_with_a_module_needs_no_archive() {
+fn directory_with_module_needs_no_archive() {
     let dag = package(b"", "https://example.com/a", &[("hello.wasm", b"\0asm")]);
     let contents = Contents::of_dag(&dag).unwrap();
     assert!(contents.module(&method("hello.wasm")).is_some());

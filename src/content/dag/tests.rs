@@ -23,7 +23,7 @@ fn refused(root: ContentId, blocks: Blocks, want: &str) {
 }
 
 #[test]
-fn a_path_out_of_the_folder_and_a_name_given_twice_are_refused() {
+fn path_out_of_directory_and_duplicate_name_are_rejected() {
     for name in ["..", "a/b", "", "c:d", "a\\b"] {
         let mut blocks = Blocks::new();
         let file = put(&mut blocks, Codec::Raw, "x");
@@ -37,7 +37,7 @@ fn a_path_out_of_the_folder_and_a_name_given_twice_are_refused() {
 }
 
 #[test]
-fn a_missing_block_is_named() {
+fn missing_block_is_named() {
     let mut blocks = Blocks::new();
     let file = put(&mut blocks, Codec::Raw, "x");
     let root = folder(&mut blocks, &[link(file, "a")]);
@@ -45,9 +45,9 @@ fn a_missing_block_is_named() {
     refused(root, blocks, &format!("find block {file}"));
 }
 
-/// A tree of some hundred bytes that stands for far more than is taken.
+/// A small tree with a very large number of files.
 #[test]
-fn a_small_tree_that_stands_for_too_much_is_refused() {
+fn small_tree_with_too_many_files_is_rejected() {
     let mut blocks = Blocks::new();
     let mut file = put(&mut blocks, Codec::Raw, vec![0; 1024 * 1024]);
     for _ in 0..2 {
@@ -74,7 +74,7 @@ fn a_small_tree_that_stands_for_too_much_is_refused() {
 }
 
 #[test]
-fn a_tree_that_is_too_deep_is_refused() {
+fn too_deep_tree_is_rejected() {
     let mut blocks = Blocks::new();
     let mut root = put(&mut blocks, Codec::Raw, "");
     for _ in 0..DEPTH_MAX + 2 {
@@ -91,7 +91,7 @@ fn a_tree_that_is_too_deep_is_refused() {
 }
 
 #[test]
-fn a_folder_in_the_place_of_a_piece_is_refused() {
+fn directory_as_part_of_file_is_rejected() {
     let mut blocks = Blocks::new();
     let inner = folder(&mut blocks, &[]);
     let file = put(&mut blocks, Codec::DagPb, write_file(&[link(inner, "")], &[0]));

@@ -15,7 +15,7 @@ fn check(ip: &str, want: bool) {
 }
 
 #[test]
-fn addresses_of_one_s_own_network_are_not_public() {
+fn private_addresses_are_not_public() {
     for ip in ["1.1.1.1", "93.184.216.34", "2606:4700:4700::1111", "::ffff:1.1.1.1"] {
         check(ip, true);
     }
@@ -47,7 +47,7 @@ fn addresses_of_one_s_own_network_are_not_public() {
 
 const WANTED: ReadLimits = ReadLimits { accept: "*/*", bytes_max: 10, start_within: START_WITHIN };
 
-/// Reads what is at `url` as `reader` may.
+/// Downloads `url` with `reader`.
 async fn read(reader: &WebReader, url: &str) -> Result<Bytes, WebError> {
     read_within(reader, url, WANTED).await
 }
@@ -65,15 +65,15 @@ async fn read_within(reader: &WebReader, url: &str, wanted: ReadLimits) -> Resul
         .await
 }
 
-/// Five bytes, and then nothing.
+/// A body of five bytes that never ends.
 fn drips() -> impl futures::Stream<Item = Result<Bytes, std::convert::Infallible>> {
     futures::stream::iter([Ok(Bytes::from_static(b"01234"))]).chain(futures::stream::pending())
 }
 
-/// Number of pieces of the steady body. It takes longer than any search for a function.
+/// Number of parts of the steady body. It takes longer than the time limit of a search.
 const N_PIECES: usize = 80;
 
-/// A body somewhat faster than the minimum rate.
+/// A body slightly faster than the minimum rate.
 fn steady() -> impl futures::Stream<Item = Result<Bytes, std::convert::Infallible>> {
     futures::stream::iter(0..N_PIECES).then(|_| async {
         tokio::time::sleep(Duration::from_millis(900)).await;
@@ -100,7 +100,7 @@ async fn served(group: &Group) -> Url {
 }
 
 #[tokio::test]
-async fn only_hosts_that_may_be_asked_are_asked_also_after_a_redirect() {
+async fn only_permitted_hosts_are_contacted_even_after_redirect() {
     let group = Group::default();
     let base = served(&group).await;
     let at = |path: &str| base.join(path).unwrap().to_string();
@@ -139,7 +139,7 @@ async fn redirect_to_a_metadata_address_is_rejected_unless_its_host_is_allowed()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_body_at_a_low_steady_rate_is_read_whole() {
+async fn large_body_at_low_steady_rate_is_read() {
     let group = Group::default();
     let base = served(&group).await;
     let any = WebReader::new(Hosts::Any, BTreeSet::new());
@@ -148,9 +148,9 @@ async fn a_large_body_at_a_low_steady_rate_is_read_whole() {
     assert_eq!(whole.len(), wanted.bytes_max);
 }
 
-/// A body that begins and then drips must not keep the turn of its fetch until the time is up.
+/// A dripping body must not keep its turn until the time limit of the search.
 #[tokio::test(start_paused = true)]
-async fn a_host_that_drips_is_given_up_at_the_minimum_rate() {
+async fn dripping_host_is_rejected_by_minimum_rate() {
     let (n_bytes, elapsed) = (5, START_WITHIN + least_pace(5));
     let group = Group::default();
     let base = served(&group).await;
@@ -161,7 +161,7 @@ async fn a_host_that_drips_is_given_up_at_the_minimum_rate() {
 }
 
 #[tokio::test]
-async fn answers_that_are_too_long_or_missing_or_go_round_are_refused() {
+async fn too_long_missing_and_circular_responses_are_errors() {
     let group = Group::default();
     let base = served(&group).await;
     let any = WebReader::new(Hosts::Any, BTreeSet::new());

@@ -30,7 +30,7 @@ use super::{
     *,
 };
 
-/// What a web server of these tests has, by path.
+/// Contents of a test web server by path.
 type Site = Arc<Vec<(&'static str, Bytes)>>;
 
 async fn serve(group: &Group, router: Router) -> String {
@@ -66,7 +66,7 @@ async fn fetched(store: &Functions, id: ContentId) -> Option<VerifiedFunction> {
     store.fetch_from_gateways(id, &mut store.0.turns.large(&claim, until)).await
 }
 
-/// Returns the ids that `id` was installed under by a manifest.
+/// Returns the ids under which `id` was installed by a manifest.
 fn by_manifest(store: &Functions, id: FunctionId) -> Vec<FunctionId> {
     store.0.kept.read().ids_by_manifest(id)
 }
@@ -86,7 +86,7 @@ fn greeter() -> Bytes {
 }
 
 #[tokio::test]
-async fn a_function_is_installed_from_the_address_of_its_manifest() {
+async fn function_is_installed_from_address_of_manifest() {
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let archive = greeter();
     let files = vec![
@@ -130,7 +130,7 @@ fn refused<T: std::fmt::Debug>(installed: Result<T, InstallError>, want: &str) {
 }
 
 #[tokio::test]
-async fn an_archive_that_differs_from_its_checksum_is_refused() {
+async fn archive_with_other_checksum_is_rejected() {
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let link = archive(&[("a.wasm", EntryType::Symlink, b"")]);
     let files = vec![
@@ -177,7 +177,7 @@ async fn an_archive_that_differs_from_its_checksum_is_refused() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_no_cid_is_installed_by_the_manifest_unless_a_cid_is_required() {
+async fn name_is_installed_by_manifest_unless_cid_is_required() {
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let archive = greeter();
     let sum = sum(&archive);
@@ -201,7 +201,7 @@ async fn a_name_that_is_no_cid_is_installed_by_the_manifest_unless_a_cid_is_requ
     );
     assert_eq!(reopened(&dir).await.get(id), Some(function.clone()), "also after a restart");
 
-    // A CID is checked against what the manifest leads to.
+    // Content of a manifest is verified against a CID.
     let proved = tempfile::tempdir().unwrap();
     let proved = store(&proved, SourceOptions { requires_cid: true, ..any_host() }).await;
     refused(proved.install_from(id, &format!("{site}/m"), &Requester::Operator).await, "no CID");
@@ -216,7 +216,7 @@ async fn a_name_that_is_no_cid_is_installed_by_the_manifest_unless_a_cid_is_requ
     assert_eq!((alone.id, alone.method.as_str()), (module, "greet.wasm"));
 }
 
-/// A gateway that has some CARs, and counts its requests.
+/// Starts a gateway with some CARs that counts its requests.
 async fn gateway(group: &Group, cars: Vec<(String, Bytes)>, n: &Arc<AtomicUsize>) -> SourceOptions {
     let (cars, n) = (Arc::new(cars), Arc::clone(n));
     let found = async move |Path(id): Path<String>, query: axum::extract::RawQuery| {
@@ -233,7 +233,7 @@ async fn gateway(group: &Group, cars: Vec<(String, Bytes)>, n: &Arc<AtomicUsize>
     SourceOptions { gateways: vec![gateway], hosts: Hosts::Public, ..SourceOptions::default() }
 }
 
-/// A folder of a module and enough data for several blocks, as any tool may make it.
+/// Creates a directory of a module and data for several blocks.
 async fn folder(dir: &TempDir) -> Upload {
     let path = dir.path().join("counter");
     std::fs::create_dir_all(path.join("data")).unwrap();
@@ -243,7 +243,7 @@ async fn folder(dir: &TempDir) -> Upload {
 }
 
 #[tokio::test]
-async fn a_function_comes_from_the_first_gateway_that_proves_it() {
+async fn function_is_fetched_from_first_gateway_with_valid_content() {
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let Upload { function, car } = folder(&dir).await;
     let id = function.id.to_string();
@@ -269,7 +269,7 @@ async fn a_function_comes_from_the_first_gateway_that_proves_it() {
 }
 
 #[tokio::test]
-async fn a_package_on_a_gateway_may_have_its_archive_elsewhere() {
+async fn package_on_gateway_can_have_archive_elsewhere() {
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let archive = greeter();
     let site = site(&group, vec![("away.tar.gz", archive.clone())]).await;
@@ -280,7 +280,7 @@ async fn a_package_on_a_gateway_may_have_its_archive_elsewhere() {
     let car = dag.car(None).unwrap();
     let cars = vec![(dag.root.to_string(), car)];
     let sources = gateway(&group, cars, &Arc::default()).await;
-    // The archive's host is the gateway's here, so it may be asked.
+    // The archive is on the host of the gateway, which is permitted.
     let store = store(&dir, sources).await;
     let checked = fetched(&store, dag.root).await.unwrap();
     let function = store.keep(checked, Requester::Operator).await.unwrap();
@@ -294,7 +294,7 @@ async fn a_package_on_a_gateway_may_have_its_archive_elsewhere() {
 }
 
 #[test]
-fn a_gateway_is_an_address_of_the_web() {
+fn gateway_is_a_web_address() {
     for text in ["https://ipfs.io", "http://127.0.0.1:8080/below"] {
         assert_eq!(text.parse::<super::super::Gateway>().unwrap().to_string(), text);
     }

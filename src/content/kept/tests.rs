@@ -11,7 +11,7 @@ fn function(n: u32) -> Function {
 }
 
 fn stranger(n: usize) -> Requester {
-    // A zero is no character of an id.
+    // Zero is not a character of an id.
     Requester::Peer(format!("12D3KooWstranger{n}").replace('0', "z").parse().unwrap())
 }
 
@@ -19,14 +19,14 @@ fn named() -> Requester {
     Requester::Named("12D3KooWnamed".parse().unwrap())
 }
 
-/// Keeps a function, and returns the ids of those that had to go.
+/// Stores a function, and returns the ids of evicted functions.
 fn keep(index: &mut Index, function: Function, requester: &Requester) -> Vec<FunctionId> {
     let removed = index.make_room(&function, requester).unwrap();
     index.insert(function, None, Custody { requester: requester.clone(), has_run: false });
     removed.into_iter().map(|removed| removed.id).collect()
 }
 
-/// Keeps `ids` on behalf of `requester`.
+/// Stores `ids` on behalf of `requester`.
 fn fill(index: &mut Index, ids: std::ops::Range<u32>, requester: &Requester) {
     for n in ids {
         keep(index, function(n), requester);
@@ -40,7 +40,7 @@ fn check(index: &Index, ids: std::ops::Range<u32>, n_kept: usize) {
 }
 
 #[test]
-fn one_stranger_fills_its_share_and_evicts_its_own_after_that() {
+fn stranger_fills_its_share_and_then_evicts_its_own_functions() {
     let mut index = Index::new(LIMITS);
     fill(&mut index, 0..5, &stranger(0));
     fill(&mut index, 100..1100, &stranger(1));
@@ -50,7 +50,7 @@ fn one_stranger_fills_its_share_and_evicts_its_own_after_that() {
 }
 
 #[test]
-fn many_strangers_evict_neither_pinned_functions_nor_more_of_named_ones_than_the_reserve() {
+fn strangers_evict_no_pinned_functions_and_leave_reserve_of_named_ones() {
     let mut index = Index::new(LIMITS);
     fill(&mut index, 0..20, &Requester::Operator);
     fill(&mut index, 20..80, &named());
@@ -61,14 +61,14 @@ fn many_strangers_evict_neither_pinned_functions_nor_more_of_named_ones_than_the
     check(&index, 20..80, 50);
     check(&index, 1090..1100, 10);
     assert_eq!(index.total(), Usage { functions: 80, bytes: 8000 });
-    // A named peer takes the place of strangers first.
+    // A named peer evicts functions of strangers first.
     fill(&mut index, 2000..2010, &named());
     check(&index, 20..80, 50);
     check(&index, 1090..1100, 0);
 }
 
 #[test]
-fn functions_that_ran_outlast_those_that_were_only_fetched() {
+fn functions_that_ran_are_evicted_after_fetched_ones() {
     let mut index = Index::new(LIMITS);
     fill(&mut index, 0..5, &stranger(0));
     for n in 0..5 {
@@ -83,7 +83,7 @@ fn functions_that_ran_outlast_those_that_were_only_fetched() {
 }
 
 #[test]
-fn a_named_peer_takes_over_what_it_uses_and_the_operator_pins() {
+fn named_peer_takes_over_function_and_operator_pins_it() {
     let mut index = Index::new(LIMITS);
     fill(&mut index, 0..2, &stranger(0));
     assert!(index.note_use(function(0).id, &named(), true).is_some());
@@ -96,7 +96,7 @@ fn a_named_peer_takes_over_what_it_uses_and_the_operator_pins() {
 }
 
 #[test]
-fn nothing_is_evicted_for_a_function_that_cannot_fit() {
+fn nothing_is_evicted_for_function_that_cannot_fit() {
     let mut index = Index::new(LIMITS);
     fill(&mut index, 0..40, &Requester::Operator);
     fill(&mut index, 40..60, &named());
@@ -108,7 +108,7 @@ fn nothing_is_evicted_for_a_function_that_cannot_fit() {
 }
 
 #[test]
-fn addresses_of_a_function_are_bounded_and_go_with_it() {
+fn addresses_of_function_are_bounded_and_removed_with_it() {
     let mut index = Index::new(LIMITS);
     let target = function(0).id;
     fill(&mut index, 0..1, &stranger(0));

@@ -1,9 +1,9 @@
 //! The expected ids were computed by `ipfs-unixfs-importer` 17.1.1 (npm), with `cidVersion` 1 and
-//! `rawLeaves`, from the content that [`content`] makes.
+//! `rawLeaves`, from the bytes of [`content`].
 
 use super::{super::dag::Tree, *};
 
-/// Bytes of a simple generator, which begin as a module does.
+/// Generates bytes that start like a module.
 pub(in super::super) fn content(seed: u32, n_bytes: usize) -> Bytes {
     let mut x = seed;
     let mut bytes: Vec<u8> = (0..n_bytes)
@@ -17,7 +17,7 @@ pub(in super::super) fn content(seed: u32, n_bytes: usize) -> Bytes {
     bytes.into()
 }
 
-/// The tree of several kinds of entries whose CAR is in the tests of `car.rs`, too.
+/// The tree whose CAR is also in the tests of `car.rs`.
 pub(in super::super) fn tree() -> Entry {
     let mut tree = Entry::folder();
     let files = [
@@ -43,7 +43,7 @@ fn check(n_bytes: usize, cut: Cut, want: &str) {
 }
 
 #[test]
-fn files_have_the_ids_that_ipfs_tools_give_them() {
+fn files_have_ids_of_ipfs_tools() {
     check(100, CUT, "bafkreibcv43747ebv5vipcdyqvh4rmlhbm6hczelzb3aiwzypuyka6hcii");
     check(262_144, CUT, "bafkreif7ur53gr7gxrh2ifk2zsqaqfw52dwj566lqkpw7vn5rvwdb7bs44");
     check(262_145, CUT, "bafybeicx6f4hewkyuw6j7ujvyswbcoshljckelqhwlv4a5w35hvhie4vaa");
@@ -55,7 +55,7 @@ fn files_have_the_ids_that_ipfs_tools_give_them() {
 }
 
 #[test]
-fn large_files_become_the_trees_that_ipfs_tools_make() {
+fn large_files_become_trees_of_ipfs_tools() {
     let cut = Cut { piece_bytes: 16, links_max: 174 };
     check(16 * 174, cut, "bafybeia4hgonfwdxn5v6g4izu6plehgp4oardd6s527fbvdcw6tuuhtbya");
     check(16 * 174 + 1, cut, "bafybeiapedq4imcdf7elgg5okegyn7osgnglx2rjecceeev6bqkxwzmmte");
@@ -64,7 +64,7 @@ fn large_files_become_the_trees_that_ipfs_tools_make() {
 }
 
 #[test]
-fn a_folder_has_the_id_that_ipfs_tools_give_it() {
+fn directory_has_id_of_ipfs_tools() {
     let dag = tree().to_dag().unwrap();
     let want = "bafybeifucago7woaoqlv4efvrkngfdhjir2px5et4xrrr65irb63hyvilu";
     assert_eq!(dag.root.to_string(), want);
@@ -84,7 +84,7 @@ fn misplaced(paths: &[&[&str]], want: &str) {
 }
 
 #[test]
-fn a_path_that_is_none_or_is_taken_is_refused() {
+fn invalid_and_duplicate_paths_are_rejected() {
     misplaced(&[&["..", "a"]], "place a file at `..`");
     misplaced(&[&["a", "."]], "place a file at `.`");
     misplaced(&[&["a/b"]], "place a file at");

@@ -1,9 +1,9 @@
-//! Appends to one dataset, one after another: those that arrive while one is being committed share the
-//! next transaction.
+//! Queues the appends to a dataset. Those that arrive while one is being committed share the next
+//! transaction.
 //!
-//! A client that sends bodies side by side thus has them stored in the order of their timestamps,
-//! whichever is parsed first: rows that come late cost several times as much. While one transaction is
-//! written to the disk, the bodies that follow are parsed. `cargo bench -p datasets --bench http --
+//! Bodies that a client sends concurrently are thus stored in the order of their timestamps,
+//! whichever is parsed first. Late rows would cost several times as much. While one transaction is
+//! written to disk, the following bodies are parsed. `cargo bench -p datasets --bench http --
 //! formats writers` shows the gain.
 
 use std::{
@@ -30,14 +30,14 @@ use crate::{
     run_blocking,
 };
 
-/// Appends that wait or are being committed, of all datasets: as many as the store's writer queues and
-/// commits at once. One more waits for a place.
+/// Maximum number of appends of all datasets that wait or are being committed: as many as the
+/// store's writer queues and commits at once. Further ones wait.
 const APPENDS_MAX: usize = 512;
 
-/// Rows of a transaction from which on they are put together on a blocking thread.
+/// Number of rows from which a transaction is assembled on a blocking thread.
 const LONG_ROWS: usize = 1_000;
 
-/// Rows that wait to be appended.
+/// Rows waiting to be appended.
 #[derive(Debug)]
 struct PendingAppend {
     mode: AppendMode,
@@ -45,7 +45,7 @@ struct PendingAppend {
     block: Block,
     batch: Option<BatchId>,
     reply: oneshot::Sender<Result<Appended>>,
-    /// Held until the reply, also when the caller is gone.
+    /// Held until the reply, even if the caller is gone.
     _place: OwnedSemaphorePermit,
 }
 
@@ -59,7 +59,7 @@ impl PendingAppend {
     }
 }
 
-/// The appends that wait, by dataset. A dataset is here as long as an append to it is under way.
+/// Waiting appends by dataset. A dataset has an entry while an append to it is in progress.
 #[derive(Debug, Clone)]
 pub(crate) struct AppendQueues {
     queues: Arc<Mutex<HashMap<DatasetId, Vec<PendingAppend>>>>,
@@ -72,17 +72,17 @@ impl Default for AppendQueues {
     }
 }
 
-/// Removes a dataset's queue when its task ends, however it does. The callers of appends that are left
-/// in it learn that the service is stopping.
+/// Removes a dataset's queue when its task ends for any reason. The callers of remaining appends
+/// are told that the service is stopping.
 struct QueueGuard {
     queues: AppendQueues,
     dataset: DatasetId,
-    /// Whether the queue is gone, and its name may be another task's.
+    /// True if the queue was removed, so that an entry with its name belongs to another task.
     is_done: bool,
 }
 
 impl QueueGuard {
-    /// Ends the task of a queue that is gone.
+    /// Ends the task of a removed queue.
     fn finish(mut self) {
         self.is_done = true;
     }
@@ -97,8 +97,8 @@ impl Drop for QueueGuard {
 }
 
 impl AppendQueues {
-    /// Adds an append to the queue of `dataset`; returns it if there is none under way, and this one
-    /// has to be run.
+    /// Queues an append to `dataset`. Returns it if no other is in progress, so that the caller has
+    /// to run it.
     fn push(&self, dataset: DatasetId, append: PendingAppend) -> Option<PendingAppend> {
         let mut queues = self.queues.lock();
         if let Some(queue) = queues.get_mut(&dataset) {
@@ -109,14 +109,14 @@ impl AppendQueues {
         Some(append)
     }
 
-    /// How many appends to `dataset` wait.
+    /// Returns the number of waiting appends to `dataset`.
     #[cfg(test)]
     pub(crate) fn n_queued(&self, dataset: DatasetId) -> usize {
         self.queues.lock().get(&dataset).map_or(0, Vec::len)
     }
 
-    /// Takes the next appends that go into one transaction; `None`, and the queue is gone, if nothing
-    /// waits.
+    /// Returns the next appends that share a transaction. If none is waiting, removes the queue and
+    /// returns `None`.
     fn pop(&self, dataset: DatasetId) -> Option<Vec<PendingAppend>> {
         let mut queues = self.queues.lock();
         let queue = queues.get_mut(&dataset).filter(|queue| !queue.is_empty());
@@ -130,9 +130,9 @@ impl AppendQueues {
     }
 }
 
-/// How many of the first appends fit into one transaction, at least one. Merged rows are appended
-/// alone, since each may have to be read first; so are rows of other columns, and a batch that is among
-/// those before.
+/// Returns the number of leading appends that fit into one transaction, at least one. Merged rows
+/// are appended separately, since each may have to be read first. So are rows of other columns, and
+/// a batch that is a repeat of an earlier one.
 fn count_together(queue: &[PendingAppend]) -> usize {
     let Some(first) = queue.first() else { return 0 };
     let mut n_rows = 0;
@@ -148,12 +148,12 @@ fn count_together(queue: &[PendingAppend]) -> usize {
 }
 
 impl Datasets {
-    /// Appends rows in a task of the dataset, behind the appends to it that are under way.
+    /// Appends rows in the dataset's task, after the appends in progress.
     ///
     /// Dropping the future does not undo the append.
     ///
     /// # Errors
-    /// [`OperationError`]; then nothing of it is stored, or the store cannot be reached to say so.
+    /// [`OperationError`]. Nothing is stored then, unless the store became unreachable.
     pub(super) async fn append_queued(
         &self,
         dataset: DatasetId,
@@ -183,14 +183,15 @@ impl Datasets {
         answer.await.map_err(|_| OperationError::Store(StoreError::Closed))?
     }
 
-    /// Appends the rows of all of `appends` in one transaction; in one each if that fails for the rows
-    /// of some of them, so that each caller learns of its own rows alone.
+    /// Appends the rows of all `appends` in one transaction. If that may have failed because of
+    /// some of the rows, appends each separately, so that each caller gets the outcome of its own
+    /// rows.
     async fn append_together(&self, dataset: DatasetId, mut appends: Vec<PendingAppend>) {
         if appends.len() > 1 {
             let n_rows: usize = appends.iter().map(|append| append.block.len()).sum();
             let join = move || (join_blocks(&appends), appends);
             let joined = if n_rows < LONG_ROWS { Ok(join()) } else { run_blocking(join).await };
-            // The service is stopping, and the callers learn so.
+            // The service is stopping, which the callers are told.
             let Ok((block, joined)) = joined else { return };
             appends = joined;
             let columns = appends.first().map_or(Vec::new(), |first| first.columns.clone());
@@ -200,7 +201,7 @@ impl Datasets {
             let answers = appends.iter().map(|append| share(&joined, append.n_rows()));
             if let Some(answers) = answers.collect::<Option<Vec<_>>>() {
                 for (append, answer) in appends.into_iter().zip(answers) {
-                    // The caller may be gone; its rows are stored all the same.
+                    // The caller may be gone. Its rows are stored anyway.
                     drop(append.reply.send(answer));
                 }
                 return;
@@ -214,9 +215,9 @@ impl Datasets {
     }
 }
 
-/// The answer to one of the callers of a joint append, whose rows were `n_rows` of it; `None` if the rows
-/// of another may be at fault. Then nothing is stored. Where the store cannot be used, it may have
-/// stored them before that was seen: sent again, they would be stored twice.
+/// Returns the outcome for one of the callers of a joint append, which had `n_rows` rows. `None` if
+/// the rows of another caller may have caused the failure, in which case nothing is stored. If the
+/// store became unusable, it may have stored the rows already, and a retry would store them twice.
 fn share(joined: &Result<Appended>, n_rows: u64) -> Option<Result<Appended>> {
     let error = match joined {
         Ok(appended) => return Some(Ok(Appended { n_rows, ..*appended })),
@@ -229,8 +230,8 @@ fn share(joined: &Result<Appended>, n_rows: u64) -> Option<Result<Appended>> {
     Some(Err(error.into()))
 }
 
-/// The rows of all blocks, sorted by unique timestamps; of those with the same one that of the append
-/// which came last.
+/// Joins all blocks, sorted by unique timestamps. Of rows with the same timestamp, the one of the
+/// latest append is kept.
 fn join_blocks(appends: &[PendingAppend]) -> Block {
     let mut blocks: Vec<&Block> = appends.iter().map(|append| &append.block).collect();
     let mut by_time = blocks.clone();

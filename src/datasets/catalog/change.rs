@@ -1,4 +1,4 @@
-//! Changing and deleting what is there: a dataset's name and description, its columns, its rows.
+//! Changes of existing datasets: name and description, columns, rows, deletion.
 
 use model::{
     dataset::{Column, Dataset, DatasetId, Dtype, TIMESTAMP},
@@ -15,16 +15,16 @@ use tsdb::{
 use super::{check_columns, check_metadata, check_name, check_text};
 use crate::{
     Datasets,
-    error::{OperationError, Result, Unfit},
+    error::{Invalid, OperationError, Result},
 };
 
 impl Datasets {
-    /// Changes a dataset that `key` owns, and returns what it is now.
+    /// Changes a dataset that `key` owns, and returns the result.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`], [`OperationError::Unfit`];
-    /// [`OperationError::Refused`] if the name is taken, or the metadata would have the buckets of
-    /// rows that are there made of another column.
+    /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`], [`OperationError::Invalid`];
+    /// [`OperationError::Refused`] if the name exists, or the metadata would change the columns that
+    /// the buckets of existing rows depend on.
     pub(crate) async fn update(
         &self,
         key: KeyId,
@@ -37,13 +37,13 @@ impl Datasets {
         Ok(self.store.change(dataset.id, change, self.clock.now()).await?.dataset)
     }
 
-    /// Adds, renames or deletes a column of a dataset that `key` owns, and returns what it is now;
-    /// none that was deleted. Rows that are there have no value in a new one.
+    /// Adds, renames or deletes a column of a dataset that `key` owns. Returns the resulting
+    /// column; `None` after a deletion. Existing rows have no value in a new column.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`], [`OperationError::Unfit`];
-    /// [`OperationError::Refused`] by the other columns, or if the buckets of rows that are there
-    /// would be made of other ones; [`OperationError::ColumnUsed`] if they depend on a deleted one.
+    /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`], [`OperationError::Invalid`];
+    /// [`OperationError::Refused`] by the other columns, or if the change would affect the buckets of
+    /// existing rows; [`OperationError::ColumnUsed`] if they depend on a deleted one.
     pub(crate) async fn change_column(
         &self,
         key: KeyId,
@@ -53,12 +53,12 @@ impl Datasets {
         let dataset = self.find_owned(key, which).await?;
         let name = match &change {
             ColumnChange::Add(name, _) | ColumnChange::Rename { new_name: name, .. } => {
-                // Of any type: it is the name that may be wrong.
+                // Only the name may be invalid, so any type will do.
                 check_columns(&[(name.clone(), Dtype::Float)])?;
                 name
             }
             ColumnChange::Delete(name) if name == TIMESTAMP => {
-                return Err(Unfit::from(format!("the {TIMESTAMP} cannot be deleted")).into());
+                return Err(Invalid::from(format!("the {TIMESTAMP} cannot be deleted")).into());
             }
             ColumnChange::Delete(name) => name,
         };
@@ -73,7 +73,7 @@ impl Datasets {
         }
     }
 
-    /// Deletes a dataset that `key` owns, with its rows. Nobody sees it any more when this returns.
+    /// Deletes a dataset that `key` owns, with its rows. It is invisible to all keys on return.
     ///
     /// # Errors
     /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`].
@@ -84,8 +84,9 @@ impl Datasets {
         if was_there { Ok(()) } else { Err(OperationError::NotFound) }
     }
 
-    /// Deletes the rows of a dataset that `key` owns, and their part of buckets. Returns also the number
-    /// of five-minute buckets that are gone, which may be of rows that were pruned before.
+    /// Deletes rows of a dataset that `key` owns, and their part of buckets. Also returns the
+    /// number of deleted five-minute buckets, which can include buckets of rows that were pruned
+    /// before.
     ///
     /// # Errors
     /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`].
@@ -110,7 +111,7 @@ impl Datasets {
         Ok((removed, n_before.saturating_sub(n_after)))
     }
 
-    /// Counts the five-minute buckets that have a part in `span`.
+    /// Counts the five-minute buckets that overlap `span`.
     async fn count_buckets(&self, dataset: DatasetId, span: Span) -> Result<u64> {
         let resolution = Resolution::FiveMinutes;
         let span = Span { first: resolution.bucket_start(span.first), ..span };
@@ -121,8 +122,8 @@ impl Datasets {
     }
 }
 
-/// Checks what `change` makes of `dataset`; what is wrong with it.
-fn check_change(change: &Change, dataset: &Dataset) -> Result<(), Unfit> {
+/// Checks `dataset` after `change`.
+fn check_change(change: &Change, dataset: &Dataset) -> Result<(), Invalid> {
     let mut changed = dataset.clone();
     change.apply(&mut changed);
     check_name("name", &changed.name)?;

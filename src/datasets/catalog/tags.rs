@@ -1,9 +1,9 @@
-//! Tags: putting them on datasets, acquiring them, and giving them to others.
+//! Tags: attaching them to datasets, acquiring them, and granting them to others.
 //!
-//! `public` is the service's, and any key may acquire it. Any other name that a key puts on its
-//! datasets means a private tag of that key, which gives it to other keys and takes it back. Others
-//! may use the name for tags of their own: nobody learns of a tag by its name, and no dataset is
-//! shared with the holders of another key's tag.
+//! `public` belongs to the service, and any key can acquire it. Any other name that a key puts on
+//! its datasets refers to a private tag of that key, which it can grant to other keys and revoke.
+//! Other keys can use the same name for their own tags. A name therefore reveals nothing about
+//! other keys' tags, and shares nothing with their holders.
 
 use model::{
     dataset::{DatasetId, PUBLIC_TAG},
@@ -14,17 +14,17 @@ use tsdb::catalog::{DatasetRef, Tag, TagChange, TagFilter};
 use super::{FIELDS_MAX, check_name};
 use crate::{
     Datasets,
-    error::{OperationError, Result, Unfit},
+    error::{Invalid, OperationError, Result},
 };
 
 impl Datasets {
-    /// Gives `key` the public tag `tag`.
+    /// Lets `key` acquire the public tag `tag`.
     ///
     /// # Errors
-    /// [`OperationError::TAG_HELD`]; [`OperationError::TAG_PRIVATE`] if it is the key's own;
-    /// [`OperationError::TAG_UNKNOWN`] if there is none, or only private ones of other keys.
+    /// [`OperationError::TAG_HELD`]; [`OperationError::TAG_PRIVATE`] if it is the key's own tag;
+    /// [`OperationError::TAG_UNKNOWN`] if it does not exist, or only as private tags of other keys.
     pub(crate) async fn acquire(&self, key: KeyId, tag: &str) -> Result<()> {
-        // Clients acquire at every start: only the first time is there anything to write.
+        // Clients acquire at every start, and only the first time requires a write.
         let tags = self.read_store(move |store| store.tags(TagFilter::KnownTo(key))).await?;
         let named = tags.iter().filter(|known| known.name == tag);
         match named.max_by_key(|known| (known.is_public, known.is_held)) {
@@ -37,18 +37,19 @@ impl Datasets {
         if is_new { Ok(()) } else { Err(OperationError::TAG_HELD) }
     }
 
-    /// The tags that `key` knows of, in alphabetical order, each name once: public ones, its own, and
-    /// those it holds.
+    /// Returns the tags known to `key`, in alphabetical order, each name once: public tags, its
+    /// own, and those it holds.
     pub(crate) async fn known_tags(&self, key: KeyId) -> Result<Vec<Tag>> {
         let mut tags = self.read_store(move |store| store.tags(TagFilter::KnownTo(key))).await?;
         tags.dedup_by(|next, tag| next.name == tag.name);
         Ok(tags)
     }
 
-    /// The tags of a dataset, in alphabetical order: all to its owner, to others those they know of.
+    /// Returns the tags of a dataset, in alphabetical order. The owner sees all, others those they
+    /// know.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`] if `key` does not see it.
+    /// [`OperationError::NotFound`] if `key` does not see the dataset.
     pub(crate) async fn dataset_tags(&self, key: KeyId, dataset: DatasetId) -> Result<Vec<Tag>> {
         let which = DatasetRef::Id(dataset);
         let found = self.read_store(move |store| {
@@ -63,10 +64,11 @@ impl Datasets {
         Ok(tags)
     }
 
-    /// Lets the holders of `tag` read the dataset; whether it did not have the tag.
+    /// Lets the holders of `tag` read the dataset. Returns true if the dataset did not have the
+    /// tag.
     ///
     /// # Errors
-    /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`] or [`OperationError::Unfit`].
+    /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`] or [`OperationError::Invalid`].
     pub(crate) async fn add_tag(&self, key: KeyId, dataset: DatasetId, tag: &str) -> Result<bool> {
         let dataset = self.find_owned(key, DatasetRef::Id(dataset)).await?.id;
         check_name("tag_name", tag)?;
@@ -75,13 +77,13 @@ impl Datasets {
             return Ok(false);
         }
         if tags.len() >= FIELDS_MAX {
-            return Err(Unfit::from(format!("a dataset has at most {FIELDS_MAX} tags")).into());
+            return Err(Invalid::from(format!("a dataset has at most {FIELDS_MAX} tags")).into());
         }
         Ok(self.store.change_tag(TagChange::Attach(dataset, tag.to_owned())).await?)
     }
 
-    /// Takes a tag from a dataset. Its holders do not see the dataset any more, unless by another, and
-    /// their streams of it end.
+    /// Removes a tag from a dataset. Its holders lose access unless they hold another tag, and
+    /// their streams end.
     ///
     /// # Errors
     /// [`OperationError::NotFound`], [`OperationError::NOT_OWNER`], or [`OperationError::TAG_UNKNOWN`] if the
@@ -93,17 +95,18 @@ impl Datasets {
         if had_it { Ok(()) } else { Err(OperationError::TAG_UNKNOWN) }
     }
 
-    /// The keys that hold a tag of `key`, in the order of their numbers.
+    /// Returns the keys that hold a tag of `key`, in the order of their numbers.
     ///
     /// # Errors
-    /// [`OperationError::TAG_UNKNOWN`], or [`OperationError::TAG_PUBLIC`] of one that nobody owns.
+    /// [`OperationError::TAG_UNKNOWN`], or [`OperationError::TAG_PUBLIC`] for a tag without an
+    /// owner.
     pub(crate) async fn holders(&self, key: KeyId, tag: &str) -> Result<Vec<KeyId>> {
         self.check_owns_tag(key, tag).await?;
         let tag = tag.to_owned();
         Ok(self.read_store(move |store| store.holders(key, &tag)).await?)
     }
 
-    /// Gives a tag of `key` to `other`, a key that there is; whether it did not hold it.
+    /// Grants a tag of `key` to `other`, an existing key. Returns true if it did not hold the tag.
     ///
     /// # Errors
     /// As [`Self::holders`].
@@ -115,10 +118,10 @@ impl Datasets {
             .await?)
     }
 
-    /// Takes a tag of `key` from `other`, whose streams end where it sees no more.
+    /// Revokes a tag of `key` from `other`, whose streams end if it loses access.
     ///
     /// # Errors
-    /// As [`Self::holders`], and [`OperationError::KEY_UNKNOWN`] if it does not hold it.
+    /// As [`Self::holders`], and [`OperationError::KEY_UNKNOWN`] if `other` does not hold it.
     pub(crate) async fn take_tag(&self, key: KeyId, tag: &str, other: KeyId) -> Result<()> {
         self.check_owns_tag(key, tag).await?;
         let held_it = self

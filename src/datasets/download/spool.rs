@@ -1,8 +1,8 @@
-//! Spooled files: whole downloads on the disk, of which callers read parts.
+//! Spooled files: whole downloads on disk, of which callers read parts.
 //!
-//! A Parquet reader requests the end of a file first, and then the pages that it needs, dozens of
-//! times. The file is written once, to an unnamed temporary file, so that nothing is left of it when
-//! the service ends or is killed.
+//! A Parquet reader requests the end of a file first, and then the pages that it needs, with dozens
+//! of requests. The file is written once, to an unnamed temporary file that disappears when the
+//! service exits or is killed.
 
 use std::{fs::File, io, num::NonZeroUsize, os::unix::fs::FileExt as _, sync::Arc};
 
@@ -23,29 +23,30 @@ use crate::{
     run_blocking,
 };
 
-/// Bytes of spooled files at most: some fifty million rows. The least recently used is evicted first.
+/// Maximum size of all spooled files: some fifty million rows. The least recently used is evicted
+/// first.
 const FILES_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
-/// Spooled files at most: each holds a file descriptor.
+/// Maximum number of spooled files. Each holds a file descriptor.
 const FILES_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(63);
 
-/// Bytes of one read.
+/// Size of one read.
 pub(crate) const PART_BYTES: usize = 256 * 1024;
 
 /// A whole download in a file.
 #[derive(Debug, Clone)]
 pub(crate) struct SpooledFile {
-    /// The name of the file to suggest.
+    /// Suggested name of the file.
     pub(crate) file_name: String,
-    /// Its tag and number of rows; `None` if they changed while it was started.
+    /// Tag and number of rows; `None` if they changed when the download started.
     pub(crate) facts: Option<RangeFacts>,
-    /// A commit that it includes, and with it all before.
+    /// A commit that the file includes, with all commits before.
     pub(crate) revision: u64,
     pub(crate) size_bytes: u64,
     file: Arc<File>,
 }
 
-/// The spooled files by their tags. Clones share them.
+/// Spooled files by their tags. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Spool {
     files: Arc<Mutex<LruCache<ETag, Arc<OnceCell<SpooledFile>>>>>,
@@ -58,17 +59,18 @@ impl Default for Spool {
 }
 
 impl Spool {
-    /// The cell of the file with this tag, which its first caller fills.
+    /// Returns the cell of the file with this tag, which its first caller fills.
     fn cell(&self, tag: ETag) -> Arc<OnceCell<SpooledFile>> {
         Arc::clone(self.files.lock().get_or_insert(tag, Arc::default))
     }
 
-    /// True if the file with this tag is complete.
+    /// Returns true if the file with this tag is complete.
     fn has_file(&self, tag: ETag) -> bool {
         self.files.lock().peek(&tag).is_some_and(|file| file.initialized())
     }
 
-    /// Evicts files beyond [`FILES_BYTES_MAX`] except the newest. Callers that read one keep it open.
+    /// Evicts files beyond [`FILES_BYTES_MAX`], except the newest. Callers that read an evicted
+    /// file keep it open.
     fn trim(&self) {
         let mut files = self.files.lock();
         let size = |file: &Arc<OnceCell<SpooledFile>>| file.get().map_or(0, |file| file.size_bytes);
@@ -99,9 +101,9 @@ impl SpooledFile {
 }
 
 impl Datasets {
-    /// Returns the spooled file of a range; one that was spooled before if its rows are unchanged.
-    /// `None` if it exceeds [`FILES_BYTES_MAX`], or has more than `rows_max` rows and was not spooled
-    /// before.
+    /// Returns the spooled file of a range, reusing an earlier one if its rows are unchanged.
+    /// Returns `None` if it exceeds [`FILES_BYTES_MAX`], or is not spooled yet and has more than
+    /// `rows_max` rows.
     ///
     /// # Errors
     /// As [`Self::download`], and if the disk fails.
@@ -121,13 +123,13 @@ impl Datasets {
         let cell = self.spool.cell(tag);
         let file = cell.get_or_try_init(|| self.write_file(key, query)).await.cloned();
         let has_tag = |file: &SpooledFile| file.facts.is_some_and(|facts| facts.tag == tag);
-        // Rows came while it was started: the file answers this request and not later ones.
+        // Rows arrived when the download started: the file is not valid for later requests.
         if !file.as_ref().is_ok_and(has_tag) {
             self.spool.files.lock().pop(&tag);
         }
         self.spool.trim();
         match file {
-            // One with this tag has the rows of all commits since it was spooled.
+            // The rows of a file with this tag are unchanged by all commits since it was spooled.
             Ok(file) => Ok(Some(SpooledFile { revision: revision.max(file.revision), ..file })),
             Err(OperationError::TooLarge) => Ok(None),
             Err(error) => Err(error),

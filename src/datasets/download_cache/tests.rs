@@ -1,4 +1,4 @@
-//! What is cached, and what is overwritten.
+//! Caching and eviction.
 
 use tempfile::tempdir;
 
@@ -50,7 +50,7 @@ fn new_pieces_overwrite_the_oldest() {
 }
 
 #[test]
-fn a_disabled_cache_stores_nothing() {
+fn disabled_cache_stores_nothing() {
     let folder = tempdir().unwrap();
     let cache = DownloadCache::open(&folder.path().join("pieces"), 0).unwrap();
     cache.put(key(1), &piece(1, 1));

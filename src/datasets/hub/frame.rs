@@ -1,37 +1,37 @@
-//! Events of one or more commits, ready to be sent.
+//! Rendered events of one or more commits.
 
 use std::{ops::Range, sync::Arc};
 
 use bytes::Bytes;
 
-/// Rows in one frame at most.
+/// Maximum number of rows in a frame.
 pub(crate) const FRAME_ROWS: usize = 256;
 
-/// Bytes of a frame at most, except its last row: as many as usual rows have.
+/// Maximum size of a frame, except its last row. It fits [`FRAME_ROWS`] rows of usual length.
 pub(crate) const FRAME_BYTES: usize = 80 * 1024;
 
-/// Events ready to be sent, and the commits that made them.
+/// Rendered events, and the commits that they belong to.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {
-    /// The number of the last commit that it has events of.
+    /// Number of the last commit in the frame.
     pub(super) revision: u64,
     /// One or more whole events, in the order of their commits.
     pub(super) events: Bytes,
-    /// Where the events of each commit start; `None` if all are of one.
+    /// Offset of the first event of each commit; `None` for a single commit.
     starts: Option<Arc<[(u64, usize)]>>,
 }
 
-/// The rows of a commit.
+/// Rows of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CommitRows {
-    /// The number of the commit in its dataset.
+    /// Number of the commit in its dataset.
     pub(crate) revision: u64,
-    /// Which rows of a block they are.
+    /// Range of the rows in a block.
     pub(crate) rows: Range<usize>,
 }
 
 impl Frame {
-    /// The events of the commits after `revision`; none if there are none.
+    /// Returns the events of the commits after `revision`, if there are any.
     pub(crate) fn after(&self, revision: u64) -> Option<Bytes> {
         if self.revision <= revision {
             return None;
@@ -42,7 +42,7 @@ impl Frame {
         Some(self.events.slice(first.map_or(0, |(_, at)| at)..))
     }
 
-    /// The frame without the commits up to `revision`; none if nothing is left.
+    /// Removes the commits up to `revision`. Returns `None` if nothing is left.
     pub(crate) fn trim(self, revision: u64) -> Option<Self> {
         let events = self.after(revision)?;
         let n_cut = self.events.len() - events.len();
@@ -54,8 +54,8 @@ impl Frame {
     }
 }
 
-/// Puts the events of some commits into frames of at most [`FRAME_ROWS`] and about [`FRAME_BYTES`];
-/// `push` appends the event of a row.
+/// Renders commits into frames of at most [`FRAME_ROWS`] and about [`FRAME_BYTES`]. `push` appends
+/// the event of a row.
 pub(crate) fn frames_of(
     commits: &[CommitRows],
     mut push: impl FnMut(&mut Vec<u8>, usize),
@@ -79,7 +79,7 @@ pub(crate) fn frames_of(
     frames
 }
 
-/// Takes what was gathered for a frame; none if that is nothing.
+/// Returns the collected events as a frame, if there are any.
 fn finish(events: &mut Vec<u8>, starts: &mut Vec<(u64, usize)>) -> Option<Frame> {
     let (revision, _) = *starts.last()?;
     let several = (starts.len() > 1).then(|| starts.as_slice().into());
@@ -91,15 +91,15 @@ fn finish(events: &mut Vec<u8>, starts: &mut Vec<(u64, usize)>) -> Option<Frame>
 mod tests {
     use super::*;
 
-    /// Frames of commits 5 with rows 0 and 1, 7 with row 2, and 8 with rows 3 to `n_rows`, each of
-    /// which is its number.
+    /// Frames of commit 5 with rows 0 and 1, 7 with row 2, and 8 with rows 3 to `n_rows`. Each row
+    /// is rendered as its number.
     fn frames(n_rows: usize) -> Vec<Frame> {
         let commit = |revision, rows| CommitRows { revision, rows };
         let commits = [commit(5, 0..2), commit(6, 2..2), commit(7, 2..3), commit(8, 3..n_rows)];
         frames_of(&commits, |to, row_idx| to.extend(format!("{row_idx} ").bytes()))
     }
 
-    /// Checks what a reader that has commit `revision` is sent, also out of a frame that was trimmed
+    /// Checks the events for a reader that has commit `revision`, including from frames trimmed
     /// before.
     #[track_caller]
     fn check(revision: u64, want: Option<&'static str>) {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_gets_the_commits_after_its_own() {
+    fn reader_gets_the_commits_after_its_own() {
         check(0, Some("0 1 2 3 4 "));
         check(4, Some("0 1 2 3 4 "));
         check(5, Some("2 3 4 "));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_commit_is_in_several_frames() {
+    fn long_commit_is_split_into_frames() {
         let frames = frames(FRAME_ROWS * 2 + 1);
         assert_eq!(frames.len(), 3);
         let rest: Vec<Bytes> = frames.iter().filter_map(|frame| frame.after(7)).collect();

@@ -1,8 +1,8 @@
-//! Publishing the commits of several services in one order.
+//! Publishes the commits of several services in order.
 //!
-//! For each dataset with readers the hub knows the last commit that it published. The commit after that
-//! is published as it is made here, or as it is read from the store. One that comes before its turn is
-//! dropped, and the dataset marked to be read: commits in between were made by other services.
+//! For each dataset with readers, the hub knows the last published commit. The next commit is
+//! published when it is made here or read from the store. A commit out of order is dropped, and the
+//! dataset is marked to be read, since other services made the commits in between.
 
 use model::dataset::DatasetId;
 
@@ -12,13 +12,13 @@ use super::{Channel, Hub, HubEvent, frame::Frame, send_all};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Followed {
     pub(crate) dataset: DatasetId,
-    /// The last commit that was published; `None` if nobody has read yet.
+    /// Last published commit; `None` before the first read.
     pub(crate) published: Option<u64>,
 }
 
 impl Channel {
-    /// Whether commit `revision` is the next to be published; if a later one is, marks the dataset to be
-    /// read.
+    /// Returns true if commit `revision` is the next to be published. If it is a later one, marks
+    /// the dataset to be read.
     pub(super) fn is_next(&mut self, revision: u64) -> bool {
         if self.n_readers == 0 {
             return false;
@@ -31,8 +31,8 @@ impl Channel {
 }
 
 impl Hub {
-    /// Names the commit that a dataset had when a reader that had subscribed looked, before it reads
-    /// rows. The first reader's is where publishing starts.
+    /// Sets the commit at which publishing starts. A subscribed reader calls this with the
+    /// dataset's last commit before reading rows; only the first call has an effect.
     pub(crate) fn begin(&self, dataset: DatasetId, revision: u64) {
         if let Some(followed) = self.readers.lock().datasets.get_mut(&dataset) {
             followed.published.get_or_insert(revision);
@@ -43,7 +43,7 @@ impl Hub {
         }
     }
 
-    /// Publishes the commits after `after` up to `through`, without those that were published meanwhile.
+    /// Publishes the commits after `after` up to `through`, except those already published.
     pub(crate) fn publish_read(
         &self,
         dataset: DatasetId,
@@ -54,7 +54,7 @@ impl Hub {
         let mut readers = self.readers.lock();
         let Some(followed) = readers.datasets.get_mut(&dataset) else { return };
         followed.note_commit(through);
-        // The readers may be others than before.
+        // The readers may have changed.
         let Some(published) = followed.published else { return };
         if published < after {
             followed.is_behind = true;
@@ -66,7 +66,7 @@ impl Hub {
         followed.published = Some(published.max(through));
     }
 
-    /// The datasets that somebody follows.
+    /// Returns the datasets that are followed.
     pub(crate) fn followed(&self) -> Vec<Followed> {
         let readers = self.readers.lock();
         let followed = |(dataset, channel): (&DatasetId, &Channel)| Followed {
@@ -76,13 +76,13 @@ impl Hub {
         readers.datasets.iter().map(followed).collect()
     }
 
-    /// Takes in that the store had the dataset at commit `head`, or not at all, some time after the hub
-    /// was as in `before`.
+    /// Records that the store had the dataset at commit `head`, or not at all, at a time after
+    /// `before` was read.
     pub(crate) fn note_head(&self, before: Followed, head: Option<u64>) {
         let mut readers = self.readers.lock();
         let Some(followed) = readers.datasets.get_mut(&before.dataset) else { return };
         match head {
-            // No receivers is not an error.
+            // It is not an error if there are no receivers.
             None => drop(followed.sender.send(HubEvent::Access(None))),
             Some(head) if before.published.is_some_and(|published| head < published) => {
                 followed.lose(head);
@@ -94,8 +94,8 @@ impl Hub {
         }
     }
 
-    /// The datasets that are marked to be read, each with its last published commit. They are not
-    /// marked any more.
+    /// Returns the datasets marked to be read, each with its last published commit, and clears the
+    /// marks.
     pub(crate) fn take_behind(&self) -> Vec<(DatasetId, u64)> {
         let mut readers = self.readers.lock();
         let marked = readers.datasets.iter_mut().filter(|(_, followed)| followed.is_behind);
@@ -115,8 +115,8 @@ impl Hub {
         }
     }
 
-    /// Ends the streams of a dataset, whose commits after the published ones are not known any more and
-    /// which is at commit `head`. Their readers connect again and get what they miss.
+    /// Ends the streams of a dataset whose commits after the published ones are unknown. It is at
+    /// commit `head`. The readers reconnect and get the missing rows.
     pub(crate) fn lose(&self, dataset: DatasetId, head: u64) {
         if let Some(followed) = self.readers.lock().datasets.get_mut(&dataset) {
             followed.lose(head);
@@ -130,7 +130,7 @@ impl Hub {
         }
     }
 
-    /// Waits until there is something to read, or somebody new follows a dataset. Cancel-safe.
+    /// Waits until there is something to read, or a reader subscribes. Cancel-safe.
     pub(crate) async fn woken(&self) {
         self.wake.notified().await;
     }

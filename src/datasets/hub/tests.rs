@@ -1,4 +1,4 @@
-//! What readers of a hub get, and when.
+//! Events that readers of a hub get.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ impl Hub {
 }
 
 impl Subscription {
-    /// The next frame, if it is here already.
+    /// Returns the next frame if it is already there.
     fn try_next(&mut self) -> Result<Option<Frame>, CutOff> {
         match self.next().now_or_never().unwrap_or(Ok(None))? {
             Some(HubEvent::Frame(frame)) => Ok(Some(frame)),
@@ -40,7 +40,7 @@ fn dataset() -> DatasetId {
     DatasetId::new(1).unwrap()
 }
 
-/// Commits of one row, which is the number of the commit.
+/// Returns commits of one row, whose value is the number of the commit.
 fn frames(revisions: &[u64]) -> Vec<Frame> {
     let commit = |(row_idx, revision): (usize, &u64)| CommitRows {
         revision: *revision,
@@ -55,7 +55,7 @@ fn frame(revision: u64) -> Vec<Frame> {
 }
 
 #[test]
-fn all_readers_get_each_frame_once_and_share_its_bytes() {
+fn readers_get_each_frame_once_and_share_its_bytes() {
     let hub = Hub::new(3, Writers::One);
     let mut readers: Vec<_> = (0..3).map(|_| hub.subscribe(dataset(), KEY).unwrap()).collect();
     hub.publish(dataset(), 7, || frame(7));
@@ -68,7 +68,7 @@ fn all_readers_get_each_frame_once_and_share_its_bytes() {
 }
 
 #[test]
-fn a_lagging_reader_is_cut_off_alone() {
+fn only_the_lagging_reader_is_cut_off() {
     let hub = Hub::new(3, Writers::One);
     let (mut slow, mut quick) =
         (hub.subscribe(dataset(), KEY).unwrap(), hub.subscribe(dataset(), KEY).unwrap());
@@ -80,7 +80,7 @@ fn a_lagging_reader_is_cut_off_alone() {
 }
 
 #[test]
-fn a_dataset_without_readers_takes_no_memory() {
+fn dataset_without_readers_uses_no_memory() {
     let hub = Hub::new(3, Writers::One);
     let (one, two) =
         (hub.subscribe(dataset(), KEY).unwrap(), hub.subscribe(dataset(), KEY).unwrap());
@@ -106,7 +106,7 @@ fn readers_are_notified_when_their_access_may_have_ended() {
 }
 
 #[test]
-fn a_commit_ends_the_wait_for_one_after_an_older_one() {
+fn watch_returns_at_a_newer_commit() {
     let hub = Hub::new(2, Writers::One);
     let (mut one, mut two) = (hub.watch(dataset()).unwrap(), hub.watch(dataset()).unwrap());
     assert!(hub.watch(dataset()).is_none(), "they count as readers");
@@ -120,7 +120,7 @@ fn a_commit_ends_the_wait_for_one_after_an_older_one() {
 }
 
 #[test]
-fn readers_beyond_the_maximum_are_refused() {
+fn readers_beyond_the_maximum_are_rejected() {
     let hub = Hub::new(3, Writers::One);
     let readers: Vec<_> = (0..3).map(|_| hub.subscribe(dataset(), KEY).unwrap()).collect();
     assert!(hub.subscribe(dataset(), KEY).is_none());
@@ -128,7 +128,7 @@ fn readers_beyond_the_maximum_are_refused() {
     hub.subscribe(dataset(), KEY).unwrap();
 }
 
-/// What may happen, in any order, to a service whose store others write, too.
+/// Step in the life of a service on a shared store, in any order.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     /// Another service commits.
@@ -137,28 +137,28 @@ enum Step {
     CommitHere,
     /// The hub learns of the oldest commit made here that it does not know.
     Publish,
-    /// A poll begins; or the one under way ends.
+    /// A poll begins, or the one in progress ends.
     Poll,
-    /// What is marked begins to be read; or what was read is published.
+    /// A marked dataset begins to be read, or the rows read are published.
     Read,
-    /// A reader subscribes; or one that did looks at the dataset, and then at its rows.
+    /// A reader subscribes, or a subscribed one looks at the dataset, and then at its rows.
     Subscribe,
     /// The first reader leaves.
     Leave,
 }
 
-/// A dataset that several services write, and its readers at one of them.
+/// A dataset written by several services, and its readers at one of them.
 struct Replica {
     hub: Hub,
     head: u64,
-    /// Commits made here that the hub does not know.
+    /// Commits made here that the hub does not know yet.
     unpublished: VecDeque<u64>,
-    /// What a poll under way found.
+    /// Result of a poll in progress.
     poll: Option<(Vec<Followed>, u64)>,
-    /// What a read under way found: after which commit, and through which.
+    /// Result of a read in progress: the commits after the first and up to the second number.
     read: Option<(u64, u64)>,
     subscribing: Option<Subscription>,
-    /// Readers, each with the commit that its first rows included, and the later ones that it got.
+    /// Readers, each with the commit that its first rows included, and its later commits.
     readers: VecDeque<(Subscription, u64, Vec<u64>)>,
 }
 
@@ -217,7 +217,7 @@ impl Replica {
         self.receive();
     }
 
-    /// Gives the readers what was published.
+    /// Delivers published commits to the readers.
     fn receive(&mut self) {
         for (reader, from, got) in &mut self.readers {
             while let Some(frame) = reader.try_next().unwrap() {
@@ -228,7 +228,7 @@ impl Replica {
         }
     }
 
-    /// Ends what is under way, then polls and reads once more.
+    /// Completes steps in progress, then polls and reads once more.
     fn finish(&mut self) {
         while !self.unpublished.is_empty() {
             self.step(Step::Publish);
@@ -279,7 +279,7 @@ proptest! {
 }
 
 #[test]
-fn a_store_that_went_back_ends_the_streams() {
+fn restored_store_with_older_commits_ends_the_streams() {
     let hub = Hub::new(3, Writers::Several);
     let mut reader = hub.subscribe(dataset(), KEY).unwrap();
     hub.begin(dataset(), 7);

@@ -1,7 +1,7 @@
-//! Rows on their way into columns: row by row from text, column by column from Parquet.
+//! Builds columns from rows: row by row from text, column by column from Parquet.
 //!
-//! Values are checked and converted here, whatever they were written as. What is wrong is collected
-//! for the caller: how many rows, and the first reasons in the order of the rows.
+//! Values are checked and converted here, in all formats. Errors are collected for the caller: the
+//! number of rejected rows, and the first reasons in the order of the rows.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,10 +29,11 @@ use crate::{
     error::{OperationError, Result},
 };
 
-/// Reason of rows whose timestamps differ by less than is stored.
+/// Reason for rejecting rows whose timestamps differ by less than the stored resolution.
 const SAME_MICROSECOND: &str = "is in the same microsecond as that of another row";
 
-/// Letters of a column's name in a refusal: more are of a name that no column has.
+/// Maximum length of a column's name in a rejection, in characters. Longer names are not those of a
+/// column.
 const SHOWN_NAME_CHARS: usize = 200;
 
 /// A column being filled.
@@ -40,58 +41,59 @@ const SHOWN_NAME_CHARS: usize = 200;
 struct ColumnSlot {
     name: String,
     dtype: Dtype,
-    /// The rows up to which it has a value or none.
+    /// Number of rows for which the column has a value or a missing value.
     n_filled: usize,
-    /// The column that was named after it last: rows name their columns in the same order.
+    /// Column that followed this one in the last row. Rows usually name their columns in the same
+    /// order.
     next: usize,
 }
 
-/// The column that the next cells of Parquet belong to.
+/// Column of the next cells of Parquet.
 #[derive(Debug)]
 enum CurrentColumn {
     Timestamp,
     Slot(usize),
-    /// One that is made of its first value.
+    /// A column that will be created from its first value.
     New(String),
-    /// One that the dataset does not have.
+    /// A column that the dataset does not have.
     Unknown(String),
 }
 
-/// Takes rows and makes a block of them.
+/// Collects rows into a block.
 #[derive(Debug)]
 pub(super) struct ColumnBuilder {
     slots: Vec<ColumnSlot>,
     slots_by_name: HashMap<String, usize>,
-    /// Whether columns are made of what is named.
+    /// True if unknown names create columns.
     makes_columns: bool,
-    /// The type of columns made of whole numbers.
+    /// Type of columns created from whole numbers.
     integer_dtype: Dtype,
     block: Block,
-    /// Rows begun, those that were refused included.
+    /// Number of rows begun, including rejected ones.
     n_rows: usize,
-    /// The row that is being filled.
+    /// Index of the row being filled.
     row_idx: usize,
     at: Option<Timestamp>,
-    /// Bytes of texts that may still come column by column.
+    /// Bytes of texts that are still accepted column by column.
     left_bytes: usize,
-    /// Bytes of the texts of each row; empty as long as there are none.
+    /// Bytes of the texts of each row; empty if there are none.
     text_bytes: Vec<usize>,
     is_sorted: bool,
-    /// Rows whose timestamps are finer than is stored.
+    /// Rows whose timestamps are more precise than stored ones.
     cut_rows: Vec<usize>,
-    /// The column that was named last in this row.
+    /// Last column named in this row.
     last: Option<usize>,
-    /// The column that rows name first, most likely.
+    /// Column that rows most likely name first.
     first: usize,
     current: CurrentColumn,
     refused_rows: HashSet<usize>,
     refusals: Vec<RowRefusal>,
-    /// Refusals of the current column, of which more than [`REFUSALS_MAX`] are never shown.
+    /// Number of rejections of the current column. Beyond [`REFUSALS_MAX`], they are never shown.
     n_column_refusals: usize,
 }
 
 impl ColumnBuilder {
-    /// Takes rows of a dataset with these columns.
+    /// Creates a builder for a dataset with these columns.
     pub(super) fn new(columns: &[Column]) -> Self {
         let slot = |(idx, column): (usize, &Column)| ColumnSlot {
             name: column.name.clone(),
@@ -123,18 +125,19 @@ impl ColumnBuilder {
         }
     }
 
-    /// Makes integer columns of whole numbers, for formats that tell them from floats. Of columns of
-    /// texts at most `left_bytes` are taken: a dictionary may hold a long text once for many rows.
+    /// Creates integer columns from whole numbers, for formats that distinguish them from floats,
+    /// and accepts at most `left_bytes` of texts in columns. A dictionary may hold a long text once
+    /// for many rows.
     pub(super) fn with_types(self, left_bytes: usize) -> Self {
         Self { integer_dtype: Dtype::Integer, left_bytes, ..self }
     }
 
-    /// Whether there were more texts than are taken.
+    /// Returns true if the texts exceeded the limit.
     pub(super) const fn is_exceeded(&self) -> bool {
         self.left_bytes == 0
     }
 
-    /// Whether a column of this name is there or will be made.
+    /// Returns true if a column of this name exists or will be created.
     pub(super) fn accepts(&self, name: &str) -> bool {
         self.makes_columns || self.slots_by_name.contains_key(name)
     }
@@ -152,11 +155,11 @@ impl ColumnBuilder {
         Ok(())
     }
 
-    /// Takes a field of the row: its timestamp, or the value of a column.
+    /// Adds a field of the row: its timestamp, or the value of a column.
     pub(super) fn push_field(&mut self, name: &str, cell: Cell<'_>) {
         if name == TIMESTAMP {
             match parse_timestamp(cell) {
-                Ok(Some(_)) if self.at.is_some() => self.refuse(Some(name), "is there twice"),
+                Ok(Some(_)) if self.at.is_some() => self.refuse(Some(name), "appears twice"),
                 Ok(Some(at)) => {
                     self.note_cut(cell);
                     self.at = Some(at);
@@ -171,7 +174,7 @@ impl ColumnBuilder {
         }
         let Some(slot_idx) = self.find_column(name, cell) else { return };
         if self.slots.get(slot_idx).is_some_and(|slot| slot.n_filled > self.row_idx) {
-            return self.refuse(Some(name), "is there twice");
+            return self.refuse(Some(name), "appears twice");
         }
         self.push_value(slot_idx, cell);
     }
@@ -186,7 +189,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Begins a group of `n_rows` rows that come column by column.
+    /// Begins a group of `n_rows` rows that arrive column by column.
     ///
     /// # Errors
     /// [`OperationError::TooMany`].
@@ -198,7 +201,7 @@ impl ColumnBuilder {
         Ok(())
     }
 
-    /// Ends a group of rows that came column by column.
+    /// Ends a group of rows that arrived column by column.
     pub(super) fn end_group(&mut self) {
         self.n_column_refusals = 0;
         for row_idx in self.block.times.len()..self.n_rows {
@@ -211,7 +214,7 @@ impl ColumnBuilder {
         self.text_bytes.clear();
     }
 
-    /// Refuses the row.
+    /// Rejects the row.
     pub(super) fn refuse(&mut self, column: Option<&str>, reason: &str) {
         self.refused_rows.insert(self.row_idx);
         self.n_column_refusals += 1;
@@ -225,7 +228,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Records the row if its timestamp is finer than is stored.
+    /// Records the row if its timestamp is more precise than stored ones.
     fn note_cut(&mut self, cell: Cell<'_>) {
         let is_cut = match cell {
             Cell::Time(time) => time.is_cut,
@@ -237,8 +240,8 @@ impl ColumnBuilder {
         }
     }
 
-    /// Refuses rows that would replace another row of the body only because timestamps are stored in
-    /// microseconds.
+    /// Rejects rows that would replace another row of the body only because timestamps are stored
+    /// in microseconds.
     fn check_cut_rows(&mut self) {
         let cut_rows = mem::take(&mut self.cut_rows);
         if cut_rows.is_empty() {
@@ -267,7 +270,8 @@ impl ColumnBuilder {
         self.block.times.push(at);
     }
 
-    /// Keeps the rows behind one without a timestamp in their places. Nothing is stored then.
+    /// Keeps the following rows aligned after a row without a timestamp. The batch will be
+    /// rejected.
     fn push_missing_timestamp(&mut self) {
         if !self.refused_rows.contains(&self.row_idx) {
             self.refuse(Some(TIMESTAMP), "is missing");
@@ -275,7 +279,7 @@ impl ColumnBuilder {
         self.block.times.push(Timestamp::default());
     }
 
-    /// Puts a value into its column, which lacks all values of earlier rows that were not pushed.
+    /// Adds a value to its column, after missing values for skipped rows.
     fn push_value(&mut self, slot_idx: usize, cell: Cell<'_>) {
         let Some((slot, series)) =
             self.slots.get_mut(slot_idx).zip(self.block.columns.get_mut(slot_idx))
@@ -287,7 +291,7 @@ impl ColumnBuilder {
         }
         slot.n_filled = self.row_idx + 1;
         let is_fit = match (&mut *series, cell) {
-            // Most values by far.
+            // The most frequent case by far.
             (Series::Float(values), Cell::Float(number)) if number.is_finite() => {
                 values.push(Some(number));
                 return;
@@ -330,7 +334,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// The column called `name`, which is made if columns are; `None` if the row is refused.
+    /// Returns the column called `name`, creating it if allowed; `None` if the row is rejected.
     fn find_column(&mut self, name: &str, cell: Cell<'_>) -> Option<usize> {
         let last = self.last.and_then(|last| self.slots.get(last));
         let guess = last.map_or(self.first, |last| last.next);
@@ -347,7 +351,7 @@ impl ColumnBuilder {
                 return None;
             }
         };
-        // The next row has the same order, most likely.
+        // The next row probably has the same order.
         match self.last.and_then(|last| self.slots.get_mut(last)) {
             Some(last) => last.next = slot_idx,
             None => self.first = slot_idx,
@@ -356,7 +360,7 @@ impl ColumnBuilder {
         Some(slot_idx)
     }
 
-    /// Makes a column whose first value is `cell`; `None` if the row is refused.
+    /// Creates a column whose first value is `cell`; `None` if the row is rejected.
     fn make_column(&mut self, name: &str, cell: Cell<'_>) -> Option<usize> {
         if self.slots.len() >= COLUMNS_MAX {
             self.refuse(Some(name), &format!("a dataset has at most {COLUMNS_MAX} columns"));
@@ -383,12 +387,13 @@ impl ColumnBuilder {
         Some(slot_idx)
     }
 
-    /// The columns that the rows make, and the rows in order; of those at one timestamp the last.
+    /// Returns the created columns, and the rows in order. Of rows with the same timestamp, the
+    /// last is kept.
     ///
     /// # Errors
-    /// [`OperationError::Rows`] if any was refused.
+    /// [`OperationError::Rows`] if any row was rejected.
     pub(super) fn finish(mut self, mode: AppendMode) -> Result<(Vec<(String, Dtype)>, Block)> {
-        // The places of rows are known only if each has a timestamp.
+        // Rows and timestamps are aligned only if each row has a timestamp.
         if self.refused_rows.is_empty() {
             self.check_cut_rows();
         }
@@ -469,18 +474,18 @@ impl ColumnSink for ColumnBuilder {
     }
 }
 
-/// Whether a cell is no value. A number that is none (NaN) is not.
+/// Returns true if a cell has no value, such as NaN.
 fn is_absent(cell: Cell<'_>) -> bool {
     matches!(cell, Cell::Absent) || matches!(cell, Cell::Float(number) if number.is_nan())
 }
 
-/// The timestamp of a row; `None` if there is none.
+/// Parses the timestamp of a row; `None` if it is missing.
 fn parse_timestamp(cell: Cell<'_>) -> Result<Option<Timestamp>, &str> {
     let at = match cell {
         Cell::Absent => return Ok(None),
         Cell::Time(time) => time.at,
         Cell::Text(text) | Cell::Bare(text) => text.parse::<Timestamp>().map_err(|_| {
-            // What is later than a timestamp can be is not read as one.
+            // A later date than the maximum does not parse as a timestamp.
             let is_late = text.starts_with("9999-12-3");
             if is_late { TOO_LATE_REASON } else { "must be RFC 3339" }
         })?,
@@ -494,7 +499,7 @@ fn parse_timestamp(cell: Cell<'_>) -> Result<Option<Timestamp>, &str> {
     }
 }
 
-/// A cell as a value of a column; `None` if it does not fit.
+/// Converts a cell to a value of a column; `None` if it does not fit.
 fn convert(dtype: Dtype, cell: Cell<'_>) -> Option<Value> {
     Some(match (dtype, cell) {
         (Dtype::Float, Cell::Bare(text)) => Value::Float(parse_finite(text)?),
@@ -519,7 +524,7 @@ fn convert(dtype: Dtype, cell: Cell<'_>) -> Option<Value> {
 }
 
 fn parse_finite(text: &str) -> Option<f64> {
-    // Infinities and such have names, which are no numbers here.
+    // Names such as inf parse as floats, but are not accepted.
     let is_number =
         text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E'));
     text.parse().ok().filter(|number: &f64| is_number && number.is_finite())

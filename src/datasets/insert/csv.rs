@@ -1,4 +1,4 @@
-//! Rows as CSV: a header that names `timestamp` and columns, and a record in each line after it.
+//! Rows as CSV: a header that names `timestamp` and columns, followed by one record per line.
 
 use formats::read::{cell::Cell, csv::CsvReader};
 use model::dataset::TIMESTAMP;
@@ -7,22 +7,22 @@ use tsdb::catalog::COLUMNS_MAX;
 use super::column_builder::ColumnBuilder;
 use crate::{
     catalog::NAME_BYTES_MAX,
-    error::{OperationError, Result, Unfit},
+    error::{Invalid, OperationError, Result},
 };
 
 /// Maximum number of fields: the timestamp and the columns of a dataset.
 const FIELDS_MAX: usize = COLUMNS_MAX + 1;
 
-/// The longest header: as many names of the longest, in quotes.
+/// Maximum length of the header: the maximum number of names of maximum length, in quotes.
 const HEADER_BYTES_MAX: usize = FIELDS_MAX * (NAME_BYTES_MAX + 3);
 
-/// Takes the records of a text with a header.
+/// Reads the records of a text with a header.
 pub(super) fn read_records(builder: &mut ColumnBuilder, text: &str) -> Result<()> {
     check_header_length(text.as_bytes())?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = CsvReader::new(text.as_bytes(), b',').with_fields_max(FIELDS_MAX);
     if !read_record(&mut reader)? {
-        return Err(unreadable("it has no header"));
+        return Err(unreadable("missing header"));
     }
     let names = reader.fields().into_iter().flatten();
     let names: Vec<String> = names.map(|(name, _)| name.trim().to_owned()).collect();
@@ -49,11 +49,11 @@ pub(super) fn read_records(builder: &mut ColumnBuilder, text: &str) -> Result<()
     Ok(())
 }
 
-/// Checks the length of the header before anything is collected from it. `text` may be truncated
-/// behind [`HEADER_BYTES_MAX`].
+/// Checks the length of the header before any of it is collected. `text` may be truncated after
+/// [`HEADER_BYTES_MAX`].
 ///
 /// # Errors
-/// [`Unfit`] if no dataset can have as many columns, or with names as long.
+/// [`Invalid`] if no dataset can have as many columns, or names of that length.
 pub(super) fn check_header_length(text: &[u8]) -> Result<()> {
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     let begin = text.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(0);
@@ -61,25 +61,25 @@ pub(super) fn check_header_length(text: &[u8]) -> Result<()> {
     let first = text.get(..HEADER_BYTES_MAX).unwrap_or(text);
     let mut reader = CsvReader::new(first, b',').with_fields_max(FIELDS_MAX);
     if read_record(&mut reader)? && reader.n_fields() > FIELDS_MAX {
-        return Err(Unfit::from(format!("the header has more than {FIELDS_MAX} fields")).into());
+        return Err(Invalid::from(format!("the header has more than {FIELDS_MAX} fields")).into());
     }
     if first.len() < text.len() && !first.contains(&b'\n') {
-        return Err(Unfit::from(format!("the header exceeds {HEADER_BYTES_MAX} bytes")).into());
+        return Err(Invalid::from(format!("the header exceeds {HEADER_BYTES_MAX} bytes")).into());
     }
     Ok(())
 }
 
-/// Reads the next record; whether there was one.
+/// Reads the next record. Returns false at the end.
 fn read_record(reader: &mut CsvReader<&[u8]>) -> Result<bool> {
     let is_there = reader.read().map_err(|error| unreadable(&error.to_string()))?;
     reader.fault().map_or(Ok(is_there), |fault| Err(unreadable(fault)))
 }
 
 fn unreadable(what: &str) -> OperationError {
-    OperationError::Unreadable { what: format!("as CSV: {what}") }
+    OperationError::Malformed { reason: format!("invalid CSV: {what}") }
 }
 
-fn check_names(builder: &ColumnBuilder, names: &[String]) -> Result<(), Unfit> {
+fn check_names(builder: &ColumnBuilder, names: &[String]) -> Result<(), Invalid> {
     if !names.iter().any(|name| name == TIMESTAMP) {
         return Err(format!("the header has no {TIMESTAMP}").into());
     }

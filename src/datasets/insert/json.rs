@@ -1,8 +1,8 @@
-//! Rows as JSON: `{"timestamp":…,"values":{…}}`, or flat, with the values beside the timestamp.
+//! Rows as JSON: `{"timestamp":…,"values":{…}}`, or flat, with the values next to the timestamp.
 //!
-//! Read by `serde_json`, names and texts out of the body itself: of 2.4 to 3.2 million rows of seven
-//! numbers a second that it parses on a thread, our own scanner, sonic-rs and simd-json parsed 0.7 to
-//! 0.95 times as many (`cargo bench -p datasets --bench http -- formats`).
+//! `serde_json` parses 2.4 to 3.2 million rows of seven numbers a second per thread, and borrows
+//! names and texts from the body. A hand-written scanner, sonic-rs and simd-json reached only 0.7
+//! to 0.95 of that (`cargo bench -p datasets --bench http -- formats`).
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::column_builder::ColumnBuilder;
 use crate::error::{OperationError, Result};
 
-/// Takes a list of rows, which is known to be JSON.
+/// Reads a list of rows, which is known to be valid JSON.
 pub(super) fn read_list(builder: &mut ColumnBuilder, text: &str) -> Result<()> {
     let mut stopped = None;
     let mut json = serde_json::Deserializer::from_str(text);
@@ -21,19 +21,19 @@ pub(super) fn read_list(builder: &mut ColumnBuilder, text: &str) -> Result<()> {
     match (stopped, read) {
         (Some(error), _) => Err(error),
         (None, Err(_)) => {
-            Err(OperationError::Unreadable { what: "rows: it must be a list".to_owned() })
+            Err(OperationError::Malformed { reason: "rows must be a list".to_owned() })
         }
         (None, Ok(())) => Ok(()),
     }
 }
 
-/// Takes a row of each line that is not blank.
+/// Reads a row from each line that is not blank.
 pub(super) fn read_lines(builder: &mut ColumnBuilder, text: &str) -> Result<()> {
     let mut lines = text.split('\n').map(str::trim_ascii).filter(|line| !line.is_empty());
     lines.try_for_each(|line| read_row(builder, line))
 }
 
-/// Takes a row, or refuses it.
+/// Reads a row, or rejects it.
 ///
 /// # Errors
 /// [`OperationError::TooMany`].
@@ -50,10 +50,10 @@ fn read_row(builder: &mut ColumnBuilder, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Takes the rows of a list one by one: as many as a body may have would take gigabytes together.
+/// Visits the rows of a list one by one. All rows of a maximal body together would take gigabytes.
 struct RowList<'a> {
     builder: &'a mut ColumnBuilder,
-    /// Why the rest of the list is not read.
+    /// Reason for not reading the rest of the list.
     stopped: &'a mut Option<OperationError>,
 }
 

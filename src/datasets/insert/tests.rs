@@ -1,4 +1,4 @@
-//! How bodies of each format are parsed, and why rows are refused.
+//! Parsing of bodies in each format, and rejection of rows.
 
 use flate2::{Compression, write::GzEncoder};
 use model::{row::Row, timestamp::Timestamp};
@@ -43,7 +43,7 @@ fn take(format: Format, columns: &[Column], text: &str) -> Result<Taken, Operati
     Ok((made, block.rows()))
 }
 
-/// The rows as text, a value that is missing as a dash.
+/// Formats rows as text, with a dash for a missing value.
 fn shown(rows: &[Row]) -> Vec<String> {
     let value = |value: &Option<model::row::Value>| match value {
         None => "-".to_owned(),
@@ -126,7 +126,7 @@ fn numbers_are_exact_and_of_the_type_of_their_column() {
 }
 
 #[test]
-fn each_refused_row_has_a_reason() {
+fn each_rejected_row_has_a_reason() {
     let text = r#"{"timestamp":"T01Z","f":"x","s":1}
         {"f":1}
         {"timestamp":7}
@@ -150,7 +150,7 @@ fn each_refused_row_has_a_reason() {
             (3, Some("timestamp"), "must be RFC 3339"),
             (4, Some("timestamp"), "must not be before the year 0"),
             (5, Some("nothing"), "there is no such column"),
-            (6, Some("f"), "is there twice"),
+            (6, Some("f"), "appears twice"),
             (7, None, "EOF while parsing an object"),
             (8, None, "invalid number"),
             (9, None, "trailing characters"),
@@ -164,7 +164,7 @@ fn each_refused_row_has_a_reason() {
         list,
         &[
             (0, None, "a row must be an object"),
-            (2, Some("i"), "it is a list, which no column holds"),
+            (2, Some("i"), "value is a list, which columns do not support"),
             (3, None, "a row must be an object"),
         ],
     );
@@ -177,7 +177,7 @@ fn each_refused_row_has_a_reason() {
 }
 
 #[test]
-fn csv_records_may_be_quoted() {
+fn csv_fields_can_be_quoted() {
     let text = "\u{feff}s,timestamp,f,b,i\r\n\
         plain,T01Z,1.5,true,2\r\n\
         \"a, \"\"b\"\"\nc\",T02Z,,FALSE,3.0\r\n\
@@ -203,14 +203,14 @@ fn csv_records_may_be_quoted() {
         ],
     );
     for (text, want) in [
-        ("", "read the body: as CSV: it has no header"),
+        ("", "invalid body: invalid CSV: missing header"),
         ("f\n1\n", "the header has no timestamp"),
         ("timestamp,f,f\n", "the header names f twice"),
         ("timestamp,x\n", "there is no column x"),
-        ("timestamp,s\nT01Z,\"a\n", "read the body: as CSV: a field in quotes does not end"),
+        ("timestamp,s\nT01Z,\"a\n", "invalid body: invalid CSV: quoted field does not end"),
         (
             "timestamp,s\nT01Z,\"a\"b\n",
-            "read the body: as CSV: there is more in a field than what is in quotes",
+            "invalid body: invalid CSV: quoted field is followed by text",
         ),
     ] {
         let refused = take(Format::Csv, &all_kinds(), text).unwrap_err();
@@ -219,7 +219,7 @@ fn csv_records_may_be_quoted() {
 }
 
 #[test]
-fn rows_are_sorted_and_the_last_of_a_timestamp_is_kept() {
+fn parsing_sorts_rows_and_keeps_the_last_of_a_timestamp() {
     let text = r#"{"timestamp":"T03Z","i":1}
         {"timestamp":"T01Z","i":2}
         {"timestamp":"T03Z","i":3}
@@ -228,7 +228,7 @@ fn rows_are_sorted_and_the_last_of_a_timestamp_is_kept() {
 }
 
 #[test]
-fn the_first_rows_make_columns() {
+fn first_rows_create_columns() {
     let text = r#"{"timestamp":"T01Z","values":{"host":"a","load":3,"gone":null}}
         {"timestamp":"T02Z","values":{"up":true,"load":1.5}}"#;
     let (made, rows) = take(Format::Ndjson, &[], &text.replace("T0", T)).unwrap();
@@ -243,7 +243,7 @@ fn the_first_rows_make_columns() {
 }
 
 #[test]
-fn rows_may_name_columns_in_any_order() {
+fn rows_can_name_columns_in_any_order() {
     let names: Vec<String> = (0..9).map(|n| format!("c{n}")).collect();
     let dtypes: Vec<_> = names.iter().map(|name| (name.as_str(), Dtype::Integer)).collect();
     let columns = columns(&dtypes);
@@ -260,14 +260,14 @@ fn rows_may_name_columns_in_any_order() {
 }
 
 #[test]
-fn a_batch_has_at_most_rows_max_rows() {
+fn batch_has_at_most_rows_max_rows() {
     let text = format!("{{\"timestamp\":\"{T}1Z\"}}\n").repeat(ROWS_MAX + 1);
     let refused = take(Format::Ndjson, &all_kinds(), &text).unwrap_err();
     assert!(matches!(refused, OperationError::TooMany { .. }), "{refused:?}");
 }
 
 #[test]
-fn csv_header_that_no_dataset_can_have_is_rejected_by_its_beginning() {
+fn oversized_csv_header_is_rejected_early() {
     let beginning = |fields: &str, n: usize| format!("\u{feff}\n\ntimestamp{}", fields.repeat(n));
     for (text, want) in [
         (beginning(",a", 1 << 20), "the header has more than 1025 fields"),
@@ -287,17 +287,17 @@ fn csv_header_that_no_dataset_can_have_is_rejected_by_its_beginning() {
 }
 
 #[test]
-fn parquet_with_a_footer_that_no_dataset_needs_is_rejected() {
+fn oversized_parquet_footer_is_rejected() {
     let footer = vec![0; 3 << 20];
     let length = u32::try_from(footer.len()).unwrap().to_le_bytes();
     let file = [PARQUET_MAGIC, &footer, &length, PARQUET_MAGIC].concat();
     let rejected = read_parquet(&mut ColumnBuilder::new(&[]), file.into(), 1 << 26);
     let text = rejected.unwrap_err().to_string();
-    assert!(text.contains("its footer exceeds 2 MiB"), "{text}");
+    assert!(text.contains("footer exceeds 2 MiB"), "{text}");
 }
 
 #[test]
-fn decompressed_bodies_are_bounded() {
+fn decompressed_bodies_are_limited() {
     let text = "timestamp\n".repeat(1000);
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
     gzip.write_all(text.as_bytes()).unwrap();
@@ -321,20 +321,20 @@ fn decompressed_bodies_are_bounded() {
             let begun = decompress(coding, &body, text.len() - 1).unwrap();
             assert!(begun.is_truncated && begun.bytes.len() == text.len());
             let broken = decompress(coding, &body.slice(..body.len() - 5), 1 << 20);
-            let is_told = matches!(broken, Err(OperationError::Unreadable { .. }));
+            let is_told = matches!(broken, Err(OperationError::Malformed { .. }));
             assert!(is_told, "{coding:?} {:?}", broken.map(|plain| plain.bytes.len()));
         }
     }
 }
 
-/// A file that pyarrow wrote, as `file/tests.rs` reads it.
+/// Reads a file written by pyarrow, as in `file/tests.rs`.
 fn pyarrow(name: &str) -> Bytes {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/datasets/parquet");
     std::fs::read(format!("{folder}/{name}.parquet")).unwrap().into()
 }
 
 #[test]
-fn parquet_needs_a_timestamp_and_the_columns_of_the_dataset() {
+fn parquet_requires_a_timestamp_and_known_columns() {
     let take = |columns: &[Column], bytes_max| {
         let mut builder = ColumnBuilder::new(columns);
         read_parquet(&mut builder, pyarrow("zstd-v2"), bytes_max)?;
@@ -345,18 +345,18 @@ fn parquet_needs_a_timestamp_and_the_columns_of_the_dataset() {
     let reasons: Vec<_> = refusals.rows.iter().filter_map(|one| one.column.as_deref()).collect();
     assert_eq!(reasons[..3], ["open_time", "open", "n"]);
     assert!(matches!(take(&[], 1 << 10), Err(OperationError::TooLarge)));
-    // The crate does not bound what gzip makes of a page.
+    // The crate does not limit the length of a decompressed gzip page.
     let mut builder = ColumnBuilder::new(&[]);
     read_parquet(&mut builder, pyarrow("gzip-groups"), 1 << 20).unwrap();
     let Err(OperationError::Rows(refusals)) = builder.finish(AppendMode::Replace) else {
         panic!("taken")
     };
     let reason = &refusals.rows[0].reason;
-    assert_eq!(reason, "it is compressed by gzip; write it with snappy, zstd or none");
+    assert_eq!(reason, "compressed with gzip; write it with snappy, zstd or none");
 }
 
 #[test]
-fn damaged_parquet_is_refused() {
+fn damaged_parquet_is_rejected() {
     for name in ["zstd-v2", "plain-pages", "snappy-v2"] {
         let whole = pyarrow(name);
         for at in (0..whole.len()).step_by(2) {
@@ -368,7 +368,7 @@ fn damaged_parquet_is_refused() {
 }
 
 #[test]
-fn rows_of_one_microsecond_are_refused() {
+fn rows_in_the_same_microsecond_are_rejected() {
     let line =
         |fraction: &str| format!(r#"{{"timestamp":"2024-01-03T10:00:00.{fraction}Z","f":1}}"#);
     let lines = |fractions: &[&str]| {

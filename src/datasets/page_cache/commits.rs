@@ -1,7 +1,7 @@
-//! Which timestamps the last commits of some datasets touched.
+//! Timestamps touched by the recent commits of some datasets.
 //!
-//! A dataset's commits are numbered without gaps, and each append records its own here. A number that
-//! is missing is a commit that may have touched anything: one that deleted rows, or that of another
+//! A dataset's commits are numbered without gaps, and each append records itself here. A missing
+//! number is a commit that may have touched anything: one that deleted rows, or one of another
 //! process.
 
 use std::collections::{HashMap, VecDeque};
@@ -9,30 +9,32 @@ use std::collections::{HashMap, VecDeque};
 use model::dataset::DatasetId;
 use tsdb::span::Span;
 
-/// Commits of a dataset that are recorded one by one. Older ones are combined, so that some pages of
-/// the newest rows are read again although they are still valid.
+/// Maximum number of commits of a dataset that are recorded individually. Older ones are combined,
+/// so that some pages of the newest rows are read again although they are still valid.
 const COMMITS_MAX: usize = 64;
 
-/// Datasets whose commits are recorded. One more clears all of them: their pages are read again.
+/// Maximum number of datasets whose commits are recorded. One more clears all, and their pages are
+/// read again.
 const DATASETS_MAX: usize = 4096;
 
-/// The last commits of some datasets.
+/// Recent commits of some datasets.
 #[derive(Debug, Default)]
 pub(super) struct Commits {
     datasets: HashMap<DatasetId, CommitHistory>,
 }
 
-/// The commits of a dataset from `first` to `last`, without gaps.
+/// Commits of a dataset from `first` to `last`, without gaps.
 #[derive(Debug)]
 struct CommitHistory {
     first: u64,
     last: u64,
-    /// The last commit of each run, and the span that the run touched.
+    /// Last commit and touched span of each run of commits.
     runs: VecDeque<(u64, Span)>,
 }
 
 impl Commits {
-    /// Starts recording the commits of `dataset` after `revision`, unless they are recorded already.
+    /// Starts recording the commits of `dataset` after `revision`, unless they are already
+    /// recorded.
     pub(super) fn begin(&mut self, dataset: DatasetId, revision: u64) {
         if self.datasets.contains_key(&dataset) {
             return;
@@ -45,10 +47,10 @@ impl Commits {
         self.datasets.insert(dataset, history);
     }
 
-    /// Records what a commit touched, if the commits of its dataset are recorded.
+    /// Records the span touched by a commit, if the commits of its dataset are recorded.
     pub(super) fn add(&mut self, dataset: DatasetId, revision: u64, span: Span) {
         let Some(history) = self.datasets.get_mut(&dataset) else { return };
-        // A page may be read, and cached, before its last commit is recorded.
+        // A page can be read and cached before its last commit is recorded.
         if revision <= history.last {
             return;
         }
@@ -67,7 +69,7 @@ impl Commits {
         }
     }
 
-    /// Whether none of the commits after `from` up to `to` touched a timestamp of `span`.
+    /// Returns true if none of the commits after `from` up to `to` touched a timestamp of `span`.
     pub(super) fn is_untouched(&self, dataset: DatasetId, from: u64, to: u64, span: Span) -> bool {
         if from == to {
             return true;
@@ -95,8 +97,8 @@ mod tests {
         DatasetId::new(1).unwrap()
     }
 
-    /// Checks whether seconds `seconds.0` to `seconds.1` are untouched from one commit to another, where
-    /// recording began at commit 10 and each of `recorded` touched one second.
+    /// Checks if seconds `seconds.0` to `seconds.1` are untouched from one commit to another.
+    /// Recording began at commit 10, and each of `recorded` touched one second.
     #[track_caller]
     fn check(recorded: &[(u64, i64)], commits: (u64, u64), seconds: (i64, i64), want: bool) {
         let mut tracked = Commits::default();
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_valid_until_a_commit_touches_it() {
+    fn page_is_valid_until_a_commit_touches_it() {
         let recorded = [(11, 500), (12, 100), (13, 501)];
         check(&recorded, (10, 11), (0, 99), true);
         check(&recorded, (10, 13), (0, 99), true);
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unrecorded_commit_may_have_touched_everything() {
+    fn unrecorded_commit_may_have_touched_everything() {
         // Commit 12 is missing, then the last one, then one before the first recorded.
         check(&[(11, 500), (13, 501)], (10, 13), (0, 1), false);
         check(&[(11, 500), (13, 501)], (12, 13), (0, 1), true);
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_may_be_cached_before_its_last_commit_is_recorded() {
+    fn page_can_be_cached_before_its_last_commit_is_recorded() {
         let mut commits = Commits::default();
         commits.begin(dataset(), 10);
         commits.begin(dataset(), 11);
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn commits_of_a_bounded_number_of_datasets_are_recorded() {
+    fn number_of_recorded_datasets_is_bounded() {
         let mut commits = Commits::default();
         for id in 1..=DATASETS_MAX * 2 + 1 {
             commits.begin(DatasetId::new(i64::try_from(id).unwrap()).unwrap(), 1);

@@ -27,7 +27,7 @@ fn answer(n_bytes: usize) -> CachedPage {
 }
 
 #[test]
-fn a_page_stays_valid_while_other_rows_arrive() {
+fn page_stays_valid_while_other_rows_arrive() {
     let cache = PageCache::default();
     let dataset = key(0).dataset;
     cache.put(key(0), answer(3));
@@ -42,11 +42,11 @@ fn a_page_stays_valid_while_other_rows_arrive() {
 }
 
 #[test]
-fn cached_bytes_are_bounded_and_requested_pages_stay() {
+fn cache_size_is_limited_and_requested_pages_stay() {
     let cache = PageCache::default();
     let n = i64::try_from(4 * BYTES_MAX / PAGE_BYTES_MAX).unwrap();
     for after in 0..n {
-        // A page that is put again counts once.
+        // A page that is cached again counts once.
         cache.put(key(after), answer(PAGE_BYTES_MAX));
         cache.put(key(after), answer(PAGE_BYTES_MAX));
         assert!(cache.get(&key(0), 7).is_some(), "it is requested all the time");
@@ -56,7 +56,7 @@ fn cached_bytes_are_bounded_and_requested_pages_stay() {
 }
 
 #[test]
-fn a_page_is_linked_once_a_response_names_it() {
+fn page_is_linked_after_a_response_links_to_it() {
     let cache = PageCache::default();
     assert!(!cache.is_linked(&key(1)), "there was no link to it");
     cache.add_link(&key(1));
@@ -65,14 +65,14 @@ fn a_page_is_linked_once_a_response_names_it() {
 }
 
 #[test]
-fn a_very_long_page_is_not_cached() {
+fn very_long_page_is_not_cached() {
     let cache = PageCache::default();
     cache.put(key(0), answer(PAGE_BYTES_MAX + 1));
     assert!(cache.get(&key(0), 7).is_none());
 }
 
 #[test]
-fn a_sight_is_valid_for_one_version_of_the_store() {
+fn sight_is_valid_for_one_version_of_the_store() {
     let cache = PageCache::default();
     let id = DatasetId::new(1).unwrap();
     let who = (KeyId::new(1), DatasetRef::Id(id));

@@ -9,27 +9,27 @@ use model::{
 use tsdb::{catalog::DatasetRef, span::Order};
 
 use super::{Bounds, Position, RowsQuery};
-use crate::error::Unfit;
+use crate::error::Invalid;
 
-/// The refusal of a request that names no dataset, in the words of document 2.
+/// Rejection of a request that names no dataset, in the words of document 2.
 pub(crate) const NO_DATASET: &str = "one of dataset or dataset_name is required";
 
-/// A query for a whole range in one response.
+/// Query for a whole range in one response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DownloadQuery {
     pub(crate) dataset: DatasetRef,
     pub(crate) resolution: Resolution,
-    /// Of any width.
+    /// Bounds, at any distance.
     pub(crate) bounds: Bounds,
     pub(crate) output: Output,
 }
 
-/// The names and values of a query string, in their order.
+/// Names and values of a query string, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Params(pub(crate) Vec<(String, String)>);
 
-/// The last timestamp, if `text` is on the last day of the calendar: clients mean "for ever" by it, and
-/// it is later than a [`Timestamp`] can be.
+/// Returns the maximum timestamp if `text` is on the last day of the calendar, which clients use
+/// for "forever". That day is later than any [`Timestamp`].
 fn parse_end_of_time(text: &str) -> Option<Timestamp> {
     let rest = text.strip_prefix("9999-12-31")?;
     let earlier: Result<Timestamp, _> = format!("9999-12-29{rest}").parse();
@@ -37,22 +37,22 @@ fn parse_end_of_time(text: &str) -> Option<Timestamp> {
 }
 
 impl Params {
-    /// The first value called `name`, if it is not empty.
+    /// Returns the first value called `name`, unless it is empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
     /// # Errors
-    /// [`Unfit`] if the parameter is given and does not parse.
-    pub(crate) fn number(&self, name: &'static str) -> Result<Option<u64>, Unfit> {
-        let wrong = |_| Unfit::from(format!("{name} must be an integer of at least 0"));
+    /// [`Invalid`] if the parameter is given and does not parse.
+    pub(crate) fn number(&self, name: &'static str) -> Result<Option<u64>, Invalid> {
+        let wrong = |_| Invalid::from(format!("{name} must be an integer of at least 0"));
         self.get(name).map(|text| text.parse().map_err(wrong)).transpose()
     }
 
     /// # Errors
-    /// [`Unfit`] if the limit is given and does not parse, or is 0. One too high is lowered.
-    pub(crate) fn limit(&self, default: usize) -> Result<Limit, Unfit> {
+    /// [`Invalid`] if the limit does not parse, or is 0. A limit that is too high is lowered.
+    pub(crate) fn limit(&self, default: usize) -> Result<Limit, Invalid> {
         let asked = self.number("limit")?;
         if asked == Some(0) {
             return Err("limit must be an integer of at least 1".into());
@@ -62,8 +62,8 @@ impl Params {
     }
 
     /// # Errors
-    /// [`Unfit`] without either parameter, or if the number does not parse.
-    pub(crate) fn dataset(&self) -> Result<DatasetRef, Unfit> {
+    /// [`Invalid`] without either parameter, or if the number does not parse.
+    pub(crate) fn dataset(&self) -> Result<DatasetRef, Invalid> {
         if let Some(text) = self.get("dataset") {
             let id = text.parse().map(DatasetRef::Id);
             return id.map_err(|_| "dataset must be a positive integer".into());
@@ -74,7 +74,7 @@ impl Params {
 
     /// # Errors
     /// The first invalid parameter.
-    pub(crate) fn rows(&self) -> Result<RowsQuery, Unfit> {
+    pub(crate) fn rows(&self) -> Result<RowsQuery, Invalid> {
         let position = match (self.timestamp("after")?, self.number("offset")?) {
             (Some(_), Some(_)) => return Err("after and offset exclude each other".into()),
             (Some(cursor), None) => Position::After(cursor),
@@ -96,7 +96,7 @@ impl Params {
 
     /// # Errors
     /// The first invalid parameter.
-    pub(crate) fn download(&self) -> Result<DownloadQuery, Unfit> {
+    pub(crate) fn download(&self) -> Result<DownloadQuery, Invalid> {
         Ok(DownloadQuery {
             dataset: self.dataset()?,
             resolution: self.resolution()?,
@@ -105,11 +105,11 @@ impl Params {
         })
     }
 
-    /// The newest rows, within bounds of any width, and their form.
+    /// Parses a query for the newest rows, within bounds at any distance, and their output format.
     ///
     /// # Errors
     /// The first invalid parameter.
-    pub(crate) fn live(&self) -> Result<(RowsQuery, Output), Unfit> {
+    pub(crate) fn live(&self) -> Result<(RowsQuery, Output), Invalid> {
         let query = RowsQuery {
             dataset: self.dataset()?,
             resolution: Resolution::Raw,
@@ -122,30 +122,30 @@ impl Params {
         Ok((query, self.output(Output::Ndjson)?))
     }
 
-    fn output(&self, default: Output) -> Result<Output, Unfit> {
+    fn output(&self, default: Output) -> Result<Output, Invalid> {
         let wrong = |_| "output must be one of json, csv, ndjson, parquet, arrow".into();
         self.get("output").map_or(Ok(default), |name| name.parse().map_err(wrong))
     }
 
-    fn resolution(&self) -> Result<Resolution, Unfit> {
+    fn resolution(&self) -> Result<Resolution, Invalid> {
         let text = self.get("resolution").unwrap_or("raw");
         text.parse().map_err(|_| "resolution must be one of raw, 5m, 15m, 1h, 4h, 1d".into())
     }
 
     /// # Errors
-    /// [`Unfit`] if a bound does not parse.
-    pub(crate) fn bounds(&self) -> Result<Bounds, Unfit> {
+    /// [`Invalid`] if a bound does not parse.
+    pub(crate) fn bounds(&self) -> Result<Bounds, Invalid> {
         Ok(Bounds { start: self.timestamp("start")?, end: self.timestamp("end")? })
     }
 
-    fn timestamp(&self, name: &'static str) -> Result<Option<Timestamp>, Unfit> {
+    fn timestamp(&self, name: &'static str) -> Result<Option<Timestamp>, Invalid> {
         let Some(text) = self.get(name) else { return Ok(None) };
-        // The plus sign of an offset that was not escaped arrives as a space.
+        // The plus sign of an unescaped offset arrives as a space.
         let text = text.trim_end().replace(' ', "+");
         let timestamp = text.parse().or_else(|error| parse_end_of_time(&text).ok_or(error));
         timestamp.map(Some).map_err(|_| {
             let example = "2026-07-30T21:57:00Z";
-            Unfit::from(format!("{name} must be an RFC 3339 timestamp such as {example}"))
+            Invalid::from(format!("{name} must be an RFC 3339 timestamp such as {example}"))
         })
     }
 }

@@ -1,8 +1,8 @@
-//! What each query covers, asks wrongly, and links to.
+//! Span, errors and links of queries.
 
 use super::{params::*, *};
 
-/// Noon of some day, and the newest row a minute before it.
+/// Noon of a day, with the newest row a minute before it.
 const NOW: &str = "2026-07-30T12:00:00Z";
 const NEWEST: &str = "2026-07-30T11:59:00Z";
 
@@ -27,7 +27,7 @@ fn check(query: &str, want: Result<(&str, &str), &str>) {
 }
 
 #[test]
-fn without_bounds_the_window_ends_at_the_newest_row() {
+fn default_window_ends_at_the_newest_row() {
     check("", Ok(("2026-07-29T11:59:00.000001Z", NEWEST)));
     check("resolution=5m", Ok(("2026-07-23T11:59:00.000001Z", NEWEST)));
     check("resolution=1h", Ok(("2026-05-01T11:59:00.000001Z", NEWEST)));
@@ -43,7 +43,7 @@ fn raw_bounds_include_the_end_and_buckets_do_not() {
 }
 
 #[test]
-fn a_span_is_capped_with_a_minute_of_slack_where_both_bounds_are_given() {
+fn span_of_two_bounds_is_capped_with_a_minute_of_slack() {
     let cap = "time range exceeds maximum of 24h0m0s for resolution=raw; use a coarser resolution";
     check("start=2026-07-29T00:00:00Z&end=2026-07-30T00:01:01Z", Err(cap));
     let slack = "2026-07-30T00:01:00Z";
@@ -62,7 +62,7 @@ fn a_span_is_capped_with_a_minute_of_slack_where_both_bounds_are_given() {
 }
 
 #[test]
-fn a_cursor_moves_the_bound_that_it_passes() {
+fn cursor_replaces_the_bound_that_it_passes() {
     let cursor = "after=2020-01-01T00:00:00Z";
     check(cursor, Ok(("2020-01-01T00:00:00.000001Z", "9999-12-30T22:00:00Z")));
     let back = format!("{cursor}&ordering=-timestamp&start=2019-01-01T00:00:00Z");
@@ -70,7 +70,7 @@ fn a_cursor_moves_the_bound_that_it_passes() {
 }
 
 #[test]
-fn a_wrong_parameter_is_told_by_its_name() {
+fn invalid_parameter_is_reported_by_name() {
     check("limit=0", Err("limit must be an integer of at least 1"));
     check("after=2020-01-01T00:00:00Z&offset=1", Err("after and offset exclude each other"));
     check("limit=many", Err("limit must be an integer of at least 0"));
@@ -96,7 +96,7 @@ fn limits_have_a_default_and_a_maximum() {
 }
 
 #[test]
-fn an_offset_with_a_plus_sign_that_was_not_escaped_is_understood() {
+fn unescaped_plus_sign_of_an_offset_is_accepted() {
     check(
         "after=2020-01-01T02:00:00 02:00&start=2020-01-01T00:00:00Z",
         Ok(("2020-01-01T00:00:00.000001Z", "9999-12-30T22:00:00Z")),
@@ -104,7 +104,7 @@ fn an_offset_with_a_plus_sign_that_was_not_escaped_is_understood() {
 }
 
 #[test]
-fn the_last_day_of_the_calendar_is_the_last_moment_there_is() {
+fn last_day_of_the_calendar_is_the_maximum_timestamp() {
     let end = |query: &str| params(query).rows().map(|query| query.bounds.end);
     assert_eq!(end("dataset=1&end=9999-12-31T23:59:59.999Z"), Ok(Some(Timestamp::MAX)));
     assert!(end("dataset=1&end=9999-12-31T25:00:00Z").is_err());
@@ -112,7 +112,7 @@ fn the_last_day_of_the_calendar_is_the_last_moment_there_is() {
 }
 
 #[test]
-fn the_next_link_is_what_the_upstream_writes() {
+fn next_link_matches_the_upstream() {
     let page = params("dataset_name=tiingo_btcusd_1min&resolution=1h&limit=3&ordering=-timestamp");
     assert_eq!(
         link_at_offset("/api/rows/", &page, 3),

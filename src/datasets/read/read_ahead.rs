@@ -1,5 +1,4 @@
-//! Reads several pages at once for a caller that follows the links from page to page, and cuts the rows
-//! into pages.
+//! Reads several pages at once for a caller that follows links, and splits the rows into pages.
 //!
 //! `cargo bench -p datasets --bench http -- page` shows the gain (row "next").
 
@@ -16,7 +15,7 @@ use tsdb::{
 use super::RowsPage;
 use crate::query::{Position, RowsQuery};
 
-/// Values of a page at most, those that are not there included: 10 000 rows of 64 columns. A page of
+/// Maximum number of values of a page, including missing ones: 10 000 rows of 64 columns. A page of
 /// more columns has fewer rows.
 const PAGE_VALUES_MAX: usize = 640_000;
 
@@ -25,19 +24,19 @@ const PAGE_VALUES_MAX: usize = 640_000;
 pub(super) struct ReadAhead<'a> {
     sight: &'a Sight,
     query: &'a RowsQuery,
-    /// The timestamps of the query from the next page on.
+    /// Timestamps of the query, starting with the next page.
     span: Span,
-    /// Rows of a page at most.
+    /// Maximum number of rows of a page.
     limit: usize,
     rows: Rows,
-    /// Whether these rows are all there are.
+    /// True if no more rows match.
     is_whole: bool,
     count: u64,
     revision: u64,
 }
 
 impl<'a> ReadAhead<'a> {
-    /// Reads up to `n_pages` pages of the rows of `span`; more than one only by cursor and without texts.
+    /// Reads up to `n_pages` pages of the rows of `span`. Several require a cursor and no texts.
     pub(super) fn read(
         store: &dyn Store,
         sight: &'a Sight,
@@ -52,7 +51,7 @@ impl<'a> ReadAhead<'a> {
             Position::After(_) => (0, Count::Nothing),
         };
         let RowsQuery { resolution, order, .. } = *query;
-        // One row more tells whether there is a next page.
+        // An additional row shows if there is a next page.
         let n_rows = limit * n_pages + 1;
         let read = PageRead { resolution, span, order, skip, limit: n_rows, count };
         let page = store.page(sight.dataset.id, &read)?;
@@ -61,7 +60,7 @@ impl<'a> ReadAhead<'a> {
         Ok(Self { sight, query, span, limit, rows, is_whole, count, revision })
     }
 
-    /// Whether the first page of the rows of `span` is the next one, and all of it was read.
+    /// Returns true if the first page of the rows of `span` is the next one here, and is complete.
     pub(super) fn has_page_of(&self, span: Span) -> bool {
         let is_same_end = match self.query.order {
             Order::Ascending => span.last == self.span.last,
@@ -70,16 +69,16 @@ impl<'a> ReadAhead<'a> {
         is_same_end && (self.is_whole || self.rows.len() > self.limit)
     }
 
-    /// Takes the next page, and the timestamps that it depends on.
+    /// Returns the next page, and the timestamps that it depends on.
     ///
-    /// A page of very long rows ends early, so that the memory for it is bounded.
+    /// A page of very long rows ends early, so that its memory is bounded.
     pub(super) fn take_page(&mut self) -> (RowsPage<'a>, Span) {
         let (dataset, columns) = (self.sight.dataset.id, self.sight.columns.as_slice());
         let n_rows = match &self.rows {
             Rows::Raw(block) => n_fitting(block, columns, self.limit),
             Rows::Buckets(_) => self.limit,
         };
-        // The last row of the page, and the one after it: only where there is a next page.
+        // The last row of the page and the row after it, if there is a next page.
         let ends = self.rows.timestamp(n_rows.saturating_sub(1)).zip(self.rows.timestamp(n_rows));
         let rows = self.rows.take(n_rows);
         let (mut depends_on, next) = match (ends, self.query.position) {
@@ -99,20 +98,20 @@ impl<'a> ReadAhead<'a> {
                 (depends_on, Some(Position::After(last)))
             }
             (None, _) => (self.span, None),
-            // The count depends on all of the span.
+            // The count depends on the whole span.
             (Some(_), Position::Offset(skip)) => {
                 let n_rows = u64::try_from(rows.len()).unwrap_or(u64::MAX);
                 (self.span, Some(Position::Offset(skip.saturating_add(n_rows))))
             }
         };
-        // The rows of a bucket come after its timestamp.
+        // The rows of a bucket are later than its timestamp.
         depends_on.last = depends_on.last + self.query.resolution.bucket().unwrap_or_default();
         let (count, revision) = (self.count, self.revision);
         (RowsPage { dataset, columns, count, rows, next, revision }, depends_on)
     }
 }
 
-/// How many rows fit into a page by their texts: at least one, at most `limit`.
+/// Returns the number of rows that fit into a page by the length of their texts: 1 to `limit`.
 fn n_fitting(block: &Block, columns: &[Column], limit: usize) -> usize {
     let bare = bare_row_bytes(columns);
     let n_rows = limit.min(PAGE_TEXT_BYTES_MAX / bare).max(1);

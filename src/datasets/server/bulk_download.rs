@@ -1,5 +1,5 @@
-//! `GET /api/rows/bulk_download/`: a whole range in one response, with byte ranges, and by `HEAD` the
-//! length; long ones are streamed as they are read. `GET /api/rows/live/`: the newest rows.
+//! `GET /api/rows/bulk_download/`: a whole range in one response, with byte ranges and `HEAD`. Long
+//! ranges are streamed as they are read. `GET /api/rows/live/`: the newest rows.
 
 use std::{io, sync::Arc};
 
@@ -39,14 +39,14 @@ use crate::{
     read::RowsPage,
 };
 
-/// The number of rows, where it is known before them.
+/// Number of rows, if it is known before they are read.
 const ROW_COUNT: HeaderName = HeaderName::from_static("x-row-count");
 
-/// Maximum number of rows of a text that is spooled before it is sent, for its length: they take a
-/// second at most.
+/// Maximum number of rows of a text that is spooled before it is sent, so that its length is known.
+/// Spooling them takes a second at most.
 const SPOOLED_ROWS_MAX: u64 = 500_000;
 
-/// The form of a download.
+/// Form of a download.
 #[derive(Debug, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "describes what `Params` parses")]
@@ -62,12 +62,12 @@ fn outputs() -> Object {
 
 /// Reads a snapshot of a whole range in one response.
 ///
-/// The range has no limit. `Range` reads a part of the file and `HEAD` its length, so that tools that
-/// scan files over HTTP read what they need. Name `end` if rows are still added, for a file that stays
-/// the same. Both are of the uncompressed file, of at most 2 GiB. A longer one, or one of more than
-/// half a million rows whose length was not asked for, is sent as it is read, without
-/// `Content-Length`. A response that is truncated says so by the connection: it is never shorter than
-/// it claims. A key has four downloads at a time.
+/// The range has no limit. `Range` reads a part of the file and `HEAD` its length, so that tools
+/// that scan files over HTTP read only what they need. Pass `end` while rows are being added, so
+/// that the file stays the same. Both apply to the uncompressed file, which can have up to 2 GiB. A
+/// longer file, or one of more than half a million rows requested without `Range` or `HEAD`, is
+/// sent as it is read, without `Content-Length`. A truncated response ends its connection with an
+/// error. A key can have four concurrent downloads.
 #[utoipa::path(get, path = paths::ROWS_BULK_DOWNLOAD, operation_id = "download_rows", tag = "rows",
     params(WhichDataset, InBounds, AtResolution, InForm, KeyInQuery, SeenCommit),
     responses((status = 200, description = "All rows, oldest first", content(
@@ -75,11 +75,11 @@ fn outputs() -> Object {
             (String = "application/x-ndjson"), (Vec<u8> = "application/vnd.apache.parquet"),
             (Vec<u8> = "application/vnd.apache.arrow.stream")),
             headers(("X-Revision" = u64,
-                description = "A commit of the dataset that it includes, the last one as it began"))),
-        (status = 206, description = "The bytes that `Range` asks for", content(
+                description = "A commit of the dataset that the rows include: the last one when reading began"))),
+        (status = 206, description = "The requested bytes", content(
             (Vec<u8> = "application/vnd.apache.parquet"), (String = "text/csv"),
             (String = "application/x-ndjson")),
-            headers(("X-Revision" = u64, description = "As of the whole file")))))]
+            headers(("X-Revision" = u64, description = "The same as of the whole file")))))]
 pub(super) async fn bulk_download(
     Caller { app, key }: Caller,
     accepted: Accepted,
@@ -143,21 +143,21 @@ fn set_headers(
     response
 }
 
-/// The bytes of a file that a request asks for.
+/// Requested part of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ByteRange {
     All,
-    /// From the first to before the second.
+    /// From the first offset up to but not including the second.
     Part(u64, u64),
-    /// None that the file has.
+    /// Beyond the end of the file.
     Unsatisfiable,
 }
 
-/// Responds with the file, or with the part of it that `headers` ask for (RFC 9110, section 14).
+/// Responds with the file, or with the part of it requested by `headers` (RFC 9110, section 14).
 fn respond_part(file: SpooledFile, headers: &HeaderMap) -> Response {
     let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
     let tag = file.facts.map(|facts| format!("\"{}\"", facts.tag));
-    // A part of another file would not go with what the caller has.
+    // A part of another version would not match the parts that the caller has.
     let is_same = headers.get(IF_RANGE).is_none_or(|known| Some(text(known)) == tag);
     let range = headers.get(RANGE).filter(|_| is_same).map(text);
     let size = file.size_bytes;
@@ -198,8 +198,8 @@ fn set_header(response: &mut Response, name: HeaderName, value: &str) {
     }
 }
 
-/// What a `Range` of a file of `size` bytes asks for. Several ranges at once, other units and what is
-/// no range are answered with the whole file, as the RFC allows.
+/// Parses the `Range` header for a file of `size` bytes. Several ranges, other units and malformed
+/// ranges select the whole file, as the RFC allows.
 fn parse_range(range: &str, size: u64) -> ByteRange {
     let Some(bounds) = range.trim().strip_prefix("bytes=") else { return ByteRange::All };
     let Some((first, last)) = bounds.split_once('-') else { return ByteRange::All };
@@ -216,9 +216,10 @@ fn parse_range(range: &str, size: u64) -> ByteRange {
     }
 }
 
-/// Reads the newest rows, newest first, a line each.
+/// Reads the newest rows, newest first, one per line.
 ///
-/// There are fewer than asked for where they are very long: about 16 MB at most.
+/// The response is limited to about 16 MB, so it has fewer rows than requested if they are very
+/// long.
 #[utoipa::path(get, path = paths::ROWS_LIVE, operation_id = "newest_rows", tag = "rows",
     params(WhichDataset, InBounds, InForm, SeenCommit, ("limit" = Option<u64>, Query, minimum = 1,
         description = "Maximum number of rows, 100 by default. A limit above 10 000 is lowered to that.")),
@@ -227,7 +228,7 @@ fn parse_range(range: &str, size: u64) -> ByteRange {
             (String = "text/csv"), (Vec<u8> = "application/vnd.apache.parquet"),
             (Vec<u8> = "application/vnd.apache.arrow.stream")),
         headers(("X-Revision" = u64,
-            description = "The last commit of the dataset that they include")))))]
+            description = "The last commit of the dataset that the rows include")))))]
 pub(super) async fn live(
     Caller { app, key }: Caller,
     Seen(seen): Seen,
@@ -254,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_a_part_the_whole_file_or_unsatisfiable() {
+    fn range_selects_a_part_the_whole_file_or_nothing() {
         for (range, want) in [
             ("bytes=0-0", ByteRange::Part(0, 1)),
             ("bytes=5-", ByteRange::Part(5, 10)),

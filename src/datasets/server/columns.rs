@@ -14,9 +14,10 @@ use wire::{
 
 use super::{App, Caller, error::Result, openapi::WhichDataset, read_params, single_page};
 use crate::{
-    error::{OperationError, Unfit},
+    error::{Invalid, OperationError},
     query::params::NO_DATASET,
 };
+
 /// Lists the columns of a dataset, in their order.
 #[utoipa::path(get, path = paths::COLUMNS, operation_id = "list_columns", tag = "datasets",
     params(WhichDataset),
@@ -30,7 +31,8 @@ pub(super) async fn get(
     let shown = columns.into_iter().filter(|column| !column.is_deleted());
     Ok(Json(single_page(shown.map(Into::into).collect())))
 }
-/// Adds a column to a dataset that the key owns. Rows before have no value in it.
+
+/// Adds a column to a dataset that the key owns. Existing rows have no value in it.
 #[utoipa::path(post, path = paths::COLUMNS, operation_id = "add_column", tag = "producing",
     request_body = AddColumn,
     responses((status = 201, description = "The new column", body = ColumnBody)))]
@@ -43,7 +45,8 @@ pub(super) async fn post(
     let dtype = dtype_of(&name, &dtype)?;
     Ok(Created(changed(&app, key, which, ColumnChange::Add(name, dtype)).await?))
 }
-/// Renames a column of a dataset that the key owns, with the values it has.
+
+/// Renames a column of a dataset that the key owns. Its values are kept.
 #[utoipa::path(patch, path = paths::COLUMNS, operation_id = "rename_column", tag = "producing",
     request_body = RenameColumn,
     responses((status = 200, description = "The column", body = ColumnBody)))]
@@ -56,22 +59,23 @@ pub(super) async fn patch(
     let which = named(dataset, dataset_name)?;
     Ok(Json(changed(&app, key, which, ColumnChange::Rename { name, new_name }).await?))
 }
+
 /// Deletes a column of a dataset that the key owns, with its values.
 ///
-/// A new column may have its name, and is empty. A column that the buckets of stored rows are made of
-/// is not deleted: 409.
+/// A new column with the same name starts empty. A column that the buckets of stored rows depend on
+/// cannot be deleted: 409.
 #[utoipa::path(delete, path = paths::COLUMNS, operation_id = "delete_column", tag = "producing",
     params(WhichDataset, ("name" = String, Query, description = "The column's name.")),
-    responses((status = 200, description = "It is deleted", body = MessageBody)))]
+    responses((status = 200, description = "The column is deleted", body = MessageBody)))]
 pub(super) async fn delete(Caller { app, key }: Caller, uri: Uri) -> Result<Json<MessageBody>> {
     let params = read_params(&uri)?;
-    let name = params.get("name").ok_or_else(|| Unfit::from("name is required"))?;
+    let name = params.get("name").ok_or_else(|| Invalid::from("name is required"))?;
     let change = ColumnChange::Delete(name.to_owned());
     app.datasets.change_column(key, params.dataset()?, change).await?;
     Ok(Json(MessageBody { message: "Column deleted successfully".to_owned() }))
 }
 
-/// The column that a change leaves.
+/// Applies a change and returns the resulting column.
 async fn changed(
     app: &App,
     key: KeyId,
@@ -82,19 +86,19 @@ async fn changed(
     Ok(column.ok_or(OperationError::Refused(Refusal::ColumnUnknown))?.into())
 }
 
-/// The dataset that a body names, by number or else by name.
+/// Returns the dataset that a body names, by number or else by name.
 fn named(number: Option<i64>, name: Option<String>) -> Result<DatasetRef> {
     match (number, name) {
         (Some(number), _) => {
             Ok(DatasetRef::Id(DatasetId::new(number).ok_or(OperationError::NotFound)?))
         }
         (None, Some(name)) => Ok(DatasetRef::Name(name)),
-        (None, None) => Err(Unfit::from(NO_DATASET).into()),
+        (None, None) => Err(Invalid::from(NO_DATASET).into()),
     }
 }
 
 /// Parses the type of a column.
-pub(super) fn dtype_of(column: &str, dtype: &str) -> Result<Dtype, Unfit> {
+pub(super) fn dtype_of(column: &str, dtype: &str) -> Result<Dtype, Invalid> {
     let wanted = "one of float, integer, string, boolean";
     dtype.parse().map_err(|_| format!("dtype of column {column} must be {wanted}").into())
 }

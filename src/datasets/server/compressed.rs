@@ -1,7 +1,7 @@
 //! Compresses responses by `Accept-Encoding`.
 //!
-//! Only complete bodies of some length are compressed here. A download compresses itself as it is read,
-//! and a stream of events is not compressed: each event is flushed at once.
+//! Only complete bodies of a minimum length are compressed here. Downloads are compressed as they
+//! are read. Event streams are not compressed, since each event is flushed immediately.
 
 use axum::{
     body::{Body, HttpBody as _, to_bytes},
@@ -20,13 +20,13 @@ use web::middleware::Next;
 use super::error::{ApiError, NO_CODING, Result, refusal};
 use crate::run_blocking;
 
-/// The shortest body that is compressed: less saves a packet or two at most.
+/// Minimum length of a compressed body. Less saves a packet or two at most.
 const BYTES_MIN: u64 = 4 * 1024;
 
-/// The longest body that is compressed here, which bounds the memory.
+/// Maximum length of a body that is compressed here, which bounds the memory.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// The content coding that a caller accepts; `None` if none of ours.
+/// Content coding that a caller accepts; `None` if it accepts none of ours.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Accepted(Option<Coding>);
 
@@ -37,7 +37,7 @@ impl Accepted {
         Self(Coding::negotiate(&texts.join(",")))
     }
 
-    /// The coding of the response.
+    /// Returns the coding of the response.
     ///
     /// # Errors
     /// [`NO_CODING`] if the caller accepts none.
@@ -75,7 +75,7 @@ pub(super) async fn compress(request: Request, next: Next) -> Response {
     }
 }
 
-/// Whether a body is complete, text, not compressed yet, and neither too short nor too long.
+/// Returns true if a body is complete, textual, not yet compressed, and within the length limits.
 fn is_worth_it(response: &Response) -> bool {
     let headers = response.headers();
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());

@@ -1,8 +1,8 @@
-//! Headers of requests and responses: `If-None-Match` and 304 responses, `If-Match` and 412 responses,
-//! and `X-Revision`, the commit that a response includes.
+//! Conditional requests: `If-None-Match` with 304, `If-Match` with 412, and `X-Revision`, the
+//! commit that a response includes.
 //!
-//! A read-only service reads a copy of the database, which may be behind. Its responses include the commit
-//! that the request names, or it responds 503.
+//! A read-only service reads a replica of the database, which may lag. Its responses include the
+//! commit that the request names, or it responds 503.
 
 use axum::{
     extract::{FromRequestParts, Request},
@@ -19,14 +19,14 @@ use wire::paths::REVISION_HEADER;
 
 use super::error::{ApiError, NOT_MATCHED, Result};
 use crate::{
-    error::Unfit,
+    error::Invalid,
     etag::{ETag, KnownETags},
 };
 
-/// Names a commit, in a request as in a response.
+/// Header with the number of a commit, in requests and responses.
 const REVISION: HeaderName = HeaderName::from_static(REVISION_HEADER);
 
-/// The last commit that the caller has seen of the dataset, if it says.
+/// Last commit of the dataset that the caller has seen, if it sent one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen(pub(super) Option<u64>);
 
@@ -37,7 +37,8 @@ impl<S: Sync> FromRequestParts<S> for Seen {
         let Some(value) = parts.headers.get(REVISION) else { return Ok(Self(None)) };
         let seen = value.to_str().ok().and_then(|text| text.parse().ok());
         seen.map(|seen| Self(Some(seen))).ok_or_else(|| {
-            Unfit::from("X-Revision is the number of a commit, as an answer had it").into()
+            Invalid::from("X-Revision must be the number of a commit from an earlier response")
+                .into()
         })
     }
 }
@@ -48,7 +49,7 @@ pub(super) fn set_revision(mut response: Response, revision: u64) -> Response {
     response
 }
 
-/// The tags of the `If-None-Match` header; none without one.
+/// Tags of the `If-None-Match` header; empty without one.
 #[derive(Debug)]
 pub(super) struct IfNoneMatch(pub(super) KnownETags);
 
@@ -61,9 +62,9 @@ impl<S: Sync> FromRequestParts<S> for IfNoneMatch {
     }
 }
 
-/// Responds with 412 if a request has `If-Match`, and the response does not have one of its tags.
+/// Responds with 412 if a request has `If-Match`, and the response has none of its tags.
 ///
-/// Only reads have tags. A change that requires one is not made.
+/// Only reads have tags, so a change with this header is rejected.
 pub(super) async fn check_match(request: Request, next: Next) -> Response {
     let Some(header) = request.headers().get(IF_MATCH) else { return next.run(request).await };
     let required = KnownETags::parse(header.to_str().unwrap_or_default());
@@ -92,7 +93,7 @@ pub(super) fn set_tag(headers: &mut HeaderMap, tag: ETag, coding: Coding) {
     }
 }
 
-/// 304: the caller has the response with the tag `known`.
+/// Returns a 304 for a caller that has the response with the tag `known`.
 pub(super) fn not_modified(known: &str) -> Response {
     let mut response = StatusCode::NOT_MODIFIED.into_response();
     let known = known.strip_prefix("W/").unwrap_or(known);

@@ -1,5 +1,5 @@
-//! `/api/datasets/…` and `/api/access/check/`: lists, finds, creates, changes and deletes datasets, and
-//! tells what a key may do with them.
+//! `/api/datasets/…` and `/api/access/check/`: lists, finds, creates, changes and deletes datasets,
+//! and reports the access of a key.
 
 use axum::{
     Json,
@@ -31,19 +31,19 @@ use super::{
 };
 use crate::{
     catalog::FIELDS_MAX,
-    error::{OperationError, Unfit},
+    error::{Invalid, OperationError},
     query::{self, params::Params},
 };
 
-/// The count of matches that are too many to be counted in time, as document 2 has it for rows.
+/// Count of too many matches to be counted in time, as in document 2 for rows.
 const NOT_COUNTED: i64 = -1;
 /// Lists the datasets that the key sees.
 ///
-/// With `search`, a dataset of exactly that name comes first, then those whose names begin with it,
-/// then those whose names or descriptions hold it.
+/// With `search`, a dataset with exactly that name comes first, followed by names that start with
+/// it, then names and descriptions that contain it.
 #[utoipa::path(get, path = paths::DATASETS, operation_id = "list_datasets", tag = "datasets",
     params(("search" = Option<String>, Query,
-        description = "Text to be found in names and descriptions, whatever its case."), PageOf),
+        description = "Text to find in names and descriptions, ignoring case."), PageOf),
     responses((status = 200, description = "A page of datasets", body = Envelope<DatasetBody>)))]
 pub(super) async fn list(
     Caller { app, key }: Caller,
@@ -56,16 +56,16 @@ pub(super) async fn list(
     Ok(Json(envelope(paths::DATASETS, &params, (skip, limit), listed)))
 }
 
-/// Creates a dataset, which the key owns; or several, all or none.
+/// Creates a dataset, which the key owns, or several (all or none).
 ///
-/// A name is taken once among those of its owner. Tags that do not exist yet are created, private,
-/// and belong to the key.
+/// Names are unique among the datasets of an owner. Missing tags are created as private tags of the
+/// key.
 ///
-/// Of the metadata, `keep_days` and `keep_bytes` say how much of the rows is kept: older ones are
-/// deleted, about a thousand at a time, while their buckets stay.
+/// The metadata fields `keep_days` and `keep_bytes` limit the rows that are kept. Older rows are
+/// deleted, about a thousand at a time, and their buckets stay.
 #[utoipa::path(post, path = paths::DATASETS, operation_id = "create_dataset", tag = "producing",
     request_body = CreateDatasets,
-    responses((status = 201, description = "What is new", body = CreatedDatasets)))]
+    responses((status = 201, description = "The new datasets", body = CreatedDatasets)))]
 pub(super) async fn create(Caller { app, key }: Caller, request: Request) -> Result<Response> {
     let body = web::extract::bytes(request).await?;
     let is_list = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
@@ -88,7 +88,7 @@ fn new_dataset(owner: KeyId, body: CreateDataset) -> Result<NewDataset> {
     Ok(NewDataset { name, description, metadata, columns, tags, owner: Some(owner) })
 }
 
-/// A page of a listing, with the links to the next and the previous one.
+/// Returns a page of a listing, with the links to the next and the previous page.
 fn envelope(
     path: &str,
     params: &Params,
@@ -108,10 +108,10 @@ fn envelope(
 
 /// Filters the datasets that the key sees by one field of their metadata.
 ///
-/// The parameter is named after the field, and its value is the field's whole value: `?ticker=btcusd`.
-/// Exactly one field per request, unless the operator allows more.
+/// The parameter is the name of the field, and its value the whole value of the field:
+/// `?ticker=btcusd`. Exactly one field per request, unless the operator allows more.
 #[utoipa::path(get, path = paths::DATASETS_SEARCH, operation_id = "search_datasets", tag = "datasets",
-    params(("ticker" = String, Query, description = "For example; any field will do in its place."),
+    params(("ticker" = String, Query, description = "An example. Any metadata field can be used."),
         PageOf),
     responses((status = 200, description = "A page of datasets", body = Envelope<DatasetBody>)))]
 pub(super) async fn search(
@@ -123,11 +123,11 @@ pub(super) async fn search(
     let others = params.0.iter().filter(|(name, _)| !matches!(name.as_str(), "limit" | "offset"));
     let filters: Vec<(String, String)> = others.cloned().collect();
     match (filters.len(), app.metadata_filters) {
-        (0, _) => return Err(Unfit::from("one metadata filter is required").into()),
+        (0, _) => return Err(Invalid::from("one metadata filter is required").into()),
         (1, _) | (2..=FIELDS_MAX, MetadataFilters::All) => {}
         _ => {
             let text = "multiple metadata filters are temporarily unsupported";
-            return Err(Unfit::from(text).into());
+            return Err(Invalid::from(text).into());
         }
     }
     let filter = Filter::Metadata(filters);
@@ -145,7 +145,7 @@ pub(super) async fn get(
     Ok(Json(app.datasets.sight(key, which(&id)?).await?.dataset.into()))
 }
 
-/// Changes what is named of a dataset that the key owns.
+/// Changes the given fields of a dataset that the key owns.
 #[utoipa::path(patch, path = paths::DATASET, operation_id = "update_dataset", tag = "producing",
     params(DatasetNumber), request_body = UpdateDataset,
     responses((status = 200, description = "The dataset", body = DatasetBody)))]
@@ -180,7 +180,7 @@ pub(super) async fn put(
 
 /// Deletes a dataset that the key owns, with all its rows.
 #[utoipa::path(delete, path = paths::DATASET, operation_id = "delete_dataset", tag = "producing",
-    params(DatasetNumber), responses((status = 200, description = "It is gone", body = MessageBody)))]
+    params(DatasetNumber), responses((status = 200, description = "The dataset is deleted", body = MessageBody)))]
 pub(super) async fn delete(
     Caller { app, key }: Caller,
     PathParams(id): PathParams<String>,
@@ -189,15 +189,15 @@ pub(super) async fn delete(
     Ok(Json(MessageBody { message: "Dataset deleted successfully".to_owned() }))
 }
 
-/// Parses the number of a dataset; an invalid one is not found.
+/// Parses the number of a dataset. An invalid one is not found.
 fn which(id: &str) -> Result<DatasetRef, OperationError> {
     id.parse().map(DatasetRef::Id).map_err(|_| OperationError::NotFound)
 }
 
-/// Tells what the key may do with a dataset, and which tags grant it.
+/// Reports the access of the key to a dataset, and the tags that grant it.
 #[utoipa::path(post, path = paths::ACCESS_CHECK, operation_id = "check_access", tag = "datasets",
     request_body = AccessCheck,
-    responses((status = 200, description = "What the key may do", body = AccessBody)))]
+    responses((status = 200, description = "The access of the key", body = AccessBody)))]
 pub(super) async fn check_access(
     Caller { app, key }: Caller,
     request: Request,
@@ -207,7 +207,7 @@ pub(super) async fn check_access(
         Some(id) => app.datasets.find_sight(key, DatasetRef::Id(id)).await?,
         None => None,
     };
-    // A dataset that does not exist looks like one that is not shared.
+    // A dataset that does not exist is indistinguishable from one that is not shared.
     let body = sight.map_or(
         AccessBody { has_access: false, is_owner: false, matching_tags: Vec::new() },
         |sight| AccessBody {

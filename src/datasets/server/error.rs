@@ -21,91 +21,91 @@ use wire::{
     error::{DatasetsError, KeyError},
 };
 
-use crate::error::{Denial, OperationError, Unfit};
+use crate::error::{Denial, Invalid, OperationError};
 
-/// Seconds after which a caller may retry at a limit.
+/// Seconds after which a caller can retry at a limit.
 const RETRY_AFTER_SECONDS: u32 = 5;
 
-/// The same while the first try of a request is in progress, or a read-only service is behind. Both take
-/// little longer than a commit.
+/// The same while the first attempt of a request is in progress, or a read-only service lags. Both
+/// take little longer than a commit.
 const REPEAT_AFTER_SECONDS: u32 = 1;
 
-/// The text when the disk is full.
+/// Text for a full disk.
 const FULL: &str = "the service's disk is full: nothing was stored; retry once there is space";
 
-/// The text while another process holds the lock of the store's file.
+/// Text if another process holds the lock of the store's file.
 const LOCKED: &str = "the service's file is locked by another process: nothing was stored";
 
-/// The text when the store's file was replaced.
+/// Text if the store's file was replaced.
 const REPLACED: &str = "the service's file was removed or replaced: nothing was stored";
 
-/// The text when a month was archived while rows of it were written.
+/// Text if a month was archived while its rows were written.
 const ARCHIVING: &str = "these rows are being archived: nothing was stored; send them again";
 
-/// The text when the store's database cannot be reached.
-const UNREACHABLE: &str = "the service's database cannot be reached now: what was sent may be stored or not; send it again";
+/// Text if the store's database cannot be reached.
+const UNREACHABLE: &str = "the service's database cannot be reached now: the change may or may not be stored; send it again";
 
-/// The text for a write to a store that is read-only, as with `--read-only`.
+/// Text for a write to a read-only store, as with `--read-only`.
 const READ_ONLY: &str =
     "this service is read-only: nothing was stored; send writes to a service that is not";
 
 /// The result of a handler.
 pub(super) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
-/// Why a request was refused or failed.
+/// Rejection or failure of a request.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApiError {
-    #[error("find the API key")]
+    #[error(transparent)]
     NoKey(#[from] NoKey),
-    #[error("know the API key")]
+    #[error("unknown API key")]
     KeyUnknown,
-    #[error("check the API key")]
+    #[error("API key could not be verified")]
     Accounts(#[from] AccountsError),
-    #[error("let in another request")]
+    #[error(transparent)]
     Limited(Exceeded),
-    #[error("take the request: {1}")]
+    #[error("{1}")]
     Fixed(StatusCode, &'static str),
-    #[error("read the request")]
-    Unreadable(#[from] BodyError),
-    #[error("answer the request")]
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    #[error(transparent)]
     Operation(#[from] OperationError),
 }
 
-impl From<Unfit> for ApiError {
-    fn from(error: Unfit) -> Self {
+impl From<Invalid> for ApiError {
+    fn from(error: Invalid) -> Self {
         Self::Operation(error.into())
     }
 }
 
-/// Refuses a path that the service does not have.
+/// The path does not exist.
 pub(super) const NO_PATH: ApiError = ApiError::Fixed(StatusCode::NOT_FOUND, "path not found");
-/// Refuses a path that does not decode.
+/// The path cannot be decoded.
 pub(super) const PATH_NO_TEXT: ApiError =
-    ApiError::Fixed(StatusCode::BAD_REQUEST, "read the path: it is no UTF-8");
-/// Refuses a method that a path does not have.
+    ApiError::Fixed(StatusCode::BAD_REQUEST, "path is not valid UTF-8");
+/// The path does not support the method.
 pub(super) const NO_METHOD: ApiError =
     ApiError::Fixed(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
-/// Rejects a request whose `If-Match` lists other tags than the response has.
+/// The tags of `If-Match` do not include the one of the response.
 pub(super) const NOT_MATCHED: ApiError =
     ApiError::Fixed(StatusCode::PRECONDITION_FAILED, "If-Match lists other tags");
-/// Rejects a stream or a waiting request of an account that has as many as it may have.
+/// The account has reached its limit of streams and waiting requests.
 pub(super) const STREAMS_FULL: ApiError = ApiError::Fixed(
     StatusCode::SERVICE_UNAVAILABLE,
     "too many streams and waiting requests of this account are open",
 );
-/// Refuses a caller that takes none of the codings.
+/// The caller accepts none of the codings.
 pub(super) const NO_CODING: ApiError = ApiError::Fixed(
     StatusCode::NOT_ACCEPTABLE,
-    "answers are sent with Accept-Encoding gzip, zstd or identity",
+    "responses are available with Accept-Encoding gzip, zstd or identity",
 );
-/// Refuses a body whose next part does not come.
+/// The next part of the body did not arrive.
 pub(super) const STALLED: ApiError =
     ApiError::Fixed(StatusCode::REQUEST_TIMEOUT, "the body stopped arriving");
-/// Refuses a body while others take all the memory that bodies may have.
+/// Other bodies hold all memory that is reserved for bodies.
 pub(super) const CROWDED: ApiError =
     ApiError::Fixed(StatusCode::SERVICE_UNAVAILABLE, "too many rows are being inserted");
 
-/// The public text, and its status.
+/// Status and text for the caller.
 struct Public {
     status: StatusCode,
     text: String,
@@ -119,10 +119,10 @@ impl Public {
 }
 
 impl ApiError {
-    /// The public text; `None` for an internal error.
+    /// Returns the status and text for the caller; `None` for an internal error.
     fn public(&self) -> Option<Public> {
         match self.store_error() {
-            // The dataset was deleted after the caller was found to see it.
+            // The dataset was deleted after its access was checked.
             Some(StoreError::NoDataset { .. }) => {
                 return Some(Public::new(StatusCode::NOT_FOUND, "dataset not found"));
             }
@@ -136,7 +136,7 @@ impl ApiError {
                 return Some(Public::new(StatusCode::INSUFFICIENT_STORAGE, FULL));
             }
             Some(StoreError::Locked) => {
-                warn!(causes = causes(self), "failed to {self}");
+                warn!(causes = causes(self), "{self}");
                 return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, LOCKED));
             }
             Some(StoreError::Replaced) => {
@@ -146,7 +146,7 @@ impl ApiError {
                 return Some(archive_failure(error));
             }
             Some(StoreError::Unreachable(_)) => {
-                warn!(causes = causes(self), "failed to {self}");
+                warn!(causes = causes(self), "{self}");
                 return Some(Public::new(StatusCode::SERVICE_UNAVAILABLE, UNREACHABLE));
             }
             Some(StoreError::ReadOnly) => {
@@ -160,7 +160,7 @@ impl ApiError {
                 Public::new(StatusCode::UNAUTHORIZED, "Invalid API key")
             }
             Self::Fixed(status, text) => Public::new(*status, *text),
-            Self::Unreadable(error) => Public::new(error.status(), error),
+            Self::Body(error) => Public::new(error.status(), error),
             Self::Operation(error @ OperationError::Rows(refusals)) => {
                 let mut public = Public::new(StatusCode::BAD_REQUEST, error);
                 public.details = serde_json::to_value(refusals).ok();
@@ -178,7 +178,7 @@ impl ApiError {
                 Public::new(StatusCode::SERVICE_UNAVAILABLE, "API keys cannot be checked now")
             }
             Self::Accounts(AccountsError::Unreachable(_)) => {
-                error!(causes = causes(self), "failed to {self}");
+                error!(causes = causes(self), "{self}");
                 Public::new(StatusCode::SERVICE_UNAVAILABLE, "API keys cannot be checked now")
             }
             Self::Accounts(AccountsError::Replaced) => {
@@ -191,13 +191,13 @@ impl ApiError {
 }
 
 impl ApiError {
-    /// The store's error behind this one, if any.
+    /// Returns the store's error behind this one, if any.
     fn store_error(&self) -> Option<&StoreError> {
         find_cause(self)
     }
 }
 
-/// The public text of a failure of the archive.
+/// Returns status and text for a failure of the archive.
 fn archive_failure(error: &StoreError) -> Public {
     let StoreError::Archive { dataset, month, .. } = error else {
         return Public::new(StatusCode::SERVICE_UNAVAILABLE, ARCHIVING);
@@ -209,7 +209,7 @@ fn archive_failure(error: &StoreError) -> Public {
     Public::new(StatusCode::SERVICE_UNAVAILABLE, &text)
 }
 
-/// The first error of a kind, out of an error and its causes.
+/// Finds the first error of a type among an error and its causes.
 fn find_cause<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     let mut cause = error;
     loop {
@@ -220,7 +220,7 @@ fn find_cause<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Optio
     }
 }
 
-/// The status of a refusal; `None` for an internal error.
+/// Returns the status of a rejection; `None` for an internal error.
 fn operation_status(error: &OperationError) -> Option<StatusCode> {
     Some(match error {
         OperationError::NotFound | OperationError::Refused(NotAllowed::ColumnUnknown) => {
@@ -229,15 +229,15 @@ fn operation_status(error: &OperationError) -> Option<StatusCode> {
         OperationError::Denied(Denial::NotFound, _) => StatusCode::NOT_FOUND,
         OperationError::Denied(Denial::Forbidden, _) => StatusCode::FORBIDDEN,
         OperationError::Denied(Denial::OtherBatch, _) => StatusCode::UNPROCESSABLE_ENTITY,
-        OperationError::Unfit(_)
+        OperationError::Invalid(_)
         | OperationError::Refused(NotAllowed::ColumnsFull | NotAllowed::Unstorable)
         | OperationError::Rows(_)
-        | OperationError::LetGo { .. }
-        | OperationError::Unreadable { .. } => StatusCode::BAD_REQUEST,
+        | OperationError::Pruned { .. }
+        | OperationError::Malformed { .. } => StatusCode::BAD_REQUEST,
         OperationError::Refused(_)
         | OperationError::ColumnUsed { .. }
         | OperationError::Denied(Denial::Conflict, _)
-        | OperationError::UnderWay => StatusCode::CONFLICT,
+        | OperationError::InProgress => StatusCode::CONFLICT,
         OperationError::Denied(Denial::Busy, _) | OperationError::Behind { .. } => {
             StatusCode::SERVICE_UNAVAILABLE
         }
@@ -250,7 +250,7 @@ fn operation_status(error: &OperationError) -> Option<StatusCode> {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let Some(Public { status, text, details }) = self.public() else {
-            error!(causes = causes(&self), "failed to {self}");
+            error!(causes = causes(&self), "{self}");
             return refusal(StatusCode::INTERNAL_SERVER_ERROR, "internal error");
         };
         if status == StatusCode::UNAUTHORIZED {
@@ -258,7 +258,7 @@ impl IntoResponse for ApiError {
         }
         let mut response = body(status, &text, details);
         let retry_after = match self {
-            Self::Operation(OperationError::UnderWay | OperationError::Behind { .. }) => {
+            Self::Operation(OperationError::InProgress | OperationError::Behind { .. }) => {
                 Some(REPEAT_AFTER_SECONDS)
             }
             _ => (status == StatusCode::SERVICE_UNAVAILABLE).then_some(RETRY_AFTER_SECONDS),
@@ -270,7 +270,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Converts the gate's refusals.
+/// Converts a rejection by the gate.
 pub(super) fn refused(refusal: Refused) -> Response {
     let error = match refusal {
         Refused::NoKey(no_key) => ApiError::NoKey(no_key),
@@ -281,12 +281,12 @@ pub(super) fn refused(refusal: Refused) -> Response {
     error.into_response()
 }
 
-/// A refusal without details.
+/// Returns a rejection without details.
 pub(super) fn refusal(status: StatusCode, reason: &'static str) -> Response {
     body(status, reason, None)
 }
 
-/// The body of document 2: the text ends in its kind, as Go programs wrap errors.
+/// Returns a body of document 2. The text ends with its kind, as in Go's wrapped errors.
 fn body(status: StatusCode, text: &str, details: Option<serde_json::Value>) -> Response {
     let kind = match status {
         StatusCode::BAD_REQUEST => ": bad request",
@@ -304,7 +304,7 @@ fn body(status: StatusCode, text: &str, details: Option<serde_json::Value>) -> R
     (status, Json(DatasetsError { details, error })).into_response()
 }
 
-/// The whole chain below an error, outermost first.
+/// Returns the causes of an error, outermost first.
 fn causes(error: &dyn Error) -> String {
     error.source().map(chain).unwrap_or_default()
 }
@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dataset_deleted_meanwhile_is_not_found_and_no_fault_of_ours() {
+    fn deleted_dataset_is_not_found() {
         let gone = || StoreError::NoDataset { dataset: DatasetId::new(7).unwrap() };
         let error = ApiError::Operation(OperationError::from(gone()));
         assert_eq!(error.into_response().status(), StatusCode::NOT_FOUND);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_whose_first_try_is_under_way_is_to_be_sent_again_soon() {
+    fn request_in_progress_is_a_conflict_with_retry_after() {
         let error = OperationError::from(StoreError::BatchStored);
         let response = ApiError::Operation(error).into_response();
         assert_eq!(response.status(), StatusCode::CONFLICT);

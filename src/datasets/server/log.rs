@@ -1,8 +1,7 @@
-//! `GET /api/rows/log/`: what the commits after a revision stored, once there is one.
+//! `GET /api/rows/log/`: the contents of the commits after a revision, once they exist.
 //!
-//! The answers about datasets that every key may read are made for caches: those with commits never
-//! change, and those without any hold for a second, so that a cache which has many readers wait for one
-//! request answers them all.
+//! Responses for public datasets are cacheable. Those with commits never change. Those without are
+//! valid for a second, so that a cache can send one response to many readers that wait for it.
 
 use std::time::Duration;
 
@@ -27,20 +26,20 @@ use super::{
     read_params,
 };
 use crate::{
-    error::Unfit,
+    error::Invalid,
     log::{LogAnswer, LogPart, LogQuery, WAIT_MAX},
     query::params::Params,
 };
 
-/// How caches keep commits: for an hour, which is longer than a reader is usually away, and how long
-/// rows that are deleted, or hidden from a key, can still be read in a cache.
+/// Cache policy for commits. An hour exceeds the usual absence of a reader, and limits how long a
+/// cache can serve rows that were deleted or hidden since.
 const NEVER_CHANGES: &str = "public, max-age=3600, immutable";
 
-/// How caches keep an answer that changes with the next commit: long enough to share it among the
+/// Cache policy for a response that changes with the next commit: long enough to be shared by the
 /// callers that wait for it.
 const CHANGES_SOON: &str = "public, max-age=1";
 
-/// Which commits of which dataset.
+/// Dataset and range of commits.
 #[derive(Debug, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "describes what `parse` parses")]
@@ -48,14 +47,15 @@ pub(super) struct WhichCommits {
     /// The dataset's number.
     #[param(minimum = 1)]
     dataset: i64,
-    /// The last commit that the reader has: the `revision` of an earlier answer.
+    /// The last commit that the reader has: the `revision` of an earlier response.
     #[param(minimum = 0)]
     after: Option<u64>,
-    /// The last commit of the answer, at most 1000 after `after`; the one after `after` where it is
-    /// left out.
+    /// The last commit of the response, at most 1000 after `after`. Defaults to the one after
+    /// `after`.
     #[param(minimum = 1)]
     until: Option<u64>,
-    /// The `era` of an earlier answer: 410 where the revisions are of another one.
+    /// The `era` of an earlier response. If the revisions belong to another era, the response is a
+    /// 410.
     #[param(pattern = "^[0-9a-f]{8}$")]
     era: Option<String>,
     /// Seconds to wait for the commits.
@@ -63,31 +63,32 @@ pub(super) struct WhichCommits {
     wait: Option<u64>,
 }
 
-/// Reads what the commits after a revision stored, in their order; waits for one if there is none yet.
+/// Reads the contents of the commits after a revision, in order, and waits for one if there is
+/// none.
 ///
-/// Without `after` it tells where the log ends. Read the rows after that, then follow from there: with
-/// `after=`*revision* the answer is the next commit alone, with `until` all commits up to that one; ask
-/// again after the answer's `revision`. Rows replace those of the same timestamp, `deleted` removes
-/// some.
+/// Without `after`, the response is the end of the log. Read the rows after that, and then follow
+/// the log from there: with `after=`*revision* the response is the next commit, and with `until`
+/// all commits up to that one. Continue after the `revision` of the response. Rows replace those of
+/// the same timestamp, and `deleted` removes a range.
 ///
-/// An answer with commits is the same bytes whenever it is asked for, and for datasets with the tag
-/// `public` caches may keep it. 204 is for a wait that is over: ask again, with another `wait` or after
-/// a second, since a cache may repeat it for that long. 410 is for commits that are not kept any more,
-/// which are the last thousand or so, or fewer after the service was restarted: read the rows again,
-/// then go on after the revision in `details`.
+/// A response with commits never changes, and caches can store it for datasets with the tag
+/// `public`. 204 is the end of a wait: repeat the request with another `wait` or after a second,
+/// since a cache may repeat the response for that long. 410 means that the commits are no longer
+/// kept. About a thousand are, or fewer after a restart of the service. Read the rows again, then
+/// continue after the revision in `details`.
 #[utoipa::path(get, path = paths::ROWS_LOG, operation_id = "read_log", tag = "rows",
     params(WhichCommits),
     responses(
         (status = 200, description = "The commits", body = RowLog),
-        (status = 204, description = "The commits did not come in time"),
-        (status = 410, description = "The commits are not kept any more", body = LogGone)))]
+        (status = 204, description = "The commits did not arrive in time"),
+        (status = 410, description = "The commits are no longer kept", body = LogGone)))]
 pub(super) async fn get(
     caller: Caller,
     Extension(admitted): Extension<Admitted>,
     uri: Uri,
 ) -> Response {
     let mut response = read(caller, admitted, &uri).await.into_response();
-    // Without the header caches keep some refusals.
+    // Without the header, caches store some error responses.
     let no_store = HeaderValue::from_static("no-store");
     response.headers_mut().entry(CACHE_CONTROL).or_insert(no_store);
     response
@@ -116,8 +117,8 @@ fn json(body: Vec<u8>) -> Response {
     ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
 }
 
-fn parse(params: &Params) -> Result<LogQuery, Unfit> {
-    // A name means another dataset to another key, which a cache does not tell apart.
+fn parse(params: &Params) -> Result<LogQuery, Invalid> {
+    // A name refers to different datasets for different keys, which a cache cannot distinguish.
     let DatasetRef::Id(dataset) = params.dataset()? else {
         return Err("dataset must be a positive integer".into());
     };
@@ -130,7 +131,7 @@ fn parse(params: &Params) -> Result<LogQuery, Unfit> {
         Some(text) if text.len() == 8 && text.bytes().all(is_hex) => {
             u32::from_str_radix(text, 16).ok()
         }
-        Some(_) => return Err("era must be that of an earlier answer".into()),
+        Some(_) => return Err("era must be that of an earlier response".into()),
     };
     let wait = Duration::from_secs(params.number("wait")?.unwrap_or(0));
     if wait > WAIT_MAX {

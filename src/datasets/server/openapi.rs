@@ -1,7 +1,7 @@
 //! `GET /api/openapi.json`: describes the whole service. Needs no key.
 //!
-//! Operations are described at their handlers, bodies at their shapes in `wire`; here is what several
-//! operations share.
+//! Operations are described at their handlers, and bodies at their types in `wire`. The parts that
+//! several operations share are here.
 
 use std::sync::LazyLock;
 
@@ -19,29 +19,30 @@ use wire::{
     paths,
 };
 
-/// One example of each body, after the documented data, by the name of its schema.
+/// One example of each body, based on the documented data, by the name of its schema.
 const EXAMPLES: &str = include_str!("../../../assets/examples/datasets.json");
 
-/// The introduction of the description.
+/// Introduction of the description.
 const ABOUT: &str = "Time series behind tags: discover datasets, read rows or buckets page by page, \
-    download a range in one answer, follow new rows as server-sent events, and insert rows, which are \
-    durable and in every bucket before the answer.\n\n\
-    Send the API key in the header `X-API-Key`, or as `Authorization: Bearer`. A dataset that a key may not see is to it one that \
-    does not exist. Moments are RFC 3339 and UTC. Every list is an envelope whose `next` is the \
-    address of the following page, and null at the end of the data; `count` never tells the end.";
+    download a range in one response, follow new rows as server-sent events, and insert rows. \
+    Inserted rows are durable and in every bucket before the response.\n\n\
+    Send the API key in the header `X-API-Key`, or as `Authorization: Bearer`. A dataset that a key \
+    cannot see is treated as missing. Timestamps are RFC 3339 and UTC. Every list is an envelope \
+    whose `next` is the address of the following page, and null at the end of the data. `count` \
+    does not indicate the end.";
 
 /// Groups of operations, in the order of the document.
 const GROUPS: [(&str, &str); 7] = [
-    ("datasets", "What there is, and who may see it."),
+    ("datasets", "Datasets, and access to them."),
     ("rows", "Reading rows and buckets."),
     ("producing", "Creating datasets, inserting rows, and changing either."),
     openapi::GROUPS[0],
     openapi::GROUPS[1],
     openapi::GROUPS[2],
-    ("service", "How the service is."),
+    ("service", "State and description of the service."),
 ];
 
-/// The description as it is served.
+/// Description of the service, rendered once.
 pub(super) static DESCRIPTION: LazyLock<Description> =
     LazyLock::new(|| Description::new(&document(), paths::OPENAPI));
 
@@ -58,7 +59,7 @@ fn document() -> Value {
         examples: EXAMPLES,
     };
     let mut document = describe::<DatasetsError, KeyError>(api, &about);
-    // The query may name the dataset instead.
+    // The query can name the dataset instead.
     let insert = &mut document["components"]["schemas"]["BulkInsert"];
     insert["required"] = json!(["rows"]);
     insert["properties"]["dataset"]["type"] = json!(["integer", "null"]);
@@ -72,7 +73,7 @@ pub(super) async fn get() -> Response {
     DESCRIPTION.document()
 }
 
-/// The dataset that a query names.
+/// Dataset of a query.
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "describes what `Params` parses")]
@@ -85,7 +86,7 @@ pub(super) struct WhichDataset {
     dataset_name: Option<String>,
 }
 
-/// The bounds of a query.
+/// Bounds of a query.
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "describes what `Params` parses")]
@@ -98,28 +99,29 @@ pub(super) struct InBounds {
     end: Option<String>,
 }
 
-/// The resolution of a query.
+/// Resolution of a query.
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "describes what `Params` parses")]
 pub(super) struct AtResolution {
-    /// Rows as inserted, or buckets of that length, which are exact after every insert.
+    /// Rows as inserted, or buckets of that length. Buckets are exact after every insert.
     #[param(schema_with = resolutions)]
     resolution: Option<String>,
 }
 
-/// What the caller has seen.
+/// Commit that the caller has seen.
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "describes what `Seen` parses")]
 pub(super) struct SeenCommit {
-    /// The `X-Revision` of an earlier response for the dataset: this response includes that commit. A
-    /// read-only service that does not have it yet waits briefly, then responds 503 with `Retry-After`.
+    /// The `X-Revision` of an earlier response for the dataset, whose commit this response will
+    /// include. A read-only service that does not have it yet waits briefly, then responds 503 with
+    /// `Retry-After`.
     #[param(rename = "X-Revision", minimum = 0, format = "uint64")]
     revision: Option<u64>,
 }
 
-/// The part of a listing that a query asks for.
+/// Part of a listing.
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "describes what `Params` parses")]
@@ -127,22 +129,22 @@ pub(super) struct PageOf {
     /// Maximum number of results. A limit above 10 000 is lowered to that.
     #[param(minimum = 1, default = 250)]
     limit: Option<u64>,
-    /// How many to pass over first.
+    /// Number of results to skip.
     #[param(minimum = 0, default = 0)]
     offset: Option<u64>,
 }
 
-/// The key of a caller without headers.
+/// Key of a caller that cannot send headers.
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "describes what the gate parses")]
 pub(super) struct KeyInQuery {
-    /// The key, for callers that send no headers: a browser's `EventSource`, or polars.
+    /// The key, for callers that cannot send headers: a browser's `EventSource`, or polars.
     #[param(pattern = "^UP-[0-9a-f]{24}$")]
     api_key: Option<String>,
 }
 
-/// The dataset of a path.
+/// Dataset of a path.
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Path)]
 #[expect(dead_code, reason = "describes what the path holds")]
@@ -152,7 +154,7 @@ pub(super) struct DatasetNumber {
     id: i64,
 }
 
-/// The tag of a path.
+/// Tag of a path.
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Path)]
 #[expect(dead_code, reason = "describes what the path holds")]
@@ -166,7 +168,7 @@ fn resolutions() -> Object {
     one_of(&["raw", "5m", "15m", "1h", "4h", "1d"])
 }
 
-/// One of some texts; the first where it is left out.
+/// Schema of a text with a fixed set of values. The first one is the default.
 pub(super) fn one_of(texts: &[&str]) -> Object {
     let default = texts.first().map(|first| json!(first));
     ObjectBuilder::new()
@@ -176,7 +178,7 @@ pub(super) fn one_of(texts: &[&str]) -> Object {
         .build()
 }
 
-/// Rows where the resolution is `raw`, buckets otherwise.
+/// Rows if the resolution is `raw`, buckets otherwise.
 #[derive(Debug, ToSchema)]
 #[schema(as = RowsPage)]
 #[serde(untagged)]
@@ -199,14 +201,14 @@ pub(super) enum CreateDatasets {
     Several(Vec<CreateDataset>),
 }
 
-/// What was created.
+/// Created datasets.
 #[derive(Debug, ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "describes what two responses are")]
 pub(super) enum CreatedDatasets {
-    /// The one that was asked for.
+    /// Response to an object.
     One(DatasetBody),
-    /// Those of a list.
+    /// Response to a list.
     Several(Envelope<DatasetBody>),
 }
 
@@ -215,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_described() {
+    fn openapi_describes_everything() {
         assert_eq!(web::openapi::find_faults(&document()), Vec::<String>::new());
     }
 }

@@ -1,4 +1,4 @@
-//! `/api/rows/`: rows or buckets, page by page; and rows deleted, by range.
+//! `/api/rows/`: pages of rows or buckets, and deletion of a range of rows.
 
 use axum::{
     Json,
@@ -21,21 +21,21 @@ use super::{
     read_params,
 };
 use crate::{
-    error::Unfit,
+    error::Invalid,
     query::{self, RowsQuery, params::Params},
     read::{PageRequest, PageResponse, PageResponseBody, RowsPage},
 };
 
-/// About how long a row of a page is: seven columns of full precision have some more.
+/// Estimated length of a row of a page: seven columns of full precision take a little more.
 const ROW_BYTES: usize = 320;
 
-/// Where a page of rows is.
+/// Position of a page.
 #[derive(Debug, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "describes what `Params` parses")]
 pub(super) struct Position {
-    /// The page starts after the row with this timestamp, in the order of the query. Not together with
-    /// `offset`.
+    /// The page starts after the row with this timestamp, in the order of the query. Cannot be
+    /// combined with `offset`.
     #[param(format = DateTime)]
     after: Option<String>,
     /// Oldest first, or newest first.
@@ -49,20 +49,21 @@ fn orders() -> Object {
 
 /// Reads rows or buckets, page by page.
 ///
-/// Without `start` and `end` it covers the widest span that the resolution allows, up to the newest
-/// row. With both the span is limited: a day of raw rows, 7 days of `5m`, 90 days of `1h`, no limit for
-/// `1d`.
+/// Without `start` and `end`, the query covers the widest span that the resolution allows, up to
+/// the newest row. With both, the span is limited: a day of raw rows, 7 days of `5m`, 90 days of
+/// `1h`, no limit for `1d`.
 ///
-/// With `after` a page costs the same however deep it is, `count` is 0 and `previous` null. Follow
-/// `next` until it is null. With `offset`, `previous` is the page that starts `limit` rows earlier.
+/// With `after`, the cost of a page does not depend on its position, `count` is 0 and `previous`
+/// null. Follow `next` until it is null. With `offset`, `previous` is the page that starts `limit`
+/// rows earlier.
 ///
-/// A page of very long rows, or of very many columns, has fewer rows than asked for: at most about
-/// 16 MB. Its `next` goes on behind its last row.
+/// A page is limited to about 16 MB, so it has fewer rows than requested if the rows are very long
+/// or have very many columns. Its `next` continues after its last row.
 #[utoipa::path(get, path = paths::ROWS, operation_id = "list_rows", tag = "rows",
     params(WhichDataset, InBounds, AtResolution, PageOf, Position, SeenCommit),
     responses((status = 200, description = "A page of rows or buckets", body = PageBody,
         headers(("X-Revision" = u64,
-            description = "The last commit of the dataset that it includes")))))]
+            description = "The last commit of the dataset that the page includes")))))]
 pub(super) async fn get(
     Caller { app, key }: Caller,
     IfNoneMatch(known): IfNoneMatch,
@@ -90,22 +91,22 @@ pub(super) async fn get(
 
 /// Deletes the rows of a range from a dataset that the key owns.
 ///
-/// Their buckets follow in the same commit, also those whose rows are no longer kept. Both bounds are required: a forgotten one would delete
-/// everything.
+/// Their buckets are updated in the same commit, including those whose rows are no longer kept.
+/// Both bounds are required, since a forgotten one would delete everything.
 #[utoipa::path(delete, path = paths::ROWS, operation_id = "delete_rows", tag = "producing",
     params(WhichDataset,
         ("start" = String, Query, format = DateTime, description = "The first timestamp, inclusive."),
         ("end" = String, Query, format = DateTime, description = "The last timestamp, inclusive.")),
-    responses((status = 200, description = "How many rows are gone", body = RowsDeleted,
-        headers(("X-Revision" = u64, description = "The commit that removed them")))))]
+    responses((status = 200, description = "Number of deleted rows", body = RowsDeleted,
+        headers(("X-Revision" = u64, description = "The commit that deleted the rows")))))]
 pub(super) async fn delete(Caller { app, key }: Caller, uri: Uri) -> Result<Response> {
     let params = read_params(&uri)?;
     let (which, bounds) = (params.dataset()?, params.bounds()?);
     let (Some(first), Some(last)) = (bounds.start, bounds.end) else {
-        return Err(Unfit::from("start and end are required").into());
+        return Err(Invalid::from("start and end are required").into());
     };
     if first > last {
-        return Err(Unfit::from("start must not be after end").into());
+        return Err(Invalid::from("start must not be after end").into());
     }
     let (removed, buckets) = app.datasets.delete_rows(key, which, Span { first, last }).await?;
     let body = Json(RowsDeleted { deleted: removed.n_rows, buckets });

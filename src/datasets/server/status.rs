@@ -1,4 +1,4 @@
-//! `/`, `/health`, `/metrics` and `/api/docs/`: the service itself. Needs no key.
+//! `/`, `/health`, `/metrics` and `/api/docs/`: state and description of the service. Needs no key.
 
 use accounts::AccountsError;
 use axum::{
@@ -17,11 +17,11 @@ use wire::{
 use super::{App, error::Result, openapi::DESCRIPTION};
 use crate::error::OperationError;
 
-/// Whether the portal is served beside the paths of document 2.
+/// True if the portal is served next to the paths of document 2.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HasPortal(pub(super) bool);
 
-/// Links to the pages for people: the portal, if it is served here, and this description.
+/// Links to the pages for people: the portal, if this service has it, and this description.
 #[utoipa::path(get, path = paths::ROOT, operation_id = "root", tag = "service", security(()),
     responses((status = 200, description = "A page", body = String, content_type = "text/html")))]
 pub(super) async fn root(Extension(HasPortal(has_portal)): Extension<HasPortal>) -> Response {
@@ -39,12 +39,11 @@ pub(super) async fn root(Extension(HasPortal(has_portal)): Extension<HasPortal>)
     ))
 }
 
-/// Tells whether the service and its store answer.
+/// Reports the health of the service and its store.
 #[utoipa::path(get, path = HEALTH, operation_id = "health", tag = "service", security(()),
-    responses((status = 200, body = HealthBody, description = "They do, or the service is read-only and \
-            reads work"),
-        (status = 503, description = "A file does not answer, or was removed", body = HealthBody),
-        (status = 507, description = "The disk is full: reads go on", body = HealthBody)))]
+    responses((status = 200, body = HealthBody, description = "Healthy, or read-only and readable"),
+        (status = 503, description = "A file cannot be used, or was removed", body = HealthBody),
+        (status = 507, description = "The disk is full. Reads still work", body = HealthBody)))]
 pub(super) async fn health(State(app): State<App>) -> Response {
     let Health { code, status, database } = app.health.get(check(&app)).await;
     let body =
@@ -52,7 +51,7 @@ pub(super) async fn health(State(app): State<App>) -> Response {
     (code, Json(body)).into_response()
 }
 
-/// What was found of the service.
+/// Outcome of a health check.
 #[derive(Debug, Clone)]
 pub(super) struct Health {
     code: StatusCode,
@@ -88,16 +87,16 @@ async fn check(app: &App) -> Health {
     }
 }
 
-/// Counts, as Prometheus text.
+/// Returns metrics as Prometheus text.
 #[utoipa::path(get, path = paths::METRICS, operation_id = "metrics", tag = "service", security(()),
-    responses((status = 200, description = "Counts", body = String, content_type = "text/plain")))]
+    responses((status = 200, description = "Metrics", body = String, content_type = "text/plain")))]
 pub(super) async fn metrics(State(app): State<App>) -> Result<Response> {
     let text = app.datasets.render_metrics(app.gate.keys()).await;
     let text = text.map_err(OperationError::Store)?;
     Ok(web::metrics::respond(text))
 }
 
-/// This description as a page for people.
+/// Returns this description as a page for people.
 #[utoipa::path(get, path = DOCS, operation_id = "docs", tag = "service", security(()),
     responses((status = 200, description = "A page", body = String, content_type = "text/html")))]
 pub(super) async fn docs() -> Response {

@@ -36,26 +36,28 @@ use super::{
 };
 use crate::follow::{Cursor, FollowEnd, FollowFrom, FollowStream, render_event};
 
-/// The parameter that may carry the key, on this path alone: a browser's `EventSource` cannot send
+/// Parameter with the key, on the paths that allow it: a browser's `EventSource` cannot send
 /// headers. Queries are not logged.
 pub(super) const KEY_PARAM: &str = "api_key";
 
-/// The header with the cursor of a reader that resumes.
+/// Header with the cursor of a reader that resumes.
 const LAST_EVENT_ID: &str = "last-event-id";
 
 /// The same as a parameter, for readers that cannot send headers.
 const LAST_EVENT_ID_PARAM: &str = "last_event_id";
 
-/// How long a reader should wait before it reconnects.
+/// Delay before a reader reconnects.
 const RETRY: &[u8] = b"retry: 3000\n\n";
 /// Follows a dataset as server-sent events, on a connection held open.
 ///
-/// First `connected`, then the newest 100 rows as `data`, oldest first, then each new row as it is
-/// inserted, and a `heartbeat` every 30 seconds. Where heartbeats stop, the connection is gone.
+/// The stream begins with `connected` and the newest 100 rows as `data`, oldest first. Then each
+/// new row follows as it is inserted, and a `heartbeat` every 30 seconds. If heartbeats stop, the
+/// connection is lost.
 #[utoipa::path(get, path = paths::ROWS_STREAM, operation_id = "follow_rows", tag = "rows",
     params(WhichDataset, KeyInQuery, ("last_event_id" = Option<String>, Query,
-        description = "The id of the last event that the reader has, for readers that cannot send \
-            the header `Last-Event-ID`: the rows after it are sent first.")), responses((status = 200, description = "Events", body = String,
+        description = "The id of the last event that the reader has received, for readers that cannot \
+            send the header `Last-Event-ID`. The rows after it are sent first.")),
+    responses((status = 200, description = "Events", body = String,
         content_type = "text/event-stream")))]
 pub(super) async fn get(
     Caller { app, key: caller }: Caller,
@@ -82,14 +84,14 @@ pub(super) async fn get(
     Ok(([(CONTENT_TYPE, content_type)], Body::from_stream(body)).into_response())
 }
 
-/// Why a stream ends whose key lost access to the dataset, or whose dataset was deleted.
-pub(super) const NO_ACCESS: &str = "the key may no longer read the dataset";
+/// Reason for ending the stream of a key that lost access to the dataset, or of a deleted dataset.
+pub(super) const NO_ACCESS: &str = "the key can no longer read the dataset";
 
-/// Why a stream ends when the service lost track of the dataset's commits.
+/// Reason for ending a stream when the service lost track of the dataset's commits.
 const LOST: &str = "the service has no record of the rows that follow; connect again with the id of \
                     the last event as Last-Event-ID";
 
-/// The events of one reader, in their order.
+/// Events of one reader, in order.
 struct Events {
     first: Option<Bytes>,
     has_ended: bool,
@@ -107,7 +109,7 @@ impl Events {
             message: "Connected to real-time stream".to_owned(),
         };
         let mut first = render_event(EVENT_CONNECTED, &connected);
-        // Before the empty line, so that it is part of the first event.
+        // Inserted before the empty line, so that it is part of the first event.
         first.pop();
         first.extend_from_slice(RETRY);
         let mut heartbeats = interval_at(Instant::now() + HEARTBEAT_EVERY, HEARTBEAT_EVERY);
@@ -115,7 +117,7 @@ impl Events {
         Self { first: Some(first.into()), has_ended: false, follow, heartbeats, caller, key, app }
     }
 
-    /// Returns the next bytes to send; `None` after the event that says why the stream ends.
+    /// Returns the next bytes to send; `None` after the event with the reason for the end.
     async fn next(&mut self) -> Option<Bytes> {
         if self.has_ended {
             return None;
@@ -136,7 +138,7 @@ impl Events {
     /// Waits for rows or the next heartbeat.
     ///
     /// # Errors
-    /// Why the stream ends, for the reader.
+    /// Reason for the end of the stream, for the reader.
     async fn read_next(&mut self) -> Result<Bytes, String> {
         select! {
             () = self.app.group.stopped() => Err("the service is stopping; connect again".to_owned()),
@@ -145,7 +147,7 @@ impl Events {
                 if let Ok(None) = self.app.gate.keys().verify(&self.key).await {
                     return Err("the key is revoked".to_owned());
                 }
-                // So does losing access to the dataset.
+                // Losing access to the dataset ends the stream, too.
                 let which = DatasetRef::Id(self.follow.dataset);
                 if let Ok(None) = self.app.datasets.find_sight(self.caller, which).await {
                     return Err(NO_ACCESS.to_owned());
@@ -161,14 +163,14 @@ impl Events {
                     let (id, lag_frames) = (self.follow.dataset, cut_off.lag_frames);
                     warn!(dataset.id = %id, lag_frames, "cut off a slow stream of dataset {id}");
                     Err(format!(
-                        "the reader is {lag_frames} batches behind; connect again with the id of \
-                         the last event as Last-Event-ID to go on from there"
+                        "the reader is {lag_frames} batches behind; to continue, connect again with \
+                         the id of the last event as Last-Event-ID"
                     ))
                 }
                 Err(FollowEnd::Lost) => Err(LOST.to_owned()),
                 Err(broken) => {
                     let id = self.follow.dataset;
-                    error!(causes = chain(&broken), dataset.id = %id, "a stream broke");
+                    error!(causes = chain(&broken), dataset.id = %id, "a stream failed");
                     Err("the service failed to read the rows that follow; connect again".to_owned())
                 }
             },

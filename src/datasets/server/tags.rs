@@ -16,9 +16,9 @@ use super::{
 };
 use crate::error::OperationError;
 
-/// Takes a public tag, whose datasets the key sees from then on.
+/// Acquires a public tag, whose datasets become visible to the key.
 ///
-/// 409 where the key holds it already, which may be ignored.
+/// 409 if the key already holds it, which is safe to ignore.
 #[utoipa::path(post, path = paths::TAGS_ACQUIRE, operation_id = "acquire_tag", tag = "datasets",
     request_body = TagName,
     responses((status = 200, description = "The key holds the tag", body = MessageBody)))]
@@ -31,10 +31,10 @@ pub(super) async fn acquire(
     Ok(Json(MessageBody { message: "Tag acquired successfully".to_owned() }))
 }
 
-/// Lists the tags that the key knows of: public ones, which any key may acquire, its own, and those
-/// it holds.
+/// Lists the tags known to the key: public tags, which any key can acquire, its own, and those it
+/// holds.
 #[utoipa::path(get, path = paths::TAGS, operation_id = "list_tags", tag = "datasets",
-    responses((status = 200, description = "These tags", body = Envelope<TagBody>)))]
+    responses((status = 200, description = "The tags", body = Envelope<TagBody>)))]
 pub(super) async fn list(Caller { app, key }: Caller) -> Result<Json<Envelope<TagBody>>> {
     Ok(Json(envelope(app.datasets.known_tags(key).await?)))
 }
@@ -44,10 +44,10 @@ fn envelope(tags: Vec<Tag>) -> Envelope<TagBody> {
     single_page(tags.into_iter().map(body).collect())
 }
 
-/// Lists the tags of a dataset: all to its owner, to others those they know of.
+/// Lists the tags of a dataset. The owner sees all of them, others those they know.
 #[utoipa::path(get, path = paths::DATASET_TAGS, operation_id = "list_dataset_tags", tag = "datasets",
     params(DatasetNumber),
-    responses((status = 200, description = "These tags", body = Envelope<TagBody>)))]
+    responses((status = 200, description = "The tags", body = Envelope<TagBody>)))]
 pub(super) async fn list_of_dataset(
     Caller { app, key }: Caller,
     PathParams(id): PathParams<String>,
@@ -58,11 +58,12 @@ pub(super) async fn list_of_dataset(
 
 /// Lets the holders of a tag read a dataset that the key owns.
 ///
-/// A name that is not public means a private tag of the key itself, whatever others use it for.
+/// A name other than `public` refers to a private tag of the key itself, even if others use the
+/// same name.
 #[utoipa::path(post, path = paths::DATASET_TAGS, operation_id = "add_dataset_tag", tag = "producing",
     params(DatasetNumber), request_body = TagName,
-    responses((status = 201, description = "They may now", body = MessageBody),
-        (status = 200, description = "They could before", body = MessageBody)))]
+    responses((status = 201, description = "The tag was added", body = MessageBody),
+        (status = 200, description = "The dataset already had the tag", body = MessageBody)))]
 pub(super) async fn add(
     Caller { app, key }: Caller,
     PathParams(id): PathParams<String>,
@@ -72,13 +73,13 @@ pub(super) async fn add(
     app.datasets.find_owned(key, DatasetRef::Id(id)).await?;
     let TagName { tag_name } = web::extract::json(request).await?;
     let is_new = app.datasets.add_tag(key, id, &tag_name).await?;
-    Ok(added_response(is_new, ["Tag added successfully", "Tag was there already"]))
+    Ok(added_response(is_new, ["Tag added successfully", "Tag was already there"]))
 }
 
-/// Takes a tag from a dataset that the key owns.
+/// Removes a tag from a dataset that the key owns.
 #[utoipa::path(delete, path = paths::DATASET_TAG, operation_id = "remove_dataset_tag", tag = "producing",
     params(DatasetNumber, NamedTag),
-    responses((status = 200, description = "It is taken", body = MessageBody)))]
+    responses((status = 200, description = "The tag was removed", body = MessageBody)))]
 pub(super) async fn remove(
     Caller { app, key }: Caller,
     PathParams((id, tag_name)): PathParams<(String, String)>,
@@ -91,7 +92,7 @@ fn dataset_id(text: &str) -> Result<DatasetId, OperationError> {
     text.parse().map_err(|_| OperationError::NotFound)
 }
 
-/// Lists the keys that hold a tag, which the key owns.
+/// Lists the keys that hold a tag owned by the key.
 #[utoipa::path(get, path = paths::TAG_HOLDERS, operation_id = "list_tag_holders", tag = "datasets",
     params(NamedTag),
     responses((status = 200, description = "All holders", body = Envelope<HolderBody>)))]
@@ -103,14 +104,14 @@ pub(super) async fn list_holders(
     Ok(Json(single_page(holders.into_iter().map(|key| HolderBody { key: key.get() }).collect())))
 }
 
-/// Gives a tag that the key owns to another key.
+/// Grants a tag owned by the key to another key.
 ///
-/// Keys are named by their numbers, which only the machine knows that keeps them: where keys are
-/// checked on another machine (`--accounts`), nothing is given, and the answer is 503.
+/// Keys are identified by their numbers, which only the machine that stores them knows. If keys are
+/// checked on another machine (`--accounts`), nothing is granted, and the response is a 503.
 #[utoipa::path(post, path = paths::TAG_HOLDERS, operation_id = "give_tag", tag = "producing",
     params(NamedTag), request_body = HolderBody,
-    responses((status = 201, description = "It holds the tag now", body = MessageBody),
-        (status = 200, description = "It held the tag before", body = MessageBody)))]
+    responses((status = 201, description = "The key now holds the tag", body = MessageBody),
+        (status = 200, description = "The key already held the tag", body = MessageBody)))]
 pub(super) async fn give(
     Caller { app, key }: Caller,
     PathParams(tag_name): PathParams<String>,
@@ -118,19 +119,19 @@ pub(super) async fn give(
 ) -> Result<Response> {
     let HolderBody { key: other } = web::extract::json(request).await?;
     let other = KeyId::new(other);
-    // A number without a key would be that of another person's key one day.
+    // An unused number may be assigned to another person's key later.
     if !app.gate.keys().knows(other).await? {
         return Err(OperationError::KEY_UNKNOWN.into());
     }
     let is_new = app.datasets.give_tag(key, &tag_name, other).await?;
-    Ok(added_response(is_new, ["Tag given successfully", "Tag was held already"]))
+    Ok(added_response(is_new, ["Tag given successfully", "Tag was already held"]))
 }
 
-/// Takes a tag that the key owns back from another key.
+/// Revokes a tag owned by the key from another key.
 #[utoipa::path(delete, path = paths::TAG_HOLDER, operation_id = "take_tag", tag = "producing",
     params(NamedTag,
-        ("key" = i64, Path, description = "The key's number, which is no secret.")),
-    responses((status = 200, description = "It is taken", body = MessageBody)))]
+        ("key" = i64, Path, description = "The key's number, which is not secret.")),
+    responses((status = 200, description = "The tag was revoked", body = MessageBody)))]
 pub(super) async fn take(
     Caller { app, key }: Caller,
     PathParams((tag_name, other)): PathParams<(String, String)>,

@@ -1,6 +1,4 @@
-//! The service as its callers see it: requests in, bytes out.
-//!
-//! The tests of each file of `server` are in the file of that name.
+//! Tests of the service as its callers see it, one file for each file of `server`.
 
 mod archive;
 mod browsers;
@@ -35,25 +33,25 @@ use tsdb::store::Store;
 use super::*;
 use crate::POLL_EVERY;
 
-/// Minute `minute` of the demo rows, whose first is at this moment.
+/// Timestamp of the first demo row. The others follow minute by minute.
 const FIRST: &str = "2026-07-29T00:00:00Z";
 
-/// Endless responses of all accounts together.
+/// Limit of endless responses of all accounts together.
 const N_STREAMS: usize = 8192;
 
-/// When it is.
+/// Time of the manual clock.
 const NOW: &str = "2026-07-30T22:00:00.376Z";
 
-/// A service of its own, with two keys.
+/// A service with two keys.
 pub(crate) struct Service {
     app: App,
     accounts: Accounts,
     router: Router,
     clock: Clock,
     group: Group,
-    /// Owns what it creates.
+    /// Key that owns the datasets it creates.
     owner: String,
-    /// Holds the tag `public`.
+    /// Key that holds the tag `public`.
     reader: String,
     folder: TempDir,
 }
@@ -72,7 +70,7 @@ impl Service {
         Self { app, accounts, router, clock, group, owner, reader, folder }
     }
 
-    /// The service after it was stopped and started again.
+    /// Stops the service and starts it again.
     async fn restart(self) -> Self {
         let Self { app, accounts, router: old, clock, group, owner, reader, folder } = self;
         group.shutdown().await;
@@ -82,7 +80,7 @@ impl Service {
         Self { app, accounts, router, clock, group, owner, reader, folder }
     }
 
-    /// A service with the dataset `btc`, 1, of one-minute bars, which both keys see.
+    /// Starts a service with dataset 1, `btc`, of one-minute bars that both keys see.
     async fn with_bars(n_minutes: usize) -> Self {
         let service = Self::start().await;
         let columns = ["open", "high", "low", "close", "volume"]
@@ -120,7 +118,7 @@ impl Service {
         self.router.clone().oneshot(request.body(body).unwrap()).await.unwrap()
     }
 
-    /// Sends JSON, and reads the answer as JSON.
+    /// Sends JSON, and reads the response as JSON.
     async fn call(&self, key: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
         json_of(self.send(key, method, path, Body::from(body.to_string())).await).await
     }
@@ -138,7 +136,7 @@ impl Service {
         json_of(self.send(key, "GET", path, Body::empty()).await).await
     }
 
-    /// The text and content type of a successful answer to the reader.
+    /// Returns the text and content type of a successful response to the reader.
     async fn text(&self, path: &str) -> (String, String) {
         let response = self.send(&self.reader, "GET", path, Body::empty()).await;
         assert_eq!(response.status(), StatusCode::OK, "{path}");
@@ -148,13 +146,13 @@ impl Service {
     }
 }
 
-/// Opens the store in `folder`, and what serves it.
+/// Opens the store in `folder` and the state of the service.
 fn open_app(folder: &Path, accounts: &Accounts, clock: &Clock) -> (App, Group) {
     let store = SqliteStore::open(&folder.join("datasets.sqlite")).unwrap();
     app_on(Arc::new(store), folder, accounts, clock)
 }
 
-/// What serves a store; `folder` is for its caches.
+/// Returns the state of a service on `store`. Its caches are in `folder`.
 fn app_on(
     store: Arc<dyn Store>,
     folder: &Path,
@@ -191,7 +189,7 @@ fn moment(minute: usize) -> String {
     (first + Duration::from_mins(minute.try_into().unwrap())).to_string()
 }
 
-/// The bar of a minute: it opens at the minute's number and closes half above.
+/// Returns the bar of a minute: it opens at the minute's number and closes half above.
 fn bar(minute: usize) -> Value {
     let open = f64::from(u32::try_from(minute).unwrap());
     json!({"timestamp": moment(minute), "values": {
@@ -204,7 +202,7 @@ fn refusal(error: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_a_507_and_unhealthy_until_there_is_space() {
+async fn full_disk_is_a_507_and_unhealthy_until_there_is_space() {
     let service = Service::with_bars(1).await;
     let store = &service.app.datasets.store;
     store.limit_pages(1).await.unwrap();
@@ -214,8 +212,8 @@ async fn a_full_disk_is_a_507_and_unhealthy_until_there_is_space() {
     assert_eq!(status, 507, "{answer}");
     let text = answer["error"].as_str().unwrap();
     assert!(text.contains("disk is full") && text.ends_with(": insufficient storage"), "{text}");
-    assert_eq!(service.get(&service.reader, "/api/datasets/1/").await.0, 200, "reads go on");
-    // There is space for a little, and not for what was refused.
+    assert_eq!(service.get(&service.reader, "/api/datasets/1/").await.0, 200, "reads work");
+    // There is space for a small insert, but not for the rejected one.
     store.limit_pages(150).await.unwrap();
     let little = json!({"dataset": 1, "rows": [bar(50_000)]});
     assert_eq!(service.post(&service.owner, "/api/rows/bulk_insert/", &little).await.0, 201);
@@ -233,7 +231,7 @@ async fn a_full_disk_is_a_507_and_unhealthy_until_there_is_space() {
 }
 
 #[tokio::test]
-async fn every_path_needs_a_key_that_is_good() {
+async fn every_path_requires_a_valid_key() {
     let service = Service::with_bars(1).await;
     for path in [
         "/api/tags/",
@@ -261,7 +259,7 @@ async fn every_path_needs_a_key_that_is_good() {
 }
 
 #[tokio::test]
-async fn a_key_whose_secret_was_renewed_is_refused_at_once() {
+async fn renewed_key_invalidates_the_old_secret_immediately() {
     let service = Service::with_bars(1).await;
     assert_eq!(service.get(&service.reader, "/api/tags/").await.0, 200);
     service.accounts.renew_key("reader").await.unwrap();
@@ -269,7 +267,7 @@ async fn a_key_whose_secret_was_renewed_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn what_is_not_served_is_refused_in_the_same_form() {
+async fn unsupported_requests_are_rejected_with_the_usual_body() {
     let service = Service::start().await;
     assert_eq!(
         service.get(&service.owner, "/api/nothing/").await,
@@ -284,7 +282,7 @@ async fn what_is_not_served_is_refused_in_the_same_form() {
         let path = format!("/api/{path}");
         let method = if path.contains("1/tags") { "DELETE" } else { "GET" };
         let answer = service.call(&service.owner, method, &path, &json!({})).await;
-        assert_eq!(answer, (400, refusal("read the path: it is no UTF-8: bad request")), "{path}");
+        assert_eq!(answer, (400, refusal("path is not valid UTF-8: bad request")), "{path}");
     }
     let long = json!({"name": "a", "description": "x".repeat(SMALL_BODY_BYTES_MAX)});
     assert_eq!(service.post(&service.owner, "/api/datasets/", &long).await.0, 413);
@@ -303,7 +301,7 @@ async fn health_needs_no_key() {
 }
 
 #[tokio::test]
-async fn the_service_serves_on_a_port_and_says_where() {
+async fn service_listens_on_the_reported_port() {
     let folder = tempdir().unwrap();
     let accounts = Accounts::open(folder.path().join("a.sqlite"), Clock::system()).await.unwrap();
     let options = DatasetsOptions {

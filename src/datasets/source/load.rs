@@ -1,4 +1,4 @@
-//! The machine's own load, measured each second: processor, memory, network, disk.
+//! Measures the load of the machine each second: processor, memory, network, disk.
 
 use std::{collections::BTreeMap, error::Error, mem, time::Duration};
 
@@ -15,10 +15,11 @@ use tsdb::catalog::VALUE_COLUMN;
 use super::{Description, Feed, ROW_HOLD};
 use crate::Datasets;
 
-/// Days for which rows are kept, more than a session shows: some 20 MB.
+/// Number of days for which rows are kept, some 20 MB. This exceeds the history that a session
+/// shows.
 const KEEP_DAYS: &str = "1";
 
-/// How to measure the machine.
+/// Options of the measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadOptions {
     /// Interval of measurements.
@@ -26,7 +27,7 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    /// Each second.
+    /// One measurement per second.
     pub const USUAL: Self = Self { every: Duration::from_secs(1) };
 }
 
@@ -47,7 +48,7 @@ const DATASETS: [(&str, &str, &str, &[&str]); 4] = [
     ),
     (
         "machine_network",
-        "Network traffic of this machine, each second, loopback left out",
+        "Network traffic of this machine, each second, without loopback",
         "bytes per second",
         &["received_bytes_per_second", "sent_bytes_per_second"],
     ),
@@ -62,7 +63,7 @@ const DATASETS: [(&str, &str, &str, &[&str]); 4] = [
 /// One row for each dataset.
 type Measurement = [Vec<Option<f64>>; 4];
 
-/// Measures and appends until dropped.
+/// Measures and stores the load until dropped.
 pub(crate) async fn run(datasets: Datasets, options: LoadOptions, clock: Clock) {
     let Some(mut store) = LoadStore::open(&datasets, &clock).await else { return };
     info!("the machine's load is measured every {:?}", options.every);
@@ -86,7 +87,7 @@ pub(crate) async fn run(datasets: Datasets, options: LoadOptions, clock: Clock) 
     }
 }
 
-/// Stores measurements.
+/// Stores measurements in their datasets.
 struct LoadStore {
     feeds: Vec<Feed>,
     row_date: SteadyDate,
@@ -96,7 +97,7 @@ struct LoadStore {
 }
 
 impl LoadStore {
-    /// Opens the datasets; `None`, with a log line, if one cannot be used.
+    /// Opens the datasets. Logs a failure and returns `None`.
     async fn open(datasets: &Datasets, clock: &Clock) -> Option<Self> {
         let mut feeds = Vec::new();
         for (name, text, unit, columns) in DATASETS {
@@ -129,8 +130,8 @@ impl LoadStore {
         })
     }
 
-    /// Stores a measurement of now, unless the clock just leapt ahead: readers would take a row of
-    /// the future for the newest.
+    /// Stores a measurement taken now, unless the clock just leapt ahead: readers would consider a
+    /// row of the future the newest.
     async fn put(&mut self, measurement: Measurement) {
         let row_date = self.row_date.read();
         let lead = self.row_date.lead();
@@ -148,22 +149,22 @@ impl LoadStore {
     }
 }
 
-/// True while an operation fails. Logs one line each time that changes.
+/// True while an operation fails. Every change is logged.
 #[derive(Debug, Default)]
 struct Condition(bool);
 
 impl Condition {
     fn report(&mut self, cause: Option<String>, what: &str) {
-        let was_kept = mem::replace(&mut self.0, cause.is_some());
+        let was_failing = mem::replace(&mut self.0, cause.is_some());
         match cause {
-            Some(cause) if !was_kept => warn!(cause, "stopped {what}"),
-            None if was_kept => info!("{what} again"),
+            Some(cause) if !was_failing => warn!(cause, "stopped {what}"),
+            None if was_failing => info!("resumed {what}"),
             _ => {}
         }
     }
 }
 
-/// Reads the machine's counters. Those that cannot be read are missing.
+/// Reads the counters of the machine. Unreadable ones are missing.
 #[derive(Debug)]
 struct Meter {
     system: Option<System>,
@@ -222,7 +223,7 @@ impl Meter {
     fn disk(&mut self, seconds: f64) -> Vec<Option<f64>> {
         let Some(disks) = &mut self.disks else { return vec![None; 3] };
         disks.refresh(true);
-        // A disk that is mounted in several places is one disk.
+        // A disk that is mounted in several places is counted once.
         let by_name: BTreeMap<_, _> = disks.iter().map(|disk| (disk.name(), disk)).collect();
         let (mut written, mut read, mut total, mut free) = (0.0, 0.0, 0.0, 0.0);
         for disk in by_name.into_values() {
@@ -237,7 +238,7 @@ impl Meter {
     }
 }
 
-/// A share of a processor, to the hundredth of a percent that a measurement is good for.
+/// Converts the load of a processor, rounded to the precision of the measurement.
 fn percent(share: f32) -> f64 {
     rounded(f64::from(share).clamp(0.0, 100.0))
 }

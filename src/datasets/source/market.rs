@@ -1,10 +1,10 @@
-//! A synthetic market: bars that behave like real ones, and are not quotes of anything.
+//! A synthetic market: bars that behave like real ones, but are not quotes of anything.
 //!
-//! It runs on today's clock with a bar each second. Whatever lies further back is written in longer
-//! bars, first the history of some months and later the time in which the service did not run: enough
-//! for every resolution at a small part of the rows. Each bar is a function of the seed and its time,
-//! so that a restart continues from the newest row. Seconds are missing, come late, and are corrected,
-//! as in real feeds.
+//! It follows the current time with one bar per second. Older times are covered by longer bars: the
+//! history of some months at the first start, and later the periods in which the service did not
+//! run. This provides data for every resolution with few rows. Each bar is a function of the seed
+//! and its time, so a restart continues from the newest row. As in real feeds, some seconds are
+//! missing, late, or corrected.
 
 mod generator;
 
@@ -20,24 +20,24 @@ use self::generator::{Bar, Generator, Ticker};
 use super::{Description, Feed, ROW_HOLD};
 use crate::Datasets;
 
-/// Bars in one append: the history of a first start and the time in which the service did not run fit
-/// in one commit. Predictors that read while they are written see none or all of them.
+/// Number of bars in one append. The history of a first start, or of a period in which the service
+/// did not run, fits in one commit, so that concurrent readers see none or all of it.
 const BATCH_BARS: usize = 65_536;
 
-/// Time between two looks at the clock, which is how often bars of a second are appended.
+/// Interval of checks of the clock, at which bars of a second are appended.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Length of bars in seconds, by their least age in seconds. The newest hour has single seconds, more
-/// than any predictor reads. Older than a day, the finest buckets are all that a chart shows.
+/// Length of bars in seconds, by their minimum age in seconds. The newest hour has single seconds,
+/// more than any predictor reads. Beyond a day, charts show only the finest buckets.
 const BAR_SECONDS: [(i64, i64); 3] = [(86_400, 300), (3_600, 60), (i64::MIN, 1)];
 
-/// Days for which rows are kept: some 2.4 million rows.
+/// Number of days for which rows are kept: some 2.4 million rows.
 const KEEP_DAYS: &str = "7";
 
-/// The pause after a failed append.
+/// Pause after a failed append.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// The columns of a bar, in the order of the upstream.
+/// Columns of a bar, in the order of the upstream.
 const COLUMNS: [&str; 7] =
     ["open", "high", "low", "close", "volume", "volume_notional", "trades_done"];
 
@@ -56,7 +56,7 @@ impl MarketOptions {
         Self { seed: 0x7269_7074_7963_6821, history: Duration::from_hours(120 * 24) };
 }
 
-/// The pairs of the market.
+/// Pairs of the market.
 const TICKERS: [Ticker; 4] = [
     Ticker { name: "btcusd", price: 64_000.0, decimals: 2, volatility: 0.000_040, volume: 4.0 },
     Ticker { name: "ethusd", price: 3_200.0, decimals: 2, volatility: 0.000_050, volume: 60.0 },
@@ -70,8 +70,8 @@ struct Pair {
     generator: Generator,
 }
 
-/// Returns the closes of the first pair of a market of `seed`, each with its second since 1970. A
-/// second that never arrives has none.
+/// Returns the closes of the first pair of a market of `seed`, each with its second since 1970.
+/// Missing seconds are left out.
 pub fn synthetic_closes(seed: u64, seconds: Range<i64>) -> Vec<(i64, f64)> {
     let [ticker, ..] = TICKERS;
     let generator = Generator::new(ticker, seed);
@@ -79,7 +79,7 @@ pub fn synthetic_closes(seed: u64, seconds: Range<i64>) -> Vec<(i64, f64)> {
     arriving.map(|second| (second, generator.bar(second, 1).close)).collect()
 }
 
-/// Appends the history and then bar after bar, until dropped.
+/// Appends the history and then new bars, until dropped.
 pub(crate) async fn run(datasets: Datasets, options: MarketOptions, clock: Clock) {
     let mut pairs = Vec::new();
     for ticker in TICKERS {
@@ -102,14 +102,14 @@ pub(crate) async fn run(datasets: Datasets, options: MarketOptions, clock: Clock
     loop {
         ticks.tick().await;
         let now = date.read();
-        // A date that leaps ahead makes no bars of the future.
+        // If the clock leaps ahead, no bars of the future are generated.
         if date.lead().is_none() {
             next = catch_up(&pairs, next, now.seconds()).await;
         }
     }
 }
 
-/// Appends all bars from the second `next` on that are over at the second `now`, and returns the
+/// Appends all bars from the second `next` that are complete at the second `now`, and returns the
 /// second to continue with.
 async fn catch_up(pairs: &[Pair], mut next: i64, now: i64) -> i64 {
     loop {
@@ -123,8 +123,8 @@ async fn catch_up(pairs: &[Pair], mut next: i64, now: i64) -> i64 {
     }
 }
 
-/// Returns the times of the next bars from the second `next` on that are over at the second `now`, at
-/// most [`BATCH_BARS`]. Longer bars begin at multiples of their length, as buckets do.
+/// Returns the times of the next bars from the second `next` that are complete at the second `now`,
+/// at most [`BATCH_BARS`]. Longer bars begin at multiples of their length, like buckets.
 fn spans(mut next: i64, now: i64) -> Vec<Range<i64>> {
     let mut spans = Vec::new();
     while spans.len() < BATCH_BARS {
@@ -152,8 +152,8 @@ impl Pair {
         }
     }
 
-    /// Returns the bars that arrive in `span`: that of a longer span itself, and for a second also late
-    /// and corrected ones.
+    /// Returns the bars that arrive in `span`. In a span of one second, these include late and
+    /// corrected bars.
     fn arrivals(&self, span: &Range<i64>) -> Vec<(i64, Bar)> {
         let seconds = span.end - span.start;
         if seconds == 1 {
@@ -169,8 +169,8 @@ fn row(second: i64, bar: &Bar) -> (Timestamp, Vec<Option<f64>>) {
     (Timestamp::from_seconds(second), numbers.map(Some).to_vec())
 }
 
-/// Returns the second of the newest row that all pairs have. Pairs ahead of it get some of their rows
-/// again, unchanged.
+/// Returns the second of the newest row that all pairs have. Pairs ahead of it get some of their
+/// rows again, unchanged.
 async fn resume(pairs: &[Pair]) -> Option<i64> {
     let mut seconds = Vec::new();
     for pair in pairs {

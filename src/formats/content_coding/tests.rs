@@ -1,4 +1,4 @@
-//! What is negotiated, and bodies of pieces read back by other readers than our own.
+//! Negotiation, and bodies of pieces decompressed by other implementations.
 
 use std::io::Read as _;
 
@@ -12,7 +12,7 @@ fn check(accept: &str, want: Option<Coding>) {
 }
 
 #[test]
-fn what_is_liked_best_is_taken() {
+fn preferred_coding_is_selected() {
     assert_eq!(Coding::negotiate(""), Some(Coding::Identity));
     check("", Some(Coding::Identity));
     check("gzip, deflate", Some(Coding::Gzip));
@@ -28,14 +28,14 @@ fn what_is_liked_best_is_taken() {
 }
 
 #[test]
-fn who_takes_nothing_gets_nothing() {
+fn unsupported_codings_are_rejected() {
     check("identity;q=0", None);
     check("br, *;q=0", None);
     check("gzip, *;q=0", Some(Coding::Gzip));
     check("identity;q=0.1, *;q=0", Some(Coding::Identity));
 }
 
-/// A body of pieces packed before, packed on the way, and glue.
+/// Returns a body of a cached piece, a new piece, and separators, compressed and plain.
 fn body(coding: Coding) -> (Vec<u8>, Vec<u8>) {
     let texts: Vec<Vec<u8>> = (0..40_u32)
         .map(|n| (0..n * 97).flat_map(|m| (m * n).to_string().into_bytes()).collect())
@@ -58,7 +58,7 @@ fn body(coding: Coding) -> (Vec<u8>, Vec<u8>) {
 }
 
 #[test]
-fn gzip_of_pieces_is_one_member_with_the_right_sum() {
+fn gzip_pieces_are_one_member_with_a_valid_checksum() {
     let (body, plain) = body(Coding::Gzip);
     let mut reader = GzDecoder::new(body.as_slice());
     let mut read = Vec::new();
@@ -70,13 +70,13 @@ fn gzip_of_pieces_is_one_member_with_the_right_sum() {
 }
 
 #[test]
-fn zstd_of_pieces_is_read_on_from_frame_to_frame() {
+fn zstd_pieces_are_consecutive_frames() {
     let (body, plain) = body(Coding::Zstd);
     assert_eq!(zstd::stream::decode_all(body.as_slice()).unwrap(), plain);
 }
 
 #[test]
-fn a_body_that_is_not_compressed_is_itself() {
+fn identity_body_is_unchanged() {
     let (body, plain) = body(Coding::Identity);
     assert_eq!(body, plain);
     assert_eq!(compress(Coding::Identity, b"abc").unwrap(), b"abc");

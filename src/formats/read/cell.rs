@@ -1,22 +1,22 @@
-//! What a field of a record holds, and how it fits a column.
+//! Values of fields, and their conversion to column types.
 
 use model::{dataset::Dtype, row::Value, timestamp::Timestamp};
 
 use super::number_text::{Decimal, Telling, is_rounded_integer, telling};
 
-/// Texts that stand for no value in files without types, as pandas reads them, too.
+/// Texts that represent a missing value in files without types, as in pandas.
 pub(crate) const ABSENT: [&str; 15] = [
     "", "null", "NULL", "None", "NaN", "nan", "-NaN", "-nan", "NA", "N/A", "n/a", "<NA>", "#N/A",
     "#NA", "#N/A N/A",
 ];
 
-/// Texts that stand for no number, but may be a text.
+/// Texts that represent a missing number, but may be regular texts.
 const DASHES: [&str; 4] = ["-", "--", "–", "—"];
 
-/// Whole numbers up to this are exact as floating point numbers.
+/// Whole numbers up to this are exact as floats.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// What a field of a record holds.
+/// Value of a field of a record.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Cell<'a> {
     /// An empty field or a null.
@@ -27,42 +27,42 @@ pub enum Cell<'a> {
     Integer(i64),
     /// A floating point number.
     Float(f64),
-    /// A text that is one.
+    /// A typed text.
     Text(&'a str),
-    /// A text of a file without types: whatever it looks like.
+    /// A text of a file without types, which may be of any type.
     Bare(&'a str),
     /// A timestamp or a date of a file with types.
     Time(TypedTime),
-    /// A whole number of more than 64 bits with a sign.
+    /// A whole number that exceeds 64 bits with a sign.
     Large(i128),
-    /// Something that no column holds, and why.
+    /// A value that no column can hold, and the reason.
     Unfit(&'a str),
 }
 
 /// A timestamp or a date of a file with types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TypedTime {
-    /// It, in UTC if it is in no time zone.
+    /// The timestamp, in UTC if it has no time zone.
     pub at: Timestamp,
-    /// Whether the file has it finer than microseconds.
+    /// True if the file has a higher precision than microseconds.
     pub is_cut: bool,
-    /// The zone it is written in.
+    /// Time zone in which it is written.
     pub zone: WrittenZone,
 }
 
-/// The time zone that a timestamp is written in.
+/// Time zone in which a timestamp is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WrittenZone {
     /// Coordinated universal time.
     Utc,
-    /// None: the reader's options say which it is.
+    /// None. The reader's options define it.
     None,
-    /// None, and it is a date without a time.
+    /// None, and the value is a date without a time.
     Date,
 }
 
 impl Cell<'_> {
-    /// How long its text is; 0 if it is none.
+    /// Returns the length of the text; 0 if the value is not a text.
     pub const fn text_bytes(self) -> usize {
         match self {
             Self::Text(text) | Self::Bare(text) => text.len(),
@@ -70,7 +70,7 @@ impl Cell<'_> {
         }
     }
 
-    /// Whether it is no value.
+    /// Returns true if there is no value.
     #[must_use]
     pub fn is_absent(self) -> bool {
         match self {
@@ -81,16 +81,16 @@ impl Cell<'_> {
         }
     }
 
-    /// Whether it stands for no number: a dash.
+    /// Returns true if the text represents a missing number: a dash.
     pub(super) fn is_dash(self) -> bool {
         matches!(self, Self::Bare(text) if DASHES.contains(&text.trim()))
     }
 
-    /// The value of a column of `dtype`; none where there is no value. A text is read as a value of
-    /// another type, its numbers with the mark `decimal`.
+    /// Converts to a value of a column of `dtype`; `None` if there is no value. A text is parsed as
+    /// other types, with `decimal` as the mark of numbers.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Description of the mismatch.
     pub(super) fn fit(self, dtype: Dtype, decimal: Decimal) -> Result<Option<Value>, String> {
         let cell = match self {
             Self::Text(text) if dtype != Dtype::String => Self::Bare(text),
@@ -111,10 +111,11 @@ impl Cell<'_> {
             (Dtype::Boolean, _) => cell.boolean().map(Value::Boolean),
             (Dtype::String, _) => cell.text().map(Value::String),
         };
-        value.map(Some).ok_or_else(|| format!("{} is no {dtype}", self.describe()))
+        value.map(Some).ok_or_else(|| format!("{} is not of type {dtype}", self.describe()))
     }
 
-    /// Returns true if it is a whole number that is not exact as `number`, the float it was read as.
+    /// Returns true if the value is a whole number that is not exact as `number`, the float parsed
+    /// from it.
     pub(super) fn is_rounded_to(self, number: f64, decimal: Decimal) -> bool {
         number.abs() >= EXACT_MAX
             && match self {
@@ -129,7 +130,7 @@ impl Cell<'_> {
             }
     }
 
-    /// Whether it is written as a number, with either decimal mark or infinite.
+    /// Returns true if the value is written as a number, with either decimal mark, or infinite.
     pub(super) fn is_number(self) -> bool {
         match self {
             Self::Float(_) | Self::Integer(_) | Self::Large(_) => true,
@@ -143,7 +144,7 @@ impl Cell<'_> {
         }
     }
 
-    /// As a number.
+    /// Returns the value as a number.
     pub(super) fn float(self) -> Option<f64> {
         let number = match self {
             Self::Float(number) => number,
@@ -157,7 +158,7 @@ impl Cell<'_> {
         number.is_finite().then_some(number)
     }
 
-    /// As a whole number.
+    /// Returns the value as a whole number.
     pub(super) fn integer(self) -> Option<i64> {
         match self {
             Self::Integer(number) => Some(number),
@@ -167,7 +168,7 @@ impl Cell<'_> {
         }
     }
 
-    /// As true or false.
+    /// Returns the value as a boolean.
     pub(super) fn boolean(self) -> Option<bool> {
         match self {
             Self::Boolean(truth) => Some(truth),
@@ -191,7 +192,7 @@ impl Cell<'_> {
         }
     }
 
-    /// A date or a time of day as it is written; none where there is no value.
+    /// Returns a date or a time of day as it is written; `None` if there is no value.
     pub(super) fn plain_text(self) -> Option<String> {
         match self {
             _ if self.is_absent() => None,
@@ -200,7 +201,7 @@ impl Cell<'_> {
         }
     }
 
-    /// The value as error messages show it, shortened.
+    /// Returns the value as shown in error messages, shortened.
     pub(super) fn describe(self) -> String {
         match self {
             Self::Absent => "nothing".to_owned(),
@@ -215,16 +216,16 @@ impl Cell<'_> {
     }
 }
 
-/// The beginning of a text, enough to find it in the file, escaped.
+/// Returns the escaped beginning of a text, enough to find it in the file.
 pub(super) fn shorten(text: &str) -> String {
-    /// A timestamp with all that it may have is shorter.
+    /// Exceeds the length of any timestamp.
     const SHOWN_CHARS: usize = 40;
     let end = if text.chars().count() > SHOWN_CHARS { "…" } else { "" };
     let start: String = text.chars().take(SHOWN_CHARS).collect();
     format!("{}{end}", start.escape_debug())
 }
 
-/// A finite number as a text has it: plain ones are parsed at once.
+/// Parses a finite number. Numbers without group marks take a fast path.
 fn float_of(text: &str, decimal: Decimal) -> Option<f64> {
     let text = text.trim();
     let plain = match decimal {
@@ -242,7 +243,7 @@ fn integer_of(text: &str, decimal: Decimal) -> Option<i64> {
     text.trim().parse().ok().or_else(|| exact_integer(float_of(text, decimal)?))
 }
 
-/// A float that is whole, if floats hold each whole number around it.
+/// Converts a float to an integer, if it is whole and in the range in which floats are exact.
 pub fn exact_integer(number: f64) -> Option<i64> {
     let is_whole = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and not too large")]
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_value_of_the_column_is_one() {
+    fn texts_are_converted_to_the_type_of_the_column() {
         check(Cell::Bare(" 1.5 "), Dtype::Float, Ok(Some(Value::Float(1.5))));
         check(Cell::Bare("1e3"), Dtype::Integer, Ok(Some(Value::Integer(1000))));
         check(Cell::Bare("1,234.5"), Dtype::Float, Ok(Some(Value::Float(1234.5))));
@@ -275,18 +276,18 @@ mod tests {
     }
 
     #[test]
-    fn no_value_is_no_error() {
+    fn missing_values_are_valid_in_every_column() {
         for absent in [Cell::Absent, Cell::Bare(""), Cell::Bare("NaN"), Cell::Float(f64::NAN)] {
             check(absent, Dtype::Integer, Ok(None));
         }
     }
 
     #[test]
-    fn what_does_not_fit_is_told_as_it_stands_in_the_file() {
-        check(Cell::Bare("abc"), Dtype::Float, Err("`abc` is no float"));
-        check(Cell::Float(1.5), Dtype::Integer, Err("1.5 is no integer"));
-        check(Cell::Text("x"), Dtype::Float, Err("`x` is no float"));
-        check(Cell::Bare("inf"), Dtype::Float, Err("`inf` is no float"));
-        check(Cell::Integer(1), Dtype::String, Err("1 is no string"));
+    fn mismatch_is_described_as_written_in_the_file() {
+        check(Cell::Bare("abc"), Dtype::Float, Err("`abc` is not of type float"));
+        check(Cell::Float(1.5), Dtype::Integer, Err("1.5 is not of type integer"));
+        check(Cell::Text("x"), Dtype::Float, Err("`x` is not of type float"));
+        check(Cell::Bare("inf"), Dtype::Float, Err("`inf` is not of type float"));
+        check(Cell::Integer(1), Dtype::String, Err("1 is not of type string"));
     }
 }

@@ -1,4 +1,4 @@
-//! Which field of a file is the timestamp, which are columns, and which are ignored.
+//! Mapping of the fields of a file to the timestamp and columns.
 
 use std::collections::HashMap;
 
@@ -12,41 +12,42 @@ use super::{
     timestamps::{TimeUnit, timestamp},
 };
 
-/// What a field is mapped to.
+/// Target of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// It is the row's timestamp, or its date where another field has the time of day.
+    /// The row's timestamp, or its date if another field has the time of day.
     Time,
-    /// It is the time of day of the row's timestamp.
+    /// The time of day of the row's timestamp.
     TimeOfDay,
-    /// It is the value of the column at this place.
+    /// The value of the column with this index.
     Column(usize),
-    /// Its values are ignored.
+    /// The values are ignored.
     LeftOut,
-    /// The mapping does not know it. A row that has a value there is no row.
+    /// The mapping does not include the field. A row with a value in it is invalid.
     Unknown,
 }
 
-/// A column to be made of a field.
+/// A column to be filled from a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MappedColumn {
-    /// The column's name.
+    /// Name of the column.
     pub name: String,
-    /// What its values are.
+    /// Type of the values.
     pub dtype: Dtype,
-    /// True if whole numbers that are not exact as floats are rounded; else their rows are rejected.
+    /// True if whole numbers that are not exact as floats are rounded. Otherwise their rows are
+    /// rejected.
     pub is_rounded: bool,
 }
 
 impl MappedColumn {
-    /// Returns a column whose whole numbers are exact.
+    /// Creates a column that rejects inexact whole numbers.
     #[must_use]
     pub fn exact(name: impl Into<String>, dtype: Dtype) -> Self {
         Self { name: name.into(), dtype, is_rounded: false }
     }
 }
 
-/// What each field of a file is mapped to.
+/// Mapping of the fields of a file to their targets.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ColumnMapping {
     by_field: HashMap<String, Target>,
@@ -54,47 +55,47 @@ pub struct ColumnMapping {
     time_unit: Option<TimeUnit>,
     time_texts: TimeTexts,
     has_time_of_day: bool,
-    /// Number of the first hour of a day, if the time of day is the number of an hour.
+    /// Number of the first hour of a day, if the time of day is an hour.
     first_hour: Option<i8>,
     decimal: Decimal,
-    /// Texts that are no value.
+    /// Texts that represent missing values.
     nulls: Vec<String>,
 }
 
-/// A row that is being put together.
+/// A row being assembled.
 #[derive(Default)]
 pub(super) struct Building {
     timestamp: Option<Timestamp>,
     /// Second meaning of the timestamp, if the clock shows it twice.
     later: Option<Timestamp>,
-    /// Whether the file has the timestamp finer than microseconds.
+    /// True if the timestamp has a higher precision than microseconds.
     is_cut: bool,
-    /// The texts of the date and of the time of day, where they are two fields.
+    /// Texts of the date and of the time of day, if they are separate fields.
     date: Option<String>,
     time_of_day: Option<String>,
     values: Vec<Option<Value>>,
     wrong: Option<String>,
 }
 
-/// A row that was put together.
+/// An assembled row.
 pub(super) struct Built {
     pub(super) row: Row,
-    /// Whether the file has its timestamp finer than microseconds.
+    /// True if its timestamp has a higher precision than microseconds.
     pub(super) is_cut: bool,
     /// Second meaning of its timestamp, if the clock shows it twice.
     pub(super) later: Option<Timestamp>,
 }
 
 impl ColumnMapping {
-    /// A mapping that takes the timestamp from `time`; a number there counts `time_unit`, or what
-    /// its size tells.
+    /// Creates a mapping with the timestamp in field `time`. Numbers are in `time_unit`, or in a
+    /// unit detected from their size.
     #[must_use]
     pub fn new(time: &str, time_unit: Option<TimeUnit>) -> Self {
         let by_field = HashMap::from([(time.to_owned(), Target::Time)]);
         Self { by_field, time_unit, ..Self::default() }
     }
 
-    /// A mapping that takes the timestamp from `time`, whose texts are read as `texts` says.
+    /// Creates a mapping with the timestamp in `time`, whose texts are parsed according to `texts`.
     #[must_use]
     pub fn with_time(time: &TimeFields, texts: TimeTexts) -> Self {
         let mut mapping = Self { time_texts: texts, ..Self::new(&time.name, time.unit) };
@@ -106,7 +107,7 @@ impl ColumnMapping {
         mapping
     }
 
-    /// The mapping of a service's own rows, whose fields are called as their columns.
+    /// Creates the mapping of a service's rows, whose fields have the names of the columns.
     #[must_use]
     pub fn of_service(columns: impl IntoIterator<Item = (String, Dtype)>) -> Self {
         let mut mapping = Self::new("timestamp", None);
@@ -116,39 +117,39 @@ impl ColumnMapping {
         mapping
     }
 
-    /// Reads texts of numbers with the mark `decimal`, and those of `nulls` as no value.
+    /// Sets the decimal mark of numbers, and the texts that represent missing values.
     #[must_use]
     pub fn with_numbers(self, decimal: Decimal, nulls: Vec<String>) -> Self {
         Self { decimal, nulls, ..self }
     }
 
-    /// Makes `field` the next column.
+    /// Maps `field` to the next column.
     pub fn column(&mut self, field: &str, column: MappedColumn) {
         self.by_field.insert(field.to_owned(), Target::Column(self.columns.len()));
         self.columns.push(column);
     }
 
-    /// Leaves `field` out.
+    /// Ignores `field`.
     pub fn leave_out(&mut self, field: &str) {
         self.by_field.insert(field.to_owned(), Target::LeftOut);
     }
 
-    /// The columns, in the order of the rows' values.
+    /// Returns the columns, in the order of the rows' values.
     #[must_use]
     pub fn columns(&self) -> &[MappedColumn] {
         &self.columns
     }
 
-    /// The names of the columns, in their order.
+    /// Returns the names of the columns, in order.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.columns.iter().map(|column| column.name.clone()).collect()
     }
 
-    /// Makes a row of a service's row object, flat or with values of its own.
+    /// Parses a row object of a service, either flat or with the values in a separate object.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Description of the error.
     pub fn row_of_json(&self, object: &[u8]) -> Result<Row, String> {
         let mut building = self.begin();
         super::json::members(object, &mut |name, cell| {
@@ -167,7 +168,7 @@ impl ColumnMapping {
 }
 
 impl Building {
-    /// Takes a field. What is wrong with the first that does not fit is kept.
+    /// Adds a field. Only the first error is kept.
     pub(super) fn take(
         &mut self,
         mapping: &ColumnMapping,
@@ -245,7 +246,7 @@ impl Building {
     pub(super) fn finish(mut self, mapping: &ColumnMapping) -> Result<Built, String> {
         if mapping.has_time_of_day && self.wrong.is_none() {
             let (Some(date), Some(time)) = (&self.date, &self.time_of_day) else {
-                return Err("it lacks the date or the time of day".to_owned());
+                return Err("date or time of day is missing".to_owned());
             };
             let texts = &mapping.time_texts;
             let read = match mapping.first_hour {
@@ -256,7 +257,7 @@ impl Building {
         }
         match (self.wrong, self.timestamp) {
             (Some(wrong), _) => Err(wrong),
-            (None, None) => Err("it has no timestamp".to_owned()),
+            (None, None) => Err("timestamp is missing".to_owned()),
             (None, Some(timestamp)) => {
                 let Self { values, is_cut, later, .. } = self;
                 Ok(Built { row: Row { timestamp, values }, is_cut, later })
@@ -265,7 +266,7 @@ impl Building {
     }
 }
 
-/// Says that a whole number is not exact as a float, and which type of the column keeps it.
+/// Describes a whole number that is not exact as a float, with a hint for the type of the column.
 fn inexact(cell: Cell<'_>, column: &str) -> String {
     let hint = match cell {
         _ if cell.integer().is_some() => format!("{column}=integer keeps it"),

@@ -1,4 +1,5 @@
-//! Compressed files, told by how they begin: gzip, Zstandard, bzip2, xz, and zip with one data file.
+//! Compressed files, detected by their first bytes: gzip, Zstandard, bzip2, xz, and zip with one
+//! data file.
 
 use std::{
     fs::File,
@@ -14,7 +15,7 @@ use zip::{CompressionMethod, ZipArchive};
 
 use super::Format;
 
-/// What compressed files begin with.
+/// First bytes of compressed files.
 const MAGIC: [(&[u8], Compression); 5] = [
     (&[0x1f, 0x8b], Compression::Gzip),
     (&[0x28, 0xb5, 0x2f, 0xfd], Compression::Zstd),
@@ -23,16 +24,16 @@ const MAGIC: [(&[u8], Compression); 5] = [
     (b"PK\x03\x04", Compression::Zip),
 ];
 
-/// Bytes of the longest of them.
+/// Length of the longest of them.
 const MAGIC_BYTES_MAX: u64 = 6;
 
-/// The most memory of an xz block, in KiB: what `xz -9` needs, several times over.
+/// Maximum memory of an xz block in KiB: several times as much as `xz -9` needs.
 const XZ_MEMORY_KIB_MAX: u32 = 256 * 1024;
 
-/// Endings of compressed files.
+/// Extensions of compressed files.
 const ENDINGS: [&str; 6] = [".gz", ".zst", ".bz2", ".xz", ".zip", ".zstd"];
 
-/// How a file is compressed.
+/// Compression of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compression {
     Gzip,
@@ -42,7 +43,7 @@ pub(super) enum Compression {
     Zip,
 }
 
-/// The data of a file in an archive.
+/// Location of a file in an archive.
 struct Entry {
     name: String,
     begin_bytes: u64,
@@ -52,7 +53,8 @@ struct Entry {
 }
 
 impl Compression {
-    /// How a file is compressed; none if it is not. Leaves the file at its beginning.
+    /// Detects the compression of a file; `None` if it is not compressed. Leaves the file at its
+    /// beginning.
     pub(super) fn of_file(file: &mut File) -> io::Result<Option<Self>> {
         let mut begin = Vec::new();
         file.by_ref().take(MAGIC_BYTES_MAX).read_to_end(&mut begin)?;
@@ -60,8 +62,8 @@ impl Compression {
         Ok(MAGIC.iter().find(|(magic, _)| begin.starts_with(magic)).map(|(_, found)| *found))
     }
 
-    /// What `file` decompresses to. `compressed` reads it, has read nothing yet, and shares its
-    /// position.
+    /// Returns the decompressed content of `file`. `compressed` reads the same file, shares its
+    /// position, and has not read anything yet.
     pub(super) fn text(
         self,
         file: &mut File,
@@ -88,19 +90,19 @@ impl Compression {
     }
 }
 
-/// A file's name without the ending that says how it is compressed.
+/// Returns a file's name without the extension of a compression.
 pub(super) fn strip_ending(name: &str) -> &str {
     ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name)
 }
 
-/// The name of the data file in an archive at `path`; none if it is no such archive.
+/// Returns the name of the data file in a zip archive at `path`; `None` if it is not one.
 pub(super) fn name_in_archive(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let found = Compression::of_file(&mut file).ok()?;
     (found == Some(Compression::Zip)).then(|| entry(&mut file).ok().map(|entry| entry.name))?
 }
 
-/// The one data file of an archive; notes beside it (.txt) do not count.
+/// Finds the only data file of an archive. Accompanying notes (.txt) are ignored.
 fn entry(file: &mut File) -> io::Result<Entry> {
     let other = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
     let mut archive = ZipArchive::new(&mut *file)?;
@@ -121,7 +123,9 @@ fn entry(file: &mut File) -> io::Result<Entry> {
             CompressionMethod::Stored => false,
             CompressionMethod::Deflated => true,
             method => {
-                return Err(other(format!("{name} in the archive is compressed by {method}")));
+                return Err(other(format!(
+                    "{name} in the archive has unsupported compression {method}"
+                )));
             }
         };
         let begin = entry.data_start();
@@ -141,12 +145,12 @@ fn entry(file: &mut File) -> io::Result<Entry> {
     let mut entries = entries.into_iter();
     match (entries.next(), entries.next()) {
         (Some(entry), None) => Ok(entry),
-        (None, _) => Err(other("no file in the archive is .csv or .ndjson".to_owned())),
-        _ => Err(other(format!("the archive has several files, unpack it: {}", names.join(", ")))),
+        (None, _) => Err(other("archive has no .csv or .ndjson file".to_owned())),
+        _ => Err(other(format!("archive has several files, extract one: {}", names.join(", ")))),
     }
 }
 
-/// Checks at its end that a text is what was compressed.
+/// Verifies the checksum of a text at its end.
 struct Checked<R> {
     text: R,
     hasher: Hasher,
@@ -158,7 +162,7 @@ impl<R: Read> Read for Checked<R> {
         let n_read = self.text.read(buffer)?;
         self.hasher.update(buffer.get(..n_read).unwrap_or_default());
         if n_read == 0 && !buffer.is_empty() && self.hasher.clone().finalize() != self.checksum {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the archive is damaged"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "archive is damaged"));
         }
         Ok(n_read)
     }

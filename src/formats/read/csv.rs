@@ -1,68 +1,68 @@
-//! Records of CSV by RFC 4180: fields between delimiters, in double quotes where they hold a delimiter,
-//! a quote (then doubled) or the end of a line.
+//! Reads CSV by RFC 4180: fields between delimiters, in double quotes if they contain a delimiter,
+//! a quote (which is doubled) or a line end.
 //!
-//! Written here because quotes alone tell an empty text from no value, which the `csv` crate
-//! does not report, and because reading resumes at any record.
+//! The `csv` crate is not used because it does not report quotes, which distinguish an empty text
+//! from a missing value, and because reading must be able to resume at any record.
 
 use std::io::{self, BufRead};
 
 use super::source::Position;
 
-/// Reads records one by one. Blank lines are passed over.
+/// Reads records one by one. Blank lines are skipped.
 #[derive(derive_more::Debug)]
 #[debug("CsvReader at {at:?}")]
 pub struct CsvReader<R> {
     text: R,
     delimiter: u8,
     line: Vec<u8>,
-    /// The fields of the record, without quotes, behind one another.
+    /// Contents of the fields of the record, concatenated, without quotes.
     fields: Vec<u8>,
-    /// Where each field ends, and whether it is in quotes.
+    /// End of each field, and true if it is quoted.
     ends: Vec<(usize, bool)>,
-    /// Maximum number of fields that are read of a record.
+    /// Maximum number of fields that are read per record.
     fields_max: usize,
     fault: Option<&'static str>,
-    /// The line that the record begins on, from 1.
+    /// Line on which the record begins, from 1.
     begin_line: u64,
-    /// Where the next record begins.
+    /// Start of the next record.
     at: Position,
 }
 
-/// Where in a field the reader is.
+/// State of the reader within a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FieldState {
     /// Before its first byte.
     Start,
     Bare,
     Quoted,
-    /// Behind a quote that ends the field, unless another one follows.
+    /// After a quote that ends the field unless another one follows.
     AfterQuote,
 }
 
 impl<R: BufRead> CsvReader<R> {
-    /// Reads the records of `text`.
+    /// Creates a reader of `text`.
     pub fn new(text: R, delimiter: u8) -> Self {
         Self::resume(text, delimiter, Position::default())
     }
 
-    /// Reads the records of a text from `at` on, where `text` begins.
+    /// Creates a reader whose `text` starts at position `at` of a longer text.
     pub(super) fn resume(text: R, delimiter: u8, at: Position) -> Self {
         let (line, fields, ends) = (Vec::new(), Vec::new(), Vec::new());
         let fields_max = usize::MAX;
         Self { text, delimiter, line, fields, ends, fields_max, fault: None, begin_line: 0, at }
     }
 
-    /// Stops reading a record at the first field after `fields_max`, which bounds the memory:
-    /// [`n_fields`](Self::n_fields) is one more then.
+    /// Stops reading a record at the first field after `fields_max`, which bounds the memory.
+    /// [`n_fields`](Self::n_fields) is then one more.
     #[must_use]
     pub fn with_fields_max(self, fields_max: usize) -> Self {
         Self { fields_max, ..self }
     }
 
-    /// Reads the next record; whether there was one.
+    /// Reads the next record. Returns false at the end.
     ///
     /// # Errors
-    /// If the text breaks off.
+    /// If the text cannot be read.
     pub fn read(&mut self) -> io::Result<bool> {
         self.fields.clear();
         self.ends.clear();
@@ -85,13 +85,14 @@ impl<R: BufRead> CsvReader<R> {
             self.fields.extend_from_slice(self.line.get(n_bytes..).unwrap_or_default());
         }
         if state == FieldState::Quoted {
-            self.fault = Some("a field in quotes does not end");
+            self.fault = Some("quoted field does not end");
             self.end_field(state);
         }
         Ok(state == FieldState::Quoted)
     }
 
-    /// The fields of the record, and whether each is in quotes; `None` if they are not UTF-8.
+    /// Returns the fields of the record, each with true if it is quoted; `None` if they are not
+    /// UTF-8.
     pub fn fields(&self) -> Option<impl Iterator<Item = (&str, bool)>> {
         let text = std::str::from_utf8(&self.fields).ok()?;
         let starts = std::iter::once(0).chain(self.ends.iter().map(|(end, _)| *end));
@@ -101,17 +102,17 @@ impl<R: BufRead> CsvReader<R> {
         Some(starts.zip(&self.ends).map(field))
     }
 
-    /// How many fields the record has.
+    /// Returns the number of fields of the record.
     pub fn n_fields(&self) -> usize {
         self.ends.len()
     }
 
-    /// How the record differs from RFC 4180, if it does; it is read all the same.
+    /// Returns the deviation of the record from RFC 4180, if any. The record is read nevertheless.
     pub fn fault(&self) -> Option<&'static str> {
         self.fault
     }
 
-    /// The line that the record begins on, from 1, and where the next one begins.
+    /// Returns the line on which the record begins, from 1, and the start of the next record.
     pub(super) fn position(&self) -> (u64, Position) {
         (self.begin_line, self.at)
     }
@@ -124,7 +125,7 @@ impl<R: BufRead> CsvReader<R> {
         Ok(n_read > 0)
     }
 
-    /// Splits the first `n_bytes` of the line into fields, of which the last is not ended.
+    /// Splits the first `n_bytes` of the line into fields. The last field stays open.
     fn split(&mut self, n_bytes: usize, mut state: FieldState) -> FieldState {
         let mut at = 0;
         while at < n_bytes && self.ends.len() <= self.fields_max {
@@ -155,7 +156,7 @@ impl<R: BufRead> CsvReader<R> {
                 }
                 (FieldState::Quoted, None) | (FieldState::Start, Some(_)) => FieldState::Quoted,
                 (FieldState::AfterQuote, Some(_)) => {
-                    self.fault = Some("there is more in a field than what is in quotes");
+                    self.fault = Some("quoted field is followed by text");
                     at -= 1;
                     FieldState::Bare
                 }
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_hold_delimiters_quotes_and_line_ends() {
+    fn quoted_fields_contain_delimiters_quotes_and_line_ends() {
         check("a,b\n1,2\r\n", &[&["a", "b"], &["1", "2"]]);
         check("\"a,\"\"b\"\"\r\nc\",\"\",\n\n", &[&["<a,\"b\"\r\nc>", "<>", ""]]);
         check("\n\r\nx\n\n\"\"", &[&["x"], &["<>"]]);
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_up_to_the_first_field_over_the_maximum() {
+    fn record_is_read_up_to_the_maximum_number_of_fields() {
         let text = format!("a,b\n{}\nc,d\n", ",".repeat(1000));
         let mut reader = CsvReader::new(text.as_bytes(), b',').with_fields_max(2);
         let mut counts = Vec::new();
@@ -214,10 +215,10 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_not_by_the_rfc_is_read_and_named() {
+    fn malformed_record_is_read_and_reported() {
         for (text, want) in [
-            ("\"a\"b,c\n", "there is more in a field than what is in quotes"),
-            ("a,\"b\nc", "a field in quotes does not end"),
+            ("\"a\"b,c\n", "quoted field is followed by text"),
+            ("a,\"b\nc", "quoted field does not end"),
         ] {
             let mut reader = CsvReader::new(text.as_bytes(), b',');
             assert!(reader.read().unwrap());

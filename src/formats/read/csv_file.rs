@@ -1,9 +1,9 @@
-//! Records of a CSV file, and how they are read: what comes before the header, the delimiter, the
-//! header itself in one line or several, or none.
+//! Records of a CSV file, and detection of its layout: lines before the header, the delimiter, and
+//! a header of one line, several lines, or none.
 //!
-//! The first records are compared with one another: lines before the table have fewer fields, and the
-//! names in a header differ from what the columns hold. Where that leaves two readings, the file is
-//! rejected with the options that name them.
+//! The first records are compared with each other: lines before the table have fewer fields, and
+//! the names in a header differ from the values of the columns. If this leaves two interpretations,
+//! the file is rejected, with the options that select one.
 
 use std::{
     collections::HashSet,
@@ -21,24 +21,24 @@ use super::{
     timestamps::TimeUnit,
 };
 
-/// What may separate fields. Of those that make equal tables the first is taken: a comma may also be a
-/// decimal mark.
+/// Delimiters that are detected. Of those that give equal tables the first is chosen, since a comma
+/// may also be a decimal mark.
 const DELIMITERS: [u8; 4] = *b";\t|,";
 
-/// The most bytes that are compared: a header of 1 024 long names, and many records of others.
+/// Maximum size of the sample: a header of 1 024 long names, or many usual records.
 const SAMPLE_BYTES: u64 = 1024 * 1024;
 
-/// Records that are compared: enough to see what a column holds.
+/// Number of records that are compared, enough to detect the type of a column.
 const SAMPLE_RECORDS: usize = 100;
 
-/// The most lines of a header: those of tables with two or three levels of columns, and the name of
+/// Maximum number of lines of a header: tables with two or three levels of columns, and the name of
 /// their index.
 const HEADER_LINES_MAX: usize = 4;
 
-/// First byte of a comment line.
+/// First character of a comment line.
 const COMMENT: &str = "#";
 
-/// What some programs begin a text with.
+/// Mark with which some programs begin a text.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 pub(super) struct CsvRecords {
@@ -78,12 +78,12 @@ impl CsvRecords {
             let (line, next) = self.reader.position();
             let bad = |reason: String| Stop::Bad(BadRow { line, reason });
             let Some(mut texts) = self.reader.fields() else {
-                return Err(bad("it is not UTF-8".to_owned()));
+                return Err(bad("line is not UTF-8".to_owned()));
             };
             if self.reader.n_fields() == self.fields.len() {
                 for (field, (name, (text, is_quoted))) in self.fields.iter().zip(texts).enumerate()
                 {
-                    // Quotes make a text of what would stand for no value.
+                    // A quoted text is a value even if it would otherwise represent a missing one.
                     let cell = if is_quoted { Cell::Text(text) } else { Cell::Bare(text) };
                     take(field, name, cell);
                 }
@@ -91,25 +91,23 @@ impl CsvRecords {
             }
             if !texts.next().is_some_and(|(text, _)| text.starts_with('#')) {
                 let (n_fields, n_names) = (self.reader.n_fields(), self.fields.len());
-                return Err(bad(format!(
-                    "it has {n_fields} fields where the header has {n_names}"
-                )));
+                return Err(bad(format!("expected {n_names} fields, found {n_fields}")));
             }
         }
     }
 }
 
-/// How the records of a CSV file are read.
+/// Layout of a CSV file.
 #[derive(Debug, PartialEq, Eq)]
 struct CsvHead {
     delimiter: u8,
     /// Names of the fields.
     fields: Vec<String>,
-    /// Where the first row begins.
+    /// Start of the first row.
     begin: Position,
 }
 
-/// A record of the sample, with the lines it is on.
+/// A record of the sample and its position.
 struct SampleRecord {
     begin: Position,
     end: Position,
@@ -125,14 +123,14 @@ impl SampleRecord {
         self.fields.iter().filter(|field| !field.trim().is_empty()).count()
     }
 
-    /// True if only the first of several fields is filled.
+    /// Returns true if only the first of several fields has a value.
     fn has_first_only(&self) -> bool {
         self.n_filled() == 1 && self.fields.first().is_some_and(|field| !field.trim().is_empty())
     }
 }
 
-/// Reads the sample of a file: its first bytes; of a stream, which may be slow, the lines up to the
-/// first record after those that are skipped.
+/// Reads the sample of a file: its first bytes. Of a stream, which may be slow, it is only the
+/// lines up to the first record after those that are skipped.
 fn read_sample(
     text: &mut impl BufRead,
     options: ReadOptions,
@@ -160,11 +158,11 @@ fn read_sample(
 }
 
 impl CsvHead {
-    /// Reads the head of the file that begins with `sample`.
+    /// Detects the layout of the file that begins with `sample`.
     ///
     /// # Errors
     /// [`FileError::Empty`] if there is no record, [`FileError::Columns`] if the header is missing,
-    /// has a name twice, or is in doubt.
+    /// has a duplicate name, or is ambiguous.
     fn read(sample: &[u8], options: ReadOptions) -> Result<Self, FileError> {
         let begin = skip_lines(sample, options.skip_lines);
         let delimiter = options.delimiter.unwrap_or_else(|| likeliest_delimiter(sample, begin));
@@ -190,7 +188,7 @@ impl CsvHead {
         if is_header {
             return Ok(Self { delimiter, fields: unique(first.fields.clone())?, begin: first_end });
         }
-        // A comment of as many fields as the data has just before it names them.
+        // A comment with as many fields as the data, just before it, names them.
         let fields = match comment.filter(|_| options.has_header.is_none()) {
             Some(names) => unique(names)?,
             None => (0..first.fields.len()).map(numbered).collect(),
@@ -199,7 +197,7 @@ impl CsvHead {
     }
 }
 
-/// Returns where the text begins after its byte order mark and `n_lines` lines.
+/// Returns the start of the text after its byte order mark and `n_lines` lines.
 fn skip_lines(sample: &[u8], n_lines: u64) -> Position {
     let mark = BYTE_ORDER_MARK.as_bytes();
     let mut begin = Position::default();
@@ -220,8 +218,8 @@ fn rest(sample: &[u8], from: Position) -> &[u8] {
     sample.get(from..).unwrap_or_default()
 }
 
-/// Splits the sample into records. The last one may be cut off where the sample ends, and is left out
-/// if there are others.
+/// Splits the sample into records. The last one may be truncated at the end of the sample, and is
+/// dropped if there are others.
 fn split(sample: &[u8], begin: Position, delimiter: u8) -> Result<Vec<SampleRecord>, FileError> {
     let mut reader = CsvReader::resume(rest(sample, begin), delimiter, begin);
     let (mut records, mut at) = (Vec::new(), begin);
@@ -234,7 +232,7 @@ fn split(sample: &[u8], begin: Position, delimiter: u8) -> Result<Vec<SampleReco
         let fields = match reader.fields() {
             Some(fields) => fields.map(|(field, _)| field.to_owned()).collect(),
             None if records.is_empty() => return Err(FileError::form("its header is not UTF-8")),
-            // Reading reports it.
+            // Reading will report it.
             None => Vec::new(),
         };
         records.push(SampleRecord { begin: at, end, fields });
@@ -243,7 +241,7 @@ fn split(sample: &[u8], begin: Position, delimiter: u8) -> Result<Vec<SampleReco
     Ok(records)
 }
 
-/// Returns the number of fields that most records have, the first of equals.
+/// Returns the most frequent number of fields; the first one if several are equally frequent.
 fn usual_width<'a>(records: &(impl Iterator<Item = &'a SampleRecord> + Clone)) -> usize {
     let n_of = |width: usize| records.clone().filter(|it| it.fields.len() == width).count();
     let widths = records.clone().map(|record| record.fields.len());
@@ -252,7 +250,8 @@ fn usual_width<'a>(records: &(impl Iterator<Item = &'a SampleRecord> + Clone)) -
     usual.map_or(0, |(_, width)| width)
 }
 
-/// The delimiter that divides most records into equally many fields, and into most of them.
+/// Returns the delimiter that gives the most records of equal width, and of those the widest
+/// records.
 fn likeliest_delimiter(sample: &[u8], begin: Position) -> u8 {
     let table = |delimiter: &u8| {
         let records = split(sample, begin, *delimiter).unwrap_or_default();
@@ -266,8 +265,8 @@ fn likeliest_delimiter(sample: &[u8], begin: Position) -> u8 {
     best.filter(|(table, _)| *table != (0, 0)).map_or(b',', |(_, delimiter)| delimiter)
 }
 
-/// Takes comment lines away, and returns the fields of the last one before the first record, if they
-/// are as many as its own.
+/// Removes comment lines, and returns the fields of the last one before the first record, if it has
+/// as many.
 fn take_comments(records: &mut Vec<SampleRecord>, n_fields: usize) -> Option<Vec<String>> {
     let n_before = records.iter().take_while(|record| record.is_comment()).count();
     let before: Vec<_> = records.drain(..n_before).collect();
@@ -280,10 +279,10 @@ fn take_comments(records: &mut Vec<SampleRecord>, n_fields: usize) -> Option<Vec
     (n_fields > 1).then_some(fields)
 }
 
-/// Takes away lines before the table that have a text in the first field alone.
+/// Removes lines before the table that only have a text in the first field.
 ///
 /// # Errors
-/// If one has other fields, too: it may be a header that is written wrong.
+/// If one has other fields, too, since it may be a malformed header.
 fn drop_banner(records: &mut Vec<SampleRecord>, n_fields: usize) -> Result<(), FileError> {
     let is_wide = |record: &SampleRecord| record.fields.len() == n_fields;
     let is_first_value =
@@ -312,8 +311,8 @@ fn drop_banner(records: &mut Vec<SampleRecord>, n_fields: usize) -> Result<(), F
     Ok(())
 }
 
-/// Returns the place of the line that names the index of a table, below a header of one line or
-/// several: a name in the first field, and nothing in the others.
+/// Finds the line that names the index of a table, below a header of one or several lines: it has a
+/// name in the first field and nothing in the others.
 fn index_line(records: &[SampleRecord], n_fields: usize) -> Option<usize> {
     let is_index = |record: &SampleRecord| {
         let name = record.fields.first().map_or("", |name| name.trim());
@@ -327,8 +326,8 @@ fn index_line(records: &[SampleRecord], n_fields: usize) -> Option<usize> {
     (place > 0 && n_fields > 1 && levels.iter().all(is_level)).then_some(place)
 }
 
-/// Names the columns of a header of `n_levels` lines, of which the line below names the first: by one
-/// line that has no name twice, else by all of them.
+/// Returns the names of the columns of a header of `n_levels` lines. The line below names the first
+/// column. The others get the names of a line without duplicates, or else of all lines.
 fn level_names(records: &[SampleRecord], n_levels: usize) -> Vec<String> {
     let levels: Vec<&[String]> = records
         .iter()
@@ -357,7 +356,7 @@ fn numbered(idx: usize) -> String {
     format!("column_{}", idx + 1)
 }
 
-/// Names of fields by those of a header, which name each column once.
+/// Returns names of fields from a header, which must not have duplicates.
 fn unique(names: Vec<String>) -> Result<Vec<String>, FileError> {
     let mut seen = HashSet::new();
     let name = |(idx, name): (usize, String)| {
@@ -365,7 +364,7 @@ fn unique(names: Vec<String>) -> Result<Vec<String>, FileError> {
         // MetaTrader writes names as <DATE>.
         let bare = name.strip_prefix('<').and_then(|name| name.strip_suffix('>'));
         let name = match bare.unwrap_or(name) {
-            // What pandas writes for an index without a name.
+            // pandas writes an empty name for an index without a name.
             "" => numbered(idx),
             name => name.to_owned(),
         };
@@ -374,7 +373,7 @@ fn unique(names: Vec<String>) -> Result<Vec<String>, FileError> {
     names.into_iter().enumerate().map(name).collect()
 }
 
-/// Kind of the values of a column.
+/// Type of the values of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Time,
@@ -383,14 +382,14 @@ enum Kind {
 }
 
 impl Kind {
-    /// `None` for a value that is absent.
+    /// Classifies a field; `None` if it has no value.
     fn classify(field: &str) -> Option<Self> {
         let cell = Cell::Bare(field);
         if cell.is_absent() || cell.is_dash() {
             return None;
         }
         Some(match cell.float() {
-            // 1700000000 may be a time, and 0.5 may not.
+            // 1700000000 may be a time, but 0.5 is not.
             Some(number) if TimeUnit::guess(number).is_some() => Self::Time,
             Some(_) => Self::Number,
             None if is_time(field) => Self::Time,
@@ -404,15 +403,15 @@ fn is_time(text: &str) -> bool {
     is_timestamp || day_first(text).is_some() || is_clock(text, false)
 }
 
-/// True if a text is a time or a number, which hardly names a column.
+/// Returns true if a text is a time or a number, which is unlikely as the name of a column.
 fn is_value(text: &str) -> bool {
     matches!(Kind::classify(text), Some(Kind::Time | Kind::Number))
 }
 
 /// Returns true if the first record is a header.
 ///
-/// A text above times or numbers is a name, and a time above times is data. Numbers above numbers tell
-/// nothing: quantiles and years are names, too.
+/// A text above times or numbers is a name, and a time above times is data. Numbers above numbers
+/// are ambiguous, since quantiles and years can be names.
 ///
 /// # Errors
 /// If it has both.
@@ -437,7 +436,7 @@ fn is_header(records: &[SampleRecord]) -> Result<bool, FileError> {
         match Kind::classify(field) {
             Some(Kind::Time) if is_most(n_times) => datum = datum.or(Some(field)),
             Some(Kind::Text) if is_most(n_times + n_numbers) => name = name.or(Some(field)),
-            // Dates above numbers: a table with a column for each day.
+            // Dates above numbers: the table has a column for each day.
             Some(Kind::Time) if is_most(n_numbers) && Cell::Bare(field).float().is_none() => {
                 name = name.or(Some(field));
             }
@@ -449,7 +448,7 @@ fn is_header(records: &[SampleRecord]) -> Result<bool, FileError> {
         (None, Some(_)) => Ok(false),
         (None, None) => Ok(!is_data(&first.fields)),
         (Some(name), Some(datum)) => Err(FileError::Columns(format!(
-            "cannot tell if line {} is a header: `{}` looks like a name, and `{}` like a value: pass \
+            "unclear if line {} is a header: `{}` looks like a name, and `{}` like a value: pass \
              --header or --no-header",
             first.begin.line + 1,
             shorten(name),
@@ -458,8 +457,8 @@ fn is_header(records: &[SampleRecord]) -> Result<bool, FileError> {
     }
 }
 
-/// True if a record alone is data: it has nothing but numbers and times, or at least half of it are
-/// fractions, dates and times, which hardly anybody names columns by.
+/// Returns true if a record by itself is data: all numbers and times, or at least half of it
+/// fractions, dates and times, which are unlikely names.
 fn is_data(record: &[String]) -> bool {
     let is_number = |text: &str| Cell::Bare(text).float().is_some();
     let is_plain = |text: &str| is_time(text) || text.contains('.') && is_number(text);

@@ -1,4 +1,4 @@
-//! A row as a JSON object: flat, or with its values in a member of their own.
+//! A row as a JSON object: flat, or with its values in a separate member.
 
 use std::{borrow::Cow, fmt};
 
@@ -6,34 +6,35 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 
 use super::cell::Cell;
 
-/// The member that holds a row's values where it is not flat.
+/// Member with a row's values, unless the row is flat.
 const VALUES: &str = "values";
 
-/// Members of a row that services add, which are no values of it. Only where it is not flat: a flat
-/// row may well have such a column.
+/// Members of a row that services add and that are not values. They only apply if the row is not
+/// flat: a flat row may have such columns.
 const ADDED: [&str; 3] = ["id", "dataset_id", "created_at"];
 
-/// Takes a member of a row: its name and what it holds.
+/// Callback for a member of a row: its name and value.
 type TakeMember<'a> = &'a mut dyn FnMut(&str, Cell<'_>);
 
-/// Hands the members of a row's object to `take`: those of its member `values`, if that is an
-/// object, in its place.
+/// Passes the members of a row's object to `take`. If the member `values` is an object, its members
+/// are passed instead.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// Description of the syntax error.
 pub fn members(object: &[u8], take: &mut dyn FnMut(&str, Cell<'_>)) -> Result<(), String> {
-    // Members of a row with values of its own come before they are known to be no values.
+    // Other members can precede the values, so the text is searched for them first.
     let skips_added = has_values(object);
     read_row(&mut serde_json::Deserializer::from_slice(object), skips_added, take)
 }
 
-/// Hands the members of a row's object to `take`, as [`members`] does, those that services add included.
+/// Passes the members of a row's object to `take` like [`members`], but includes those that
+/// services add.
 ///
-/// Here, and not where it is called, since all of the parser has to be compiled in one unit: see
+/// This is not inlined at its call site, since the whole parser must be compiled in one unit: see
 /// `codegen-units` in the workspace's `Cargo.toml`.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// Description of the syntax error.
 pub fn all_members(object: &str, take: &mut dyn FnMut(&str, Cell<'_>)) -> Result<(), String> {
     read_row(&mut serde_json::Deserializer::from_str(object), false, take)
 }
@@ -48,8 +49,8 @@ fn read_row<'de>(
     read.map_err(|error| describe_error(&error))
 }
 
-/// Whether a member called `values` may hold an object. A text in the row that looks the same only
-/// costs a second look.
+/// Returns true if a member called `values` may be an object. A text in the row that looks the same
+/// only costs a second check.
 fn has_values(object: &[u8]) -> bool {
     let name = format!("\"{VALUES}\"");
     let places = object.windows(name.len()).enumerate();
@@ -60,29 +61,29 @@ fn has_values(object: &[u8]) -> bool {
     })
 }
 
-/// Describes an error without its line, which is always the first.
+/// Describes an error without its line, which is always 1.
 fn describe_error(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let end = text.rfind(" at line ").unwrap_or(text.len());
     text.get(..end).unwrap_or(&text).to_owned()
 }
 
-/// Hands the members of an object to a closure.
+/// Passes the members of an object to a closure.
 struct Members<'a> {
-    /// Called for each member, in their order.
+    /// Called for each member, in order.
     take: TakeMember<'a>,
     level: Level,
 }
 
-/// Which object it is.
+/// Level of the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
-    /// A row itself.
+    /// A row.
     Row {
-        /// Whether members that services add are left out.
+        /// True if members that services add are skipped.
         skips_added: bool,
     },
-    /// The values of a row.
+    /// Values of a row.
     Values,
 }
 
@@ -117,7 +118,7 @@ impl<'de> Visitor<'de> for Members<'_> {
     }
 }
 
-/// Reads a member's name, out of the text itself unless something is escaped in it.
+/// Parses a member's name, borrowing it from the text unless it contains escapes.
 struct Name;
 
 impl<'de> DeserializeSeed<'de> for Name {
@@ -147,7 +148,7 @@ impl<'de> Visitor<'de> for Name {
 struct Value<'a> {
     name: &'a str,
     take: TakeMember<'a>,
-    /// Whether an object holds the row's values.
+    /// True if an object contains the row's values.
     has_values: bool,
 }
 
@@ -199,7 +200,7 @@ impl<'de> Visitor<'de> for Value<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
-        (self.take)(self.name, Cell::Unfit("it is a list, which no column holds"));
+        (self.take)(self.name, Cell::Unfit("value is a list, which columns do not support"));
         Ok(())
     }
 
@@ -208,7 +209,7 @@ impl<'de> Visitor<'de> for Value<'_> {
             return Members { take: self.take, level: Level::Values }.visit_map(map);
         }
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        (self.take)(self.name, Cell::Unfit("it is an object, which no column holds"));
+        (self.take)(self.name, Cell::Unfit("value is an object, which columns do not support"));
         Ok(())
     }
 }
@@ -230,19 +231,19 @@ mod tests {
     }
 
     #[test]
-    fn flat_rows_and_rows_with_values_are_the_same() {
+    fn flat_rows_and_rows_with_values_are_equal() {
         let want = [("timestamp", Cell::Text("t")), ("a", Cell::Integer(1)), ("b", Cell::Absent)];
         check(r#"{"timestamp":"t","a":1,"b":null}"#, Ok(&want));
         check(r#"{"id":7,"dataset_id":3,"timestamp":"t","values":{"a":1,"b":null}}"#, Ok(&want));
-        // A column may be called so.
+        // A column can have this name.
         let column = [("values", Cell::Float(1.5)), ("id", Cell::Boolean(true))];
         check(r#"{"values":1.5,"id":true}"#, Ok(&column));
     }
 
     #[test]
-    fn what_no_column_holds_is_told_with_its_name() {
-        let list = Cell::Unfit("it is a list, which no column holds");
-        let object = Cell::Unfit("it is an object, which no column holds");
+    fn unsupported_values_are_reported_with_their_name() {
+        let list = Cell::Unfit("value is a list, which columns do not support");
+        let object = Cell::Unfit("value is an object, which columns do not support");
         check(r#"{"a":[1,{"b":2}],"b":1}"#, Ok(&[("a", list), ("b", Cell::Integer(1))]));
         check(r#"{"a":{"b":1,"values":{}}}"#, Ok(&[("a", object)]));
         check(r#"{"values":{"values":{}}}"#, Ok(&[("values", object)]));

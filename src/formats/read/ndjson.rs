@@ -1,4 +1,4 @@
-//! Records of NDJSON: an object in each line.
+//! Records of NDJSON: one object per line.
 
 use std::{
     collections::HashMap,
@@ -13,11 +13,11 @@ use super::{
     source::{Input, Position},
 };
 
-/// The longest line. A row of a thousand columns is a twentieth of it.
+/// Maximum length of a line, twenty times a row of a thousand columns.
 const LINE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Numbers of the parser that may be whole numbers of more digits than it keeps: those beyond 64
-/// bits.
+/// The parser returns whole numbers beyond 64 bits as floats. From this value on, a float may have
+/// lost digits.
 const LARGE_FROM: f64 = 18_446_744_073_709_551_615.0;
 
 pub(super) struct NdjsonRecords {
@@ -27,11 +27,11 @@ pub(super) struct NdjsonRecords {
     at: Position,
 }
 
-/// A field that a record had.
+/// A field seen in a record.
 struct FieldPlace {
-    /// Its place among all fields seen so far.
+    /// Index among all fields seen so far.
     idx: usize,
-    /// The last line that has it.
+    /// Last line that has the field.
     line: u64,
 }
 
@@ -53,7 +53,8 @@ impl NdjsonRecords {
             }
             let bad = |reason: String| Stop::Bad(BadRow { line, reason });
             if object == b"[" || object.starts_with(b"[{") && object.ends_with(b"}]") {
-                let what = "it is one JSON array; make lines of it (jq -c '.[]')";
+                let what =
+                    "the file is a JSON array; convert it to one object per line (jq -c '.[]')";
                 return Err(FileError::form(what).into());
             }
             let fields = &mut self.fields;
@@ -74,17 +75,17 @@ impl NdjsonRecords {
             });
             read.map_err(bad)?;
             if let Some(name) = duplicate {
-                return Err(bad(format!("column {name} is there twice")));
+                return Err(bad(format!("duplicate column {name}")));
             }
             if let Some(number) = has_large.then(|| rounded_integer(object)).flatten() {
-                let reason = format!("{number} is not exact as a float: write it as a text");
+                let reason = format!("{number} is not exact as a float; write it as a text");
                 return Err(bad(reason));
             }
             return Ok(Some(Place { line, next: self.at }));
         }
     }
 
-    /// Reads a line; whether there was one.
+    /// Reads a line. Returns false at the end.
     fn read_line(&mut self) -> Result<bool, Stop> {
         self.line.clear();
         let mut limited = self.text.by_ref().take(LINE_BYTES_MAX);
@@ -92,21 +93,20 @@ impl NdjsonRecords {
         self.at.offset_bytes += n_read;
         self.at.line += u64::from(n_read > 0);
         if n_read == LINE_BYTES_MAX && !self.line.ends_with(b"\n") {
-            let what = format!("line {} has more than {LINE_BYTES_MAX} bytes", self.at.line);
+            let what = format!("line {} exceeds {LINE_BYTES_MAX} bytes", self.at.line);
             return Err(FileError::form(what).into());
         }
         Ok(n_read > 0)
     }
 }
 
-/// The object of a line, without what may stand around it.
+/// Returns the object of a line, without surrounding whitespace and byte order mark.
 fn object(line: &[u8]) -> &[u8] {
     let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
     line.trim_ascii()
 }
 
-/// Returns a whole number of an object that the parser, which keeps those beyond 64 bits as floats,
-/// has rounded.
+/// Finds a whole number in an object that the parser has rounded, which it does beyond 64 bits.
 fn rounded_integer(object: &[u8]) -> Option<String> {
     let mut rest = object.iter().copied().peekable();
     while let Some(byte) = rest.next() {

@@ -1,10 +1,10 @@
-//! Texts of numbers with marks between thousands and either decimal mark.
+//! Numbers as texts, with group marks and either decimal mark.
 
-/// What separates thousands whichever the decimal mark is: spaces, of which two are no-break ones,
-/// and the apostrophe.
+/// Group marks that are valid with either decimal mark: spaces, including two no-break ones, and
+/// the apostrophe.
 const GROUP_MARKS: [char; 4] = [' ', '\u{a0}', '\u{202f}', '\''];
 
-/// What separates the fraction of a number.
+/// Decimal mark of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::EnumString)]
 #[strum(parse_err_ty = DecimalError, parse_err_fn = no_decimal)]
 pub enum Decimal {
@@ -17,9 +17,9 @@ pub enum Decimal {
     Comma,
 }
 
-/// A text is no decimal mark.
+/// A text is not a decimal mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a decimal mark is . or ,")]
+#[error("expected . or , as decimal mark")]
 pub struct DecimalError;
 
 const fn no_decimal(_: &str) -> DecimalError {
@@ -27,7 +27,8 @@ const fn no_decimal(_: &str) -> DecimalError {
 }
 
 impl Decimal {
-    /// `text` without marks of thousands and with a decimal point; none if it is no number so.
+    /// Rewrites `text` without group marks and with a decimal point; `None` if it is not a number
+    /// with this mark.
     pub(super) fn plain(self, text: &str) -> Option<String> {
         let (mark, group) = match self {
             Self::Point => ('.', ','),
@@ -56,19 +57,19 @@ impl Decimal {
     }
 }
 
-/// Evidence of a text for the decimal mark of its file.
+/// Evidence for the decimal mark of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Telling {
-    /// Nothing: it has no mark, or is no number.
+    /// None: the text has no mark, or is not a number.
     Nothing,
-    /// It is a number with this one alone.
+    /// It is only a number with this mark.
     One(Decimal),
-    /// It is a number with both, and not the same: `1,234`.
+    /// It is a different number with each mark: `1,234`.
     Open,
 }
 
-/// Returns the evidence of `text` for the decimal mark. A point alone counts as one: `1.234` is
-/// hardly ever 1234 in a file without commas.
+/// Returns the evidence of `text` for the decimal mark. A single point counts as a decimal mark:
+/// `1.234` is hardly ever 1234 in a file without commas.
 pub(super) fn telling(text: &str) -> Telling {
     let text = text.trim();
     match (Decimal::Point.plain(text), Decimal::Comma.plain(text)) {
@@ -79,10 +80,10 @@ pub(super) fn telling(text: &str) -> Telling {
     }
 }
 
-/// Returns true if `text` is a whole number and `number`, which was read from it, is another one.
+/// Returns true if `text` is a whole number that differs from `number`, which was parsed from it.
 ///
-/// Digits behind the precision of a float that programs fill with zeros (12345678901234567000) are
-/// no difference: the number reads back the same.
+/// Digits beyond the precision of a float that programs fill with zeros (12345678901234567000) do
+/// not count, since the number round-trips.
 pub(super) fn is_rounded_integer(text: &str, number: f64, decimal: Decimal) -> bool {
     let Some(plain) = decimal.plain(text.trim()) else { return false };
     let Some((whole, rest)) = plain.trim_start_matches('-').split_once('.') else { return false };
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_between_thousands_are_passed_over_where_they_stand_right() {
+    fn group_marks_are_accepted_in_valid_positions() {
         check("1,234.5", Some(1234.5), None);
         check("-1.234,5", None, Some(-1234.5));
         check("1,5", None, Some(1.5));
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_tells_the_mark_where_it_has_one_reading() {
+    fn unambiguous_text_shows_the_decimal_mark() {
         let cases = [
             ("1,234.5", Telling::One(Decimal::Point)),
             ("1,5", Telling::One(Decimal::Comma)),
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_number_that_a_float_does_not_hold_is_rounded() {
+    fn integer_that_is_inexact_as_float_is_rounded() {
         #[track_caller]
         fn check(text: &str, want: bool) {
             let number = Decimal::Point.plain(text).unwrap().parse().unwrap();

@@ -1,7 +1,7 @@
-//! Records of Apache Parquet, decoded by the `parquet` crate a batch of each wanted column at a time.
+//! Records of Apache Parquet, decoded by the `parquet` crate in batches of each wanted column.
 //!
-//! All codecs but LZO and all encodings are read. A column that no dataset could have (a list, a
-//! struct, bytes, an interval) is unfit by its name, and the others are read all the same.
+//! All codecs except LZO and all encodings are supported. A column that datasets do not support (a
+//! list, a struct, bytes, an interval) is reported by its name, and the others are read normally.
 
 mod column;
 mod kind;
@@ -25,51 +25,52 @@ use self::{
 };
 use super::{FileError, Place, Take, cell::Cell};
 
-/// The records of a file from some row on.
+/// Records of a file, starting at any row.
 #[derive(derive_more::Debug)]
 #[debug("ParquetRecords at row {row}")]
 pub struct ParquetRecords {
     source: Arc<ParquetSource>,
     metadata: ParquetMetaData,
     fields: Vec<Field>,
-    /// The row group to read next.
+    /// Index of the next row group.
     next_group: usize,
     n_left_in_group: usize,
     row: u64,
 }
 
-/// Takes rows column by column.
+/// Receives rows column by column.
 pub trait ColumnSink {
-    /// Begins with the cells of a column, of which the first is in row `first_row` of the file.
+    /// Begins a column, whose first cell is in row `first_row` of the file.
     fn begin_column(&mut self, name: &str, first_row: usize);
 
-    /// Takes the numbers of the next rows of the column; none of them if it wants them one by one.
+    /// Receives the numbers of the next rows of the column. Returns false to receive them as cells
+    /// instead.
     fn push_floats(&mut self, numbers: &[f64]) -> bool;
 
-    /// Takes the cell of the next row of the column.
+    /// Receives the cell of the next row of the column.
     fn push_cell(&mut self, cell: Cell<'_>);
 }
 
-/// A column at the top of the file's schema that is wanted.
+/// A wanted top-level column of the file's schema.
 struct Field {
-    /// Its place among all columns at the top.
+    /// Index among all top-level columns.
     place: usize,
     name: String,
     content: Content,
 }
 
 enum Content {
-    /// A column of values: its place among all that the file stores, and what they mean.
+    /// A column of values: its index among all stored columns, and their meaning.
     Values { leaf: usize, kind: Kind, batch: Option<Box<ColumnBatch>> },
-    /// One that no dataset could have, and why.
+    /// An unsupported column, and the reason.
     Unfit(String),
 }
 
 impl ParquetRecords {
-    /// Opens the rows after the first `n_skipped`, of each the columns that are `wanted`.
+    /// Opens the rows after the first `n_skipped`, with the columns that are `wanted`.
     ///
     /// # Errors
-    /// [`FileError`] if it is no Parquet file, has no columns, or two of one name.
+    /// [`FileError`] if it is not a Parquet file, has no columns, or has duplicate columns.
     pub fn open(
         source: ParquetSource,
         n_skipped: u64,
@@ -94,19 +95,19 @@ impl ParquetRecords {
         Ok(records)
     }
 
-    /// How many rows the file has, by its own word.
+    /// Returns the number of rows, as declared by the file.
     pub fn n_rows(&self) -> u64 {
         let n_rows = |group: &RowGroupMetaData| u64::try_from(group.num_rows()).unwrap_or(0);
         self.metadata.row_groups().iter().map(n_rows).sum()
     }
 
-    /// How many rows the next row group has; `None` at the end.
+    /// Returns the number of rows of the next row group; `None` at the end.
     pub fn next_group_rows(&self) -> Option<usize> {
         let group = self.metadata.row_groups().get(self.next_group)?;
         Some(usize::try_from(group.num_rows()).unwrap_or(0))
     }
 
-    /// Hands the cells of the next row group to `sink`, one column after another.
+    /// Passes the cells of the next row group to `sink`, one column after another.
     ///
     /// # Errors
     /// [`FileError`] if a column does not decode.
@@ -131,19 +132,19 @@ impl ParquetRecords {
         Ok(())
     }
 
-    /// Whether reading ended because the pages are larger than somebody may send.
+    /// Returns true if reading ended because the pages exceed the limit of a body.
     pub fn is_exceeded(&self) -> bool {
         self.source.is_exceeded()
     }
 
-    /// About how much of a file of `size_bytes` is read.
+    /// Estimates how much of a file of `size_bytes` has been read.
     pub(super) fn progress(&self, size_bytes: u64) -> u64 {
         let share = u128::from(size_bytes) * u128::from(self.row);
         u64::try_from(share / u128::from(self.n_rows().max(1))).unwrap_or(size_bytes)
     }
 
-    /// Hands the fields of the next row to `take`; none at the end.
-    /// Hands the fields of the next row to `take`; `None` at the end. No row is bad by itself.
+    /// Passes the fields of the next row to `take`. Returns `None` at the end. Individual rows are
+    /// never invalid.
     ///
     /// # Errors
     /// [`FileError`] if a column does not decode.
@@ -168,8 +169,8 @@ impl ParquetRecords {
 }
 
 impl Content {
-    /// Hands on the batch of numbers that begins with the next row, if there is one; how many these
-    /// are.
+    /// Passes the batch of numbers that begins with the next row, if there is one. Returns their
+    /// number.
     fn push_floats(&mut self, name: &str, sink: &mut impl ColumnSink) -> Result<usize, FileError> {
         let Self::Values { batch: Some(batch), .. } = self else { return Ok(0) };
         let numbers = batch.next_floats();
@@ -179,7 +180,7 @@ impl Content {
         Ok(n_taken)
     }
 
-    /// The cell of the column called `name` in the next row.
+    /// Returns the cell in the next row of the column called `name`.
     fn next_cell(&mut self, name: &str) -> Result<Cell<'_>, FileError> {
         match self {
             Self::Unfit(reason) => Ok(Cell::Unfit(reason)),
@@ -213,12 +214,12 @@ impl Field {
     }
 }
 
-/// What is wrong with bytes that are not what they claim to be.
+/// Describes bytes that contradict their own metadata.
 fn damaged() -> String {
-    "it is damaged".to_owned()
+    "file is damaged".to_owned()
 }
 
-/// The wanted columns at the top of the schema.
+/// Returns the wanted top-level columns of the schema.
 fn fields(
     metadata: &ParquetMetaData,
     wanted: &dyn Fn(&str) -> bool,

@@ -1,9 +1,9 @@
-//! Rows of the hour that the clock shows twice when it is set back in autumn, told apart by their
+//! Rows of an hour that the clock shows twice when it is set back in autumn, resolved by their
 //! order.
 //!
-//! Their times ascend up to the one at which the clock was set back, where they begin again: rows
-//! before it have the earlier meaning, rows after it the later one; the other way round in a file
-//! whose newest row is first. Rows without exactly one such place are rejected.
+//! Their times ascend up to the point at which the clock was set back, where they restart. Rows
+//! before it have the earlier meaning, and rows after it the later one, or the other way round in a
+//! file with the newest row first. The rows are rejected unless there is exactly one such point.
 
 use std::collections::VecDeque;
 
@@ -11,26 +11,26 @@ use model::timestamp::Timestamp;
 
 use super::{BadRow, PlacedRow, time_text::TWICE};
 
-/// Rows of such an hour at most, which are held in memory: more than 60 each second.
+/// Maximum number of rows of such an hour, which are held in memory: more than 60 each second.
 const ROWS_MAX: usize = 500_000;
 
-/// A row as it was read.
+/// A row that was read.
 pub(super) struct ReadRow {
     pub(super) placed: PlacedRow,
     /// Second meaning of its timestamp, if the clock shows it twice. The first one is in the row.
     pub(super) later: Option<Timestamp>,
 }
 
-/// Rows that follow one another in a file, whose times the clock shows twice.
+/// Consecutive rows of a file whose times the clock shows twice.
 pub(super) struct RepeatedHour {
     before: Option<Timestamp>,
-    /// Each with the later meaning of its timestamp.
+    /// Each row with the later meaning of its timestamp.
     rows: Vec<(PlacedRow, Timestamp)>,
     bad: Vec<BadRow>,
 }
 
 impl RepeatedHour {
-    /// Begins with the first of them; `before` is the timestamp of the row before.
+    /// Starts with the first row. `before` is the timestamp of the previous row.
     pub(super) fn new(before: Option<Timestamp>, first: ReadRow) -> Self {
         let mut hour = Self { before, rows: Vec::new(), bad: Vec::new() };
         hour.push(first);
@@ -50,7 +50,8 @@ impl RepeatedHour {
         self.bad.push(bad);
     }
 
-    /// Returns the rows with the timestamps that their order tells, and `after`, the record after them.
+    /// Returns the rows with the timestamps determined by their order, followed by `after`, the
+    /// next record.
     pub(super) fn resolve(
         self,
         after: Option<Result<PlacedRow, BadRow>>,
@@ -62,7 +63,7 @@ impl RepeatedHour {
         let last_idx = self.rows.len().saturating_sub(1);
         let mut resolved: VecDeque<_> = self.bad.into_iter().map(Err).collect();
         for (idx, (mut placed, later)) in self.rows.into_iter().enumerate() {
-            // An import that resumed among them would see only some.
+            // An import that resumed in the middle would see only some of the rows.
             placed.is_resumable = idx == last_idx;
             let Some(Turn { idx: turn_idx, is_descending }) = turn else {
                 let earlier = placed.row.timestamp;
@@ -80,17 +81,17 @@ impl RepeatedHour {
     }
 }
 
-/// Where the times of an hour begin again.
+/// Point at which the times of an hour restart.
 #[derive(Clone, Copy)]
 struct Turn {
-    /// The first row after it.
+    /// Index of the first row after it.
     idx: usize,
-    /// True if the newest row of the file is the first.
+    /// True if the file has its newest row first.
     is_descending: bool,
 }
 
-/// Finds the place where `times`, all with their earlier meaning, begin again; `None` if there is none
-/// or there are several.
+/// Finds the point at which `times`, all with their earlier meaning, restart; `None` unless there
+/// is exactly one.
 fn turn(times: &[Timestamp], before: Option<Timestamp>, after: Option<Timestamp>) -> Option<Turn> {
     let is_descending = match (before, after) {
         (Some(before), _) => before > *times.first()?,

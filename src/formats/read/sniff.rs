@@ -1,4 +1,4 @@
-//! Guesses from the beginning of a file what its fields hold, and which is the timestamp.
+//! Detects the types of fields from the beginning of a file, and which of them is the timestamp.
 
 pub mod time_column;
 
@@ -16,27 +16,27 @@ use super::{
     timestamps::{TimeUnit, timestamp},
 };
 
-/// Records looked at. More would say more of what a column holds, and take longer than a second.
+/// Number of records that are examined. More would be more precise, but take longer than a second.
 pub const SNIFFED_RECORDS: usize = 10_000;
 
-/// Whole numbers of more than this do not fit a column of floats exactly.
+/// Maximum whole number that is exact in a column of floats.
 const EXACT_MAX: i64 = 1 << 53;
 
-/// Years of timestamps, 1900 to 2100: what is outside of them is no evidence of a time column.
+/// Range of plausible timestamps, 1900 to 2100. Others are no evidence of a time column.
 const PLAUSIBLE: Range<Timestamp> =
     Timestamp::from_seconds(-2_208_988_800)..Timestamp::from_seconds(4_133_980_800);
 
-/// Timestamps of a field that are kept to compare it with others: more tell no more.
+/// Number of timestamps of a field that are kept for comparison with others.
 const TIMES_KEPT: usize = 2_000;
 
-/// What the beginning of a file holds.
+/// Fields detected at the beginning of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SniffedFields {
-    /// The fields, in their order.
+    /// Fields, in order.
     pub fields: Vec<Field>,
-    /// How many records were looked at.
+    /// Number of examined records.
     pub n_records: usize,
-    /// Whether dates whose order is open were read in a format.
+    /// True if ambiguous dates were parsed with a given format.
     pub(super) has_format: bool,
 }
 
@@ -45,27 +45,27 @@ pub struct SniffedFields {
 pub struct Field {
     /// Name in the header or in the first records.
     pub name: String,
-    /// Type of the values: numbers are floats, unless they are whole and too large for that, or the
-    /// file itself has types.
+    /// Type of the values. Numbers are floats, unless they are whole and too large for that, or the
+    /// file declares types.
     pub dtype: Dtype,
-    /// The first value as the file has it; `None` without any.
+    /// First value as written in the file, if there is one.
     pub example: Option<String>,
     /// True if all values are texts of numbers.
     pub has_number_texts: bool,
-    /// Reason why no column can be made of it, such as lists.
+    /// Reason why it cannot be a column, for example because it holds lists.
     pub unfit: Option<String>,
     seen: Seen,
 }
 
-/// How values are read as timestamps.
+/// Interpretation of values as timestamps.
 #[derive(Clone, Copy)]
 struct TimeReading<'a> {
     texts: &'a TimeTexts,
-    /// Unit of numbers; `None` for the one of each.
+    /// Unit of numbers; `None` to detect it for each number.
     unit: Option<TimeUnit>,
 }
 
-/// Counts of the values of a field by what they may be. Absent ones are not among them.
+/// Counts of the values of a field by possible types. Missing values are not counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Seen {
     name: String,
@@ -76,16 +76,17 @@ struct Seen {
     n_fractions: usize,
     /// Whole numbers that are too large for a float.
     n_large: usize,
-    /// Values that the file does not declare to be whole numbers.
+    /// Values that the file does not declare as whole numbers.
     n_undeclared: usize,
     n_number_texts: usize,
-    /// Values that are no number but may be a text. They do not count as values.
+    /// Values that are not numbers but may be texts. They do not count as values.
     n_dashes: usize,
-    /// Texts in quotes that would stand for no value without them. They do not count as values.
+    /// Quoted texts that would represent a missing value without quotes. They do not count as
+    /// values.
     n_quoted_absent: usize,
     /// Reason why the first list or object does not fit a column.
     unfit: Option<String>,
-    /// Numbers with a decimal point, with a decimal comma, and the first one that may have either.
+    /// Numbers with a decimal point, numbers with a decimal comma, and the first ambiguous one.
     n_points: usize,
     n_commas: usize,
     open_mark: Option<String>,
@@ -94,19 +95,20 @@ struct Seen {
     n_number_times: usize,
     /// Timestamps of the first records.
     times: Vec<Option<Timestamp>>,
-    /// Reason why the first value that is no timestamp is none.
+    /// Reason why the first value that is not a timestamp was rejected.
     no_time: Option<String>,
     n_dates: usize,
-    /// Dates of which the day or the month is first.
+    /// Dates that start with the day or the month.
     n_day_first: usize,
     n_clocks: usize,
-    /// Numbers of hours, and the smallest and largest of them, if the field is called so.
+    /// Numbers of hours, and the smallest and largest of them, if the name of the field suggests
+    /// hours.
     n_hours: usize,
     hours: Option<(i64, i64)>,
 }
 
 impl SniffedFields {
-    /// The fields of a file whose caller knows them: the one with the timestamp, and the others with
+    /// Creates the fields of a file whose caller knows them: the timestamp, and the others with
     /// their types.
     #[must_use]
     pub fn declare(time: &str, fields: impl IntoIterator<Item = (String, Dtype)>) -> Self {
@@ -119,10 +121,10 @@ impl SniffedFields {
         Self { fields: [time].into_iter().chain(others).collect(), n_records: 0, has_format: true }
     }
 
-    /// The decimal mark of the numbers.
+    /// Returns the decimal mark of the numbers.
     ///
     /// # Errors
-    /// [`FileError::Columns`] if they are numbers with either.
+    /// [`FileError::Columns`] if both are possible.
     pub fn decimal(&self) -> Result<Decimal, FileError> {
         let numbers = || self.fields.iter().filter(|field| field.dtype != Dtype::String);
         let n_points: usize = numbers().map(|field| field.seen.n_points).sum();
@@ -135,8 +137,8 @@ impl SniffedFields {
             Some((field, example)) if n_points == 0 => {
                 let field = &field.name;
                 Err(FileError::Columns(format!(
-                    "read the numbers of column {field}: {example} is in thousands or a \
-                     fraction: pass --decimal . or --decimal ,"
+                    "unclear numbers in column {field}: {example} has a group mark or a fraction: \
+                     pass --decimal . or --decimal ,"
                 )))
             }
             _ => Ok(Decimal::Point),
@@ -145,8 +147,9 @@ impl SniffedFields {
 }
 
 impl Field {
-    /// Returns true if it holds timestamps: at least half of its values if it `is_called_so`, else
-    /// nine in ten. Dates whose order is open count. Reading reports the other values.
+    /// Returns true if it contains timestamps: at least half of its values if it `is_called_so`,
+    /// otherwise nine in ten. Ambiguous dates count. Other values are reported when the file is
+    /// read.
     fn is_time(&self, is_called_so: bool) -> bool {
         let Seen { n_timestamps, n_values, .. } = self.seen;
         let is_half = n_timestamps > 0 && n_timestamps * 2 >= n_values;
@@ -170,15 +173,15 @@ impl Field {
         self.seen.is_most(self.seen.n_clocks)
     }
 
-    /// Returns true if it holds numbers of hours, and is called so.
+    /// Returns true if its name suggests hours and its values are numbers of hours.
     const fn is_hour(&self) -> bool {
         self.seen.is_most(self.seen.n_hours) && !self.is_clock()
     }
 
-    /// Returns the number of the first hour of a day by the numbers that there are.
+    /// Returns the number of the first hour of a day according to the values.
     ///
     /// # Errors
-    /// [`FileError::Columns`] if there is neither a 0 nor a 24, or there are both.
+    /// [`FileError::Columns`] if there is neither 0 nor 24, or both.
     fn first_hour(&self) -> Result<i8, FileError> {
         match self.seen.hours {
             Some((0, ..=23)) => Ok(0),
@@ -195,11 +198,11 @@ impl Field {
     }
 }
 
-/// Looks at the first records of the file at `path`. Those that are none are passed over: reading
-/// the file reports them.
+/// Examines the first records of the file at `path`. Invalid records are skipped, since reading the
+/// file reports them.
 ///
 /// # Errors
-/// [`FileError`]; [`FileError::Empty`] if there are none.
+/// [`FileError`], in particular [`FileError::Empty`] if there are none.
 pub fn sniff(
     path: &Path,
     options: ReadOptions,
@@ -216,7 +219,7 @@ pub fn sniff(
                 seen.push(Seen { name: name.to_owned(), ..Seen::default() });
             }
             let cell = match cell {
-                // Quotes tell nothing of a number in CSV.
+                // Quotes do not distinguish numbers in CSV.
                 Cell::Text(text)
                     if options.format == Format::Csv && !Cell::Bare(text).is_absent() =>
                 {
@@ -313,14 +316,15 @@ impl Seen {
         }
     }
 
-    /// Returns true for nine in ten of the values.
+    /// Returns true if `n_of` is at least nine in ten of the values.
     const fn is_most(&self, n_of: usize) -> bool {
         n_of > 0 && n_of * 10 >= self.n_values * 9
     }
 
-    /// Returns the field; `is_typed` if the file itself tells whole numbers from others.
+    /// Returns the field. `is_typed` is true if the file distinguishes integers from other numbers.
     fn conclude(self, is_typed: bool) -> Field {
-        // One text among numbers is left to reading to report: a column of texts would hide all.
+        // A few texts among numbers are reported when reading, since a column of texts would hide
+        // them.
         let is_float = self.n_numbers > 0 && self.n_numbers * 2 >= self.n_values;
         let dtype = match () {
             () if self.example.is_none() && self.n_dashes + self.n_quoted_absent == 0 => {
@@ -338,14 +342,14 @@ impl Seen {
             dtype,
             example: self.example.clone(),
             has_number_texts: self.n_values > 0 && self.n_number_texts == self.n_values,
-            // One value that is unfit is for reading to report.
+            // Single unfit values are reported when reading.
             unfit: self.unfit.clone().filter(|_| self.n_values == 0),
             seen: self,
         }
     }
 }
 
-/// The size of a number, also of one in a text.
+/// Returns the value of a number, also if it is written in a text.
 fn number(cell: Cell<'_>) -> Option<f64> {
     match cell {
         Cell::Text(text) => Cell::Bare(text).float(),

@@ -1,4 +1,4 @@
-//! Where the text of a file comes from: plain or compressed, counted, from the beginning or later.
+//! Source of the text of a file: plain or compressed, counted, from the beginning or an offset.
 
 use std::{
     fs::File,
@@ -14,30 +14,30 @@ use encoding_rs_io::DecodeReaderBytes;
 
 use super::compression::Compression;
 
-/// Bytes read from a disk at a time: enough that calls cost nothing.
+/// Bytes read from disk at a time, enough to amortize calls.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// What a text in UTF-16 begins with, in either order of bytes.
+/// Byte order marks of UTF-16.
 const UTF16_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
 
-/// The path that means standard input.
+/// Path of standard input.
 const STDIN: &str = "-";
 
-/// Where in a text a record begins.
+/// Position of a record in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Position {
-    /// Bytes of text before it.
+    /// Number of bytes of text before it.
     pub(super) offset_bytes: u64,
-    /// Lines before it.
+    /// Number of lines before it.
     pub(super) line: u64,
 }
 
-/// Counts bytes read. Clones share the count.
+/// Count of bytes read. Clones share it.
 pub(super) type Counter = Arc<AtomicU64>;
 
 /// An opened file, or standard input.
 pub(super) struct Input {
-    /// None for standard input.
+    /// `None` for standard input.
     file: Option<File>,
     compression: Option<Compression>,
     size_bytes: Option<u64>,
@@ -60,29 +60,32 @@ impl Input {
         Arc::clone(&self.counter)
     }
 
-    /// Bytes on the disk, where there are any.
+    /// Returns the size on disk, if the input is a file.
     pub(super) const fn size_bytes(&self) -> Option<u64> {
         self.size_bytes
     }
 
-    /// The same file once more, which must not be read at the same time.
+    /// Duplicates the handle. Both must not be read at the same time.
     pub(super) fn again(&self) -> io::Result<Self> {
         let file = self.file.as_ref().map(File::try_clone).transpose()?;
         Ok(Self { file, counter: self.counter(), ..*self })
     }
 
-    /// The file itself.
+    /// Returns the file, which must not be compressed.
     pub(super) fn into_file(self) -> io::Result<File> {
         match (self.file, self.compression) {
             (Some(file), None) => Ok(file),
-            (Some(_), Some(_)) => {
-                Err(io::Error::other("Parquet is compressed inside, not as a file"))
+            (Some(_), Some(_)) => Err(io::Error::other(
+                "compressed Parquet file is not supported; Parquet is compressed internally",
+            )),
+            (None, _) => {
+                Err(io::Error::other("Parquet cannot be read from a stream, only from a file"))
             }
-            (None, _) => Err(io::Error::other("Parquet is read from a file, not a stream")),
         }
     }
 
-    /// The text from `offset_bytes` on, in UTF-8. Text in UTF-16 is decoded: it begins with its mark.
+    /// Returns the text from `offset_bytes` on, in UTF-8. UTF-16 with a byte order mark is
+    /// converted.
     pub(super) fn text(self, offset_bytes: u64) -> io::Result<Box<dyn Read + Send>> {
         let Self { file, compression, counter, .. } = self;
         let Some(mut file) = file else {
@@ -107,7 +110,7 @@ impl Input {
     }
 }
 
-/// Returns true if a file begins with the mark of UTF-16. Leaves it anywhere.
+/// Returns true if a file begins with a mark of UTF-16. Changes the position of the file.
 fn begins_wide(file: &mut File) -> io::Result<bool> {
     let mut begin = Vec::new();
     file.rewind()?;
@@ -115,7 +118,7 @@ fn begins_wide(file: &mut File) -> io::Result<bool> {
     Ok(UTF16_MARKS.iter().any(|mark| begin == mark))
 }
 
-/// Decodes a text that begins with the mark of UTF-16, and skips its first `offset_bytes`.
+/// Converts a text that begins with a mark of UTF-16, and skips its first `offset_bytes`.
 fn decoded(mut text: Box<dyn Read + Send>, offset_bytes: u64) -> io::Result<Box<dyn Read + Send>> {
     let mut begin = Vec::new();
     text.by_ref().take(UTF16_MARKS[0].len() as u64).read_to_end(&mut begin)?;

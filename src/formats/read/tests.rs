@@ -8,7 +8,7 @@ use super::{
     column_mapping::MappedColumn, sniff::sniff, time_text::TimeTexts, timestamps::TimeUnit, *,
 };
 
-/// A file with `text` and the options for it.
+/// Writes a file with `text`, and returns options for it.
 fn file(name: &str, text: &[u8]) -> (tempfile::TempDir, PathBuf, ReadOptions) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
@@ -17,7 +17,7 @@ fn file(name: &str, text: &[u8]) -> (tempfile::TempDir, PathBuf, ReadOptions) {
     (folder, path, ReadOptions::new(format))
 }
 
-/// A mapping that makes a column of every field but the timestamp, as a survey of the file says.
+/// Maps every field except the timestamp to a column, by sniffing the file.
 fn mapped(path: &Path, options: ReadOptions) -> ColumnMapping {
     let texts = TimeTexts::default();
     let survey = sniff(path, options, &texts).unwrap();
@@ -31,7 +31,7 @@ fn mapped(path: &Path, options: ReadOptions) -> ColumnMapping {
     mapping
 }
 
-/// Everything in a file after `from`: rows by their timestamp, line and values, and what is wrong.
+/// Reads everything in a file after `from`: rows by timestamp, line and values, and errors.
 fn all(path: &Path, options: ReadOptions, mapping: ColumnMapping, from: Place) -> Vec<String> {
     let mut rows = Rows::open(path, options, mapping, from).unwrap();
     let mut found = Vec::new();
@@ -73,17 +73,17 @@ fn csv_is_read_with_quotes_delimiters_and_line_numbers() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line_and_reading_goes_on() {
+fn invalid_row_is_reported_with_its_line_and_reading_continues() {
     let text = "time,close\n2026-03-01,1\n2026-03-02,x\n2026-03-03\nnever,2\n,3\n2026-03-05,4\n";
     let (_folder, path, options) = file("a.csv", text.as_bytes());
     let mut mapping = ColumnMapping::new("time", None);
     mapping.column("close", MappedColumn::exact("close", Dtype::Float));
     let want = [
         "2: 2026-03-01T00:00:00Z 1",
-        "3: bad: column close: `x` is no float",
-        "4: bad: it has 1 fields where the header has 2",
-        "5: bad: column time: `never` is no timestamp",
-        "6: bad: column time: `` is no timestamp",
+        "3: bad: column close: `x` is not of type float",
+        "4: bad: expected 2 fields, found 1",
+        "5: bad: column time: `never` is not a timestamp",
+        "6: bad: column time: `` is not a timestamp",
         "7: 2026-03-05T00:00:00Z 4",
     ];
     assert_eq!(all(&path, options, mapping, Place::default()), want);
@@ -100,14 +100,14 @@ fn ndjson_is_read_flat_and_with_values() {
         &[
             "1: 2026-03-01T00:00:00Z 1 -",
             "3: 2026-03-01T00:00:00Z 2.5 'x'",
-            "4: bad: it has no timestamp",
+            "4: bad: timestamp is missing",
             "5: bad: EOF while parsing an object",
         ],
     );
 }
 
 #[test]
-fn a_field_that_was_not_planned_is_wrong_only_where_it_has_a_value() {
+fn unmapped_field_is_invalid_only_with_a_value() {
     let (_folder, path, options) =
         file("a.jsonl", b"{\"t\":1,\"a\":1,\"b\":null}\n{\"t\":2,\"b\":1}\n");
     let mut mapping = ColumnMapping::new("t", Some(TimeUnit::Seconds));
@@ -119,7 +119,7 @@ fn a_field_that_was_not_planned_is_wrong_only_where_it_has_a_value() {
     assert_eq!(all(&path, options, mapping, Place::default()), want);
 }
 
-/// Reads all of a file, then from behind each of its rows, which gives those that follow.
+/// Reads a whole file, then resumes after each of its rows and expects the following ones.
 #[track_caller]
 fn check_resumes(path: &Path, options: ReadOptions) {
     let mapping = mapped(path, options);
@@ -136,7 +136,7 @@ fn check_resumes(path: &Path, options: ReadOptions) {
 }
 
 #[test]
-fn reading_goes_on_where_it_stopped() {
+fn reading_resumes_after_any_row() {
     let csv = "t,x\n2026-03-01,\"1\"\n\n2026-03-02,\"2\"\r\n2026-03-03,z\n2026-03-04,\"4\n\"\n2026-03-05,5";
     let (_folder, path, options) = file("a.csv", csv.as_bytes());
     check_resumes(&path, options);
@@ -151,16 +151,16 @@ fn reading_goes_on_where_it_stopped() {
     check_resumes(&parquet("gzip-groups"), PARQUET);
 }
 
-/// Of the files that pyarrow wrote.
+/// Number of rows of the files written by pyarrow.
 const PARQUET: ReadOptions = ReadOptions::new(Format::Parquet);
 
-/// A file that pyarrow wrote; `make.py` beside it says how.
+/// Returns the path of a file written by pyarrow with `make.py` next to it.
 fn parquet(name: &str) -> PathBuf {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/datasets/parquet");
     data.join(format!("{name}.parquet"))
 }
 
-/// The rows that `make.py` writes, with these columns.
+/// Returns the rows that `make.py` writes, with these columns.
 fn made(columns: &[&str]) -> Vec<String> {
     let begin: Timestamp = "2026-03-01T00:00:00Z".parse().unwrap();
     let row = |i: u32| {
@@ -190,7 +190,7 @@ fn check_parquet(name: &str, columns: &[&str]) {
 }
 
 #[test]
-fn parquet_of_pyarrow_is_read_in_all_the_forms_it_has() {
+fn parquet_of_pyarrow_is_read_with_all_encodings() {
     let columns = ["open", "n", "small", "flag", "name", "none"];
     for name in ["default", "zstd-v2", "gzip-groups", "plain-pages", "snappy-v2", "int96", "millis"]
     {
@@ -201,10 +201,10 @@ fn parquet_of_pyarrow_is_read_in_all_the_forms_it_has() {
 }
 
 #[test]
-fn parquet_that_is_not_read_is_told_why() {
+fn unsupported_parquet_is_rejected_with_a_reason() {
     let nested = sniff(&parquet("nested"), PARQUET, &TimeTexts::default()).unwrap();
     let unfit = nested.fields[0].unfit.as_deref();
-    assert_eq!(unfit, Some("it holds lists, which no column of a dataset holds"));
+    assert_eq!(unfit, Some("values are lists, which datasets do not support"));
     let whole = std::fs::read(parquet("default")).unwrap();
     for end in [0, 3, 8, whole.len() - 1] {
         let (_folder, path, _) = file("cut.parquet", &whole[..end]);
@@ -213,10 +213,9 @@ fn parquet_that_is_not_read_is_told_why() {
     }
 }
 
-/// A value that does not fit is found before any row is stored, and a column that is left out is not
-/// read.
+/// A mismatched value is found before any row is stored, and an ignored column is not read.
 #[test]
-fn parquet_is_judged_as_a_whole_and_only_what_is_wanted_is_read() {
+fn parquet_is_checked_as_a_whole_without_ignored_columns() {
     let path = parquet("default");
     let mapping = mapped(&path, PARQUET);
     assert_eq!(judge(&path, PARQUET, &mapping, Place::default()).unwrap(), None);
@@ -227,8 +226,8 @@ fn parquet_is_judged_as_a_whole_and_only_what_is_wanted_is_read() {
         mapping.leave_out(field);
     }
     let bad = judge(&path, PARQUET, &mapping, Place::default()).unwrap().unwrap();
-    assert_eq!((bad.line, bad.reason.as_str()), (1, "column name: `a` is no integer"));
-    // All of the column `n` is overwritten; without it the file is as good as before.
+    assert_eq!((bad.line, bad.reason.as_str()), (1, "column name: `a` is not of type integer"));
+    // All of the column `n` is overwritten, which does not matter if it is ignored.
     let whole = std::fs::read(&path).unwrap();
     let metadata = ::parquet::file::metadata::ParquetMetaDataReader::new()
         .parse_and_finish(&bytes::Bytes::from(whole.clone()))
@@ -244,12 +243,12 @@ fn parquet_is_judged_as_a_whole_and_only_what_is_wanted_is_read() {
     assert_eq!(judge(&path, options, &mapping, Place::default()).unwrap(), None);
     mapping.column("n", MappedColumn::exact("n", Dtype::Integer));
     let error = judge(&path, options, &mapping, Place::default()).unwrap_err().to_string();
-    assert_eq!(error, "understand it: column n: it is damaged");
+    assert_eq!(error, "column n: file is damaged");
 }
 
-/// A damaged file is an error or other rows, and never a panic.
+/// A damaged file results in an error or in other rows, but never in a panic.
 #[test]
-fn damaged_parquet_does_no_harm() {
+fn damaged_parquet_does_not_panic() {
     let whole = std::fs::read(parquet("zstd-v2")).unwrap();
     for at in (0..whole.len()).step_by(3) {
         let mut damaged = whole.clone();
@@ -264,7 +263,7 @@ fn damaged_parquet_does_no_harm() {
 }
 
 #[test]
-fn the_timestamp_is_found_by_its_name_or_by_what_it_holds() {
+fn timestamp_is_detected_by_name_or_values() {
     #[track_caller]
     fn check(text: &str, named: Option<&str>, want: &str) {
         let (_folder, path, options) = file("a.csv", text.as_bytes());
@@ -283,7 +282,7 @@ fn the_timestamp_is_found_by_its_name_or_by_what_it_holds() {
     let none = "no column with timestamps among a, b: name it with --time-column";
     check("a,b\n1,2\n", None, none);
     check("a,b\n1,2\n", Some("c"), "no column c among a, b");
-    // Few that are none do not make it another column: reading tells of their rows.
+    // A few invalid values do not make it another column. Reading reports their rows.
     check("time,close,when\n2026-03-01,1,2026-03-01\nnever,2,2026-03-02\n", None, "time");
     let day = |day: u32| if day == 15 { "x".to_owned() } else { format!("2026-03-{day}") };
     let lines: Vec<_> = (10..30).map(|row| format!("{row},{}\n", day(row))).collect();
@@ -293,21 +292,21 @@ fn the_timestamp_is_found_by_its_name_or_by_what_it_holds() {
 }
 
 #[test]
-fn one_bad_timestamp_is_reported_and_does_not_change_how_the_others_are_read() {
+fn invalid_timestamp_is_reported_and_does_not_affect_others() {
     check(
         "a.csv",
         "time,close\n1700000000,1\n1700000060,2\n9999999999999999999,3\n1700000180,4\n",
         &[
             "2: 2023-11-14T22:13:20Z 1",
             "3: 2023-11-14T22:14:20Z 2",
-            "4: bad: column time: `9999999999999999999` is no timestamp",
+            "4: bad: column time: `9999999999999999999` is not a timestamp",
             "5: 2023-11-14T22:16:20Z 4",
         ],
     );
 }
 
 #[test]
-fn a_file_without_rows_is_empty_and_one_without_good_ones_is_told() {
+fn file_without_valid_rows_is_rejected() {
     #[track_caller]
     fn check(name: &str, text: &str, want: &str) {
         let (_folder, path, options) = file(name, text.as_bytes());
@@ -318,21 +317,21 @@ fn a_file_without_rows_is_empty_and_one_without_good_ones_is_told() {
         );
     }
     for text in ["", "\n\n", "time,close\n", "time,close"] {
-        check("a.csv", text, "find a row in it");
+        check("a.csv", text, "file has no rows");
     }
-    check("a.ndjson", "\n", "find a row in it");
-    let want = "understand it: line 2: it has 1 fields where the header has 2";
+    check("a.ndjson", "\n", "file has no rows");
+    let want = "line 2: expected 2 fields, found 1";
     check("a.csv", "time,close\n2026-03-01\n", want);
 }
 
 #[test]
-fn a_date_and_a_time_of_day_are_one_timestamp() {
+fn date_and_time_of_day_are_one_timestamp() {
     let want = ["2: 2026-01-02T09:30:00Z 1.5", "3: 2026-01-02T09:31:00Z 2"];
-    // Stooq, MetaTrader and its brackets, Stooq in bulk.
+    // The layouts are those of Stooq, MetaTrader (with brackets), and Stooq in bulk.
     check("a.csv", "Date,Time,Open\n2026-01-02,09:30:00,1.5\n2026-01-02,09:31:00,2\n", &want);
     check("a.tsv", "<DATE>\t<TIME>\t<OPEN>\n2026.01.02\t09:30\t1.5\n2026.01.02\t09:31\t2\n", &want);
     check("a.csv", "DATE,TIME,OPEN\n20260102,093000,1.5\n20260102,093100,2\n", &want);
-    // A whole timestamp beside them is the better one.
+    // A whole timestamp is preferred.
     check(
         "a.csv",
         "timestamp,Date,Time\n1700000000,2026-01-02,09:30\n",
@@ -341,8 +340,8 @@ fn a_date_and_a_time_of_day_are_one_timestamp() {
 }
 
 #[test]
-fn a_first_record_of_numbers_is_data() {
-    // HistData's two forms, Binance's klines, all without a header.
+fn first_record_of_numbers_is_data() {
+    // HistData has two layouts, Binance's klines one, all without a header.
     check(
         "a.csv",
         "20120201 000000;1.5;7\n20120201 000100;2;8\n",
@@ -368,13 +367,13 @@ fn a_first_record_of_numbers_is_data() {
 }
 
 #[test]
-fn digits_of_a_date_are_one_and_others_a_number() {
+fn digits_of_a_date_are_a_date_and_others_a_number() {
     check("a.csv", "date,x\n20260101,1\n", &["2: 2026-01-01T00:00:00Z 1"]);
     check("a.ndjson", "{\"t\":20260101153000,\"x\":1}\n", &["1: 2026-01-01T15:30:00Z 1"]);
 }
 
 #[test]
-fn dates_whose_order_is_open_are_refused_with_the_formats() {
+fn ambiguous_dates_are_rejected_with_their_formats() {
     #[track_caller]
     fn check(text: &str, want: &str) {
         let (_folder, path, options) = file("a.csv", text.as_bytes());
@@ -393,7 +392,7 @@ fn dates_whose_order_is_open_are_refused_with_the_formats() {
 }
 
 #[test]
-fn a_column_of_numbers_stays_one_whatever_stands_among_them() {
+fn column_of_numbers_is_detected_despite_other_values() {
     check(
         "a.csv",
         "t,px\n2026-03-01,1.5\n2026-03-02,-\n2026-03-03,#N/A\n2026-03-04,inf\n\
@@ -402,7 +401,7 @@ fn a_column_of_numbers_stays_one_whatever_stands_among_them() {
             "2: 2026-03-01T00:00:00Z 1.5",
             "3: 2026-03-02T00:00:00Z -",
             "4: 2026-03-03T00:00:00Z -",
-            "5: bad: column px: `inf` is no float",
+            "5: bad: column px: `inf` is not of type float",
             "6: 2026-03-05T00:00:00Z 1234.5",
             "7: 2026-03-06T00:00:00Z 7",
         ],
@@ -428,7 +427,7 @@ fn numbers_with_either_decimal_mark_are_not_guessed() {
     assert!(error.contains("px: `1,234`") && error.contains("--decimal"), "{error}");
 }
 
-/// Data that `gzip`, `zstd`, `bzip2`, `xz` and `zip` wrote of the same CSV.
+/// The same CSV compressed by `gzip`, `zstd`, `bzip2`, `xz` and `zip`.
 #[test]
 fn files_of_all_compressions_are_read_and_resumed() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/datasets/compressed");
@@ -451,7 +450,7 @@ fn files_of_all_compressions_are_read_and_resumed() {
         std::error::Error::source(&error).unwrap().to_string()
     };
     assert!(
-        error("two.zip").contains("several files, unpack it: a.csv, b.csv"),
+        error("two.zip").contains("several files, extract one: a.csv, b.csv"),
         "{}",
         error("two.zip")
     );

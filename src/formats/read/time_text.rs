@@ -1,5 +1,5 @@
-//! Texts of dates and times as files have them: ISO 8601 with or without its marks, in a time zone
-//! where they name no offset, or in a format of strptime.
+//! Parses dates and times in files: ISO 8601 with or without separators, in a given time zone if
+//! they have no offset, or in a format of strptime.
 
 use std::str::FromStr;
 
@@ -13,35 +13,35 @@ use model::timestamp::{Timestamp, has_leap_second};
 
 use super::cell::{TypedTime, WrittenZone, exact_integer};
 
-/// Digits of a fraction of a second that are stored: microseconds.
+/// Number of stored digits of a fraction of a second: microseconds.
 const FRACTION_DIGITS: usize = 6;
 
-/// Text of the error for a time that the clock shows twice.
+/// Error for a time that the clock shows twice.
 pub(super) const TWICE: &str =
     "the clock shows it twice in this time zone: pass --ambiguous earlier or later";
 
-/// A timestamp as a file has it.
+/// A parsed timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReadTime {
     pub(super) at: Timestamp,
-    /// True if the file has it finer than microseconds.
+    /// True if the text has a higher precision than microseconds.
     pub(super) is_cut: bool,
     /// Second timestamp at which the clock shows the same time, if the order of the rows decides.
     pub(super) later: Option<Timestamp>,
 }
 
 impl ReadTime {
-    /// Returns a timestamp that is exact and has one meaning.
+    /// Creates a timestamp that is exact and unambiguous.
     pub(super) const fn exact(at: Timestamp) -> Self {
         Self { at, is_cut: false, later: None }
     }
 }
 
-/// Meaning of a time that the clock shows twice, when it is set back in autumn.
+/// Interpretation of a time that the clock shows twice, when it is set back in autumn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::EnumString)]
 #[strum(serialize_all = "lowercase", parse_err_ty = AmbiguousError, parse_err_fn = no_ambiguous)]
 pub enum Ambiguous {
-    /// The order of the rows tells it, if the file has the hour twice. Rejected otherwise.
+    /// By the order of the rows, if the file has the hour twice. Rejected otherwise.
     #[default]
     #[strum(disabled)]
     ByOrder,
@@ -53,7 +53,7 @@ pub enum Ambiguous {
     Reject,
 }
 
-/// Error for a text that names no meaning of ambiguous times.
+/// A text is not an interpretation of ambiguous times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected earlier, later or reject")]
 pub struct AmbiguousError;
@@ -62,15 +62,15 @@ const fn no_ambiguous(_: &str) -> AmbiguousError {
     AmbiguousError
 }
 
-/// How texts are read as timestamps. Without a format: RFC 3339 and its relatives; in UTC unless a
-/// zone or the text says otherwise.
+/// Rules for parsing texts as timestamps. Without a format: RFC 3339 and similar. Timestamps are in
+/// UTC unless a zone or the text says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TimeTexts {
-    /// The format of all texts.
+    /// Format of all texts.
     pub format: Option<TimeFormat>,
-    /// The zone of texts without an offset.
+    /// Zone of texts without an offset.
     pub zone: Zone,
-    /// Meaning of times that the clock of the zone shows twice.
+    /// Interpretation of times that the clock of the zone shows twice.
     pub ambiguous: Ambiguous,
 }
 
@@ -82,15 +82,15 @@ pub struct TimeFormat(String);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Zone(TimeZone);
 
-/// Why a format or a zone cannot be used.
+/// An invalid format or zone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TimeTextError {
-    /// The format has a directive that there is not.
-    #[error("no time format: {0}; one is '%d/%m/%Y %H:%M'")]
+    /// The format has an unknown directive.
+    #[error("invalid time format: {0}; an example is '%d/%m/%Y %H:%M'")]
     Format(String),
     /// The zone is neither an offset nor in this system's time zone database.
     #[error(
-        "no time zone `{0}`: pass an offset such as +02:00, UTC, or a name such as \
+        "unknown time zone `{0}`: pass an offset such as +02:00, UTC, or a name such as \
              America/New_York (of this system's time zone database)"
     )]
     Zone(String),
@@ -131,7 +131,8 @@ impl Zone {
     /// Returns the timestamp of a date and time in the zone.
     ///
     /// # Errors
-    /// If the clock skips it or it is out of range, or shows it twice and `ambiguous` rejects that.
+    /// If the clock skips it, it is out of range, or the clock shows it twice and `ambiguous`
+    /// rejects that.
     fn timestamp(&self, at: DateTime, ambiguous: Ambiguous) -> Result<ReadTime, String> {
         let found = self.0.to_ambiguous_timestamp(at);
         let micros = |at: Result<jiff::Timestamp, jiff::Error>| {
@@ -161,10 +162,10 @@ impl Zone {
 }
 
 impl TimeTexts {
-    /// Reads a date, with or without a time, with or without an offset.
+    /// Parses a date, with or without a time, with or without an offset.
     ///
     /// # Errors
-    /// What is wrong with it, for people.
+    /// Human-readable description.
     pub(super) fn read(&self, text: &str) -> Result<ReadTime, String> {
         let text = text.trim();
         if let Some(format) = &self.format {
@@ -178,10 +179,10 @@ impl TimeTexts {
         }
         if let Some(formats) = day_first(text) {
             return Err(format!(
-                "`{text}` may begin with the day or the month: pass --time-format {formats}"
+                "`{text}` can begin with the day or the month: pass --time-format {formats}"
             ));
         }
-        let none = || format!("`{}` is no timestamp", super::cell::shorten(text));
+        let none = || format!("`{}` is not a timestamp", super::cell::shorten(text));
         let (date, rest) = date(text).ok_or_else(none)?;
         let (time, rest) = match rest.trim_start_matches(['T', ' ', '\t', '_']) {
             "" => (Time::midnight(), ""),
@@ -196,17 +197,18 @@ impl TimeTexts {
         Ok(ReadTime { is_cut: is_finer(text), ..read })
     }
 
-    /// Reads a date and the number of an hour of it, of which the first one is `first_hour`.
+    /// Parses a date and the number of an hour of it. The first hour is `first_hour`.
     ///
     /// # Errors
-    /// What is wrong with them, for people.
+    /// Human-readable description.
     pub(super) fn read_hour(
         &self,
         date_text: &str,
         hour: &str,
         first_hour: i8,
     ) -> Result<ReadTime, String> {
-        let none = || format!("`{hour}` is no hour of a day that begins with hour {first_hour}");
+        let none =
+            || format!("`{hour}` is not an hour of a day that begins with hour {first_hour}");
         let number: f64 = hour.parse().map_err(|_| none())?;
         let number = exact_integer(number).and_then(|number| i8::try_from(number).ok());
         let number = number.and_then(|number| number.checked_sub(first_hour)).ok_or_else(none)?;
@@ -214,18 +216,18 @@ impl TimeTexts {
         if self.format.is_some() || day_first(date_text).is_some() {
             return self.read(&format!("{date_text} {}", time.strftime("%H:%M")));
         }
-        let (date, rest) = date(date_text).ok_or_else(|| format!("`{date_text}` is no date"))?;
+        let (date, rest) = date(date_text).ok_or_else(|| format!("`{date_text}` is not a date"))?;
         if !rest.is_empty() {
-            return Err(format!("`{date_text}` is no date without a time"));
+            return Err(format!("`{date_text}` is not a date without a time"));
         }
         let read = self.zone.timestamp(date.to_datetime(time), self.ambiguous);
         read.map_err(|reason| format!("`{date_text}` hour {hour}: {reason}"))
     }
 
-    /// The timestamp of a file with types: in the time zone where it is written in none.
+    /// Returns the timestamp of a file with types, applying the time zone if the file has none.
     ///
     /// # Errors
-    /// If clocks are set so that it is never or twice in the zone.
+    /// If the clock of the zone skips it or shows it twice.
     pub(super) fn resolve(&self, time: TypedTime) -> Result<ReadTime, String> {
         let TypedTime { at, is_cut, zone } = time;
         if zone == WrittenZone::Utc || self.zone == Zone::default() {
@@ -260,13 +262,13 @@ impl TimeTexts {
         Ok(ReadTime { is_cut: nanos % 1_000 != 0, ..read })
     }
 
-    /// Returns the start of a date that a number is written as, such as 20260101, or the second of
-    /// one such as 20260101153000.
+    /// Returns the start of a date written as a number such as 20260101, or the second of one such
+    /// as 20260101153000.
     pub(super) fn read_digits(&self, number: i64) -> Option<ReadTime> {
         self.zone.timestamp(digits(number)?, self.ambiguous).ok()
     }
 
-    /// Returns the start of a month, of which January is 1.
+    /// Returns the start of a month. January is 1.
     pub(super) fn read_month(&self, year: i64, month: i64) -> Option<ReadTime> {
         let (year, month) = (i16::try_from(year).ok()?, i8::try_from(month).ok()?);
         let date = Date::new(year, month, 1).ok()?;
@@ -274,12 +276,11 @@ impl TimeTexts {
     }
 }
 
-/// The date and time that a number is written as; none where it is of other years than people trade
-/// and measure in.
+/// Returns the date and time written as a number; `None` outside the years 1900 to 2099.
 pub(super) fn digits(number: i64) -> Option<DateTime> {
-    /// A day, as of 20260101.
+    /// Days, such as 20260101.
     const DATE: std::ops::Range<i64> = 19_000_101..21_000_101;
-    /// A second, as of 20260101153000.
+    /// Seconds, such as 20260101153000.
     const SECOND: std::ops::Range<i64> = 19_000_101_000_000..21_000_101_000_000;
     let text = number.to_string();
     match number {
@@ -293,21 +294,22 @@ pub(super) fn digits(number: i64) -> Option<DateTime> {
     }
 }
 
-/// Whether `text` is a date without a time, in whichever order.
+/// Returns true if `text` is a date without a time, in any order.
 pub(super) fn is_date(text: &str) -> bool {
     let text = text.trim();
     date(text).is_some_and(|(_, rest)| rest.is_empty())
         || day_first(text).is_some_and(|formats| !formats.contains(['H', 'I']))
 }
 
-/// Returns true if `text` is a time of day; without colons or two points only if `is_called_so`.
+/// Returns true if `text` is a time of day. Without colons or two points, this requires
+/// `is_called_so`.
 pub(super) fn is_clock(text: &str, is_called_so: bool) -> bool {
     let text = text.trim();
     let has_marks = text.contains(':') || text.matches('.').count() == 2;
     (is_called_so || has_marks) && clock(text).is_some_and(|(_, rest)| rest.is_empty())
 }
 
-/// The two formats that a date may be in whose day or month is first; none of others.
+/// Returns the possible formats of a date that begins with the day or the month; `None` for others.
 pub(super) fn day_first(text: &str) -> Option<String> {
     let text = text.trim();
     let (first, rest) = number(text, 1, 2)?;
@@ -346,7 +348,7 @@ fn clock_format(text: &str) -> Option<String> {
     Some(format!(" {hour}{mark}%M{second}{half}"))
 }
 
-/// Reads a date of which the year is first, and returns what follows it.
+/// Parses a date that begins with the year, and returns the rest.
 fn date(text: &str) -> Option<(Date, &str)> {
     let (year, rest) = number(text, 4, 4)?;
     let (month, day, rest) = if let Some(mark @ ('-' | '.' | '/')) = rest.chars().next() {
@@ -363,8 +365,8 @@ fn date(text: &str) -> Option<(Date, &str)> {
     Some((date, rest))
 }
 
-/// Reads a time of day, with colons, with two points (18.00.00) or of 4, 6 or 9 digits, and AM or PM
-/// after it, and returns what follows it.
+/// Parses a time of day with colons, with two points (18.00.00) or of 4, 6 or 9 digits, followed by
+/// an optional AM or PM, and returns the rest.
 fn clock(text: &str) -> Option<(Time, &str)> {
     let n_digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (hour, minute, second, rest) = match n_digits {
@@ -404,7 +406,7 @@ fn clock(text: &str) -> Option<(Time, &str)> {
     Some((time, rest))
 }
 
-/// Returns the hour of a day by AM or PM, if that follows the time, and what follows it.
+/// Converts the hour by a following AM or PM, if there is one, and returns the rest.
 fn half_day(hour: i32, rest: &str) -> Option<(i32, &str)> {
     let (first_pm, after) = match rest.trim_start().split_at_checked(2) {
         Some((half, after)) if half.eq_ignore_ascii_case("am") => (0, after),
@@ -414,7 +416,7 @@ fn half_day(hour: i32, rest: &str) -> Option<(i32, &str)> {
     (1..=12).contains(&hour).then_some((hour % 12 + first_pm, after))
 }
 
-/// An offset from UTC: `Z`, `UTC`, `+02:00`, `+0200` or `+02`.
+/// Parses an offset from UTC: `Z`, `UTC`, `+02:00`, `+0200` or `+02`.
 fn offset(text: &str) -> Option<TimeZone> {
     if ["Z", "z", "UTC", "GMT"].contains(&text) {
         return Some(TimeZone::UTC);
@@ -423,7 +425,7 @@ fn offset(text: &str) -> Option<TimeZone> {
     DateTimeParser::new().parse_time_zone(text).ok().filter(|_| is_offset)
 }
 
-/// Reads a number of as many digits as there are, at most `max`, and returns what follows it.
+/// Parses a number of `min` to `max` digits, and returns the rest.
 fn number(text: &str, min: usize, max: usize) -> Option<(i32, &str)> {
     let n_digits = text.bytes().take(max).take_while(u8::is_ascii_digit).count();
     let (digits, rest) = text.split_at_checked(n_digits)?;
@@ -431,15 +433,16 @@ fn number(text: &str, min: usize, max: usize) -> Option<(i32, &str)> {
 }
 
 fn describe_leap_second(text: &str) -> String {
-    format!("`{text}` is a leap second, which no timestamp is")
+    format!("`{text}` is a leap second, which is not supported")
 }
 
-/// Returns true if a timestamp that was read as the 59th second of a minute is written as the 60th.
+/// Returns true if a timestamp that was parsed as the 59th second of a minute is written as the
+/// 60th.
 fn is_leap_second(text: &str) -> bool {
     text.contains(":60") || text.contains("5960") && !text.contains(['.', ','])
 }
 
-/// Whether a text has a fraction of a second that is finer than microseconds.
+/// Returns true if a text has a fraction of a second with a higher precision than microseconds.
 fn is_finer(text: &str) -> bool {
     let fraction = text.rsplit_once(['.', ',']).map_or("", |(_, fraction)| fraction);
     let digits = fraction.bytes().take_while(u8::is_ascii_digit);
@@ -464,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_are_read_with_any_mark_and_without() {
+    fn dates_are_parsed_with_any_separator() {
         for text in ["2026-07-30", "2026.07.30", "2026/7/30", "20260730", "20260730 000000"] {
             check(text, "UTC", None, "2026-07-30T00:00:00Z");
         }
@@ -472,24 +475,24 @@ mod tests {
         check("20120201 000003660", "UTC", None, "2012-02-01T00:00:03.66Z");
         check("2026-07-30T21:57:00,5+0200", "UTC", None, "2026-07-30T19:57:00.5Z");
         check("2026-07-30 21:57:00.123456789", "UTC", None, "2026-07-30T21:57:00.123456Z cut");
-        check("2026-02-30", "UTC", None, "`2026-02-30` is no timestamp");
+        check("2026-02-30", "UTC", None, "`2026-02-30` is not a timestamp");
         assert!(digits(20_260_101).is_some() && digits(20_261_301).is_none());
         assert!(digits(20_260_101_153_000).is_some() && digits(1_700_000_000_000).is_none());
     }
 
     #[test]
-    fn the_zone_is_that_of_texts_without_an_offset() {
+    fn zone_applies_to_texts_without_an_offset() {
         check("2026-01-02 00:00", "-05:00", None, "2026-01-02T05:00:00Z");
         check("2026-01-02T00:00:00Z", "-05:00", None, "2026-01-02T00:00:00Z");
         check("2026-07-01", "Europe/Zurich", None, "2026-06-30T22:00:00Z");
         let skipped = "`2026-03-29 02:30`: the clock skips it in this time zone";
         check("2026-03-29 02:30", "Europe/Zurich", None, skipped);
-        assert!("Mars/Base".parse::<Zone>().unwrap_err().to_string().contains("no time zone"));
+        assert!("Mars/Base".parse::<Zone>().unwrap_err().to_string().contains("unknown time zone"));
     }
 
     #[test]
-    fn a_date_whose_order_is_open_is_refused_with_the_formats_it_may_have() {
-        let hint = "may begin with the day or the month: pass --time-format";
+    fn ambiguous_date_is_rejected_with_its_possible_formats() {
+        let hint = "can begin with the day or the month: pass --time-format";
         let want = format!("`01/02/2026` {hint} '%d/%m/%Y' or '%m/%d/%Y'");
         check("01/02/2026", "UTC", None, &want);
         check(
@@ -506,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_the_clock_shows_twice_has_the_meaning_that_is_asked_for() {
+    fn repeated_time_is_interpreted_as_requested() {
         let both = "2026-10-25T00:30:00Z or 2026-10-25T01:30:00Z";
         check("2026-10-25 02:30", "Europe/Zurich", None, both);
         check("2026-10-25 02:30", "Europe/Zurich", Some("%Y-%m-%d %H:%M"), both);
@@ -528,13 +531,13 @@ mod tests {
     }
 
     #[test]
-    fn clocks_with_am_and_pm_or_points_are_read() {
+    fn clocks_with_am_pm_or_points_are_parsed() {
         check("2024-01-13 09:30 AM", "UTC", None, "2024-01-13T09:30:00Z");
         check("2024-01-13 09:30 pm", "UTC", None, "2024-01-13T21:30:00Z");
         check("2024-01-13 12:05:01 AM", "UTC", None, "2024-01-13T00:05:01Z");
-        check("2024-01-13 13:30 PM", "UTC", None, "`2024-01-13 13:30 PM` is no timestamp");
+        check("2024-01-13 13:30 PM", "UTC", None, "`2024-01-13 13:30 PM` is not a timestamp");
         check("2024-01-13 18.00.00", "UTC", None, "2024-01-13T18:00:00Z");
-        check("2024-01-13 18.00", "UTC", None, "`2024-01-13 18.00` is no timestamp");
+        check("2024-01-13 18.00", "UTC", None, "`2024-01-13 18.00` is not a timestamp");
         let hint = |format: &str| Some(format!("'%d/%m/%Y {format}' or '%m/%d/%Y {format}'"));
         assert_eq!(day_first("01/02/2026 9:30 AM"), hint("%I:%M %p"));
         assert_eq!(day_first("01/02/2026 18.00.00"), hint("%H.%M.%S"));
@@ -545,7 +548,7 @@ mod tests {
     #[test]
     fn leap_second_is_rejected() {
         for text in ["2016-12-31T23:59:60Z", "2016-12-31T23:59:60.5Z", "20161231T235960Z"] {
-            let want = format!("`{text}` is a leap second, which no timestamp is");
+            let want = format!("`{text}` is a leap second, which is not supported");
             check(text, "UTC", None, &want);
         }
         check("2016-12-31T23:59:59.605960Z", "UTC", None, "2016-12-31T23:59:59.60596Z");

@@ -1,4 +1,4 @@
-//! Timestamps as files hold them: RFC 3339 and what is nearly that, or a number since 1970.
+//! Parses timestamps in files: RFC 3339 and similar, or a number since 1970.
 
 use std::ops::Range;
 
@@ -9,11 +9,11 @@ use super::{
     time_text::{ReadTime, TimeTexts, digits},
 };
 
-/// Seconds since 1970 of the years that numbers without a unit are read as: 1971 to 2100. In these
-/// years no two units have a number in common, and a small number is hardly ever a timestamp.
+/// Range of numbers without a unit, in seconds since 1970: the years 1971 to 2100. In these years,
+/// no number is valid in two units, and a small number is hardly ever a timestamp.
 const PLAUSIBLE_SECONDS: Range<f64> = 31_536_000.0..4_133_980_800.0;
 
-/// Units that count since 1970, and how many of each a second has.
+/// Units that count since 1970, with their number per second.
 const COUNTING_UNITS: [(TimeUnit, f64); 4] = [
     (TimeUnit::Seconds, 1.0),
     (TimeUnit::Millis, 1e3),
@@ -27,7 +27,7 @@ const SPREADSHEET_DAYS: f64 = 25_569.0;
 /// Milliseconds of a day.
 const DAY_MILLIS: f64 = 86_400_000.0;
 
-/// Unit or form of a number that is a timestamp.
+/// Unit or format of a number that is a timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::EnumString)]
 #[strum(serialize_all = "lowercase", parse_err_ty = UnitError, parse_err_fn = no_unit)]
 pub enum TimeUnit {
@@ -40,7 +40,7 @@ pub enum TimeUnit {
     /// Millionths of a second since 1970.
     #[strum(serialize = "us")]
     Micros,
-    /// Nanoseconds since 1970, of which thousands are kept.
+    /// Nanoseconds since 1970, stored as microseconds.
     #[strum(serialize = "ns")]
     Nanos,
     /// The digits are a date, such as 20260101, or a second, such as 20260101153000.
@@ -49,14 +49,14 @@ pub enum TimeUnit {
     Month,
     /// The number is a year.
     Year,
-    /// Days since 1899-12-30, as spreadsheets count them.
+    /// Days since 1899-12-30, as counted by spreadsheets.
     Excel,
 }
 
-/// Error for a text that names no unit.
+/// A text is not a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a unit of time is s, ms, us or ns; date, for 20260101; month, for 202601; year; or excel, for \
+    "expected a unit of time: s, ms, us, ns, date for 20260101, month for 202601, year, or excel for \
      days of a spreadsheet"
 )]
 pub struct UnitError;
@@ -66,8 +66,8 @@ const fn no_unit(_: &str) -> UnitError {
 }
 
 impl TimeUnit {
-    /// Returns the unit in which `number` is a timestamp of the years 1971 to 2100, or a date if its
-    /// digits are one; `None` if there is no such unit.
+    /// Returns the unit in which `number` is a timestamp of the years 1971 to 2100, or `Date` if
+    /// its digits are a date; `None` if there is no such unit.
     #[must_use]
     pub fn guess(number: f64) -> Option<Self> {
         if exact_integer(number).and_then(digits).is_some() {
@@ -78,7 +78,7 @@ impl TimeUnit {
         COUNTING_UNITS.into_iter().find(is_plausible).map(|(unit, _)| unit)
     }
 
-    /// The timestamp `number` units after 1970, or the date it is written as.
+    /// Returns the timestamp `number` units after 1970, or the date written as `number`.
     fn timestamp(self, number: i64, texts: &TimeTexts) -> Option<ReadTime> {
         let at = match self {
             Self::Seconds => checked(number.checked_mul(1_000_000)?),
@@ -110,25 +110,25 @@ impl TimeUnit {
     }
 }
 
-/// Returns the timestamp of a number of days as spreadsheets count them, to the millisecond.
+/// Returns the timestamp of a number of days as counted by spreadsheets, to the millisecond.
 fn spreadsheet_day(days: f64, texts: &TimeTexts) -> Option<ReadTime> {
     let millis = rounded((days - SPREADSHEET_DAYS) * DAY_MILLIS)?;
     let at = checked(millis.checked_mul(1_000)?)?;
     texts.resolve(TypedTime { at, is_cut: false, zone: WrittenZone::None }).ok()
 }
 
-/// Rounds a finite number; one that is too large is held at the largest there is.
+/// Rounds a finite number. A number beyond the range saturates.
 fn rounded(number: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "what is too large is held, and refused")]
     let whole = number.is_finite().then_some(number.round() as i64);
     whole
 }
 
-/// Reads the timestamp that `cell` holds, a number of it in `unit` or, without one, in the unit that
-/// makes it a timestamp of our times. Texts, and with a format numbers too, are read as `texts` says.
+/// Parses the timestamp in `cell`. A number is in `unit`, or by default in the unit that gives a
+/// plausible time. Texts, and also numbers if there is a format, are parsed according to `texts`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Human-readable description.
 pub(super) fn timestamp(
     cell: Cell<'_>,
     unit: Option<TimeUnit>,
@@ -157,27 +157,29 @@ pub(super) fn timestamp(
         Cell::Unfit(reason) => return Err(reason.to_owned()),
         Cell::Absent | Cell::Boolean(_) | Cell::Large(_) => None,
     };
-    found.ok_or_else(|| format!("{} is no timestamp", cell.describe()))
+    found.ok_or_else(|| format!("{} is not a timestamp", cell.describe()))
 }
 
-/// Says what a number that is in no unit a timestamp of our times may be, and how to say so.
+/// Describes a number that is not a plausible timestamp in any unit, with a hint for an option.
 fn unclear_number(number: f64, shown: &str) -> String {
     let whole = exact_integer(number);
     let hint = match whole {
         Some(190_001..=210_012) if whole.is_some_and(|it| (1..=12).contains(&(it % 100))) => {
-            "a month takes --time-unit month"
+            "for a month, pass --time-unit month"
         }
-        Some(1_900..=2_100) => "a year takes --time-unit year; a time of day is no timestamp",
-        Some(0..=2_359) => "a time of day or a number of a step is no timestamp",
+        Some(1_900..=2_100) => {
+            "for a year, pass --time-unit year; a time of day is not a timestamp"
+        }
+        Some(0..=2_359) => "a time of day or the number of a step is not a timestamp",
         _ if (20_000.0..80_000.0).contains(&number) => {
-            "a day of a spreadsheet takes --time-unit excel"
+            "for a day of a spreadsheet, pass --time-unit excel"
         }
         _ if number.abs() < PLAUSIBLE_SECONDS.end * 1e9 => {
-            "name what it counts with --time-unit s, ms, us or ns"
+            "pass its unit as --time-unit s, ms, us or ns"
         }
-        _ => return format!("{shown} is no timestamp"),
+        _ => return format!("{shown} is not a timestamp"),
     };
-    format!("{shown} is in no unit a time of the years 1971 to 2100: {hint}")
+    format!("{shown} is not a time of the years 1971 to 2100 in any unit: {hint}")
 }
 
 fn checked(micros: i64) -> Option<Timestamp> {
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_in_the_unit_of_their_size() {
+    fn unit_of_numbers_is_detected_from_their_size() {
         let want = "2026-07-30T21:57:00Z";
         let seconds: i64 = want.parse::<Timestamp>().unwrap().seconds();
         check(Cell::Integer(seconds), None, want);
@@ -213,31 +215,31 @@ mod tests {
     }
 
     #[test]
-    fn number_that_would_fall_before_1971_is_rejected_with_a_hint() {
+    fn number_that_would_be_before_1971_is_rejected_with_a_hint() {
         for (text, hint) in [
-            ("192607", "a month takes --time-unit month"),
-            ("2020", "a year takes --time-unit year"),
-            ("45293", "a day of a spreadsheet takes --time-unit excel"),
-            ("45293.5", "a day of a spreadsheet takes --time-unit excel"),
-            ("930", "a time of day or a number of a step is no timestamp"),
-            ("0", "a time of day or a number of a step is no timestamp"),
+            ("192607", "for a month, pass --time-unit month"),
+            ("2020", "for a year, pass --time-unit year"),
+            ("45293", "for a day of a spreadsheet, pass --time-unit excel"),
+            ("45293.5", "for a day of a spreadsheet, pass --time-unit excel"),
+            ("930", "a time of day or the number of a step is not a timestamp"),
+            ("0", "a time of day or the number of a step is not a timestamp"),
             ("-86400", "--time-unit s, ms, us or ns"),
             ("31535999", "--time-unit s, ms, us or ns"),
             ("5000000000", "--time-unit s, ms, us or ns"),
         ] {
             let why = timestamp(Cell::Bare(text), None, &TimeTexts::default()).unwrap_err();
-            assert!(why.starts_with(&format!("`{text}` is in no unit")), "{why}");
+            assert!(why.starts_with(&format!("`{text}` is not a time of the years")), "{why}");
             assert!(why.contains(hint), "{why}");
         }
         check(Cell::Bare("192607"), Some(TimeUnit::Month), "1926-07-01T00:00:00Z");
-        check(Cell::Bare("192613"), Some(TimeUnit::Month), "`192613` is no timestamp");
+        check(Cell::Bare("192613"), Some(TimeUnit::Month), "`192613` is not a timestamp");
         check(Cell::Integer(2020), Some(TimeUnit::Year), "2020-01-01T00:00:00Z");
         check(Cell::Bare("45293"), Some(TimeUnit::Excel), "2024-01-02T00:00:00Z");
         check(Cell::Float(45_293.5), Some(TimeUnit::Excel), "2024-01-02T12:00:00Z");
     }
 
     #[test]
-    fn texts_are_read_with_or_without_time_and_offset() {
+    fn texts_are_parsed_with_or_without_time_and_offset() {
         for text in [
             "2026-07-30T21:57:00Z",
             "2026-07-30T23:57:00+02:00",
@@ -249,6 +251,6 @@ mod tests {
             check(Cell::Bare(text), None, "2026-07-30T21:57:00Z");
         }
         check(Cell::Text("2026-07-30"), None, "2026-07-30T00:00:00Z");
-        check(Cell::Bare("1e300"), None, "`1e300` is no timestamp");
+        check(Cell::Bare("1e300"), None, "`1e300` is not a timestamp");
     }
 }

@@ -1,9 +1,9 @@
-//! Rows as an Arrow IPC stream: a schema, batches of columns, and a mark of the end.
+//! Renders rows as an Arrow IPC stream: a schema, batches of columns, and an end marker.
 //!
-//! As little of the format as rows need, since Arrow's own crates cost more to build than all the
-//! formats together: four types of column beside the timestamps, no dictionaries, no compression of
-//! its own. The messages are described in Arrow's `Message.fbs` and `Schema.fbs`; the numbers below
-//! are theirs.
+//! This implements only the parts of the format that rows need, since Arrow's crates take longer to
+//! build than all the formats together: four types of columns and the timestamps, without
+//! dictionaries and compression. The messages are described in Arrow's `Message.fbs` and
+//! `Schema.fbs`, which define the numbers below.
 
 use flatbuffers::{
     FlatBufferBuilder, Push, TableFinishedWIPOffset as Table, TableUnfinishedWIPOffset, Vector,
@@ -16,19 +16,19 @@ use model::{
 
 use super::Field;
 
-/// Rows of a batch: half a megabyte of seven columns.
+/// Number of rows in a batch: half a megabyte of seven columns.
 pub(super) const BATCH_ROWS: usize = 8192;
 
-/// Marks the start of a message, and with a length of 0 behind it the end of the stream.
+/// Start of a message. Followed by a length of 0, it is the end of the stream.
 const CONTINUES: [u8; 4] = [0xff; 4];
 
 /// Metadata version 5, of Arrow 1.0 and later.
 const VERSION: i16 = 4;
 
-/// What a message holds: a schema.
+/// Type of a message with a schema.
 const HEADER_SCHEMA: u8 = 1;
 
-/// What a message holds: a batch.
+/// Type of a message with a batch.
 const HEADER_BATCH: u8 = 3;
 
 /// A stream of batches.
@@ -50,7 +50,7 @@ impl Stream {
             fields.push(push_field(&mut flat, Some(field)));
         }
         let fields = flat.create_vector(&fields);
-        // The bytes of a number come with the lowest first.
+        // The numbers are little-endian.
         let schema = Members::new(&mut flat).set(0, 0_i16).set(1, fields).end();
         push_message(to, flat, HEADER_SCHEMA, schema, &[]);
     }
@@ -73,14 +73,14 @@ impl Stream {
         push_message(to, flat, HEADER_BATCH, batch, &body.bytes);
     }
 
-    /// Writes the mark of the end, without which the stream is not whole.
+    /// Writes the end marker, without which the stream is incomplete.
     pub(super) fn end(to: &mut Vec<u8>) {
         to.extend_from_slice(&CONTINUES);
         to.extend_from_slice(&[0; 4]);
     }
 }
 
-/// A table whose members are being written, each by its number in the schema.
+/// Writes the members of a table, each by its number in the schema.
 struct Members<'a, 'f> {
     flat: &'a mut FlatBufferBuilder<'f>,
     start: Offset<TableUnfinishedWIPOffset>,
@@ -93,7 +93,7 @@ impl<'a, 'f> Members<'a, 'f> {
     }
 
     fn set(self, number: u16, member: impl Push) -> Self {
-        // A table's index begins with two lengths.
+        // The index of a table begins with two lengths.
         self.flat.push_slot_always(4 + 2 * number, member);
         self
     }
@@ -103,7 +103,7 @@ impl<'a, 'f> Members<'a, 'f> {
     }
 }
 
-/// Writes a column of the schema, or without one that of the timestamps.
+/// Writes a column of the schema, or the column of the timestamps for `None`.
 fn push_field(flat: &mut FlatBufferBuilder<'_>, field: Option<&Field>) -> Offset<Table> {
     let name = flat.create_string(field.map_or(TIMESTAMP, |field| &field.name));
     let (kind, dtype) = match field.map(|field| field.dtype) {
@@ -134,7 +134,7 @@ fn push_pairs<'f>(flat: &mut FlatBufferBuilder<'f>, pairs: &[[i64; 2]]) -> Offse
     flat.end_vector(pairs.len())
 }
 
-/// Writes a message: its metadata, padded so that the body is aligned, and the body.
+/// Writes a message: its metadata, with padding to align the body, and the body.
 fn push_message(
     to: &mut Vec<u8>,
     mut flat: FlatBufferBuilder<'_>,
@@ -155,13 +155,13 @@ fn push_message(
     to.extend_from_slice(body);
 }
 
-/// The columns of a batch, and where they are.
+/// Columns of a batch and their positions.
 #[derive(Debug, Default)]
 struct Body {
     bytes: Vec<u8>,
-    /// Values and missing values of each column.
+    /// Number of values and of missing values of each column.
     nodes: Vec<[i64; 2]>,
-    /// Place and length of each buffer.
+    /// Offset and length of each buffer.
     buffers: Vec<[i64; 2]>,
 }
 
@@ -207,7 +207,7 @@ impl Body {
         }
     }
 
-    /// Which values are there: a bit for each, or nothing where all are.
+    /// Writes a bit for each value that is true if it exists, or nothing if all exist.
     fn presence<T>(&mut self, values: &[Option<T>]) {
         let n_missing = values.iter().filter(|value| value.is_none()).count();
         self.node(values.len(), n_missing);
@@ -219,7 +219,7 @@ impl Body {
     }
 }
 
-/// Packs truths into bytes, the lowest bit first.
+/// Packs booleans into bytes, the lowest bit first.
 pub(super) fn bits(truths: impl Iterator<Item = bool>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (idx, truth) in truths.enumerate() {

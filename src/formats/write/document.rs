@@ -1,6 +1,7 @@
-//! A whole file of rows, begun, continued and ended, in each of the formats of a download.
+//! Renders whole files of rows in each of the formats of a download.
 //!
-//! Memory stays bounded however long the file is: text is written row by row, columns in batches.
+//! Memory is bounded whatever the length of the file: text is written row by row, columns in
+//! batches.
 
 use std::borrow::Cow;
 
@@ -26,7 +27,7 @@ enum Form {
 }
 
 impl Document {
-    /// A file of rows of `dataset`, or of its buckets at `resolution`.
+    /// Creates a file of rows of `dataset`, or of its buckets at `resolution`.
     pub fn new(
         output: Output,
         dataset: DatasetId,
@@ -52,7 +53,7 @@ impl Document {
         Self { form }
     }
 
-    /// Writes what stands before the first row.
+    /// Writes the beginning of the file, before the first row.
     pub fn begin(&mut self, to: &mut Vec<u8>) {
         match &mut self.form {
             Form::Text(text) => match text.output {
@@ -65,7 +66,7 @@ impl Document {
         }
     }
 
-    /// Writes rows, or keeps them until there are enough for a batch.
+    /// Writes rows, or buffers them until there are enough for a batch.
     pub fn rows(&mut self, to: &mut Vec<u8>, rows: &Rows) {
         match &mut self.form {
             Form::Text(text) => {
@@ -83,7 +84,7 @@ impl Document {
         }
     }
 
-    /// Writes what is left, and what stands after the last row.
+    /// Writes buffered rows, and the end of the file.
     pub fn end(&mut self, to: &mut Vec<u8>) {
         match &mut self.form {
             Form::Text(text) if text.output == Output::Json => to.push(b']'),
@@ -99,8 +100,9 @@ impl Document {
         }
     }
 
-    /// Takes account of rows that are written elsewhere, by [`Self::bare`], and says what stands
-    /// between them and those before; none if this format cannot be put together of pieces.
+    /// Accounts for rows that are rendered separately by [`Self::bare`], and returns the separator
+    /// between them and the rows before. Returns `None` if this format cannot be assembled from
+    /// pieces.
     pub fn joint(&mut self) -> Option<&'static [u8]> {
         match &mut self.form {
             Form::Text(text) => Some(text.joint()),
@@ -108,7 +110,7 @@ impl Document {
         }
     }
 
-    /// Writes rows as they stand in the middle of the file, whatever is before them.
+    /// Writes rows without a separator, as in the middle of the file.
     pub fn bare(&mut self, to: &mut Vec<u8>, rows: &Rows) {
         if let Form::Text(text) = &mut self.form {
             text.bare(to, rows);
@@ -156,7 +158,7 @@ impl Text {
     }
 }
 
-/// A format that takes rows in batches, and the rows that wait for the next one.
+/// A format that writes rows in batches, and the rows buffered for the next one.
 #[derive(Debug)]
 struct Batched<F> {
     file: F,
@@ -195,7 +197,7 @@ impl<F> Batched<F> {
     }
 }
 
-/// Rows as columns, buckets as those of their prices, volume and count.
+/// Converts rows to columns. Buckets have columns for prices, volume and count.
 fn block_of(rows: &Rows) -> Cow<'_, Block> {
     match rows {
         Rows::Raw(block) => Cow::Borrowed(block),

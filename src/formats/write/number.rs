@@ -1,4 +1,5 @@
-//! Numbers and timestamps as the upstream, written in Go, prints them: parts of a [`text`](super::text).
+//! Renders numbers and timestamps as the upstream, written in Go, prints them, as parts of a
+//! [`text`](super::text).
 
 use std::io::Write as _;
 
@@ -6,48 +7,50 @@ use model::timestamp::Timestamp;
 
 use super::text::{Phrase, put, put_in, put_with};
 
-/// Floats below this are tried as decimals: scaled, they have fifteen digits at most. Of two decimals
-/// of so many digits no two read back as the same float, so that one that does is the shortest.
+/// Floats below this are tried as decimals. Scaled, they have at most fifteen digits. No two
+/// decimals of that many digits parse to the same float, so a decimal that round-trips is the
+/// shortest one.
 const DECIMAL_BELOW: f64 = 9_999_999.0;
 
-/// Ten to the number of decimals that are tried: prices and volumes have as many, or fewer.
+/// Ten to the power of the number of decimals that are tried. Prices and volumes have at most that
+/// many.
 const SCALE: u64 = 100_000_000;
 
 /// The same as a float.
 const SCALE_FLOAT: f64 = 100_000_000.0;
 
-/// Numbers of [`SCALE`]ths from here on have no exponent in Go.
+/// Numbers of at least this many [`SCALE`]ths have no exponent in Go.
 const SCALED_FROM: u64 = 100;
 
-/// A float to which numbers below it are added to be made whole: its last bit is 1, and its lower
-/// bits are the sum's.
+/// Adding a number below this float to it rounds to an integer: its last bit is 1, so the lower
+/// bits of the sum are that integer.
 const WHOLE: f64 = 4_503_599_627_370_496.0;
 
-/// Below this, every whole float is written exactly by way of an integer.
+/// Whole floats below this are exact as integers.
 const WHOLE_BELOW: f64 = 1e15;
 
-/// From here on Go writes an exponent.
+/// Go writes an exponent from this number on.
 const EXPONENT_FROM: f64 = 1e21;
 
-/// Below this Go writes an exponent, too.
+/// Go writes an exponent below this number.
 const EXPONENT_BELOW: f64 = 1e-6;
 
-/// Below this the fast path would write an exponent where Go does not.
+/// Below this number, the fast path would write an exponent where Go does not.
 const FAST_FROM: f64 = 1e-5;
 
-/// Seconds in a day.
+/// Seconds per day.
 const DAY_SECONDS: i64 = 86_400;
 
-/// Eight digits that are 0.
+/// Eight digits of 0.
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// A number of eight digits is below this.
+/// Numbers of at most eight digits are below this.
 const EIGHT_BELOW: u64 = 100_000_000;
 
-/// Puts `number` in the fewest digits that read back the same: without `.0` where it is whole, with
-/// an exponent only below 1e-6 and from 1e21.
+/// Writes `number` in the fewest digits that round-trip: without `.0` if it is whole, with an
+/// exponent only below 1e-6 and from 1e21.
 ///
-/// Rows hold finite numbers only; a sum that overflowed is written as the largest number there is.
+/// Rows only have finite numbers. A sum that overflowed is written as the largest number.
 #[inline]
 pub(super) fn put_float(to: &mut Vec<u8>, at: usize, number: f64) -> usize {
     let size = number.abs();
@@ -63,7 +66,7 @@ pub(super) fn put_float(to: &mut Vec<u8>, at: usize, number: f64) -> usize {
     put_long(to, at, number)
 }
 
-/// Sets so many [`SCALE`]ths, below 10^15; how many bytes that are.
+/// Writes this many [`SCALE`]ths, below 10^15. Returns the number of bytes.
 #[inline]
 fn set_decimal(place: &mut [u8; 32], is_negative: bool, scaled: u64) -> usize {
     let (whole, rest) = (scaled / SCALE, scaled % SCALE);
@@ -78,11 +81,11 @@ fn set_decimal(place: &mut [u8; 32], is_negative: bool, scaled: u64) -> usize {
     at + 1 + n_digits(digits)
 }
 
-/// Sets a number below [`EIGHT_BELOW`] without zeros before it; the place behind it.
+/// Writes a number below [`EIGHT_BELOW`] without leading zeros. Returns the end position.
 #[inline]
 fn set_whole(place: &mut [u8; 32], at: usize, number: u64) -> usize {
     let digits = digits(number);
-    // The last digit stays, whatever it is.
+    // The last digit is kept even if it is 0.
     let n_before = (digits | 1 << 56).trailing_zeros() / 8;
     set(place, at, ((digits | ZEROS) >> (n_before * 8)).to_le_bytes());
     at + 8 - usize::try_from(n_before).unwrap_or_default()
@@ -90,16 +93,17 @@ fn set_whole(place: &mut [u8; 32], at: usize, number: u64) -> usize {
 
 #[inline]
 fn set<const N: usize>(place: &mut [u8; 32], at: usize, bytes: [u8; N]) {
-    // As an array: a copy of a slice is a call, also where its length is known.
+    // As an array, since copying a slice is a call even if its length is known.
     if let Some(place) = place.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
         *place = bytes;
     }
 }
 
-/// The digits of a number below [`EIGHT_BELOW`], a byte each, the first one lowest.
+/// Returns the digits of a number below [`EIGHT_BELOW`], one per byte, the first in the lowest
+/// byte.
 ///
-/// Pairs of halves are divided at once: by 10 000, each by 100, each of these by 10. The factors are
-/// reciprocals, exact for numbers of so few digits.
+/// Halves are divided in parallel: by 10 000, then by 100, then by 10. The factors are reciprocals
+/// that are exact for numbers of so few digits.
 #[inline]
 const fn digits(number: u64) -> u64 {
     let halves = (number << 32) - ((number * 109_951_163) >> 40) * ((10_000 << 32) - 1);
@@ -109,18 +113,18 @@ const fn digits(number: u64) -> u64 {
     (pairs << 8) - tens * ((10 << 8) - 1)
 }
 
-/// How many digits there are without the zeros at the end.
+/// Returns the number of digits without trailing zeros.
 #[inline]
 const fn n_digits(digits: u64) -> usize {
     8 - (digits.leading_zeros() / 8) as usize
 }
 
-/// Puts a number that is no decimal of few digits.
+/// Writes a number that is not a decimal of few digits.
 #[inline(never)]
 fn put_long(to: &mut Vec<u8>, at: usize, number: f64) -> usize {
     let size = number.abs();
     if size < WHOLE_BELOW {
-        // There and back is cheaper than asking for a fraction.
+        // Converting back and forth is faster than checking for a fraction.
         #[expect(clippy::cast_possible_truncation, reason = "it is far below 2^63")]
         let whole = number as i64;
         #[expect(clippy::cast_precision_loss, reason = "it is below 2^53, or was cut off")]
@@ -135,7 +139,7 @@ fn put_long(to: &mut Vec<u8>, at: usize, number: f64) -> usize {
     put_rare(to, at, number)
 }
 
-/// Puts a number that is neither of a usual size nor whole.
+/// Writes a number that is neither of a usual size nor whole.
 #[cold]
 fn put_rare(to: &mut Vec<u8>, at: usize, number: f64) -> usize {
     let number = if number.is_nan() { 0.0 } else { number.clamp(f64::MIN, f64::MAX) };
@@ -152,7 +156,7 @@ fn put_rare(to: &mut Vec<u8>, at: usize, number: f64) -> usize {
     })
 }
 
-/// Puts a whole number.
+/// Writes a whole number.
 #[inline]
 pub(super) fn put_integer(to: &mut Vec<u8>, at: usize, number: i64) -> usize {
     if let Ok(number) = u64::try_from(number)
@@ -163,7 +167,7 @@ pub(super) fn put_integer(to: &mut Vec<u8>, at: usize, number: i64) -> usize {
     put_short(to, at, itoa::Buffer::new().format(number).as_bytes())
 }
 
-/// Puts the text of a number: at most 32 bytes.
+/// Writes the text of a number, of at most 32 bytes.
 fn put_short(to: &mut Vec<u8>, at: usize, bytes: &[u8]) -> usize {
     put_in(to, at, |place| {
         match bytes.len() {
@@ -175,7 +179,7 @@ fn put_short(to: &mut Vec<u8>, at: usize, bytes: &[u8]) -> usize {
     })
 }
 
-/// Sets bytes of a length from `N` to twice that: two copies, which overlap.
+/// Copies `N` to twice as many bytes with two overlapping copies.
 #[inline]
 fn set_ends<const N: usize>(place: &mut [u8; 32], bytes: &[u8]) {
     if let (Some(first), Some(last)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) {
@@ -184,23 +188,23 @@ fn set_ends<const N: usize>(place: &mut [u8; 32], bytes: &[u8]) {
     }
 }
 
-/// Puts timestamps; remembers the last day, which is most often the next one's day, too.
+/// Writes timestamps. Caches the last date, which usually repeats.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TimestampWriter {
     day: Option<i64>,
-    /// The last date and its separator, as in `2026-07-30T`.
+    /// Last date and its separator, as in `2026-07-30T`.
     date: Phrase,
 }
 
 impl TimestampWriter {
-    /// Puts `timestamp` in quotes.
+    /// Writes `timestamp` in quotes.
     pub(super) fn put(&mut self, to: &mut Vec<u8>, at: usize, timestamp: Timestamp) -> usize {
         let at = put(to, at, b"\"");
         let at = self.put_bare(to, at, timestamp);
         put(to, at, b"\"")
     }
 
-    /// Puts `timestamp` as RFC 3339 in UTC, with as much of a fraction as it has.
+    /// Writes `timestamp` as RFC 3339 in UTC, with a fraction if it has one.
     #[inline]
     pub(super) fn put_bare(&mut self, to: &mut Vec<u8>, at: usize, timestamp: Timestamp) -> usize {
         let seconds = timestamp.seconds();
@@ -228,7 +232,7 @@ impl TimestampWriter {
     }
 }
 
-/// Puts so many millionths of a second, without zeros at the end.
+/// Writes a fraction in millionths of a second, without trailing zeros.
 fn put_fraction(to: &mut Vec<u8>, at: usize, micros: u64) -> usize {
     let digits = digits(micros * 100);
     let at = put(to, at, b".");

@@ -1,8 +1,7 @@
-//! Rows as a Parquet file, written by the `parquet` crate: groups of rows, each column in pages that
-//! are compressed with zstd, with statistics, and an index of the pages by timestamp.
+//! Renders rows as a Parquet file with the `parquet` crate: groups of rows, with each column in
+//! pages that are compressed with zstd, with statistics, and an index of the pages by timestamp.
 //!
-//! Readers that look for a range of time, or over HTTP for parts of a file, read the pages that they
-//! need alone.
+//! Readers of a time range, or of parts of a file over HTTP, only read the pages that they need.
 
 use std::sync::Arc;
 
@@ -27,10 +26,12 @@ use model::{
 
 use super::Field;
 
-/// Rows of a group: four megabytes of seven columns, and some eighty groups for five million rows.
+/// Number of rows in a group: four megabytes of seven columns, and some eighty groups for five
+/// million rows.
 pub(super) const GROUP_ROWS: usize = 65_536;
 
-/// Rows of a page: what a reader decompresses for a single one. A group has eight.
+/// Number of rows in a page, which a reader decompresses even for a single one. A group has eight
+/// pages.
 const PAGE_ROWS: usize = 8_192;
 
 /// A file being written.
@@ -38,7 +39,7 @@ const PAGE_ROWS: usize = 8_192;
 #[debug("File of {fields:?}")]
 pub(super) struct File {
     fields: Vec<Field>,
-    /// None before the beginning and after the end.
+    /// `None` before the beginning and after the end.
     writer: Option<Box<SerializedFileWriter<Vec<u8>>>>,
 }
 
@@ -60,7 +61,7 @@ impl File {
         self.hand_on(to);
     }
 
-    /// Writes the description of all there is, without which the file is not whole.
+    /// Writes the footer, without which the file is incomplete.
     pub(super) fn end(&mut self, to: &mut Vec<u8>) {
         if let Some(writer) = &mut self.writer {
             written(writer.finish());
@@ -69,7 +70,7 @@ impl File {
         self.writer = None;
     }
 
-    /// Moves what is written to `to`.
+    /// Moves the written bytes to `to`.
     fn hand_on(&mut self, to: &mut Vec<u8>) {
         if let Some(writer) = &mut self.writer {
             written(writer.flush().map_err(Into::into));
@@ -92,7 +93,7 @@ fn open(fields: &[Field]) -> ParquetResult<SerializedFileWriter<Vec<u8>>> {
     let at = ColumnPath::from(vec![TIMESTAMP.to_owned()]);
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("triptych ", env!("CARGO_PKG_VERSION")).to_owned())
-        // Quicker than it is sent.
+        // Faster than sending the data.
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_dictionary_enabled(false)
         .set_data_page_row_count_limit(PAGE_ROWS)
@@ -170,12 +171,12 @@ fn write_series(
         (ColumnWriter::ByteArrayColumnWriter(column), Series::String(values)) => {
             write_values(column, values, is_nullable, |text| (&**text).into())
         }
-        // A file's columns are those of its fields, whose types the rows have.
+        // The columns of a file match its fields, whose types the rows have.
         _ => Ok(()),
     }
 }
 
-/// Writes the values there are; where some may be missing also for each row whether it has one.
+/// Writes the existing values and, if some may be missing, a level for each row.
 fn write_values<T: DataType, V>(
     column: &mut ColumnWriterImpl<'_, T>,
     values: &[Option<V>],

@@ -1,4 +1,4 @@
-//! Rows as text, byte by byte.
+//! Rendering of rows as text, byte by byte.
 
 use model::{block::Rows, dataset::Dtype, resolution::Resolution, row::Value};
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ fn float(number: f64) -> String {
 }
 
 #[test]
-fn numbers_look_as_go_prints_them() {
+fn numbers_are_formatted_like_go() {
     for (number, want) in [
         (134.0, "134"),
         (0.0, "0"),
@@ -49,7 +49,7 @@ fn line_ends_of_unicode_are_escaped() {
     );
 }
 
-/// A decimal of at most fifteen digits as it is written by hand.
+/// Formats a decimal of at most fifteen digits.
 fn decimal(number: i64, n_decimals: usize) -> String {
     let digits = format!("{:0>1$}", number.abs(), n_decimals + 1);
     let (whole, rest) = digits.split_at(digits.len() - n_decimals);
@@ -59,7 +59,7 @@ fn decimal(number: i64, n_decimals: usize) -> String {
 }
 
 #[test]
-fn all_digits_of_a_fraction_are_told() {
+fn fraction_has_all_digits() {
     for number in 0..100_000 {
         for scaled in [number * 1000, 99_900_000 + number] {
             let whole = text(|to| put_integer(to, 0, scaled));
@@ -77,7 +77,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn a_decimal_of_few_digits_is_told_as_it_is(
+    fn decimal_of_few_digits_is_unchanged(
         number in -999_999_999_999_999..=999_999_999_999_999_i64,
         n_cut in 0..15_u32,
         n_decimals in 0..=8_usize,
@@ -91,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn a_number_has_the_fewest_digits(
+    fn number_has_the_fewest_digits(
         number in prop::num::f64::NORMAL,
         near in -1e8..1e8_f64,
         n_decimals in 0..12_i32,
@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn an_integer_is_told_as_it_is(number: i64, n_bits in 0..64_u32) {
+    fn integer_is_unchanged(number: i64, n_bits in 0..64_u32) {
         let number = number >> n_bits;
         prop_assert_eq!(text(|to| put_integer(to, 0, number)), number.to_string());
     }
@@ -118,7 +118,7 @@ proptest! {
 
 proptest! {
     #[test]
-    fn parts_of_any_length_follow_one_another(parts in prop::collection::vec("[a-z]{0,100}", 0..9)) {
+    fn parts_of_any_length_are_concatenated(parts in prop::collection::vec("[a-z]{0,100}", 0..9)) {
         let got = text(|to| {
             let put = |at, part: &String| Phrase::new(part.as_bytes()).put(to, at);
             parts.iter().fold(0, put)
@@ -127,12 +127,12 @@ proptest! {
     }
 
     #[test]
-    fn a_number_reads_back_the_same(number in prop::num::f64::NORMAL) {
+    fn number_round_trips(number in prop::num::f64::NORMAL) {
         prop_assert_eq!(float(number).parse::<f64>().unwrap().to_bits(), number.to_bits());
     }
 
     #[test]
-    fn a_timestamp_reads_back_the_same(micros in -62_000_000_000_000_000..253_402_207_200_000_000_i64) {
+    fn timestamp_round_trips(micros in -62_000_000_000_000_000..253_402_207_200_000_000_i64) {
         let timestamp = Timestamp::from_micros(micros);
         let text = text(|to| TimestampWriter::default().put_bare(to, 0, timestamp));
         prop_assert_eq!(text.parse::<Timestamp>().unwrap(), timestamp, "{}", text);
@@ -200,7 +200,7 @@ fn check_document(output: Output, rows: &[Rows], want: &str) {
 }
 
 #[test]
-fn flat_rows_have_sorted_keys_and_leave_out_what_is_missing() {
+fn flat_rows_have_sorted_keys_without_missing_values() {
     let rows = [
         r#"{"note":"a \"b\", c","open":1.5,"timestamp":"2026-07-30T21:57:00Z","trades_done":134,"up":true}"#,
         r#"{"timestamp":"2026-07-30T21:58:00.5Z"}"#,
@@ -238,7 +238,7 @@ fn csv_has_a_header_quotes_and_empty_fields() {
 }
 
 #[test]
-fn buckets_come_in_three_forms() {
+fn buckets_are_rendered_in_three_formats() {
     let timestamp = "2026-07-29T00:00:00Z".parse().unwrap();
     let bucket =
         Bucket { timestamp, open: 1.0, high: 2.5, low: 0.5, close: 2.0, volume: 10.0, count: 60 };

@@ -1,18 +1,18 @@
-//! Texts of many short parts.
+//! Builds texts from many short parts.
 //!
-//! A part is put at a place of a text; what is returned is the place behind it. Copies of lengths
-//! that the compiler knows cost a fraction of a call, which is most of what a row would take: so a
-//! part may be copied with bytes behind it that are no part of the text. The next part is put over
-//! them, and [`end`] takes away what is left of them.
+//! A part is written at a position of a text, and the position after it is returned. Copying a
+//! length that the compiler knows costs a fraction of a call, which would otherwise dominate the
+//! time of a row. A part may therefore be copied with extra bytes after it. The next part
+//! overwrites these, and [`end`] removes the remaining ones.
 
-/// How much longer a text is made where it has to be, at least: enough for a row or some, little
-/// enough that it is still in the processor's cache when they are put there.
+/// Minimum number of bytes by which a text grows: enough for some rows, but small enough that it is
+/// still in the processor's cache when they are written.
 const AHEAD_BYTES: usize = 4096;
 
-/// Bytes of a [`Phrase`] that are copied at once: most keys have fewer.
+/// Bytes of a [`Phrase`] that are copied at once. Most keys are shorter.
 const PIECE_BYTES: usize = 32;
 
-/// A part that is put into texts often.
+/// A part that is frequently written to texts.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Phrase {
     first: [u8; PIECE_BYTES],
@@ -31,7 +31,7 @@ impl Phrase {
         Self { first, others: pieces.collect(), n_bytes: bytes.len() }
     }
 
-    /// Puts it at `at`.
+    /// Writes the phrase at `at`.
     #[inline]
     pub(super) fn put(&self, to: &mut Vec<u8>, at: usize) -> usize {
         put(to, at, &self.first);
@@ -46,7 +46,7 @@ impl Phrase {
     }
 }
 
-/// Puts what `set` makes of the bytes from `at` on, and says how long it is.
+/// Writes to the bytes from `at` on. `set` returns the length of the part.
 #[inline]
 pub(super) fn put_in<const N: usize>(
     to: &mut Vec<u8>,
@@ -59,8 +59,8 @@ pub(super) fn put_in<const N: usize>(
     }
 }
 
-/// The same where the text has to be made longer. It is apart so that it takes no registers of those
-/// who put one part after the other.
+/// The same if the text must grow. It is separate so that it does not occupy registers of the
+/// callers.
 #[cold]
 #[inline(never)]
 fn put_beyond<const N: usize>(
@@ -73,7 +73,7 @@ fn put_beyond<const N: usize>(
     at + place.map_or(0, set)
 }
 
-/// Puts `bytes` at `at`.
+/// Writes `bytes` at `at`.
 #[inline]
 pub(super) fn put<const N: usize>(to: &mut Vec<u8>, at: usize, bytes: &[u8; N]) -> usize {
     put_in(to, at, |place| {
@@ -82,7 +82,7 @@ pub(super) fn put<const N: usize>(to: &mut Vec<u8>, at: usize, bytes: &[u8; N]) 
     })
 }
 
-/// Puts what `write` adds to the end of a text at `at`.
+/// Truncates a text at `at` and appends with `write`.
 pub(super) fn put_with(to: &mut Vec<u8>, at: usize, write: impl FnOnce(&mut Vec<u8>)) -> usize {
     to.truncate(at);
     write(to);

@@ -61,8 +61,8 @@ struct ActorValues {
     forecaster_values: Vec<WorkerValues>,
 }
 
-/// Names of workers by epoch and address.
-type Names = BTreeMap<(BlockHeight, String), String>;
+/// Names of workers by address, by epoch.
+type Names = BTreeMap<BlockHeight, BTreeMap<String, String>>;
 
 impl Store {
     /// Returns the nonces of the newest `limit` epochs of `topic` in `nonces` that have a bundle, oldest
@@ -109,7 +109,7 @@ impl Store {
             let mut names = Names::new();
             session.all(names_sql, key, |row| {
                 if let Some(name) = record::read_name(&row.get::<String>(2)?)? {
-                    names.insert((height(row.get(0)?), row.get(1)?), name);
+                    names.entry(height(row.get(0)?)).or_default().insert(row.get(1)?, name);
                 }
                 Ok(())
             })?;
@@ -135,7 +135,7 @@ fn read_epoch(row: &Row<'_>, names: &Names) -> Result<Vec<EpochActor>, StoreErro
     for (role, workers) in Role::ALL.into_iter().zip([inferer_values, forecaster_values]) {
         let scores = losses.as_ref().map(|losses: &Losses| losses.scores(role)).unwrap_or_default();
         for WorkerValues { worker, values } in workers {
-            let name = names.get(&(nonce, worker.to_string()));
+            let name = names.get(&nonce).and_then(|names| names.get(worker.as_str()));
             let loss = losses.as_ref().and_then(|losses| losses.by_actor(role).get(&worker));
             actors.extend(values.into_iter().enumerate().map(|(idx, value)| EpochActor {
                 opened_at,

@@ -5,20 +5,19 @@ use crate::{
     app::{INTERRUPT_WITHIN, point},
     event::{Effect, Target, Timer},
     keymap::Layer,
-    overlay::{self, Overlay, copy_as::state::CopyMenu, save::state::SaveForm},
+    overlay::{self},
     screens::{
         Screen,
-        cluster::{
-            self,
-            state::ClusterContext,
-            update::{operator, processes},
-        },
+        cluster::{self, operator, processes, state::ClusterContext},
         execute::{self, state::FormField},
         inference::state::Feed,
         overview,
         update::{load_nodes, send_copy, show},
     },
-    state::State,
+    state::{
+        State,
+        overlay::{CopyMenu, Overlay, SaveForm},
+    },
     widget::format,
 };
 
@@ -45,7 +44,7 @@ pub(crate) fn perform(state: &mut State, action: Action) {
         Action::Export if matches!(state.screen, Screen::Logs | Screen::Inference) => {
             match SaveForm::for_screen(state) {
                 Some(save) => state.open(Overlay::Save(save)),
-                None => state.notify_refused("nothing to export yet".to_owned(), String::new()),
+                None => state.notify_refused("nothing to export yet", String::new()),
             }
         }
         Action::Jump => state.open(Overlay::Jump(String::new())),
@@ -120,7 +119,7 @@ fn in_view(state: &mut State, action: Action) {
         // The focus moves on during the upload.
         return state.execute.form.move_focus(1);
     }
-    if execute::update::act_on_output(state, action) || cluster::update::start::act(state, action) {
+    if execute::update::act_on_output(state, action) || cluster::start::act(state, action) {
         return;
     }
     let State { nodes, stack, runs, cluster, execute, .. } = state;
@@ -137,7 +136,7 @@ fn in_view(state: &mut State, action: Action) {
         Screen::Data => state.data.act(action, now),
         Screen::Inference if action == Action::Resistant && state.inference.labels().len() > 1 => {
             let text = "this topic has no values without outliers".to_owned();
-            state.notify_refused(text, "only topics with a single label have them".to_owned());
+            state.notify_refused(text, "only topics with a single label have them");
         }
         Screen::Inference => {
             state.inference.act(action, now);
@@ -150,7 +149,7 @@ fn in_view(state: &mut State, action: Action) {
             }
         }
         Screen::Logs => state.logs.act(action, page),
-        Screen::Overview => overview::update::act(state, action),
+        Screen::Overview => overview::state::act(state, action),
     }
 }
 
@@ -229,7 +228,7 @@ fn refresh(state: &mut State) {
             state.nodes.clear_errors();
             state.inference.topics.clear_error();
             load_nodes(state);
-            overview::update::load_topics(state);
+            overview::state::load_topics(state);
             if state.data.list().is_empty() {
                 state.data.reload_list(now);
             }

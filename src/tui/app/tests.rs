@@ -3,7 +3,7 @@ use crate::{
     event::{DataEvent, DatasetSearch, InferenceEvent, RowsQuery, StreamEvent},
     harness::{FUNCTION_ID, Harness, split_response},
     screens::{
-        cluster::update::nodes::{NODES_EVERY, NODES_HIDDEN_EVERY},
+        cluster::update::{NODES_EVERY, NODES_HIDDEN_EVERY},
         execute::state::FormField,
     },
     state::{layout::Divider, loadable::Failure, results::Output, services::Health, stack},

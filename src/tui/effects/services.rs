@@ -327,7 +327,7 @@ async fn change_nodes(id: HeadId, head: Option<Functions>, change: NodeChange) -
 /// here, against the names, descriptions and metadata of all datasets.
 async fn list(service: &Datasets, search: &DatasetSearch) -> Result<DatasetsPage, ClientError> {
     let pattern = match search {
-        DatasetSearch::Text(typed) => Some(Pattern::parse(typed)).filter(|it| !it.is_plain()),
+        DatasetSearch::Text(typed) => (!Pattern::is_plain(typed)).then(|| Pattern::parse(typed)),
         DatasetSearch::Metadata(..) => None,
     };
     let wanted = if pattern.is_some() { &DatasetSearch::ALL } else { search };

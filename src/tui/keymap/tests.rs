@@ -3,9 +3,8 @@ use std::collections::HashSet;
 use super::*;
 use crate::{
     harness::{Harness, entries},
-    overlay::Overlay,
     screens::Screen,
-    state::field::Field,
+    state::{field::Field, overlay::Overlay},
     user_file::Entry,
 };
 
@@ -43,7 +42,7 @@ fn chains() -> Vec<&'static [Layer]> {
         Overlay::Presets(0),
         Overlay::PresetName(Field::default()),
         Overlay::Jump(String::new()),
-        Overlay::Save(crate::overlay::save::state::SaveForm::default()),
+        Overlay::Save(crate::state::overlay::SaveForm::default()),
     ] {
         screen.state.open(overlay);
         chains.push(screen.state.layers());

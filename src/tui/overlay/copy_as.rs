@@ -1,4 +1,297 @@
-//! The choice of a form to copy the selection in.
+//! Formats to copy the selection in: its id, JSON, CSV, or a curl command.
+//!
+//! No format holds a key or a token: a command names the variable that has it.
 
-pub(crate) mod state;
-pub(crate) mod view;
+use wire::{functions::ExecuteRequest, paths};
+
+use crate::{
+    action::Action,
+    keymap::Layer,
+    local::Addresses,
+    overlay::{
+        save::Table,
+        view::{List, Surface, raise},
+    },
+    screens::{Screen, cluster::state::Pane as ClusterPane, execute::state::presets::quoted},
+    state::{State, overlay::CopyMenu, runs::Run, services::Service},
+    view::{centered, results::gist, text_cut},
+    widget::{paint, pane::Pane},
+};
+
+/// What stands for the key in a command line.
+const KEY_VARIABLE: &str = "$API_KEY";
+
+impl CopyMenu {
+    /// The formats for the selection of the current screen.
+    pub(crate) fn for_selection(state: &State) -> Self {
+        let mut forms = match state.screen {
+            Screen::Cluster => of_cluster(state),
+            Screen::Execute => {
+                let run = state.results().selected(&state.runs);
+                run.map_or_else(|| of_form(state), |run| of_run(state, run))
+            }
+            Screen::Data => of_data(state).unwrap_or_default(),
+            Screen::Inference => of_topic(state).unwrap_or_default(),
+            Screen::Logs => of_line(state).unwrap_or_default(),
+            Screen::Overview => Vec::new(),
+        };
+        forms.retain(|(_, text)| !text.is_empty());
+        Self { row: 0, forms }
+    }
+
+    /// The text of the selected format.
+    pub(crate) fn selected(&self) -> Option<String> {
+        self.forms.get(self.row).map(|(_, text)| text.clone())
+    }
+}
+
+/// The command line that has the head at the address `head` run `request`.
+pub(crate) fn curl_of(
+    addresses: &Addresses,
+    head: Option<&str>,
+    request: &ExecuteRequest,
+) -> String {
+    let body = serde_json::to_string(request).unwrap_or_default();
+    let post = curl(addresses, head, paths::FUNCTIONS_EXECUTE).replacen("curl", "curl -X POST", 1);
+    format!("{post} -H 'content-type: application/json' -d {}", quoted(&body))
+}
+
+/// The command line that asks the head at the address `head` for `path`.
+fn curl(addresses: &Addresses, head: Option<&str>, path: &str) -> String {
+    let head = head.unwrap_or("$HEAD").trim_end_matches('/');
+    let token = match addresses.head_token {
+        Some(_) => format!(" -H \"authorization: Bearer {KEY_VARIABLE}\""),
+        None => String::new(),
+    };
+    format!("curl {head}{path}{token}")
+}
+
+/// The command line that asks another service, at `address`, for `path`.
+fn curl_with_key(addresses: &Addresses, address: &str, path: &str) -> String {
+    let key = match addresses.api_key {
+        Some(_) => format!(" -H \"{}: {KEY_VARIABLE}\"", paths::API_KEY_HEADER),
+        None => String::new(),
+    };
+    format!("curl {}{key}", quoted(&format!("{address}{path}")))
+}
+
+/// The text of `table`; empty where it has no rows, so that it is not offered.
+fn text(table: &Table, is_json: bool) -> String {
+    if table.rows.is_empty() { String::new() } else { table.text(is_json) }
+}
+
+fn of_cluster(state: &State) -> Vec<(&'static str, String)> {
+    let known = state.cluster_context();
+    match state.cluster.focus {
+        ClusterPane::Nodes => of_node(state).unwrap_or_default(),
+        ClusterPane::Runs | ClusterPane::Groups => {
+            state.results().selected(&state.runs).map(|run| of_run(state, run)).unwrap_or_default()
+        }
+        ClusterPane::Processes => {
+            vec![("process number", state.cluster.selection(known).unwrap_or_default())]
+        }
+    }
+}
+
+/// The forms of the selected node or group; the table is of all of them.
+fn of_node(state: &State) -> Option<Vec<(&'static str, String)>> {
+    let nodes = state.cluster.nodes(state.cluster_context());
+    let node = state.cluster.node_idx(&nodes).and_then(|idx| nodes.get(idx));
+    let row = |node: &crate::state::nodes::Node| {
+        [
+            node.peer_id.clone(),
+            node.role.clone().unwrap_or_default(),
+            node.group_text(),
+            node.n_runs.to_string(),
+            node.n_agreed.to_string(),
+            node.addresses.join(" "),
+        ]
+    };
+    let columns = &["peer_id", "role", "groups", "runs", "agreed", "addresses"];
+    let table = Table::new(columns, nodes.iter().map(row));
+    let mut forms = match node {
+        Some(node) => {
+            let json = state
+                .nodes
+                .body(&node.peer_id)
+                .and_then(|it| serde_json::to_string_pretty(it).ok());
+            vec![
+                ("peer id", node.peer_id.clone()),
+                ("address", node.addresses.first().cloned().unwrap_or_default()),
+                ("JSON", json.unwrap_or_default()),
+            ]
+        }
+        None => vec![("peer ids", state.cluster.selection(state.cluster_context())?)],
+    };
+    forms.push(("CSV of all nodes", table.text(false)));
+    let head = match node {
+        Some(node) => state.nodes.heads_of(&node.peer_id).into_iter().next(),
+        None => state.services.heads().next(),
+    };
+    let head = head.and_then(|head| state.services.address(Service::Head(head)));
+    forms.push(("curl", curl(&state.services.addresses, head, paths::NODES)));
+    Some(forms)
+}
+
+fn of_form(state: &State) -> Vec<(&'static str, String)> {
+    let request = state.execute.form.preview();
+    vec![("curl", curl_of(&state.services.addresses, state.form_head(), &request))]
+}
+
+fn of_run(state: &State, run: &Run) -> Vec<(&'static str, String)> {
+    let response = run.response();
+    let json = match response {
+        Some(response) => serde_json::to_string_pretty(response),
+        None => serde_json::to_string_pretty(&run.request),
+    };
+    let groups = response.map_or(&[][..], |response| &response.results);
+    let row = |group: &wire::functions::ResultGroupBody| {
+        let result = &group.result;
+        [
+            group.frequency.to_string(),
+            group.peers.join(" "),
+            result.exit_code.to_string(),
+            result.stdout.clone(),
+            result.stderr.clone(),
+        ]
+    };
+    let columns = &["frequency", "peers", "exit_code", "stdout", "stderr"];
+    let table = Table::new(columns, groups.iter().map(row));
+    let id = response.map(|response| response.request_id.clone());
+    vec![
+        ("request id", id.or_else(|| run.request_id.clone()).unwrap_or_default()),
+        ("function id", run.request.function_id.clone()),
+        ("JSON", json.unwrap_or_default()),
+        ("CSV of the groups", text(&table, false)),
+        ("curl", curl_of(&state.services.addresses, run.head.address.as_deref(), &run.request)),
+    ]
+}
+
+/// The forms of the dataset; the tables are of its chart.
+fn of_data(state: &State) -> Option<Vec<(&'static str, String)>> {
+    let dataset = state.data.dataset()?;
+    let candles = state.data.chart.candles();
+    let row = |candle: &model::row::Bucket| {
+        [
+            candle.timestamp.to_string(),
+            candle.open.to_string(),
+            candle.high.to_string(),
+            candle.low.to_string(),
+            candle.close.to_string(),
+        ]
+    };
+    let table = Table::new(&["time", "open", "high", "low", "close"], candles.iter().map(row));
+    let addresses = &state.services.addresses;
+    let address = addresses.datasets.as_deref().unwrap_or("$DATA").trim_end_matches('/');
+    // The paths begin with the segment that an address may end with.
+    let address = address.strip_suffix("/api").unwrap_or(address);
+    let path = format!("{}?dataset={}", paths::ROWS, dataset.id);
+    Some(vec![
+        ("dataset id", dataset.id.to_string()),
+        ("name", dataset.name.clone()),
+        ("JSON of the chart", text(&table, true)),
+        ("CSV of the chart", text(&table, false)),
+        ("curl", curl_with_key(addresses, address, &path)),
+    ])
+}
+
+/// The forms of the topic, and of the actor selected in it; the tables are of its epochs.
+fn of_topic(state: &State) -> Option<Vec<(&'static str, String)>> {
+    let topic = state.inference.selected?.get().to_string();
+    let table = Table::for_screen(state);
+    let actor = state.inference.actor.as_ref().map(ToString::to_string);
+    let addresses = &state.services.addresses;
+    let address = addresses.inference.as_deref().unwrap_or("$INFER").trim_end_matches('/');
+    let path = paths::TOPIC_LATEST.replace("{topic_id}", &topic);
+    Some(vec![
+        ("actor", actor.unwrap_or_default()),
+        ("topic id", topic),
+        ("JSON of the epochs", text(&table, true)),
+        ("CSV of the epochs", text(&table, false)),
+        ("curl", curl_with_key(addresses, address, &path)),
+    ])
+}
+
+fn of_line(state: &State) -> Option<Vec<(&'static str, String)>> {
+    let line = state.logs.line()?;
+    let table = Table::from_log_lines([&line.log]);
+    Some(vec![
+        ("text", state.logs.selection()?),
+        ("message", line.log.message.clone()),
+        ("JSON", table.text(true)),
+        ("CSV", table.text(false)),
+    ])
+}
+
+/// The width of the box.
+const WIDTH: u16 = 72;
+
+/// Where the text of a form begins: after the longest name of one.
+const TEXT_FROM: u16 = 22;
+
+pub(crate) fn draw(on: Surface<'_>, copy_as: &CopyMenu) {
+    let Surface { area, buf, frame, hits } = on;
+    let theme = frame.theme;
+    let n_rows = u16::try_from(copy_as.forms.len()).unwrap_or(u16::MAX);
+    let place = centered(area, WIDTH.min(area.width), n_rows.saturating_add(2));
+    let of = Pane::new("Copy as").info(
+        frame.hints(Layer::Choice, &[(Action::Open, "copies it"), (Action::Back, "goes back")]),
+    );
+    let inside = raise(place, buf, frame, of, hits);
+    let list = List { n_rows: copy_as.forms.len(), selected: copy_as.row, pitch: 1 };
+    list.draw(inside, buf, frame, hits, |buf, place, row| {
+        let Some((name, text)) = copy_as.forms.get(row) else { return };
+        paint::text(buf, place, (2, 0), name, theme.text);
+        text_cut(buf, place, (TEXT_FROM, 0), &gist(text), theme.muted);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        event::Effect,
+        harness::{FUNCTION_ID, Harness, REQUEST_ID},
+    };
+
+    /// What row `row` of the choice opened by `keys` copies.
+    fn copied(screen: &mut Harness, keys: &str, row: usize) -> String {
+        screen.press(keys);
+        screen.press("Y");
+        for _ in 0..row {
+            screen.press("down");
+        }
+        screen.take_effects();
+        screen.press("enter");
+        let asked = screen.take_effects();
+        let [Effect::Copy(text)] = asked.as_slice() else { panic!("{asked:?}") };
+        text.clone()
+    }
+
+    #[test]
+    fn a_run_is_copied_in_each_format_without_a_secret() {
+        let mut screen = Harness::ready(160, 45);
+        screen.state.services.addresses.head_token = Some("correct-horse".parse().unwrap());
+        screen.run_split();
+        assert_eq!(copied(&mut screen, "2 esc", 0), REQUEST_ID);
+        assert_eq!(copied(&mut screen, "2 esc", 1), FUNCTION_ID);
+        let json: serde_json::Value =
+            serde_json::from_str(&copied(&mut screen, "2 esc", 2)).unwrap();
+        assert_eq!(json["request_id"], REQUEST_ID);
+        let csv = copied(&mut screen, "2 esc", 3);
+        assert!(csv.starts_with("frequency,peers,exit_code,stdout,stderr\n66."), "{csv}");
+        let curl = copied(&mut screen, "2 esc", 4);
+        assert!(curl.starts_with("curl -X POST http://127.0.0.1:41233/api/v1/"), "{curl}");
+        assert!(curl.contains("Bearer $API_KEY") && !curl.contains("correct-horse"), "{curl}");
+    }
+
+    #[test]
+    fn a_node_and_a_line_are_copied() {
+        let mut screen = Harness::ready(160, 45);
+        assert!(copied(&mut screen, "1 down", 0).starts_with("12D3KooW"));
+        assert!(copied(&mut screen, "1", 2).starts_with("{\n  \"peer_id\""));
+        let csv = copied(&mut screen, "5", 3);
+        assert!(csv.starts_with("time,level,source,message,fields\n2026-"), "{csv}");
+        screen.press("0 Y");
+        assert!(screen.state.overlays.is_empty(), "there is nothing to copy");
+    }
+}

@@ -1,4 +1,170 @@
-//! The help: all keys in force, with a filter.
+//! The help: every key that would do something on the screen beneath, by the table of keys.
 
-pub(crate) mod state;
-pub(crate) mod view;
+use ratatui::{
+    style::{Modifier, Style},
+    text::{Line, Span},
+};
+
+use crate::{
+    action::Action,
+    keymap::Layer,
+    overlay::view::{Surface, raise},
+    screens::Screen,
+    state::overlay::Help,
+    view::{Frame, centered, field::draw_search, split_rows},
+    widget::{format, paint, pane::Pane},
+};
+
+/// The widest the help is.
+const WIDTH_MAX: u16 = 120;
+
+/// The width of the keys.
+const KEYS_WIDTH: usize = 14;
+
+/// The narrowest area in which two columns stand side by side.
+const TWO_COLUMNS_WIDTH: u16 = 76;
+
+/// How far from the middle a gap may be to be where the columns part.
+const GAP_ROWS_MAX: usize = 9;
+
+/// Draws the help over `area`, as far as its filter lets bindings through.
+pub(crate) fn draw(on: Surface<'_>, help: &Help) {
+    let Surface { area, buf, frame, hits } = on;
+    let Frame { state, theme, .. } = frame;
+    let all = lines(frame, &Help::default());
+    let rows_of = |lines: &[Line<'_>]| {
+        let (left, right) = columns(lines, area.width);
+        left.len().max(right.len())
+    };
+    // As high as all keys need, whatever the filter leaves of them, so that the box stays put.
+    let height = u16::try_from(rows_of(&all) + 4).unwrap_or(u16::MAX).min(area.height);
+    let width = WIDTH_MAX.min(area.width.saturating_sub(4));
+    let place = centered(area, width, height);
+    let of = Pane::new(format!("Keys — {}", state.screen.name())).info(format!(
+        "type to filter · {} runs the first · {} closes",
+        frame.key(Layer::Help, Action::Open),
+        frame.key(Layer::Help, Action::Back)
+    ));
+    let inside = raise(place, buf, frame, of, hits);
+    let [top, inside] = split_rows(inside, 2);
+    draw_search(top, buf, theme, &help.filter, "");
+    let lines = lines(frame, help);
+    let (left, right) = columns(&lines, area.width);
+    let n_rows = left.len().max(right.len());
+    let shown = usize::from(inside.height);
+    let first = help.scroll.min(n_rows.saturating_sub(shown));
+    for (x, column) in [(0, left), (inside.width / 2, right)] {
+        for (y, line) in (0..inside.height).zip(column.iter().skip(first)) {
+            paint::line(buf, inside, (x, y), line);
+        }
+    }
+    if lines.is_empty() {
+        paint::text(buf, inside, (2, 0), "no key matches", theme.muted);
+    }
+}
+
+/// The lines in two columns where there is room. A section is not torn apart where there is a gap
+/// near the middle.
+fn columns<'a, 'b>(lines: &'a [Line<'b>], width: u16) -> (&'a [Line<'b>], &'a [Line<'b>]) {
+    if width < TWO_COLUMNS_WIDTH {
+        return (lines, &[]);
+    }
+    let middle = lines.len().div_ceil(2);
+    let gap = (0..lines.len())
+        .filter(|row| lines.get(*row).is_some_and(|line| line.width() == 0))
+        .min_by_key(|row| row.abs_diff(middle))
+        .filter(|row| row.abs_diff(middle) <= GAP_ROWS_MAX);
+    let (left, right) = lines.split_at(gap.unwrap_or(middle).min(lines.len()));
+    (left, right.get(usize::from(gap.is_some())..).unwrap_or_default())
+}
+
+fn lines(frame: Frame<'_>, help: &Help) -> Vec<Line<'static>> {
+    let Frame { state, theme, .. } = frame;
+    let layers = state.layers_beneath();
+    let bindings = state.keys.in_force(layers);
+    let bold = theme.focus.add_modifier(Modifier::BOLD);
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    let mut section = "";
+    let mut listed: Vec<Action> = Vec::new();
+    for binding in &bindings {
+        let action = binding.action;
+        if listed.contains(&action) || !help.shows(binding) {
+            continue;
+        }
+        listed.push(action);
+        let title = binding.layer.title();
+        if title != section {
+            section = title;
+            if !lines.is_empty() {
+                lines.push(Line::default());
+            }
+            lines.push(Line::styled(section, bold));
+        }
+        // Whatever layer they are in, all keys of an action stand beside it.
+        let same = bindings.iter().filter(|other| other.action == action);
+        let keys: Vec<String> = same.map(|other| other.keys_text()).collect();
+        lines.push(frame.key_line(&keys.join("  "), KEYS_WIDTH, action));
+    }
+    if help.filter.value().is_empty() {
+        lines.extend(legend(frame));
+    }
+    if !layers.contains(&Layer::Global) && help.filter.value().is_empty() {
+        lines.push(Line::default());
+        lines.push(Line::styled("Everything else you type is text.", theme.muted));
+    }
+    lines
+}
+
+/// The symbols of the header and of the screen beneath, and what each stands for.
+fn legend(frame: Frame<'_>) -> Vec<Line<'static>> {
+    let theme = frame.theme;
+    let mut lines = Vec::new();
+    let mut section = |title: &'static str, parts: &[(char, Style, &'static str)]| {
+        lines.extend([
+            Line::default(),
+            Line::styled(title, theme.focus.add_modifier(Modifier::BOLD)),
+        ]);
+        lines.extend(parts.iter().map(|(symbol, style, words)| {
+            let symbol = format::right(&symbol.to_string(), KEYS_WIDTH);
+            let words = Span::styled(format!("  {words}"), theme.text);
+            Line::from(vec![Span::styled(symbol, *style), words])
+        }));
+    };
+    section(
+        "Services",
+        &[
+            ('●', theme.up, "live: a stream of it is open"),
+            ('◉', theme.up, "up: it responds"),
+            ('◌', theme.muted, "no response yet"),
+            ('!', theme.down, "not responding"),
+            ('✗', theme.down, "down: connections fail"),
+            ('⊘', theme.down, "it refuses the key"),
+            ('◐', theme.warn, "it limits the rate, or some of several are down"),
+            ('○', theme.faint, "no address"),
+        ],
+    );
+    match frame.state.screen {
+        Screen::Cluster => section(
+            "Nodes",
+            &[
+                ('●', theme.up, "connected"),
+                ('○', theme.warn, "gets no work"),
+                ('○', theme.muted, "not connected"),
+                ('◌', theme.warn, "as its head last knew, which is away"),
+                ('✗', theme.down, "its process ended"),
+            ],
+        ),
+        Screen::Data => section(
+            "Datasets",
+            &[
+                ('●', theme.up, "followed by its stream"),
+                ('○', theme.up, "has new rows"),
+                ('·', theme.faint, "has no new rows"),
+                ('◌', theme.warn, "the service is away"),
+                ('★', theme.key, "pinned"),
+            ],
+        ),
+        _ => {}
+    }
+    lines
+}

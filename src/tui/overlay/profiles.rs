@@ -1,5 +1,295 @@
-//! The choice of a profile, and the form for its key.
+//! Profiles and their keys: choosing, opening, checking and storing.
 
-pub(crate) mod state;
-pub(crate) mod update;
-pub(crate) mod view;
+use ratatui::text::{Line, Span};
+
+use crate::{
+    action::Action,
+    event::{Effect, ProfileEvent},
+    keymap::Layer,
+    local::Addresses,
+    overlay::view::{List, Surface, raise},
+    screens::update::{connect, enter},
+    state::{
+        State,
+        loadable::Failure,
+        overlay::{KeyForm, KeyStep, Overlay},
+        profiles::{Choice, NO_PROFILE},
+        services::{Health, Service},
+        stack,
+    },
+    view::{centered, spinner, split_rows, strip, wrap::wrapped},
+    widget::{format, paint, pane::Pane},
+};
+
+/// Returns the row of the services in use.
+pub(crate) fn current_row(state: &State) -> usize {
+    let in_use = &state.services.addresses;
+    let mut choices = state.profiles.choices().into_iter();
+    choices.position(|choice| state.profiles.is_in_use(choice, in_use)).unwrap_or(0)
+}
+
+/// Returns the form for the key of the services in use, if one of them refuses the key.
+pub(crate) fn refused_form(state: &State) -> Option<KeyForm> {
+    let is_refused = |service| matches!(state.services.health(service), Health::Refused { .. });
+    if !is_refused(Service::Data) && !is_refused(Service::Inference) {
+        return None;
+    }
+    let choices = state.profiles.choices();
+    Some(KeyForm::new(choices.get(current_row(state))?.name()?))
+}
+
+/// Starts the key form where a key is typed or pasted into the list of profiles.
+pub(crate) fn begin_key(state: &mut State, row: usize) {
+    if state.profiles.choices().get(row).is_some_and(|choice| choice.name().is_some()) {
+        act(state, Action::EnterKey, Some(row));
+    }
+}
+
+/// Handles an action on the profile at `row`, or on the current one.
+pub(crate) fn act(state: &mut State, action: Action, row: Option<usize>) {
+    let named = row.map_or_else(
+        || Some(state.profiles.key_name().to_owned()),
+        |row| Some(state.profiles.choices().get(row)?.name()?.to_owned()),
+    );
+    let Some(name) = named else {
+        state.notify_refused("the local stack has its own key", String::new());
+        return;
+    };
+    if action == Action::ForgetKey {
+        state.effects.push(Effect::ForgetKey(name));
+    } else {
+        state.open(Overlay::Key(KeyForm::new(&name)));
+    }
+}
+
+/// Uses the profile of `row`.
+pub(crate) fn take(state: &mut State, row: usize) {
+    let choices = state.profiles.choices();
+    let Some(choice) = choices.get(row) else { return };
+    let choice = choice.name().map(str::to_owned);
+    while state.close() {}
+    let Some(name) = choice else { return take_local(state) };
+    state.profiles.opening = Some(name.clone());
+    state.effects.push(Effect::OpenProfile(name));
+}
+
+fn take_local(state: &mut State) {
+    state.profiles.opening = None;
+    state.profiles.current = None;
+    state.profiles.key_place = None;
+    match state.stack.phase {
+        stack::Phase::Ready => {
+            let addresses = state.stack.ready.addresses.clone();
+            state.notify("using this machine", String::new());
+            connect(state, &addresses);
+        }
+        stack::Phase::Starting => {}
+        // The process that ran the stack may have stopped it meanwhile.
+        stack::Phase::Absent | stack::Phase::Attached | stack::Phase::Failed(_) => {
+            state.stack.begin();
+            state.effects.push(Effect::StartLocal);
+        }
+    }
+}
+
+/// Checks the typed key and stores it.
+pub(crate) fn try_key(state: &mut State) {
+    let Some(Overlay::Key(form)) = state.overlays.last_mut() else { return };
+    if form.step == KeyStep::Tried {
+        return;
+    }
+    let profile = form.profile.clone();
+    let profiles = &state.profiles;
+    let listed = profiles.list.iter().find(|listed| listed.name == profile);
+    let addresses = match (&profiles.given, listed) {
+        (Some(given), _) if profile == NO_PROFILE => given.clone(),
+        // Flags may name other addresses than the profile.
+        _ if profiles.key_name() == profile => state.services.addresses.clone(),
+        (_, Some(listed)) => listed.addresses.clone(),
+        (_, None) => return,
+    };
+    let Some(key) = form.key() else { return };
+    state.effects.push(Effect::KeepKey { profile, addresses, key });
+}
+
+/// Handles an event of a profile.
+pub(crate) fn on(state: &mut State, event: ProfileEvent) {
+    match event {
+        ProfileEvent::Opened { name, result } => opened(state, name, result),
+        ProfileEvent::Kept { profile, result: Ok((place, key)) } => {
+            if let Some(Overlay::Key(form)) = state.overlays.last()
+                && form.profile == profile
+            {
+                state.close();
+            }
+            state.notify(format!("the key of {profile} is valid"), format!("kept {place}"));
+            let is_given = state
+                .profiles
+                .given
+                .as_ref()
+                .map(Choice::Given)
+                .is_none_or(|given| state.profiles.is_in_use(given, &state.services.addresses));
+            let is_in_use =
+                state.profiles.key_name() == profile && (profile != NO_PROFILE || is_given);
+            if !is_in_use {
+                return;
+            }
+            state.profiles.key_place = Some(place);
+            let mut addresses = state.services.addresses.clone();
+            addresses.api_key = Some(key);
+            connect(state, &addresses);
+        }
+        ProfileEvent::Kept { profile, result: Err(failure) } => match state.overlays.last_mut() {
+            Some(Overlay::Key(form)) if form.profile == profile => {
+                form.step = KeyStep::Refused(failure);
+            }
+            _ => state.notify_failure(&failure),
+        },
+        ProfileEvent::Forgotten { profile, result } => match result {
+            Ok(true) => {
+                state.notify(format!("removed the key of {profile}"), String::new());
+            }
+            Ok(false) => state.notify(format!("no key of {profile} was stored"), String::new()),
+            Err(failure) => state.notify_failure(&failure),
+        },
+    }
+}
+
+fn opened(state: &mut State, name: String, result: Result<crate::profiles::Opened, Failure>) {
+    // Another one was chosen meanwhile.
+    if state.profiles.opening.as_ref() != Some(&name) {
+        return;
+    }
+    state.profiles.opening = None;
+    match result {
+        Ok(opened) => {
+            let key = match opened.key_place {
+                Some(place) => format!("its key is {place}"),
+                None => "it has no API key".to_owned(),
+            };
+            if name == NO_PROFILE {
+                state.profiles.current = None;
+            } else {
+                state.notify(format!("using profile {name}"), key);
+                state.profiles.current = Some(name);
+            }
+            state.profiles.key_place = opened.key_place;
+            connect(state, &opened.addresses);
+            enter(state, state.screen);
+        }
+        Err(failure) => state.notify_failure(&failure),
+    }
+}
+
+/// The widest the list is.
+const WIDTH_MAX: u16 = 100;
+
+/// The width of the form: a line of the words about where a key goes.
+const FORM_WIDTH: u16 = 64;
+
+/// The width of a profile's name.
+const NAME_WIDTH: u16 = 18;
+
+pub(crate) fn draw(on: Surface<'_>, selected: usize) {
+    let Surface { area, buf, frame, hits } = on;
+    let (theme, profiles) = (frame.theme, &frame.state.profiles);
+    let choices = profiles.choices();
+    let n_rows = u16::try_from(choices.len()).unwrap_or(u16::MAX).max(1);
+    let height = n_rows.saturating_mul(2).saturating_add(7).min(area.height);
+    let place = centered(area, WIDTH_MAX.min(area.width.saturating_sub(4)), height);
+    let of = Pane::new("Profiles").footer(frame.hints(
+        Layer::Profiles,
+        &[
+            (Action::Open, "use"),
+            (Action::EnterKey, "enter its key"),
+            (Action::ForgetKey, "remove its key"),
+        ],
+    ));
+    let inside = raise(place, buf, frame, of, hits);
+    let list = List { n_rows: choices.len(), selected, pitch: 2 };
+    list.draw(split_rows(inside, 1)[1], buf, frame, hits, |buf, place, row| {
+        let Some(choice) = choices.get(row) else { return };
+        let (name, words) = words(*choice);
+        let is_current = profiles.is_in_use(*choice, &frame.state.services.addresses)
+            && (*choice != Choice::Local || frame.state.stack.summary().is_some());
+        let (glyph, style) = if is_current { ('●', theme.up) } else { ('○', theme.faint) };
+        paint::put(buf, place, (2, 0), glyph, style);
+        let name = format::left(&name, usize::from(NAME_WIDTH) - 1);
+        paint::text(buf, place, (4, 0), &name, theme.text);
+        paint::text(buf, place, (4 + NAME_WIDTH, 0), &words, theme.muted);
+    });
+    if choices.is_empty() {
+        paint::text(buf, inside, (2, 1), "The configuration file names no profile.", theme.muted);
+    }
+    let key = match (&frame.state.services.addresses.api_key, profiles.key_place) {
+        (None, _) => "no API key is in use".to_owned(),
+        (Some(_), None) => "the API key in use is the local stack's own".to_owned(),
+        (Some(_), Some(place)) => format!("the API key in use is {place}"),
+    };
+    paint::text(buf, inside, (2, inside.height.saturating_sub(2)), &key, theme.muted);
+}
+
+/// Name of a choice, and where its services are.
+fn words(choice: Choice<'_>) -> (String, String) {
+    let known = |addresses: &Addresses| {
+        let Addresses { heads, datasets, inference, .. } = addresses;
+        let others = [datasets, inference].into_iter().flatten();
+        heads.iter().chain(others).map(String::as_str).collect::<Vec<_>>().join("  ")
+    };
+    match choice {
+        Choice::Local => {
+            ("this machine".to_owned(), "the local stack, started if none runs".to_owned())
+        }
+        Choice::Given(addresses) => {
+            ("as started".to_owned(), format!("{}  (flags, environment)", known(addresses)))
+        }
+        Choice::Profile(profile) => (profile.name.clone(), known(&profile.addresses)),
+    }
+}
+
+pub(crate) fn draw_key(on: Surface<'_>, form: &KeyForm) {
+    let Surface { area, buf, frame, hits } = on;
+    let theme = frame.theme;
+    let place = centered(area, FORM_WIDTH.min(area.width.saturating_sub(2)), 11);
+    let of = Pane::new(format!("API key of {}", form.profile))
+        .info(format!("{} closes", frame.key(Layer::Secret, Action::Back)));
+    let inside = raise(place, buf, frame, of, hits);
+    // One mark a letter, and nothing that tells letters apart.
+    let n_letters = form.input.value().chars().count();
+    let row = strip(inside, (0, 1), inside.width);
+    paint::row_style(buf, row, 0, theme.sel);
+    let room = usize::from(row.width.saturating_sub(3));
+    let x = paint::text(buf, row, (1, 0), &"•".repeat(n_letters.min(room)), theme.text);
+    paint::put(buf, row, (x, 0), '▏', theme.focus);
+    if n_letters == 0 {
+        paint::text(buf, row, (2, 0), "UP-…", theme.muted);
+    }
+    let (lines, style) = match &form.step {
+        KeyStep::Typed => {
+            let words = "It is tried on the service, then kept in the system's keyring, or in a \
+                         file only you can read where there is none. It is never shown.";
+            (wrapped(words, inside.width), theme.muted)
+        }
+        KeyStep::Tried => {
+            let words = format!("{} checking with the service", spinner::picture(frame.state.now));
+            (vec![words], theme.info)
+        }
+        KeyStep::Refused(failure) => {
+            let words = format!("✗ failed to {}: {}. {}", failure.what, failure.why, failure.next);
+            (wrapped(&words, inside.width), theme.down)
+        }
+    };
+    for (y, line) in (3..inside.height.saturating_sub(1)).zip(&lines) {
+        paint::text(buf, inside, (0, y), line, style);
+    }
+    let keys = Line::from(vec![
+        Span::styled(frame.key(Layer::Secret, Action::Open), theme.key),
+        Span::styled(" check and store   ", theme.muted),
+        Span::styled("^U", theme.key),
+        Span::styled(" clear", theme.muted),
+    ]);
+    paint::line(buf, inside, (0, inside.height.saturating_sub(1)), &keys);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,3 +1,176 @@
-//! The form that asks for a file to write to.
+//! Writing what is in view to a file: which lines, in what form, and where to.
 
-pub(crate) mod state;
+use std::collections::BTreeMap;
+
+use model::timestamp::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::{
+    action::Action,
+    keymap::Layer,
+    local::LocalLog,
+    overlay::view::Prompt,
+    screens::{Screen, inference::state::History},
+    state::{State, field::Field, overlay::SaveForm},
+    view::Frame,
+};
+
+/// A table for export.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Table {
+    columns: &'static [&'static str],
+    /// The rows; an absent cell is none.
+    pub(crate) rows: Vec<Vec<Option<String>>>,
+}
+
+impl SaveForm {
+    /// The form, with a name suggested for what is on the screen in view; none where nothing there
+    /// can be written.
+    pub(crate) fn for_screen(state: &State) -> Option<Self> {
+        let name = match state.screen {
+            Screen::Logs => "logs.csv".to_owned(),
+            Screen::Inference => format!("topic-{}.csv", state.inference.selected?.get()),
+            _ => return None,
+        };
+        Some(Self::new(&name, None))
+    }
+
+    /// The form for a text, or for the table in view, with a name suggested.
+    pub(crate) fn new(name: &str, text: Option<String>) -> Self {
+        Self { path: Field::edited(name), text }
+    }
+
+    /// The box that asks for the path.
+    pub(crate) fn prompt(&self, frame: Frame<'_>) -> Prompt<'_> {
+        let form = match &self.text {
+            Some(_) => "it is shown",
+            None if self.is_json() => "JSON",
+            None => "CSV, or JSON for .json",
+        };
+        let note = format!("{} writes it as {form}", frame.key(Layer::Save, Action::Open));
+        Prompt { title: "Save the current view", label: "file", field: &self.path, note }
+    }
+
+    /// Whether the path's ending asks for JSON; it is CSV otherwise.
+    pub(crate) fn is_json(&self) -> bool {
+        self.path.value().trim().to_lowercase().ends_with(".json")
+    }
+}
+
+impl Table {
+    /// A table of these columns and rows.
+    pub(crate) fn new<const N: usize, Cell: Into<Option<String>>>(
+        columns: &'static [&'static str; N],
+        rows: impl IntoIterator<Item = [Cell; N]>,
+    ) -> Self {
+        let rows = rows.into_iter().map(|cells| cells.map(Into::into).to_vec());
+        Self { columns, rows: rows.collect() }
+    }
+
+    /// Lines of a log, in their order.
+    pub(crate) fn from_log_lines<'a>(lines: impl IntoIterator<Item = &'a LocalLog>) -> Self {
+        Self::new(&["time", "level", "source", "message", "fields"], lines.into_iter().map(line))
+    }
+
+    /// What is on the screen in view, oldest first: the lines that pass the filters, or the epochs
+    /// of the topic.
+    pub(crate) fn for_screen(state: &State) -> Self {
+        match state.screen {
+            Screen::Logs => Self::from_log_lines(state.logs.visible_lines().map(|line| &line.log)),
+            Screen::Inference => {
+                Self::new(&["time", "label", "combined", "naive", "truth"], epochs(state))
+            }
+            _ => Self::default(),
+        }
+    }
+
+    /// The table as a text: JSON, an object for each row, or CSV.
+    pub(crate) fn text(&self, is_json: bool) -> String {
+        if is_json {
+            let object = |row: &Vec<Option<String>>| {
+                let members = self.columns.iter().zip(row);
+                let member = |(name, value): (&&str, &Option<String>)| {
+                    ((*name).to_owned(), value.clone().map_or(Value::Null, Value::String))
+                };
+                Value::Object(members.map(member).collect::<Map<_, _>>())
+            };
+            let rows: Vec<Value> = self.rows.iter().map(object).collect();
+            return format!("{:#}\n", Value::Array(rows));
+        }
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        // Memory takes all there is, and each row has a cell for each column.
+        writer.write_record(self.columns).ok();
+        for row in &self.rows {
+            writer.write_record(row.iter().map(|cell| cell.as_deref().unwrap_or_default())).ok();
+        }
+        writer.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
+    }
+}
+
+fn line(log: &LocalLog) -> [String; 5] {
+    let fields: Vec<String> =
+        log.fields.pairs().map(|(name, value)| format!("{name}={value}")).collect();
+    [
+        log.time.to_string(),
+        log.level.short().to_owned(),
+        log.process.clone(),
+        log.message.clone(),
+        fields.join(" "),
+    ]
+}
+
+/// A row for each epoch and label.
+fn epochs(state: &State) -> Vec<[Option<String>; 5]> {
+    let mut rows = Vec::new();
+    for epoch in state.inference.past().into_iter().flat_map(History::epochs) {
+        let time: Timestamp = epoch.time;
+        for label in epoch.combined.keys() {
+            let number = |of: &BTreeMap<String, f64>| of.get(label).map(ToString::to_string);
+            rows.push([
+                Some(time.to_string()),
+                Some(label.clone()),
+                number(&epoch.combined),
+                number(&epoch.naive),
+                number(&epoch.truth),
+            ]);
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        event::{Effect, Event},
+        harness::Harness,
+    };
+
+    #[test]
+    fn rows_are_written_as_csv_or_json() {
+        let table = Table::new(&["a", "b"], [[Some("1,\"2\"".to_owned()), None]]);
+        assert_eq!(table.text(false), "a,b\n\"1,\"\"2\"\"\",\n");
+        let rows: Value = serde_json::from_str(&table.text(true)).unwrap();
+        assert_eq!(rows[0]["a"], "1,\"2\"");
+        assert_eq!(rows[0]["b"], Value::Null);
+    }
+
+    #[test]
+    fn visible_lines_are_saved_to_the_named_file() {
+        let mut screen = Harness::ready(160, 45);
+        screen.press("5 /");
+        screen.type_text("lost");
+        screen.press("enter & x");
+        assert!(screen.text().contains("logs.csv"), "{}", screen.text());
+        screen.press("ctrl-u");
+        screen.type_text("lost.csv");
+        screen.take_effects();
+        screen.press("enter");
+        let asked = screen.take_effects();
+        let [Effect::Save { path, text, what }] = asked.as_slice() else { panic!("{asked:?}") };
+        assert_eq!((path.to_str(), what.as_str()), (Some("lost.csv"), "1 row"));
+        assert!(text.starts_with("time,level,source") && text.contains("lost the head"), "{text}");
+        screen.take(Event::Saved(path.clone(), what.clone()));
+        assert!(screen.text().contains("saved to lost.csv"), "{}", screen.text());
+    }
+}

@@ -2,24 +2,23 @@
 
 use std::mem::discriminant;
 
-use super::{
-    Overlay, columns,
-    help::state::Help,
-    moved,
-    palette::state::{Goal, Palette, entries},
-    profiles::{self, state::KeyStep},
-    save::state::Table,
-    themes::state::Themes,
-};
+use super::profiles::{self};
 use crate::{
     action::Action,
     event::{Effect, Target},
     keymap::Chord,
+    overlay::{choices, palette, save::Table},
     screens::{
         Screen, cluster, execute, inference,
         update::{send_copy, show},
     },
-    state::{State, field::Field, navigation::Steps as _},
+    state::{
+        State,
+        field::Field,
+        navigation::Steps as _,
+        overlay::{Help, KeyStep, Overlay, Themes, moved},
+        palette::{Goal, Palette},
+    },
     widget::format::counted,
 };
 
@@ -27,7 +26,7 @@ use crate::{
 pub(crate) fn toggle(state: &mut State, action: Action) {
     let overlay = match action {
         Action::Help => Overlay::Help(Help { filter: Field::edited(""), scroll: 0 }),
-        Action::Palette => Overlay::Palette(Box::new(Palette::new(entries::entries(state)))),
+        Action::Palette => Overlay::Palette(Box::new(Palette::new(palette::entries(state)))),
         Action::Themes => Overlay::Themes(Themes::new(state.theme, &state.custom_themes)),
         Action::Notices => {
             // They are read now: the corner is free again.
@@ -35,19 +34,19 @@ pub(crate) fn toggle(state: &mut State, action: Action) {
             Overlay::Notices(0)
         }
         Action::Columns => {
-            if columns::table_in_view(state).is_none() {
-                return state.notify_refused("no table has focus".to_owned(), String::new());
+            if choices::focused_table(state).is_none() {
+                return state.notify_refused("no table has focus", String::new());
             }
             Overlay::Columns(0)
         }
-        Action::Profiles => Overlay::Profiles(profiles::update::current_row(state)),
+        Action::Profiles => Overlay::Profiles(profiles::current_row(state)),
         _ => return,
     };
     if state.overlays.last().is_some_and(|top| discriminant(top) == discriminant(&overlay)) {
         state.close();
     } else {
         state.open(overlay);
-        let form = profiles::update::refused_form(state).filter(|_| action == Action::Profiles);
+        let form = profiles::refused_form(state).filter(|_| action == Action::Profiles);
         if let Some(form) = form {
             state.open(Overlay::Key(form));
         }
@@ -80,7 +79,7 @@ fn n_rows(state: &State) -> usize {
         Some(Overlay::CopyAs(copy_as)) => copy_as.forms.len(),
         Some(Overlay::Notices(_)) => state.notices.past().len(),
         Some(Overlay::Columns(_)) => {
-            columns::table_in_view(state).map_or(0, |(_, titles)| titles.len())
+            choices::focused_table(state).map_or(0, |(_, titles)| titles.len())
         }
         Some(Overlay::Profiles(_)) => state.profiles.choices().len(),
         Some(Overlay::Presets(_)) => state.execute.presets.len(),
@@ -103,7 +102,7 @@ pub(crate) fn key(state: &mut State, action: Action) {
         Some(Overlay::Profiles(row)) => Some(*row),
         _ => None,
     };
-    profiles::update::act(state, action, row);
+    profiles::act(state, action, row);
 }
 
 /// Handles a typed character of a jump label; any other key closes the labels.
@@ -167,8 +166,8 @@ fn take(state: &mut State) {
         Some(Overlay::Notices(_)) => {
             state.close();
         }
-        Some(Overlay::Columns(row)) => columns::toggle(state, *row),
-        Some(Overlay::Profiles(row)) => profiles::update::take(state, *row),
+        Some(Overlay::Columns(row)) => choices::toggle_column(state, *row),
+        Some(Overlay::Profiles(row)) => profiles::take(state, *row),
         Some(Overlay::Presets(row)) => execute::update::take_preset(state, *row),
         Some(Overlay::PresetName(_)) => execute::update::keep_preset(state),
         Some(Overlay::CopyAs(copy_as)) => {
@@ -176,7 +175,7 @@ fn take(state: &mut State) {
             state.close();
             send_copy(state, text);
         }
-        Some(Overlay::Key(_)) => profiles::update::try_key(state),
+        Some(Overlay::Key(_)) => profiles::try_key(state),
         Some(Overlay::Save(_)) => save(state),
         _ => {}
     }

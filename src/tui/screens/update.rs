@@ -10,8 +10,8 @@ use crate::{
         StreamEvent, Timer,
     },
     keymap::Layer,
-    local::Addresses,
-    screens::{Screen, overview::update::load_bundles},
+    local::{Addresses, Level},
+    screens::{Screen, overview::state::load_bundles},
     state::{
         Dirty, State,
         loadable::Failure,
@@ -122,7 +122,7 @@ pub(crate) fn load_nodes_of(state: &mut State, head: HeadId) {
 pub(crate) fn send_copy(state: &mut State, text: Option<String>) {
     match text.filter(|text| !text.is_empty()) {
         Some(text) => state.effects.push(Effect::Copy(text)),
-        None => state.notify_refused("nothing to copy here".to_owned(), String::new()),
+        None => state.notify_refused("nothing to copy here", String::new()),
     }
 }
 
@@ -253,7 +253,12 @@ fn note_health(state: &mut State, service: Service, health: Health) {
             let away_for = state.services.away_for(service, state.now).unwrap_or_default();
             let text = format!("{} is not responding", state.services.title(service));
             let heard_at = format::clock(state.now - away_for);
-            state.notify_trouble(text, format!("last heard at {heard_at}; older values stay"));
+            state.report(
+                &[],
+                Level::Error,
+                text,
+                format!("last heard at {heard_at}; older values stay"),
+            );
         }
         Some(failure) => {
             let failure = match service {

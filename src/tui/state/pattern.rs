@@ -1,36 +1,29 @@
-//! What is typed into a filter or a search: words that must match, `!word` for one that must not,
-//! `field=value`, each a text or a regular expression.
+//! Patterns typed into a filter or a search.
+//!
+//! A pattern is a list of words that must match, `!word` for a word that must not, and
+//! `field=value`. Each word is a regular expression, or plain text if it is not a valid one.
 
 use regex::{Regex, RegexBuilder};
 
-/// The largest compiled expression, in bytes. The default of 10 MB takes a second to compile.
-const REGEX_BYTES_MAX: usize = 256 * 1024;
-
-/// Characters of a regular expression; a word without them is a plain text.
+/// Characters of regular expressions; a word without them is plain text.
 const META: &[char] = &['.', '*', '+', '?', '|', '(', '[', '{', '^', '$', '\\'];
 
-/// Words that must all match, whatever the case of letters.
+/// Words that must all match. Case is ignored.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pattern(Vec<Word>);
 
 #[derive(Debug, Clone)]
 struct Word {
-    /// The field that may match instead of a text, and its value.
-    field: Option<(String, Matcher)>,
-    matcher: Matcher,
-    /// True if it must not match.
-    is_unwanted: bool,
-}
-
-#[derive(Debug, Clone)]
-enum Matcher {
-    /// A part of the text; only ASCII letters match whatever their case.
-    Text(String),
-    Regex(Regex),
+    /// The whole word. `None` if it is too long to compile, which matches nothing.
+    regex: Option<Regex>,
+    /// Name and value of a field that can match instead of the whole word.
+    field: Option<(String, Option<Regex>)>,
+    /// True if the word must not match.
+    is_negated: bool,
 }
 
 impl Pattern {
-    /// Parses words separated by spaces. A word that is no regular expression is a text.
+    /// Parses words separated by spaces.
     pub(crate) fn parse(typed: &str) -> Self {
         Self(typed.split_whitespace().map(Word::parse).collect())
     }
@@ -51,42 +44,40 @@ impl Pattern {
         texts: &[&str],
         fields: &(impl Iterator<Item = (&'a str, &'a str)> + Clone),
     ) -> bool {
-        self.0.iter().all(|word| word.matches(texts, fields.clone()) != word.is_unwanted)
+        self.0.iter().all(|word| word.matches(texts, fields.clone()) != word.is_negated)
     }
 
-    /// Returns true if it is empty or a single text that must match.
-    pub(crate) fn is_plain(&self) -> bool {
-        let [word] = self.0.as_slice() else { return self.is_empty() };
-        matches!(word, Word { field: None, matcher: Matcher::Text(_), is_unwanted: false })
+    /// Returns true if `typed` is empty or a single plain text that must match.
+    pub(crate) fn is_plain(typed: &str) -> bool {
+        typed.split_whitespace().count() < 2
+            && !typed.trim().starts_with(['!', '-'])
+            && !typed.contains('=')
+            && !typed.contains(META)
     }
 
-    /// Returns where in `text` the first wanted word matches, and how many bytes it matches.
+    /// Returns the start and length in bytes of the first match of a wanted word in `text`.
     pub(crate) fn find(&self, text: &str) -> Option<(usize, usize)> {
         self.find_at(text, 0)
     }
 
-    /// Returns the first match as [`Self::find`] does, from byte `from` of `text` on.
+    /// As [`Self::find`], from byte `from` of `text` on. `^` matches only the start of `text`.
     pub(crate) fn find_at(&self, text: &str, from: usize) -> Option<(usize, usize)> {
-        let words = self.0.iter().filter(|word| !word.is_unwanted);
-        let found = words.filter_map(|word| word.matcher.find_at(text, from));
-        // Letters of several bytes may be cut by a word of their bytes only in part.
-        found
-            .filter(|(_, length)| *length > 0)
-            .min()
-            .filter(|(start, length)| text.get(*start..start + length).is_some())
+        let words = self.0.iter().filter(|word| !word.is_negated);
+        let found = words.filter_map(|word| word.regex.as_ref()?.find_at(text, from));
+        found.map(|found| (found.start(), found.len())).filter(|(_, length)| *length > 0).min()
     }
 }
 
 impl Word {
     fn parse(word: &str) -> Self {
-        let (is_unwanted, word) = match word.strip_prefix(['!', '-']) {
+        let (is_negated, word) = match word.strip_prefix(['!', '-']) {
             Some(rest) if !rest.is_empty() => (true, rest),
             _ => (false, word),
         };
         let is_name = |field: &str| !field.is_empty() && !field.contains(META);
         let pair = word.split_once('=').filter(|(field, _)| is_name(field));
-        let field = pair.map(|(field, value)| (field.to_owned(), Matcher::new(value)));
-        Self { field, matcher: Matcher::new(word), is_unwanted }
+        let field = pair.map(|(field, value)| (field.to_owned(), compile(value)));
+        Self { regex: compile(word), field, is_negated }
     }
 
     fn matches<'a>(
@@ -94,59 +85,28 @@ impl Word {
         texts: &[&str],
         mut fields: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> bool {
-        let holds = |text: &str| self.matcher.find(text).is_some();
-        let is_text = texts.iter().any(|text| holds(text));
-        is_text
+        let is_match = |regex: &Option<Regex>, text: &str| {
+            regex.as_ref().is_some_and(|regex| regex.is_match(text))
+        };
+        texts.iter().any(|text| is_match(&self.regex, text))
             || match &self.field {
                 Some((field, wanted)) => fields.any(|(name, value)| {
-                    name.eq_ignore_ascii_case(field) && wanted.find(value).is_some()
+                    name.eq_ignore_ascii_case(field) && is_match(wanted, value)
                 }),
-                None => fields.any(|(name, value)| holds(name) || holds(value)),
+                None => fields.any(|(name, value)| {
+                    is_match(&self.regex, name) || is_match(&self.regex, value)
+                }),
             }
     }
 }
 
-impl Matcher {
-    fn new(text: &str) -> Self {
-        let regex = || {
-            let mut builder = RegexBuilder::new(text);
-            builder.case_insensitive(true).size_limit(REGEX_BYTES_MAX).build().ok()
-        };
-        let regex = if text.contains(META) { regex() } else { None };
-        regex.map_or_else(|| Self::Text(text.to_owned()), Self::Regex)
-    }
-
-    fn find(&self, text: &str) -> Option<(usize, usize)> {
-        self.find_at(text, 0)
-    }
-
-    /// Returns the first match from byte `from` of `text` on. `^` matches only the start of `text`.
-    fn find_at(&self, text: &str, from: usize) -> Option<(usize, usize)> {
-        match self {
-            Self::Text(wanted) => {
-                let start = find(text.get(from..)?, wanted)?;
-                Some((from + start, wanted.len()))
-            }
-            Self::Regex(regex) => {
-                regex.find_at(text, from).map(|found| (found.start(), found.len()))
-            }
-        }
-    }
-}
-
-/// Returns where in `text` `wanted` begins, whatever the case of ASCII letters.
-fn find(text: &str, wanted: &str) -> Option<usize> {
-    let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
-    let Some((first, _)) = wanted.split_first() else { return Some(0) };
-    let (lower, upper) = (first.to_ascii_lowercase(), first.to_ascii_uppercase());
-    // The first byte rules most positions out: all lines are searched for each frame.
-    let last = text.len().checked_sub(wanted.len())?;
-    let starts = text.get(..=last)?.iter().enumerate();
-    let mut starts = starts.filter(|(_, byte)| **byte == lower || **byte == upper);
-    let is_here = |start: usize| {
-        text.get(start..start + wanted.len()).is_some_and(|part| part.eq_ignore_ascii_case(wanted))
+/// Compiles `text` as a regular expression, or as plain text if it is not a valid one.
+fn compile(text: &str) -> Option<Regex> {
+    // The default size limit of 10 MB takes a second to compile.
+    let build = |text: &str| {
+        RegexBuilder::new(text).case_insensitive(true).size_limit(256 * 1024).build().ok()
     };
-    starts.find(|(start, _)| is_here(*start)).map(|(start, _)| start)
+    build(text).or_else(|| build(&regex::escape(text)))
 }
 
 #[cfg(test)]
@@ -169,7 +129,7 @@ mod tests {
         check("!failed done", true);
         check("!done", false);
         check("-failed -exec", false);
-        check("- done", true); // A dash alone is looked for: the process has one.
+        check("- done", true); // A dash on its own is text, which the process name contains.
         check("! done", false);
     }
 
@@ -183,7 +143,7 @@ mod tests {
         check("!fail|done", false);
         check("exit=^0$", true);
         check("exit=[1-9]", false);
-        check("done(", false); // No expression, and no text of the line.
+        check("done(", false); // Not a valid expression, and not in the text.
     }
 
     #[test]
@@ -196,12 +156,12 @@ mod tests {
             ("b.c", false),
             ("a=b", false),
         ] {
-            assert_eq!(Pattern::parse(typed).is_plain(), want, "{typed}");
+            assert_eq!(Pattern::is_plain(typed), want, "{typed}");
         }
     }
 
     #[test]
-    fn a_field_is_matched_by_its_name() {
+    fn field_matches_by_name() {
         check("exit=0", true);
         check("exit=1", false);
         check("peer=12d3", true);
@@ -212,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_are_located_for_highlighting() {
+    fn matches_are_located_in_the_text() {
         assert_eq!(Pattern::parse("roll CALL").find("a roll call"), Some((2, 4)));
         assert_eq!(Pattern::parse("r.*l").find("a roll call"), Some((2, 9)));
         assert_eq!(Pattern::parse("!roll").find("a roll call"), None);

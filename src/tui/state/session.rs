@@ -6,10 +6,11 @@
 use model::{dataset::DatasetId, topic::TopicId};
 use serde_json::{Value, json};
 
-use super::{State, columns::HiddenColumns, layout::Nudge, navigation::Steps as _};
+use super::{State, layout::Nudge, navigation::Steps as _};
 use crate::{
     event::Target,
     screens::Screen,
+    state::layout::HiddenColumns,
     theme::{InitialTheme, Name},
 };
 

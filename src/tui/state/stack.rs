@@ -190,9 +190,10 @@ impl Stack {
         }
     }
 
-    /// What is being started now.
+    /// Name of the part that is being started.
     pub(crate) fn step(&self) -> Option<&str> {
-        (self.phase == Phase::Starting).then(|| self.steps.last().map_or("", String::as_str))
+        (self.phase == Phase::Starting)
+            .then(|| self.steps.last().map_or("the local stack", String::as_str))
     }
 
     /// What runs, in a line: `head :41233 · 3 workers · datasets · inference`.

@@ -107,7 +107,6 @@ fn health(state: &State, theme: &Theme, form: Form) -> Vec<Span<'static>> {
     let is_short = form != Form::Full;
     if let Some(step) = state.stack.step() {
         let picture = spinner::picture(state.now);
-        let step = if step.is_empty() { "the local stack" } else { step };
         let step = format::fit(step, if is_short { 20 } else { 40 }).into_owned();
         let words = if is_short { "" } else { "starting " };
         return vec![

@@ -29,7 +29,7 @@ use crate::{
         services::host_of,
     },
     theme::Theme,
-    widget::{format, paint, share::ShareBar},
+    widget::{bars::ShareBar, format, paint},
 };
 
 /// Columns of the bar that shows a group's share.

@@ -12,7 +12,7 @@ use ratatui::{
 use super::{hits::Hits, split_rows, text_cut};
 use crate::{
     event::Target,
-    state::columns::{HiddenColumns, TableName},
+    state::layout::{HiddenColumns, TableName},
     theme::Theme,
     widget::{format, paint},
 };

@@ -9,17 +9,15 @@ use ratatui::{buffer::Buffer, layout::Rect, widgets::Widget as _};
 use super::{
     braille::{self, Dot},
     candles::{Candles, Density, Overlay},
-    diverge::DivergingBar,
     line::{self, Lines, Point},
     pane::{Focus, Pane, divider},
-    share::ShareBar,
-    sparkline::{Floor, Sparkline},
     stats,
     strip::Strip,
 };
 use crate::{
     theme::{Name, Theme, depth::Depth},
     view::tests::shot,
+    widget::bars::{DivergingBar, Floor, ShareBar, Sparkline},
 };
 
 fn dark() -> Theme {

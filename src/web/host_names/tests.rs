@@ -1,4 +1,4 @@
-//! Hosts, origins and proxies' headers as browsers, proxies and programs send them.
+//! Hosts, origins and proxy headers as sent by browsers, proxies and programs.
 
 use axum::{body::Body, extract::Request};
 
@@ -30,7 +30,7 @@ fn check_known(host: &str, want: bool) {
 }
 
 #[test]
-fn local_is_loopback_under_a_name_of_this_machine() {
+fn loopback_request_with_a_local_host_is_local() {
     for host in [
         "localhost",
         "LocalHost:8080",
@@ -65,7 +65,7 @@ fn local_is_loopback_under_a_name_of_this_machine() {
 }
 
 #[test]
-fn a_page_of_another_origin_is_not_local() {
+fn page_of_another_origin_is_not_local() {
     let host = ("host", "127.0.0.1:8080");
     check_local("127.0.0.1:1", &[host, ("origin", "http://127.0.0.1:8080")], true);
     check_local("127.0.0.1:1", &[host, ("sec-fetch-site", "same-origin")], true);
@@ -81,7 +81,7 @@ fn a_page_of_another_origin_is_not_local() {
 }
 
 #[test]
-fn what_a_proxy_passes_on_is_not_local() {
+fn forwarded_request_is_not_local() {
     let host = ("host", "127.0.0.1:8080");
     for name in [
         "Forwarded",
@@ -97,7 +97,7 @@ fn what_a_proxy_passes_on_is_not_local() {
 }
 
 #[test]
-fn a_known_host_is_an_address_localhost_or_configured() {
+fn known_host_is_an_address_localhost_or_configured() {
     for host in [
         "localhost",
         "localhost:8081",
@@ -126,7 +126,7 @@ fn a_known_host_is_an_address_localhost_or_configured() {
 }
 
 #[test]
-fn a_host_name_has_no_port_and_no_scheme() {
+fn host_name_has_no_port_and_no_scheme() {
     assert_eq!("Data.Example.org".parse(), Ok(HostName("data.example.org".to_owned())));
     for text in ["", "http://x", "x:80", "x/", "x y", "[::1]"] {
         assert_eq!(text.parse::<HostName>(), Err(HostNameError), "{text}");

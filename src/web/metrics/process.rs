@@ -1,9 +1,9 @@
-//! Metrics of the process, under the names that Prometheus exporters use.
+//! Metrics of the process, with the names that Prometheus exporters use.
 
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
-/// Returns memory, processor time, open files and the start of this process as Prometheus text;
-/// empty where the system does not tell. Takes a millisecond or so, and blocks.
+/// Returns memory, processor time, open files and the start of this process as Prometheus text, or
+/// empty text if they are unavailable. Takes about a millisecond, and blocks.
 #[must_use]
 pub fn text() -> String {
     let pid = Pid::from_u32(std::process::id());
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_process_reports_its_usage() {
+    fn process_reports_its_usage() {
         let text = text();
         let memory =
             text.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes "));

@@ -1,7 +1,7 @@
-//! Counting the requests of a service: how many, how long, how large.
+//! Metrics of the requests of a service: counts, durations, sizes.
 //!
-//! A path is labeled by its route, `/api/datasets/{id}/`, never by the requested text: callers cannot
-//! create labels.
+//! A path is labeled by its route, `/api/datasets/{id}/`, never by the requested text, so callers
+//! cannot create labels.
 
 use std::{collections::HashMap, convert::Infallible, sync::Arc};
 
@@ -20,27 +20,27 @@ use tower::{Service as _, layer::layer_fn, service_fn};
 
 use super::{Metric, Metrics, OTHER, RaisedGauge, Series};
 
-/// Bounds of the latency histogram, in seconds: from a page out of memory to clients' timeouts.
+/// Bounds of the latency histogram in seconds, from a cached page to clients' time-outs.
 const SECONDS: &[f64] =
     &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
 
 crate::metrics! {
-    /// Requests answered, by method, route and status.
+    /// Requests by method, route and status.
     REQUESTS = counter("http_requests_total", &["method", "path", "code"]);
-    /// Time from a request to the beginning of its answer.
+    /// Time from a request to the start of its response.
     SECONDS_UNTIL = histogram("http_request_seconds", &["path"], SECONDS);
-    /// Bytes of request bodies taken.
+    /// Bytes of request bodies received.
     BYTES_IN = counter("http_request_bytes_total", &["path"]);
-    /// Bytes of answers, as they are sent.
+    /// Bytes of response bodies sent.
     BYTES_OUT = counter("http_response_bytes_total", &["path"]);
-    /// Requests whose answer is not sent in full.
+    /// Requests whose response has not been sent completely.
     UNDER_WAY = gauge("http_requests_under_way", &[]);
-    /// Requests refused with 429.
+    /// Requests rejected with 429.
     RATE_LIMITED = counter("http_rate_limited_total", &[]);
 }
 
-/// The handles of all routes, each made at the first request of its route: counting a later one formats
-/// no label and takes no lock for writing.
+/// Handles of all routes. Each is created by the first request of its route, so that later ones
+/// format no label and take no lock for writing.
 #[derive(Debug)]
 struct RequestCounts {
     metrics: Metrics,
@@ -48,7 +48,7 @@ struct RequestCounts {
     routes: RwLock<HashMap<String, Arc<RouteCounts>>>,
 }
 
-/// What is counted of one route.
+/// Metrics of one route.
 #[derive(Debug)]
 struct RouteCounts {
     metrics: Metrics,
@@ -59,7 +59,7 @@ struct RouteCounts {
     answers: RwLock<HashMap<(&'static str, StatusCode), Series>>,
 }
 
-/// A request whose answer is not sent in full.
+/// A request whose response has not been sent completely.
 #[derive(Debug)]
 struct RequestUnderWay {
     route: Arc<RouteCounts>,
@@ -132,15 +132,15 @@ impl RequestUnderWay {
     }
 }
 
-/// Counts the requests of `router` in `metrics`, which have the table [`METRICS`].
+/// Counts the requests of `router` in `metrics`, which must include the table [`METRICS`].
 ///
-/// Put it around whatever else may answer a request, so that refusals are counted too.
+/// It should wrap everything that can respond to a request, so that rejections are counted, too.
 pub fn count_requests<S: Clone + Send + Sync + 'static>(
     router: Router<S>,
     metrics: Metrics,
 ) -> Router<S> {
     let counts = Arc::new(RequestCounts::new(metrics));
-    // A layer of `from_fn` would clone all that is inside of it for each request.
+    // A layer of `from_fn` would clone the inner service for each request.
     router.layer(layer_fn(move |mut inner: Route| {
         let counts = Arc::clone(&counts);
         service_fn(move |request: Request| {
@@ -151,14 +151,15 @@ pub fn count_requests<S: Clone + Send + Sync + 'static>(
     }))
 }
 
-/// The name of a method; what callers invent has none.
+/// Returns the name of a method; `other` for a non-standard one.
 fn method_name(method: &Method) -> &'static str {
     let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
     known.into_iter().find(|name| method == name).unwrap_or(OTHER)
 }
 
-/// Hands the number of bytes of `body` to `count`: at once if its length is known, so that it keeps
-/// that length; else as it goes. `count` is dropped when the body is, or when there is no more to count.
+/// Passes the number of bytes of `body` to `count`: immediately if its length is known, which it
+/// then keeps, otherwise as they are sent. `count` is dropped when the body is dropped or no longer
+/// counted.
 pub fn count_bytes(body: Body, mut count: impl FnMut(u64) + Send + 'static) -> Body {
     if let Some(n_bytes) = body.size_hint().exact() {
         count(n_bytes);
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_are_counted_by_route_and_what_callers_write_makes_no_label() {
+    async fn requests_are_counted_by_route_without_labels_from_callers() {
         let (router, metrics) = service();
         ask(&router, "POST", "/things/7/", "12345").await;
         ask(&router, "POST", "/things/8/", "123").await;
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_streamed_answer_is_under_way_until_it_is_read_or_dropped() {
+    async fn streamed_response_is_in_progress_until_read_or_dropped() {
         let (router, metrics) = service();
         let response = ask(&router, "GET", "/pieces/", "").await;
         check(&metrics, &["test_http_requests_under_way 1"]);

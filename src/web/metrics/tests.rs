@@ -1,6 +1,6 @@
 use super::*;
 
-/// Three metrics for these tests, one of each kind that has a rule of its own.
+/// Metrics for these tests, one for each kind with its own rule.
 const TABLE: &[Metric] = &[
     counter("asked", &["topic"], " Asked."),
     gauge("open", &[], " Open."),
@@ -26,7 +26,7 @@ fn check(metrics: &Metrics, lines: &[&str]) {
 }
 
 #[test]
-fn labels_are_escaped_and_what_was_never_counted_is_zero() {
+fn labels_are_escaped_and_uncounted_metrics_are_zero() {
     let metrics = metrics();
     metrics.add(ASKED, &["a\"b\\c\nd"]);
     metrics.observe(TOOK, &[], Duration::from_millis(3));
@@ -44,7 +44,7 @@ fn labels_are_escaped_and_what_was_never_counted_is_zero() {
 }
 
 #[test]
-fn a_histogram_counts_all_that_is_below_each_bound() {
+fn histogram_counts_values_up_to_each_bound() {
     let metrics = metrics();
     for micros in [500, 1_000, 5_000, 1_000_000] {
         metrics.observe(ANSWER, &["/a"], Duration::from_micros(micros));
@@ -62,7 +62,7 @@ fn a_histogram_counts_all_that_is_below_each_bound() {
 }
 
 #[test]
-fn a_gauge_is_raised_for_as_long_as_its_guard_lives() {
+fn gauge_is_raised_until_its_guard_is_dropped() {
     let metrics = metrics();
     let first = metrics.raise(OPEN);
     let second = metrics.raise(OPEN);
@@ -74,7 +74,7 @@ fn a_gauge_is_raised_for_as_long_as_its_guard_lives() {
 }
 
 #[test]
-fn the_number_of_labels_is_bounded() {
+fn number_of_labels_is_limited() {
     let metrics = metrics();
     for n in 0..LABELS_MAX + 10 {
         metrics.add(ASKED, &[&format!("topic-{n}")]);

@@ -1,4 +1,4 @@
-//! Limits seen from outside: what a caller gets.
+//! Limits as seen by callers.
 
 use std::sync::{
     Arc,
@@ -41,7 +41,7 @@ const OPTIONS: RequestOptions = RequestOptions {
     refuse: |status, reason| (status, reason).into_response(),
 };
 
-/// State that counts how often it is cloned.
+/// State that counts its clones.
 #[derive(Default)]
 struct CountedState(Arc<AtomicUsize>);
 
@@ -52,7 +52,7 @@ impl Clone for CountedState {
     }
 }
 
-/// How often a request clones the state of its handler, which has the layers `n_layers` times around it.
+/// Returns the number of clones of a handler's state per request, with `n_layers` layers around it.
 async fn count_clones(n_layers: usize) -> usize {
     let state = CountedState::default();
     let clones = Arc::clone(&state.0);
@@ -80,7 +80,7 @@ async fn a_panic_answers_500_in_the_rooms_words() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_never_ends_answers_504() {
-    assert_eq!(answer("GET", "/slow/", "").await, (504, "no answer in time".to_owned()));
+    assert_eq!(answer("GET", "/slow/", "").await, (504, "no response in time".to_owned()));
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn a_body_past_the_limit_answers_413() {
 }
 
 #[tokio::test]
-async fn more_layers_clone_what_is_inside_no_more_often() {
+async fn layers_do_not_clone_the_inner_service() {
     assert_eq!(count_clones(4).await, count_clones(1).await);
 }
 

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// What `document` leaves out or does not explain. A reader can rely on one without faults: no two
-/// operations have one id, each group is described, each reference leads to a schema, each schema is
-/// used, each field says what it is, no description is null, and examples have the fields of their
-/// schema.
+/// Returns the omissions in `document`. Without any, ids of operations are unique, groups are
+/// described, references are valid, schemas are used, fields are described, no description is null,
+/// and examples have the fields of their schema.
 #[must_use]
 pub fn find_faults(document: &Value) -> Vec<String> {
     let mut faults = Vec::new();
@@ -57,7 +56,7 @@ pub fn find_faults(document: &Value) -> Vec<String> {
     faults
 }
 
-/// Whether a body of `schema` may have a member called `field`.
+/// Returns true if a body of `schema` can have a member called `field`.
 fn has_field(schemas: &Value, schema: &Value, field: &str) -> bool {
     let name = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next());
     let parts = ["allOf", "anyOf", "oneOf"].iter().filter_map(|word| schema[*word].as_array());
@@ -69,7 +68,7 @@ fn has_field(schemas: &Value, schema: &Value, field: &str) -> bool {
 
 #[cfg(test)]
 #[test]
-fn what_is_left_out_or_not_explained_is_a_fault() {
+fn omissions_are_faults() {
     let document = serde_json::json!({
         "tags": [{"name": "rows"}],
         "paths": {

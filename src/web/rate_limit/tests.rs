@@ -1,11 +1,11 @@
-//! Events against a paused clock.
+//! Rates with a paused clock.
 
 use super::*;
 
 const RATE: Rate = Rate { every: Duration::from_millis(100), burst: 3 };
 
 #[tokio::test(start_paused = true)]
-async fn a_burst_is_free_at_once_and_then_one_in_each_interval() {
+async fn burst_is_available_immediately_and_then_one_per_interval() {
     let limiter = RateLimiter::new(RATE);
     let n_left = || limiter.take("a").map(|taken| taken.n_left);
     assert_eq!([n_left(), n_left(), n_left()], [Ok(2), Ok(1), Ok(0)]);
@@ -52,14 +52,14 @@ async fn memory_is_bounded_and_the_least_recently_used_key_is_forgotten() {
 }
 
 #[test]
-fn a_wait_is_rounded_up_to_whole_seconds() {
+fn wait_is_rounded_up_to_whole_seconds() {
     for (ms, want) in [(0, 1), (1, 1), (999, 1), (1000, 1), (1001, 2), (30_000, 30)] {
         assert_eq!(retry_seconds(Duration::from_millis(ms)), want);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_past_the_limit_are_left_out_of_the_log_and_counted() {
+async fn events_beyond_the_limit_are_counted_instead_of_logged() {
     let mut log = LogLimit::default();
     let n_logged = (0..1000).filter(|_| log.admit(Instant::now(), 16).0).count();
     assert_eq!(n_logged, 16);

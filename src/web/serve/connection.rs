@@ -1,4 +1,4 @@
-//! One connection: its requests, timeouts and shutdown.
+//! A connection: its requests, time limits and shutdown.
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
@@ -31,36 +31,36 @@ use crate::{
     middleware::Overloaded,
 };
 
-/// How long the head of each request may take, and so how long a connection may be idle before it,
-/// also one of HTTP/2 that answers pings: some round trips over the slowest of lines.
+/// Time limit for the head of each request, and thus for an idle connection, including one of
+/// HTTP/2 that responds to pings: some round trips over the slowest connections.
 pub(super) const HEAD_WITHIN: Duration = Duration::from_secs(30);
 
 /// The same for a connection with a reserved place, which others need.
 const RESERVED_HEAD_WITHIN: Duration = Duration::from_secs(5);
 
-/// Time limit of a TLS handshake: two round trips over the slowest of lines.
+/// Time limit of a TLS handshake: two round trips over the slowest connections.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
-/// How often an HTTP/2 connection is asked for a sign of life, and how long the answer may take.
+/// Interval of pings on an HTTP/2 connection, and time limit of their responses.
 const PING_EVERY: Duration = Duration::from_secs(30);
 
-/// The application that the connections of a listener serve. Cheap to clone.
+/// Application served on the connections of a listener. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct ConnectionApp {
     pub(super) router: Router,
-    /// Limit of requests at a time of the networks that a proxy forwards for; `None` if callers
-    /// connect themselves.
+    /// Limits the concurrent requests of the networks that a proxy forwards for; `None` if callers
+    /// connect directly.
     pub(super) forwarded: Option<NetworkLimit>,
-    /// Stopped, it ends the connections.
+    /// Ends the connections when stopped.
     pub(super) group: Group,
 }
 
 impl ConnectionApp {
-    /// Counts a request of the network that it was forwarded for, and returns what to hold until
-    /// the response has been sent.
+    /// Counts a request of the network that it was forwarded for, and returns a permit to hold
+    /// until the response has been sent.
     ///
     /// # Errors
-    /// [`Overloaded`] if there is no room for it.
+    /// [`Overloaded`] if the limit is reached.
     pub(super) fn admit<B>(
         &self,
         request: &Request<B>,
@@ -80,7 +80,7 @@ impl ConnectionApp {
     }
 }
 
-/// Serves a connection over TLS, after its handshake.
+/// Serves a connection over TLS after its handshake.
 pub(super) async fn serve_tls(
     stream: Connection,
     tls: TlsAcceptor,
@@ -97,8 +97,8 @@ pub(super) async fn serve_tls(
     }
 }
 
-/// Serves the requests of `stream` until its caller has no more, a time limit is over, or the group
-/// of `app` stops and the request under way is answered.
+/// Serves the requests of `stream` until its caller has no more, a time limit is reached, or the
+/// group of `app` stops and the pending request has its response.
 pub(super) async fn serve<S>(stream: S, peer: Peer, app: ConnectionApp)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -147,7 +147,8 @@ where
                 return;
             }
             () = idle_check.as_mut(), if is_checked => match activity.check() {
-                // Until the first bytes tell HTTP/1 from HTTP/2, neither's limits hold.
+                // Until the first bytes distinguish HTTP/1 from HTTP/2, the time limits of neither
+                // apply.
                 Idle::NeverUsed => return,
                 Idle::Http1 => is_checked = false,
                 Idle::Until(next) => idle_check.as_mut().reset(next),
@@ -164,37 +165,37 @@ where
     }
 }
 
-/// The requests of one connection. Cheap to clone; all clones permit one count.
+/// Requests of one connection. Cheap to clone; all clones share the counts.
 #[derive(Debug, Clone, Default)]
 struct Activity(Arc<Mutex<Requests>>);
 
 #[derive(Debug, Default)]
 struct Requests {
     n_under_way: usize,
-    /// That of the last request; none before the first.
+    /// Version of the last request; `None` before the first.
     version: Option<Version>,
-    /// When the last answer ended.
+    /// Time at which the last response ended.
     idle_since: Option<Instant>,
 }
 
-/// Whether a connection has been idle for too long.
+/// Idle state of a connection.
 #[derive(Debug)]
 enum Idle {
-    /// No request has come.
+    /// No request has arrived.
     NeverUsed,
-    /// The time limit of heads bounds it.
+    /// The time limit for heads applies.
     Http1,
-    /// Not yet: to be checked again at this time.
+    /// Not idle for too long. To be checked again at this time.
     Until(Instant),
     /// Idle for too long.
     Over,
 }
 
-/// A request under way, until its answer has been sent and this is dropped.
+/// A pending request. Dropped after its response has been sent.
 #[derive(Debug)]
 struct UnderWay(Activity);
 
-/// The body, which holds `guard` until it is dropped.
+/// Returns the body, which holds `guard` until it is dropped.
 fn hold(body: Body, guard: impl Send + 'static) -> Body {
     Body::new(body.map_err(move |error| {
         let _held = &guard;

@@ -1,7 +1,7 @@
-//! Global connection limit: a listener that accepts a bounded number, and drops silent ones.
+//! Global connection limit: a listener that accepts a bounded number of connections and drops
+//! silent ones.
 //!
-//! Some places are reserved: when all others are taken, connections still get a health check
-//! answered.
+//! Some places are reserved. When all others are taken, they are available for health checks.
 
 use std::{
     io,
@@ -24,16 +24,16 @@ use tracing::debug;
 
 use super::per_network_limit::{NetworkLimit, NetworkPermit};
 
-/// How long a connection may carry no byte either way. Longer than any answer takes and than a
-/// stream is silent; without it, clients that send nothing would hold every place for good.
+/// Maximum time without a byte in either direction. It exceeds the time of any response and the
+/// silence of streams. Without it, idle clients would hold their places indefinitely.
 pub(super) const SILENT_MAX: Duration = Duration::from_mins(5);
 
-/// Reserved places: a balancer and a scraper of metrics need one at a time, and each is free again
-/// after one response.
+/// Number of reserved places. A balancer and a scraper of metrics need one at a time, and each is
+/// available again after one response.
 const RESERVED_MAX: usize = 32;
 
 /// Accepts connections while there are places. Further ones wait in the queue of the system. A
-/// connection of a network that has its maximum is closed.
+/// connection of a network at its limit is closed.
 #[derive(Debug)]
 pub(crate) struct LimitedListener {
     listener: TcpListener,
@@ -42,15 +42,15 @@ pub(crate) struct LimitedListener {
     networks: NetworkLimit,
 }
 
-/// The other end of a connection.
+/// Remote end of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
-    /// True if the connection has a reserved place, for one request for the service's health.
+    /// True if the connection has a reserved place, for one request of the service's health.
     pub(crate) is_reserved: bool,
 }
 
-/// A connection and its place, which is free again when the connection is gone.
+/// A connection and its place, which is released with the connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
@@ -79,7 +79,7 @@ impl LimitedListener {
 
     /// Returns the next connection.
     pub(crate) async fn take(&mut self) -> (Connection, Peer) {
-        // The semaphores are never closed, so that there is always a place in the end.
+        // The semaphores are never closed, so a place will become available.
         let (mut place, mut is_reserved) = select! {
             biased;
             place = Arc::clone(&self.places).acquire_owned() => (place.ok(), false),
@@ -88,14 +88,14 @@ impl LimitedListener {
         loop {
             let (stream, address) = Listener::accept(&mut self.listener).await;
             let Ok(permit) = self.networks.take(address.ip()) else {
-                debug!(%address, "a network has as many connections as it may have");
+                debug!(%address, "a network has reached its limit of connections");
                 continue;
             };
-            // Small answers and events go out at once instead of waiting to fill a packet.
+            // Small responses and events are sent immediately instead of waiting to fill a packet.
             if let Err(error) = stream.set_nodelay(true) {
                 debug!(%error, "a connection stays without TCP_NODELAY");
             }
-            // Places may have become free while no one connected.
+            // Places may have become available while no one connected.
             if is_reserved && let Ok(free) = Arc::clone(&self.places).try_acquire_owned() {
                 (place, is_reserved) = (Some(free), false);
             }

@@ -1,8 +1,8 @@
 //! Limit of the control frames of an HTTP/2 connection.
 //!
-//! `h2` bounds streams, resets and headers. It answers each SETTINGS and PING frame, as often as a
-//! caller likes to send them, also while a stream keeps the connection from being idle. Their headers
-//! are read here on the way, and a caller that floods is cut off.
+//! `h2` limits streams, resets and headers. However, it responds to each SETTINGS and PING frame,
+//! even while a stream keeps the connection from being idle. The headers of frames are therefore
+//! parsed here, and a caller that floods is cut off.
 
 use std::{
     io,
@@ -22,17 +22,18 @@ use crate::rate_limit::{Bucket, Rate};
 /// Start of an HTTP/2 connection. Anything else is HTTP/1.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Bytes of the header of a frame: its length in the first three, its type in the fourth.
+/// Length of the header of a frame. Its first three bytes are the length of the frame, the fourth
+/// its type.
 const HEADER_BYTES: usize = 9;
 
-/// PRIORITY, SETTINGS and PING: a client needs some at the start, and a PING in some seconds after
-/// that to measure the line.
+/// PRIORITY, SETTINGS and PING. A client needs some at the start, and later a PING every few
+/// seconds to measure the connection.
 const CONTROL_TYPES: [u8; 3] = [2, 4, 6];
 
-/// Control frames that a caller may send.
+/// Maximum rate of control frames.
 const CONTROL_RATE: Rate = Rate { every: Duration::from_millis(100), burst: 200 };
 
-/// A stream that breaks if its caller sends too many control frames.
+/// A stream that fails if its caller sends too many control frames.
 #[derive(Debug)]
 pub(super) struct ControlFrameLimit<S> {
     stream: S,
@@ -43,13 +44,13 @@ pub(super) struct ControlFrameLimit<S> {
 /// Position among the frames.
 #[derive(Debug)]
 enum FramePosition {
-    /// So many bytes of the preface have been read.
+    /// Number of preface bytes that have been read.
     Preface(usize),
     /// Bytes of a header, and how many of them have been read.
     Header([u8; HEADER_BYTES], usize),
-    /// So many bytes are left of the content of a frame.
+    /// Remaining bytes of the content of a frame.
     Content(usize),
-    /// It is HTTP/1.
+    /// The connection is HTTP/1.
     Other,
 }
 
@@ -59,7 +60,7 @@ impl<S> ControlFrameLimit<S> {
         Self { stream, position: FramePosition::Preface(0), allowed }
     }
 
-    /// Reads the headers of frames among `bytes`, which follow those of the last call. Returns false
+    /// Parses the headers of frames in `bytes`, which follow those of the last call. Returns false
     /// after too many control frames.
     fn pass(&mut self, mut bytes: &[u8], now: Instant) -> bool {
         while let Some((first, rest)) = bytes.split_first() {
@@ -174,13 +175,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn flood_of_control_frames_is_cut_off_however_it_is_cut_in_pieces() {
+    async fn flood_of_control_frames_is_cut_off_in_any_fragmentation() {
         for piece_bytes in [1, 7, 4096] {
             let few = [vec![frame(4, 6)], vec![frame(6, 8); 199]].concat();
             assert!(pass_all(&few, piece_bytes));
             assert!(!pass_all(&[few, vec![frame(4, 0)]].concat(), piece_bytes));
             let data = vec![frame(0, 200); 5000];
-            assert!(pass_all(&data, piece_bytes), "content is not taken for headers");
+            assert!(pass_all(&data, piece_bytes), "content is not parsed as headers");
         }
         let mut limit = ControlFrameLimit::new(());
         assert!(limit.pass(b"GET / HTTP/1.1\r\n", Instant::now()));
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn pings_in_some_seconds_go_on_for_ever() {
+    async fn moderate_pings_are_allowed_indefinitely() {
         let mut limit = ControlFrameLimit::new(());
         assert!(limit.pass(PREFACE, Instant::now()));
         for _ in 0..2000 {

@@ -6,26 +6,26 @@ use task::tally::{Counted, Tally};
 
 use crate::address::{AddressSource, Neighborhood};
 
-/// The connections of each network that counts.
+/// Connections of each network that is not exempt.
 #[derive(Debug, Clone)]
 pub(super) struct NetworkLimit {
     n_max: usize,
-    /// Whether a caller from there counts for itself alone.
+    /// Returns true for addresses that are not limited by their network.
     is_exempt: fn(IpAddr) -> bool,
     taken: Tally<Neighborhood>,
 }
 
-/// A connection of a network that counts, until this is dropped.
+/// Counts a connection of a network until dropped.
 pub(super) type NetworkPermit = Counted<Neighborhood>;
 
 impl NetworkLimit {
-    /// At most `n_max` of each network that is not exempt.
+    /// Creates a limit of `n_max` for each network that is not exempt.
     pub(super) fn new(n_max: usize, is_exempt: fn(IpAddr) -> bool) -> Self {
         Self { n_max, is_exempt, taken: Tally::default() }
     }
 
-    /// The same where connections tell callers apart only as far as `addresses` says: this machine's
-    /// own programs count for themselves, and so does a proxy.
+    /// Creates a limit for connections whose callers are identified by `addresses`. This machine's
+    /// own programs are exempt, and so is a proxy.
     pub(super) fn for_source(addresses: AddressSource, n_max: usize) -> Self {
         Self::new(
             n_max,
@@ -36,16 +36,16 @@ impl NetworkLimit {
         )
     }
 
-    /// A limit of the requests that a proxy forwards, each of which has a connection from it: of all
-    /// networks.
+    /// Creates a limit of the requests that a proxy forwards, for all networks. Each request has
+    /// its own connection from the proxy.
     pub(super) fn of_forwarded(n_max: usize) -> Self {
         Self::new(n_max, |_| false)
     }
 
-    /// Counts a connection from `address`; none to hold where it is exempt.
+    /// Counts a connection from `address`. Returns `None` if it is exempt.
     ///
     /// # Errors
-    /// [`Full`] if its network has its share.
+    /// [`Full`] if its network has reached the limit.
     pub(super) fn take(&self, address: IpAddr) -> Result<Option<NetworkPermit>, Full> {
         if (self.is_exempt)(address) {
             return Ok(None);
@@ -55,7 +55,7 @@ impl NetworkLimit {
     }
 }
 
-/// A network has all the connections it may have.
+/// A network has reached its limit of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Full;
 
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_at_its_limit_leaves_others_theirs() {
+    fn network_at_its_limit_does_not_affect_others() {
         let networks = NetworkLimit::for_source(AddressSource::Connection, 2);
         let first = take(&networks, "192.0.2.7").unwrap();
         let _second = take(&networks, "192.0.2.200").unwrap();

@@ -1,4 +1,4 @@
-//! A server on a real port, asked over a plain connection.
+//! A server on a real port, accessed over a plain connection.
 
 use axum::{extract::ConnectInfo, response::IntoResponse as _, routing::get};
 use tokio::{
@@ -19,15 +19,15 @@ async fn ask(stream: &mut TcpStream, path: &str) {
 }
 
 #[tokio::test]
-async fn an_address_without_a_host_means_every_interface() {
+async fn address_without_a_host_is_every_interface() {
     assert!(bind(":0").await.unwrap().local_addr().unwrap().ip().is_unspecified());
     assert!(bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().ip().is_loopback());
     let error = bind("nowhere").await.unwrap_err();
-    assert!(error.to_string().starts_with("read `nowhere` as an address"), "{error}");
+    assert!(error.to_string().starts_with("invalid address `nowhere`"), "{error}");
 }
 
 #[tokio::test]
-async fn a_port_alone_is_served_over_ipv6_and_over_ipv4_and_callers_have_plain_addresses() {
+async fn port_without_host_is_served_over_ipv6_and_ipv4_with_plain_addresses() {
     let listener = bind(":0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let group = Group::default();
@@ -45,7 +45,7 @@ async fn a_port_alone_is_served_over_ipv6_and_over_ipv4_and_callers_have_plain_a
 }
 
 #[tokio::test]
-async fn a_port_in_use_is_one_sentence_that_says_what_to_do() {
+async fn port_in_use_is_reported_with_a_remedy() {
     let listener = bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let error = bind(&address).await.unwrap_err();
@@ -53,14 +53,14 @@ async fn a_port_in_use_is_one_sentence_that_says_what_to_do() {
     assert_eq!(
         error.to_string(),
         format!(
-            "listen on {address}: another program uses this port; stop that program, or choose \
+            "cannot listen on {address}: another program uses this port; stop it, or choose \
              another port"
         )
     );
 }
 
 #[tokio::test]
-async fn a_request_is_answered_and_the_port_is_free_after_the_stop() {
+async fn port_is_available_after_the_stop() {
     let listener = bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let group = Group::default();
@@ -75,7 +75,7 @@ async fn a_request_is_answered_and_the_port_is_free_after_the_stop() {
 }
 
 #[tokio::test]
-async fn a_connection_past_the_global_limit_waits() {
+async fn connection_beyond_the_global_limit_waits() {
     let listener = bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut listener = LimitedListener::new(listener, 1, NetworkLimit::new(1, |_| true));
@@ -89,7 +89,7 @@ async fn a_connection_past_the_global_limit_waits() {
 }
 
 #[tokio::test]
-async fn reserved_connections_answer_health_checks_when_all_others_are_taken() {
+async fn reserved_connections_serve_health_checks_at_the_limit() {
     let listener = bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let group = Group::default();
@@ -157,7 +157,7 @@ async fn requests_forwarded_for_one_network_are_limited() {
 }
 
 #[tokio::test]
-async fn a_connection_past_its_networks_limit_is_closed() {
+async fn connection_beyond_its_networks_limit_is_closed() {
     let listener = bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut listener = LimitedListener::new(listener, 2, NetworkLimit::new(1, |_| false));
@@ -176,8 +176,8 @@ async fn a_connection_past_its_networks_limit_is_closed() {
     listener.take().await;
 }
 
-/// How long a connection lasts whose caller sent `bytes`, and then nothing; `n_answers` are read
-/// before the time is taken.
+/// Returns the lifetime of a connection whose caller sent `bytes` and then nothing, measured after
+/// reading `n_answers` responses.
 async fn lasts(bytes: &[u8], n_answers: usize) -> Duration {
     let listener = bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -199,7 +199,7 @@ async fn lasts(bytes: &[u8], n_answers: usize) -> Duration {
 }
 
 #[tokio::test]
-async fn each_request_of_a_connection_has_a_limited_time_to_arrive() {
+async fn each_request_of_a_connection_has_a_time_limit() {
     let whole = "GET / HTTP/1.1\r\nhost: here\r\n\r\n";
     let begun = "GET / HTTP/1.1\r\nhost: he";
     for (sent, n_answers) in [
@@ -225,7 +225,7 @@ async fn a_silent_http_2_connection_ends() {
     assert!(lasted < connection_limit::SILENT_MAX / 2, "{lasted:?}");
 }
 
-/// Reads one frame of HTTP/2: its type, its flags and its content. None at the end.
+/// Reads one frame of HTTP/2: its type, flags and content; `None` at the end.
 async fn read_frame(stream: &mut TcpStream) -> Option<(u8, u8, Vec<u8>)> {
     let mut head = [0; 9];
     stream.read_exact(&mut head).await.ok()?;
@@ -246,7 +246,7 @@ async fn an_idle_http_2_connection_that_answers_pings_ends() {
     serve(listener, Router::new().route("/", get(|| async { "here" })), &group);
     let mut stream = TcpStream::connect(address).await.unwrap();
     let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0].as_slice();
-    // GET, http, / and the authority `here`, as the first stream, whole.
+    // A complete first stream: GET, http, / and the authority `here`.
     let request = [0, 0, 9, 1, 5, 0, 0, 0, 1, 0x82, 0x86, 0x84, 0x41, 4, b'h', b'e', b'r', b'e'];
     let sent = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", settings, &request].concat();
     stream.write_all(&sent).await.unwrap();
@@ -270,7 +270,7 @@ async fn an_idle_http_2_connection_that_answers_pings_ends() {
 }
 
 #[tokio::test]
-async fn a_request_that_never_ends_does_not_hold_up_the_stop_for_long() {
+async fn endless_request_does_not_delay_the_stop_for_long() {
     let listener = bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let group = Group::default();

@@ -31,7 +31,7 @@ fn connector() -> TlsConnector {
 }
 
 #[tokio::test]
-async fn a_request_over_tls_is_answered_and_one_without_is_not() {
+async fn tls_listener_rejects_plain_requests() {
     let group = Group::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -45,7 +45,7 @@ async fn a_request_over_tls_is_answered_and_one_without_is_not() {
     let mut plain = TcpStream::connect(address).await.unwrap();
     plain.write_all(request).await.unwrap();
     let mut answer = Vec::new();
-    // A TLS alert, or the end.
+    // The response is a TLS alert, or the end of the connection.
     drop(plain.read_to_end(&mut answer).await);
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
 
@@ -62,7 +62,7 @@ async fn a_request_over_tls_is_answered_and_one_without_is_not() {
 }
 
 #[test]
-fn certificates_that_every_client_refuses_are_detected() {
+fn certificates_that_every_client_rejects_are_detected() {
     let check = |name: &str, want: Option<&str>| {
         let path = files().certificate.with_file_name(name);
         let certificates: Vec<_> =
@@ -79,17 +79,17 @@ fn certificates_that_every_client_refuses_are_detected() {
 }
 
 #[test]
-fn files_that_hold_no_certificate_or_key_are_named() {
+fn files_without_a_certificate_or_key_are_reported() {
     let TlsFiles { certificate, key } = files();
     let swapped = TlsFiles { certificate: key.clone(), key: certificate.clone() };
     assert!(Tls::read(&swapped).is_err());
     let missing = TlsFiles { certificate, key: "/nowhere/key.pem".into() };
     let error = Tls::read(&missing).unwrap_err();
-    assert_eq!(error.to_string(), "read /nowhere/key.pem");
+    assert_eq!(error.to_string(), "cannot read /nowhere/key.pem");
 }
 
 #[test]
-fn files_that_cannot_be_used_are_named_in_one_sentence() {
+fn unusable_files_are_reported_in_one_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -113,9 +113,9 @@ fn files_that_cannot_be_used_are_named_in_one_sentence() {
         assert!(error.to_string().contains(want), "{error}");
     };
     check(&empty, &good.key, "empty.pem: the file has none as PEM");
-    check(&good.key, &good.key, "find a certificate in");
-    check(&good.certificate, &good.certificate, "find a private key in");
-    check(&damaged, &good.key, "use the certificate in");
-    check(&damaged, &good.key, "damaged.pem, which is damaged");
+    check(&good.key, &good.key, "no certificate in");
+    check(&good.certificate, &good.certificate, "no private key in");
+    check(&damaged, &good.key, "certificate in");
+    check(&damaged, &good.key, "damaged.pem is damaged");
     check(&good.certificate, &other_key, "do not belong together");
 }

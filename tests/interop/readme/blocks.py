@@ -52,8 +52,10 @@ ENDLESS = [
 # Commands that open the screen.
 SCREEN = [r"triptych( --profile \w+)?$"]
 
-# Commands that `.ci/run` executes before this script.
-DONE_ELSEWHERE = ["cargo install", "cargo run --release", "cargo test"]
+# Commands that `.ci/run` executes in other steps.
+DONE_ELSEWHERE = [
+    "cargo install", "cargo run --release", "cargo test", "pip install", "python3 -c",
+]
 
 # Commands that are asked again until they succeed: their text says that they wait for an epoch.
 EVENTUAL = [r"triptych inference show"]

@@ -65,7 +65,7 @@ class Writer:
                     acknowledgements.add(text)
                     continue
                 # It is being stored, or is on a server that took too long to say that it was.
-                is_under_way = status == 409 and "is under way" in text
+                is_under_way = status == 409 and "is in progress" in text
                 assert status in (0, 502, 503, 504) or is_under_way, f"{status} {text}"
                 self.refusals[(status, text)] += 1
                 self.n_refused += 1

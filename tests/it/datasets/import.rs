@@ -92,7 +92,7 @@ async fn texts_of_numbers_become_numbers_where_a_type_or_a_null_says_so() {
     assert!(said.err.contains("--type open=float stores a number"), "{said:?}");
     let arguments = ["datasets", "import", "a.ndjson", "--type", "open=float"];
     let said = home.run(&arguments);
-    let want = "a.ndjson:2: column open: `inf` is no float";
+    let want = "a.ndjson:2: column open: `inf` is not of type float";
     assert!(said.code == 1 && said.err.contains(want) && said.err.contains("--null"), "{said:?}");
     let said = home.run(&[&arguments[..], &["--null", "inf"]].concat());
     assert_eq!(said.code, 0, "{said:?}");
@@ -164,7 +164,7 @@ async fn a_bad_row_stops_it_with_its_place_and_it_goes_on_after_the_last_good_on
     let arguments = ["datasets", "import", "a.csv", "--batch", "3", "--type", "close=float"];
     let said = home.run(&arguments);
     assert_eq!(said.code, 1, "{said:?}");
-    for want in ["go on after 7 rows", "a.csv:9: column close: `x` is no float"] {
+    for want in ["go on after 7 rows", "a.csv:9: column close: `x` is not of type float"] {
         assert!(said.err.contains(want), "`{want}`: {}", said.err);
     }
     assert_eq!(service.n_rows("a").await, 7);
@@ -223,7 +223,7 @@ async fn an_empty_file_of_a_folder_is_passed_over_with_a_word() {
         assert!(said.err.contains(&want), "{want}: {said:?}");
     }
     assert!(said.err.contains("imported 2 files: 2 rows"), "{said:?}");
-    assert!(home.run_err(&["datasets", "import", "kit/b.csv"]).contains("find a row in it"));
+    assert!(home.run_err(&["datasets", "import", "kit/b.csv"]).contains("file has no rows"));
     let said = home.run(&["datasets", "import", "kit/b.csv", "kit/c.csv"]);
     assert!(said.code == 1 && said.err.contains("find a row in any of 2 files"), "{said:?}");
 }
@@ -236,7 +236,7 @@ async fn one_bad_moment_is_told_with_its_line() {
     let text = format!("time,close,seen\n{first},1,{first}\nnever,2,{first}\n{third},3,{third}\n");
     home.write("a.csv", text.as_bytes());
     let said = home.run(&["datasets", "import", "a.csv"]);
-    let want = "a.csv:3: column time: `never` is no timestamp";
+    let want = "a.csv:3: column time: `never` is not a timestamp";
     assert!(said.code == 1 && said.err.contains(want), "{said:?}");
     let said = home.run(&["datasets", "import", "a.csv", "--skip-bad"]);
     assert_eq!((said.code, service.n_rows("a").await), (0, 2), "{said:?}");

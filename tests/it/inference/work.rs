@@ -119,7 +119,7 @@ fn silent_or_verbose_program_is_killed_with_its_children() {
     let started = std::fs::read_to_string(&started).unwrap();
     let started: Vec<u32> = started.lines().map(|pid| pid.parse().unwrap()).collect();
     assert!(started.len() >= 2, "{started:?}");
-    process::wait_gone(started, process::GONE_WITHIN);
+    process::wait_gone(started);
 
     let running = home.start(&work(&id, "loud", "yes | tr -d '\\n'"));
     running.wait_stderr("printed 1048576 bytes and more");

@@ -1,23 +1,19 @@
-//! What an operator decides of nodes at the command line: approved, cordoned and drained ones.
+//! Commands that approve, cordon and drain nodes.
 
 use serde_json::Value;
 use task::wait;
 
 use crate::support::{
-    cluster::{Node, WITHIN},
+    cluster::{ENDLESS, Node, WITHIN},
     command::{Home, demo},
 };
-
-/// Ends at its limit alone.
-const ENDLESS: &str = r#"(module (memory (export "memory") 1)
-  (func (export "_start") (loop $again (br $again))))"#;
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
 #[tokio::test]
-async fn a_worker_is_approved_cordoned_and_uncordoned() {
+async fn worker_is_approved_cordoned_and_uncordoned() {
     let head = Node::head(&["--require-approval"]);
     let home = Home::new().with("TRIPTYCH_HEAD", &head.rest_api());
     let worker = Node::worker(&head, &["--attribute", "zone=a"]);
@@ -48,12 +44,12 @@ async fn a_worker_is_approved_cordoned_and_uncordoned() {
     assert!(none.contains("find a worker that `zone=b` selects"), "{none}");
     let unknown = home.run_err(&["nodes", "cordon", &head.id()]);
     assert!(unknown.contains("this is the head itself"), "{unknown}");
-    let cut = home.run(&["nodes", "approve", "12D3KooWshort"]);
-    assert!(cut.code == 2 && cut.err.contains("it is not whole"), "{cut:?}");
+    let short = home.run(&["nodes", "approve", "12D3KooWshort"]);
+    assert!(short.code == 2 && short.err.contains("it is not whole"), "{short:?}");
 }
 
 #[tokio::test]
-async fn draining_says_what_still_runs_and_waits_for_it() {
+async fn drain_lists_running_requests_and_waits_for_them() {
     let head = Node::head(&[]);
     let worker = Node::worker(&head, &["--run-limit", "3600", "--log-level", "debug"]);
     head.has_workers(1).await;
@@ -76,7 +72,7 @@ async fn draining_says_what_still_runs_and_waits_for_it() {
 }
 
 #[tokio::test]
-async fn drain_cancels_after_its_deadline_and_says_that_it_was_undone() {
+async fn drain_cancels_executions_at_its_deadline_and_detects_an_uncordon() {
     let head = Node::head(&[]);
     let worker = Node::worker(&head, &["--run-limit", "3600"]);
     head.has_workers(1).await;
@@ -85,7 +81,7 @@ async fn drain_cancels_after_its_deadline_and_says_that_it_was_undone() {
     let module = home.write("endless.wasm", &wat::parse_str(ENDLESS).unwrap());
     let node =
         || json(&home.run_ok(&["nodes", "--json", "--selector", "!none"]))["nodes"][0].clone();
-    let runs = async || {
+    let start_run = async || {
         let request = home.run_ok(&["function", "run", &module, "--async"]);
         wait::until(WITHIN, || async {
             let node = node();
@@ -95,13 +91,13 @@ async fn drain_cancels_after_its_deadline_and_says_that_it_was_undone() {
         .unwrap();
         request.trim().to_owned()
     };
-    let request = runs().await;
+    let request = start_run().await;
     let drained = home.run(&["nodes", "drain", &id, "--deadline", "0"]);
     assert_eq!(drained.code, 0, "{drained:?}");
     assert!(drained.err.contains(&format!("canceled execution {request}")), "{drained:?}");
     home.run_ok(&["nodes", "uncordon", &id]);
 
-    let request = runs().await;
+    let request = start_run().await;
     let mut draining = home.start(&["nodes", "drain", &id, "--timeout", "600"]);
     wait::until(WITHIN, || async {
         let node = node();

@@ -1,10 +1,10 @@
-//! Options from a file and from the environment.
+//! Options of nodes from files and from the environment.
 
 use serde_json::{Value, json};
 
 use crate::support::{cluster::Node, command::Home};
 
-/// A file as b7s nodes have it.
+/// A configuration file of a b7s node.
 const FILE: &str = "
 role: head
 topics: [gpu]
@@ -20,7 +20,7 @@ head:
 ";
 
 #[test]
-fn a_node_takes_its_options_from_a_file_and_the_environment() {
+fn options_come_from_the_command_line_a_file_and_the_environment() {
     let home = Home::new();
     let file = home.write("node.yaml", FILE.as_bytes());
     let environment = [("B7S_Topics", "eu"), ("B7S_Worker_RuntimePath", "")];
@@ -34,7 +34,7 @@ fn a_node_takes_its_options_from_a_file_and_the_environment() {
     let n_addresses = addresses.as_array().unwrap().len();
     assert!(n_addresses == 2 && addresses.to_string().contains("/ws/p2p/"), "{addresses}");
 
-    // The command line is heard before the file.
+    // The command line takes precedence over the environment.
     let worker = Node::start_with(&["--topic", "us"], &environment);
     let topics = json!(["us", "blockless/b7s/general"]);
     assert_eq!(worker.wait_log("topics node will subscribe to")["topics"], topics);
@@ -44,7 +44,7 @@ fn a_node_takes_its_options_from_a_file_and_the_environment() {
 }
 
 #[test]
-fn what_cannot_be_used_is_refused_with_a_reason() {
+fn invalid_options_are_refused_with_a_reason() {
     let home = Home::new();
     let file = home.write("node.yaml", b"connectivity:\n  prot: 1\n");
     let wrong = home.write("wrong.toml", b"port = \"high\"\n");
@@ -56,9 +56,9 @@ fn what_cannot_be_used_is_refused_with_a_reason() {
         (&["--runtime-cli", "x"], "--runtime-path"),
     ];
     for (options, want) in cases {
-        let said = home.run(&[&["node"], options].concat());
-        assert_eq!((said.code, said.out.as_str()), (2, ""), "{options:?}: {said:?}");
-        assert!(said.err.contains(want), "`{want}` is in {said:?}");
+        let output = home.run(&[&["node"], options].concat());
+        assert_eq!((output.code, output.out.as_str()), (2, ""), "{options:?}: {output:?}");
+        assert!(output.err.contains(want), "`{want}` is in {output:?}");
     }
     let cases: [(&[&str], &str); 3] = [
         (&["--role", "head"], "--rest-api"),

@@ -1,4 +1,4 @@
-//! A head that goes: one that comes back, and one that leaves work under way.
+//! Heads that are killed, with and without requests in progress.
 
 use std::fs;
 
@@ -12,8 +12,7 @@ use crate::support::{
     http::Http,
 };
 
-/// A runtime that writes down each run of a request that gives it a name, which takes longer than a
-/// test.
+/// A runtime that records each run with a name, and lets it run for longer than a test.
 const WRITING_RUNTIME: &str = "#!/bin/sh
 [ \"$NAME\" ] || exec echo hello
 echo \"$NAME $$\" >> \"${0%/*}/runs\"
@@ -21,7 +20,7 @@ exec sleep 600
 ";
 
 #[tokio::test]
-async fn workers_work_again_after_their_head_was_killed_and_came_back() {
+async fn workers_reconnect_to_a_restarted_head() {
     let home = Home::new();
     home.run_ok(&["keys", "node", "-o", "key"]);
     let key = home.path("key/priv.bin");
@@ -34,7 +33,7 @@ async fn workers_work_again_after_their_head_was_killed_and_came_back() {
     let port = address.split('/').nth(4).unwrap();
     let head = Node::head(&["--private-key", &key, "--port", port]);
     assert_eq!((head.id(), head.address()), (id, address));
-    // The workers dial it by themselves.
+    // The workers dial it again.
     head.has_workers(workers.len()).await;
     let rest_api = head.rest_api();
     let added = home.run_ok(&["function", "add", &demo("hello.wasm"), "--head", &rest_api]);
@@ -49,55 +48,55 @@ async fn workers_work_again_after_their_head_was_killed_and_came_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_head_killed_in_mid_request_costs_its_client_an_error_and_frees_its_slots() {
+async fn killed_head_fails_its_requests_and_frees_their_slots() {
     const PATH: &str = "/api/v1/functions/execute";
     const SLOTS: usize = 2;
     let home = Home::new();
     home.write_program("runtime", WRITING_RUNTIME);
     let heads = [Node::head(&[]), Node::head(&[])];
     let rest_apis = heads.each_ref().map(Node::rest_api);
-    let runs_with =
+    let runtime =
         ["--runtime-path", &home.path(""), "--runtime-cli", "runtime", "--runtime-env", "NAME"];
     let limits = ["--concurrency", "2", "--run-limit", "900"];
     let other = ["--boot-nodes", &heads[1].address()];
-    let _worker = Node::worker(&heads[0], &[&other[..], &limits, &runs_with].concat());
+    let _worker = Node::worker(&heads[0], &[&other[..], &limits, &runtime].concat());
     let mut function = String::new();
     for (head, rest_api) in heads.iter().zip(&rest_apis) {
         head.has_workers(1).await;
         function = home.run_ok(&["function", "add", &demo("hello.wasm"), "--head", rest_api]);
     }
-    let named = |name: &str| {
+    let request = |name: &str| {
         json!({
             "function_id": function.trim(), "method": "hello.wasm",
             "config": { "env_vars": [{ "name": "NAME", "value": name }] },
         })
     };
     let runs = || fs::read_to_string(home.path("runs")).unwrap_or_default();
-    let began = async |name: &str, n_runs: usize| {
+    let wait_runs = async |name: &str, n_runs: usize| {
         let look = async || match runs().lines().filter(|run| run.starts_with(name)).count() {
             n if n == n_runs => Ok(()),
             _ => Err(runs()),
         };
         wait::until(WITHIN, look).await.unwrap();
     };
-    let ask = |rest_api: &str, name: &str| {
+    let execute = |rest_api: &str, name: &str| {
         let mut clients = JoinSet::new();
         for number in 0..SLOTS {
-            let (http, body) = (Http::new(rest_api, None), named(&format!("{name}-{number}")));
+            let (http, body) = (Http::new(rest_api, None), request(&format!("{name}-{number}")));
             clients.spawn(async move { http.try_post(PATH, &body).await });
         }
         clients
     };
 
-    let lost = ask(&rest_apis[0], "lost");
-    began("lost", SLOTS).await;
+    let lost = execute(&rest_apis[0], "lost");
+    wait_runs("lost", SLOTS).await;
     let [killed, _other] = heads;
     killed.kill();
-    for answer in lost.join_all().await {
-        answer.unwrap_err();
+    for result in lost.join_all().await {
+        result.unwrap_err();
     }
-    // All slots are taken again, and so were free.
-    let _clients = ask(&rest_apis[1], "next");
-    began("next", SLOTS).await;
+    // All slots are free, since the next requests occupy all of them.
+    let _clients = execute(&rest_apis[1], "next");
+    wait_runs("next", SLOTS).await;
     assert_eq!(runs().lines().count(), 2 * SLOTS, "each once: {}", runs());
 }

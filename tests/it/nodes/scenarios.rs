@@ -1,16 +1,15 @@
-//! `tests/data/cluster/scenarios.http`: the calls that clients of a head make, and what answers them,
-//! to the byte.
+//! Requests to a head and their exact responses, from `tests/data/cluster/scenarios.http`.
 
 use crate::support::{
     scenarios::{Known, check, read_file},
     up::Up,
 };
 
-/// Scenarios there are at least: a file that is cut short must not pass.
+/// Minimum number of scenarios, so that a truncated file does not pass.
 const N_SCENARIOS_MIN: usize = 35;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_call_is_answered_to_the_byte() {
+async fn head_responses_match_to_the_byte() {
     let up = Up::shared();
     let (hello, method) = up.function("hello");
     let known = [("hello", hello), ("method", method)];

@@ -1,11 +1,16 @@
-//! Nodes that are told to stop while a function runs.
+//! Nodes that receive SIGTERM while a function runs.
 
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::support::{cluster::Node, command::Home, http::Http, process::Signal};
+use crate::support::{
+    cluster::{ENDLESS, Node},
+    command::Home,
+    http::Http,
+    process::Signal,
+};
 
-/// Reads the clock until so much time has passed, 1 s, and says so.
+/// Reads the clock for one second, then writes `done`.
 const BUSY: &str = r#"(module
   (import "wasi_snapshot_preview1" "clock_time_get"
     (func $now (param i32 i64 i32) (result i32)))
@@ -22,12 +27,8 @@ const BUSY: &str = r#"(module
       (br_if $wait (i64.lt_u (i64.load (i32.const 0)) (local.get $end))))
     (drop (call $write (i32.const 1) (i32.const 16) (i32.const 1) (i32.const 8)))))"#;
 
-/// Ends at its limit alone.
-const ENDLESS: &str = r#"(module (memory (export "memory") 1)
-  (func (export "_start") (loop $again (br $again))))"#;
-
 #[tokio::test]
-async fn a_node_that_is_asked_twice_waits_for_nothing() {
+async fn second_sigterm_stops_a_node_immediately() {
     let home = Home::new();
     let head = Node::head(&[]);
     let mut worker = Node::worker(&head, &["--run-limit", "60", "--log-level", "debug"]);
@@ -37,13 +38,13 @@ async fn a_node_that_is_asked_twice_waits_for_nothing() {
     home.run_ok(&["function", "run", &module, "--async", "--head", &rest_api]);
     worker.wait_log("execution begins");
     worker.signal(Signal::Terminate);
-    worker.wait_log("waiting for the functions that run");
+    worker.wait_log("waiting for running functions");
     worker.signal(Signal::Terminate);
     assert!(!worker.stop());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn what_runs_ends_before_its_nodes_do() {
+async fn sigterm_waits_for_running_functions() {
     let home = Home::new();
     let mut head = Node::head(&[]);
     let mut worker = Node::worker(&head, &["--log-level", "debug"]);

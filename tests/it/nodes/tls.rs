@@ -1,4 +1,4 @@
-//! A REST API that is served over TLS.
+//! The REST API over TLS.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::{ROOT, cluster::Node, command::Home};
 
 #[tokio::test]
-async fn a_rest_api_can_be_served_over_tls() {
+async fn rest_api_is_served_over_tls() {
     let at = |name: &str| format!("{ROOT}/tests/data/tls/{name}");
     let certificate = at("certificate.pem");
     let head = Node::head(&["--tls-certificate", &certificate, "--tls-key", &at("key.pem")]);
@@ -23,7 +23,7 @@ async fn a_rest_api_can_be_served_over_tls() {
 }
 
 #[test]
-fn commands_use_a_head_over_tls_and_tell_what_they_lack() {
+fn commands_use_tls_and_explain_failures() {
     let at = |name: &str| format!("{ROOT}/tests/data/tls/{name}");
     let certificate = at("certificate.pem");
     let head = Node::head(&["--tls-certificate", &certificate, "--tls-key", &at("key.pem")]);
@@ -38,11 +38,11 @@ fn commands_use_a_head_over_tls_and_tell_what_they_lack() {
     let open = Node::head(&[]);
     let why = list(&stranger, &open.rest_api().replace("http://", "https://")).err;
     assert!(why.contains("perhaps the head is at http://"), "{why}");
-    let said = list(&Home::new().with("SSL_CERT_FILE", &certificate), &secure);
-    assert_eq!(said.code, 0, "{said:?}");
+    let output = list(&Home::new().with("SSL_CERT_FILE", &certificate), &secure);
+    assert_eq!(output.code, 0, "{output:?}");
 }
 
-/// The command in the help of `node` that makes a certificate.
+/// Returns the command in the help of `node` that creates a certificate.
 fn recipe() -> String {
     let help = Home::new().run_ok(&["node", "--help"]);
     let lines = help.lines().skip_while(|line| !line.starts_with("  openssl req -x509"));
@@ -51,22 +51,20 @@ fn recipe() -> String {
 }
 
 #[test]
-fn the_recipe_of_the_help_makes_a_certificate_that_clients_accept() {
+fn certificate_by_the_command_in_the_help_is_accepted() {
     let recipe = recipe();
     assert!(recipe.contains("CA:FALSE") && recipe.contains("subjectAltName"), "{recipe}");
     let home = Home::new();
     let (certificate, key) = (home.path("certificate.pem"), home.path("key.pem"));
     let mut shell = Command::new("sh");
     let folder = std::path::Path::new(&certificate).parent().unwrap();
-    let made = shell.args(["-ec", &recipe]).current_dir(folder).output().unwrap();
-    // A machine without openssl has the check above.
-    if made.status.code() == Some(127) {
+    let created = shell.args(["-ec", &recipe]).current_dir(folder).output().unwrap();
+    // Without openssl only the command itself is checked.
+    if created.status.code() == Some(127) {
         return;
     }
-    assert!(made.status.success(), "{made:?}");
+    assert!(created.status.success(), "{created:?}");
     let head = Node::head(&["--tls-certificate", &certificate, "--tls-key", &key]);
     let secure = head.rest_api().replace("http://", "https://");
-    let said =
-        home.with("SSL_CERT_FILE", &certificate).run(&["function", "list", "--head", &secure]);
-    assert_eq!(said.code, 0, "{said:?}");
+    home.with("SSL_CERT_FILE", &certificate).run_ok(&["function", "list", "--head", &secure]);
 }

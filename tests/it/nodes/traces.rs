@@ -1,4 +1,4 @@
-//! Spans of one request on a head and its worker, as a collector gets them.
+//! Spans of a request on a head and its worker, as a collector receives them.
 
 use std::sync::Arc;
 
@@ -21,22 +21,24 @@ use crate::support::{
     process::Signal,
 };
 
-/// The trace and the span of the one who asks.
+/// Trace id of the client.
 const TRACE: [u8; 16] = [0xab; 16];
+
+/// Span id of the client.
 const CALLER: [u8; 8] = [0xcd; 8];
 
-/// A collector on loopback, and the spans that it got, each with its service's role.
+/// A collector and the spans that it received, each with the role of its service.
 struct Collector {
     address: String,
     spans: Arc<Mutex<Vec<(String, Span)>>>,
-    // Goes with it.
+    // Stops when dropped.
     _serving: JoinSet<()>,
 }
 
 impl Collector {
     async fn start() -> Self {
         let spans = Arc::<Mutex<Vec<_>>>::default();
-        let take = |State(spans): State<Arc<Mutex<Vec<_>>>>, body: Bytes| async move {
+        let receive = |State(spans): State<Arc<Mutex<Vec<_>>>>, body: Bytes| async move {
             let sent = ExportTraceServiceRequest::decode(body).unwrap();
             for resource in sent.resource_spans {
                 let attributes = resource.resource.unwrap().attributes;
@@ -46,7 +48,8 @@ impl Collector {
                 spans.lock().extend(of_scopes.map(|span| (role.clone(), span)));
             }
         };
-        let router = Router::new().route("/v1/traces", post(take)).with_state(Arc::clone(&spans));
+        let router =
+            Router::new().route("/v1/traces", post(receive)).with_state(Arc::clone(&spans));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let mut serving = JoinSet::new();
@@ -54,13 +57,13 @@ impl Collector {
         Self { address, spans, _serving: serving }
     }
 
-    /// The spans of the trace, as `role: name < name of the parent`, sorted.
+    /// Returns the spans of the trace as sorted lines `role: name < parent`.
     fn tree(&self) -> Vec<String> {
         let spans = self.spans.lock();
         let of_trace: Vec<_> = spans.iter().filter(|(_, span)| span.trace_id == TRACE).collect();
         let parent = |span: &Span| {
             let parent = of_trace.iter().find(|(_, other)| other.span_id == span.parent_span_id);
-            let caller = if span.parent_span_id == CALLER { "the caller" } else { "nobody" };
+            let caller = if span.parent_span_id == CALLER { "the client" } else { "unknown" };
             parent.map_or(caller.to_owned(), |(_, parent)| parent.name.clone())
         };
         let line =
@@ -79,7 +82,7 @@ fn text(value: Option<&AnyValue>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_spans_of_a_request_on_a_head_and_its_worker_are_one_trace() {
+async fn spans_of_head_and_worker_form_one_trace() {
     let (home, collector) = (Home::new(), Collector::start().await);
     let mut head = Node::head(&["--otlp", &collector.address]);
     // By the options of b7s nodes.
@@ -91,14 +94,14 @@ async fn the_spans_of_a_request_on_a_head_and_its_worker_are_one_trace() {
     let function = home.run_ok(&["function", "add", &demo("hello.wasm"), "--head", &rest_api]);
 
     let traceparent = format!("00-{}-{}-01", "ab".repeat(TRACE.len()), "cd".repeat(CALLER.len()));
-    let answer = Http::new(&rest_api, None)
+    let response = Http::new(&rest_api, None)
         .request(reqwest::Method::POST, "/api/v1/functions/execute")
         .header("traceparent", traceparent)
         .json(&json!({ "function_id": function.trim(), "method": "hello.wasm" }))
         .send()
         .await
         .unwrap();
-    assert_eq!(answer.status(), StatusCode::OK);
+    assert_eq!(response.status(), StatusCode::OK);
     for node in [&mut worker, &mut head] {
         node.signal(Signal::Terminate);
         assert!(node.stop());
@@ -106,7 +109,7 @@ async fn the_spans_of_a_request_on_a_head_and_its_worker_are_one_trace() {
 
     let tree = collector.tree();
     for want in [
-        "head: POST /api/v1/functions/execute < the caller",
+        "head: POST /api/v1/functions/execute < the client",
         "head: Execute < POST /api/v1/functions/execute",
         "worker: WorkOrder < Execute",
         "worker: ExecuteFunction < WorkOrder",
@@ -117,8 +120,8 @@ async fn the_spans_of_a_request_on_a_head_and_its_worker_are_one_trace() {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_gone_is_named_once_and_delays_nothing() {
-    // Nobody listens there: the listener is gone.
+async fn unreachable_collector_is_logged_and_does_not_delay_the_exit() {
+    // The listener is dropped.
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let mut head = Node::head(&["--otlp", &format!("http://{gone}")]);
     Http::new(&head.rest_api(), None).get_ok("/api/v1/health").await;

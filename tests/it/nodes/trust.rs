@@ -1,4 +1,4 @@
-//! Whom nodes heed: strangers at a stack, files of peers, and what a node says of its exposure.
+//! Trust between nodes: unknown peers, files of allowed heads, and warnings about public addresses.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::support::{
     up::Up,
 };
 
-/// Executes on so many nodes, with two seconds to find them.
+/// Executes on `n_nodes` nodes, with two seconds to find them.
 async fn execute(head: &Http, (function_id, method): (&str, &str), n_nodes: usize) -> Value {
     let config = json!({ "number_of_nodes": n_nodes, "timeout": 2 });
     let body = json!({ "function_id": function_id, "method": method, "config": config });
@@ -20,7 +20,7 @@ async fn execute(head: &Http, (function_id, method): (&str, &str), n_nodes: usiz
 }
 
 #[tokio::test]
-async fn a_stranger_gets_no_work_of_a_local_stack_and_gives_none() {
+async fn local_stack_neither_uses_nor_serves_unknown_peers() {
     let up = Up::start();
     let nodes = up.head().get_ok("/api/v1/nodes").await;
     let nodes = nodes["nodes"].as_array().unwrap();
@@ -42,7 +42,7 @@ async fn a_stranger_gets_no_work_of_a_local_stack_and_gives_none() {
     assert_eq!(execute(&up.head(), hello, 4).await["code"], "408");
 
     stranger.kill();
-    // A head of its own at a worker of the stack has nobody to work for it.
+    // The workers of the stack ignore another head.
     let other = Node::head(&["--boot-nodes", &worker]);
     other.wait_log("peer connected");
     let home = Home::new();
@@ -53,12 +53,12 @@ async fn a_stranger_gets_no_work_of_a_local_stack_and_gives_none() {
 }
 
 #[tokio::test]
-async fn a_file_of_heads_is_followed_as_it_changes() {
+async fn worker_applies_changes_of_its_file_of_heads() {
     let home = Home::new();
     let heads = home.write("heads.txt", b"# none yet\n");
     let head = Node::head(&[]);
     let worker = Node::worker(&head, &["--obey", &format!("@{heads}")]);
-    // To a head that it ignores it offers no slots.
+    // The worker sends no offers to a head that it ignores.
     worker.wait_log("peer connected");
     let rest_api = head.rest_api();
     let added = home.run_ok(&["function", "add", &demo("hello.wasm"), "--head", &rest_api]);
@@ -74,18 +74,18 @@ async fn a_file_of_heads_is_followed_as_it_changes() {
 }
 
 #[test]
-fn a_node_that_others_reach_says_what_anybody_can_do_to_it() {
+fn node_at_a_public_address_warns_about_its_exposure() {
     let public = ["--dialback-address", "203.0.113.7", "--dialback-port", "9527"];
     let worker = Node::start_with(&public, &[]);
     let line = worker.wait_log(
         "every peer that reaches this worker can run functions on it: name the heads to obey with \
-         --obey PEER_ID, or listen on --address 127.0.0.1 alone",
+         --obey PEER_ID, or listen only on --address 127.0.0.1",
     );
     assert_eq!(line["level"], "warn");
     let head = Node::head(&public);
     head.wait_log(
-        "every peer that reaches this head can join as a worker and answer with results of its own \
-         making: name the workers to take with --accept PEER_ID, or approve them with \
+        "every peer that reaches this head can join as a worker and return results that it made up: \
+         name the workers to accept with --accept PEER_ID, or approve them with \
          --require-approval, and have results signed with --signed-results",
     );
 }

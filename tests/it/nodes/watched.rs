@@ -1,18 +1,18 @@
-//! A cluster looked at without a screen: its nodes, and what happens in it.
+//! Commands that list the nodes and the events of a cluster.
 
 use crate::support::{
     cluster::Node,
     command::{Home, demo},
 };
 
-/// Events of a run on one node at least: given out, answered, done.
+/// Minimum number of events of a run on one node.
 const N_EVENTS: usize = 3;
 
-/// Runs after which whoever follows has long begun to.
+/// Maximum number of runs until the command follows the events.
 const RUNS_MAX: usize = 100;
 
 #[tokio::test]
-async fn nodes_and_events_are_printed_for_people_and_for_scripts() {
+async fn nodes_and_events_are_printed_as_text_and_json() {
     let head = Node::head(&[]);
     let worker = Node::worker(&head, &["--topic", "gpu"]);
     head.has_workers(1).await;
@@ -30,13 +30,13 @@ async fn nodes_and_events_are_printed_for_people_and_for_scripts() {
     let id = home.run_ok(&["function", "add", &demo("hello.wasm")]);
     let request = home.run_ok(&["function", "run", id.trim(), "--async"]);
     home.run_ok(&["function", "result", request.trim(), "--wait"]);
-    // One that has ended is not waited for.
+    // A completed execution is not followed.
     assert_eq!(home.run_ok(&["function", "events", request.trim(), "--json"]), "");
     let unknown = home.run_err(&["function", "events", "no-such-request"]);
     assert!(unknown.contains("remembers none of this id"), "{unknown}");
 
     let following = home.start_in_background(&["function", "events", "--json"]);
-    // What happens before it follows is not told: it is run until something is.
+    // Events before the command follows are not printed, so run until there are some.
     let lines = (0..RUNS_MAX).find_map(|_| {
         home.run_ok(&["function", "run", id.trim()]);
         following.try_lines(N_EVENTS)

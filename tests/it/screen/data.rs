@@ -1,5 +1,4 @@
-//! The Data screen against a real dataset service: one that goes away and comes back, and one that
-//! asks to be left alone.
+//! The Data screen with a dataset service that restarts, and with one that limits rates.
 
 use serde_json::{Value, json};
 use vt100::Screen;
@@ -12,8 +11,8 @@ use crate::support::{
     pty::{Session, WIDE, text},
 };
 
-/// The minute `minute` of 2026-03-01, as services write it, and as the table shows it.
-fn moment(minute: u32) -> (String, String) {
+/// Returns a minute of 2026-03-01 as services write it and as the table shows it.
+fn timestamp(minute: u32) -> (String, String) {
     let (hour, minute) = (minute / 60, minute % 60);
     (
         format!("2026-03-01T{hour:02}:{minute:02}:00Z"),
@@ -22,7 +21,7 @@ fn moment(minute: u32) -> (String, String) {
 }
 
 async fn insert(http: &Http, dataset: &Value, minutes: std::ops::Range<u32>) {
-    let row = |minute| json!({"timestamp": moment(minute).0, "values": {"load": minute}});
+    let row = |minute| json!({"timestamp": timestamp(minute).0, "values": {"load": minute}});
     let rows: Vec<_> = minutes.map(row).collect();
     let body = json!({"dataset": dataset, "rows": rows});
     let (status, body) = http.post("/api/rows/bulk_insert/", &body).await;
@@ -47,71 +46,70 @@ fn open(service: &Service) -> Session {
     session
 }
 
-/// The column of the screen from which the table of rows stands on a wide one.
+/// Column at which the table of rows begins on a wide terminal.
 const TABLE_FROM: usize = 57;
 
-/// The moments in the table of rows, from the top down.
-fn moments(screen: &Screen) -> Vec<String> {
+/// Returns the timestamps in the table of rows from top to bottom.
+fn timestamps(screen: &Screen) -> Vec<String> {
     let text = text(screen);
     let row = |line: &str| {
-        // The tape to the left of it holds dates, too.
+        // The tape to the left contains dates, too.
         let table: String = line.chars().skip(TABLE_FROM).collect();
         let start = table.find("2026-03-01 ")?;
         table.get(start..start + 19).map(str::to_owned)
     };
-    // Facts tell dates, too, but no times.
-    text.lines().filter_map(row).filter(|moment| moment.ends_with(":00")).collect()
+    // The summary contains dates without times.
+    text.lines().filter_map(row).filter(|time| time.ends_with(":00")).collect()
 }
 
-/// Waits until the newest row of the table is that of `minute`, and every row below is of the minute
-/// before.
+/// Waits until the table shows `minute` and the minutes before it, latest first, each once.
 #[track_caller]
-fn wait_unbroken(session: &Session, minute: u32) {
+fn wait_contiguous(session: &Session, minute: u32) {
     session.wait_for(&format!("rows up to minute {minute}, each once"), SHOWN_WITHIN, |screen| {
-        let moments = moments(screen);
-        let n_rows = u32::try_from(moments.len()).unwrap();
+        let shown = timestamps(screen);
+        let n_rows = u32::try_from(shown.len()).unwrap();
         let want: Vec<_> =
-            (0..n_rows).filter_map(|n| Some(moment(minute.checked_sub(n)?).1)).collect();
-        (n_rows > 20 && moments == want).then_some(())
+            (0..n_rows).filter_map(|n| Some(timestamp(minute.checked_sub(n)?).1)).collect();
+        (n_rows > 20 && shown == want).then_some(())
     });
 }
 
 #[tokio::test]
-async fn a_stream_that_drops_comes_back_and_repeats_and_misses_no_row() {
+async fn stream_resumes_after_restart_without_gaps_or_duplicates() {
     let mut service = Service::start();
     let dataset = create(&service.http()).await;
     insert(&service.http(), &dataset, 0..200).await;
     let session = open(&service);
     session.wait_text("rows of 2026-03-01", SHOWN_WITHIN);
     session.press("#");
-    wait_unbroken(&session, 199);
+    wait_contiguous(&session, 199);
 
     insert(&service.http(), &dataset, 200..203).await;
-    wait_unbroken(&session, 202);
+    wait_contiguous(&session, 202);
     service.stop();
     let shown = session.wait_text("reconnecting in", SHOWN_WITHIN);
-    assert!(shown.contains("stale "), "how old everything is, is said:\n{shown}");
-    wait_unbroken(&session, 202);
+    assert!(shown.contains("stale "), "the age of the data is shown:\n{shown}");
+    wait_contiguous(&session, 202);
     service.start_again();
-    // More than the replay holds, while the screen may not be back yet.
+    // More rows than a replay has, since the screen may not have reconnected.
     insert(&service.http(), &dataset, 203..420).await;
     session.wait_text("rows of 2026-03-01", SHOWN_WITHIN);
-    wait_unbroken(&session, 419);
+    wait_contiguous(&session, 419);
 
     insert(&service.http(), &dataset, 420..425).await;
-    wait_unbroken(&session, 424);
+    wait_contiguous(&session, 424);
     for step in 0..N_SIZES {
         session.resize((1 + step * 7 % 200, 1 + step * 5 % 60));
         let minute = 425 + u32::from(step);
         insert(&service.http(), &dataset, minute..minute + 1).await;
     }
     session.resize(WIDE);
-    wait_unbroken(&session, 424 + u32::from(N_SIZES));
-    // A size that is there again before the next frame is drawn.
+    wait_contiguous(&session, 424 + u32::from(N_SIZES));
+    // The size returns before the next frame is drawn.
     for size in [(20, 5), WIDE, (150, 40), WIDE] {
         session.resize(size);
     }
-    wait_unbroken(&session, 424 + u32::from(N_SIZES));
+    wait_contiguous(&session, 424 + u32::from(N_SIZES));
     session.press("q");
     session.wait_exit(SHOWN_WITHIN);
     session.assert_restored();
@@ -119,7 +117,7 @@ async fn a_stream_that_drops_comes_back_and_repeats_and_misses_no_row() {
 }
 
 #[tokio::test]
-async fn a_service_that_asks_to_wait_is_left_alone_and_then_asked_again() {
+async fn rate_limited_requests_are_retried_later() {
     let mut service = Service::start();
     let dataset = create(&service.http()).await;
     insert(&service.http(), &dataset, 0..50).await;
@@ -127,7 +125,7 @@ async fn a_service_that_asks_to_wait_is_left_alone_and_then_asked_again() {
     service.start_again_with(&["--rate", "1", "--burst", "2"]);
     let session = open(&service);
     session.wait_text("429 · retry", SHOWN_WITHIN);
-    session.wait_for("rows all the same", SHOWN_WITHIN, |screen| {
+    session.wait_for("rows", SHOWN_WITHIN, |screen| {
         let text = text(screen);
         (text.contains("rows of 2026-03-01") && text.contains("00:49:00")).then_some(())
     });

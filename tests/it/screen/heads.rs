@@ -1,5 +1,5 @@
-//! Two heads of one cluster on one screen: the union of what they see, a decision that goes to both, a
-//! run at one of them, and what stays when one is killed.
+//! Two heads of one cluster on one screen: the union of their nodes, a cordon on both, an execution on
+//! one, and the loss of one.
 
 use vt100::Screen;
 
@@ -11,12 +11,12 @@ use crate::support::{
     pty::{Session, WIDE, text},
 };
 
-/// The end of a peer id, as the table of nodes has it.
+/// Returns the end of a peer id as the table of nodes shows it.
 fn end(id: &str) -> &str {
     id.split_at(id.len() - 6).1
 }
 
-/// Waits until the row of the node `id` has all of `words`.
+/// Waits until the row of node `id` contains all of `words`.
 #[track_caller]
 fn wait_row(session: &Session, id: &str, words: &[&str]) {
     let is_row = |line: &str| line.contains(end(id)) && words.iter().all(|it| line.contains(it));
@@ -25,7 +25,7 @@ fn wait_row(session: &Session, id: &str, words: &[&str]) {
 }
 
 #[tokio::test]
-async fn two_heads_are_shown_together_and_one_may_go() {
+async fn two_heads_are_shown_together_and_one_can_fail() {
     let [first, second] = [Node::head(&[]), Node::head(&[])];
     let worker = Node::worker(&first, &["--boot-nodes", &second.address()]);
     let other = Node::worker(&second, &[]);
@@ -41,18 +41,16 @@ async fn two_heads_are_shown_together_and_one_may_go() {
     wait_row(&session, &second.id(), &["head"]);
     wait_row(&session, &other.id(), &["worker"]);
 
-    // The row says that the second head alone decided; the key makes it the decision of both.
+    // Only the second head has cordoned the worker. The key cordons it on both.
     let home = Home::new().with("TRIPTYCH_HEAD", &heads[1]);
     home.run_ok(&["nodes", "cordon", &worker.id()]);
     wait_row(&session, &worker.id(), &["cordoned 1/2"]);
     session.press("/");
-    for letter in end(&worker.id()).chars() {
-        session.press(&letter.to_string());
-    }
+    session.type_text(end(&worker.id()));
     session.press("enter c");
     session.wait_text("Cordon this node?", SHOWN_WITHIN);
     session.press("y");
-    // Not the notice that the first of them has.
+    // Not the notice of the first head.
     wait_row(&session, &worker.id(), &["2/2", " cordoned  "]);
     session.press("c");
     session.wait_text("gets work again", SHOWN_WITHIN);
@@ -62,11 +60,8 @@ async fn two_heads_are_shown_together_and_one_may_go() {
     session.wait_text("heads ◐ 1/2 live", SHOWN_WITHIN);
     session.wait_text(&format!("✗ {}", heads[0]), SHOWN_WITHIN);
     wait_row(&session, &worker.id(), &["worker", "1/2"]);
-    let module = demo("hello.wasm");
     session.press("e ctrl-u");
-    for letter in module.chars() {
-        session.press(&letter.to_string());
-    }
+    session.type_text(&demo("hello.wasm"));
     session.press("tab");
     session.wait_text("uploaded hello", SHOWN_WITHIN);
     session.press("tab tab ctrl-u 1 ctrl-r");

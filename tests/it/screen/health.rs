@@ -1,9 +1,8 @@
-//! The health of the services in the header: true on every screen within five seconds.
+//! The health of the services in the header of every screen.
 
 use std::{
     fs::{self, File},
     os::unix::fs::FileExt as _,
-    time::Duration,
 };
 
 use super::{PAINT_WITHIN, READY_WITHIN, SHOWN_WITHIN, wait_gone};
@@ -16,14 +15,11 @@ use crate::support::{
     pty::{Place, Session},
 };
 
-/// How long a service may be gone before every screen says so.
-const SEEN_WITHIN: Duration = Duration::from_secs(5);
-
-/// The keys of the screens.
+/// Keys of the screens.
 const SCREENS: [&str; 6] = ["1", "2", "3", "4", "5", "0"];
 
 #[test]
-fn a_killed_service_is_seen_on_every_screen() {
+fn killed_service_is_shown_on_every_screen() {
     let mut service = Service::start();
     let address = service.address();
     let environment = [("TRIPTYCH_API_KEY", service.key())];
@@ -34,7 +30,7 @@ fn a_killed_service_is_seen_on_every_screen() {
     for key in SCREENS {
         session.press(key);
         service.kill();
-        session.wait_text("data ✗ down", SEEN_WITHIN);
+        session.wait_text("data ✗ down", SHOWN_WITHIN);
         service.start_again();
         session.wait_text("data ◉ up", SHOWN_WITHIN);
     }
@@ -43,7 +39,7 @@ fn a_killed_service_is_seen_on_every_screen() {
 }
 
 #[test]
-fn halted_services_are_seen_on_every_screen_with_a_growing_age() {
+fn halted_services_are_shown_on_every_screen_with_a_growing_age() {
     let service = Service::start();
     let head = Node::head(&[]);
     let (api, address) = (head.rest_api(), service.address());
@@ -67,7 +63,7 @@ fn halted_services_are_seen_on_every_screen_with_a_growing_age() {
 }
 
 #[test]
-fn a_refused_key_is_told_from_a_service_that_is_down() {
+fn refused_key_differs_from_a_service_that_is_down() {
     let service = Service::start();
     let address = service.address();
     let environment = [("TRIPTYCH_API_KEY", "UP-000000000000000000000000")];
@@ -76,10 +72,10 @@ fn a_refused_key_is_told_from_a_service_that_is_down() {
     session.wait_text("data ⊘ refused · P", SHOWN_WITHIN);
 }
 
-/// Where SQLite keeps the number of a schema in a file, `user_version`.
+/// Offset of the schema version, `user_version`, in a SQLite file.
 const VERSION_AT: u64 = 60;
 
-/// The accounts or the datasets of a stack were written by another version of the program.
+/// Checks that the screen reports a file `name` of the local stack with an unknown format.
 #[track_caller]
 fn check_other_format(name: &str) {
     let place = Place::default();
@@ -88,7 +84,7 @@ fn check_other_format(name: &str) {
     written.run_ok(&["keys", "create", "it", "--data-dir", &folder.display().to_string()]);
     let path = folder.join(name);
     fs::rename(folder.join("accounts.db"), &path).unwrap();
-    // The file itself has no tables yet: its log has.
+    // The tables are in the write-ahead log, not in the file.
     fs::remove_file(folder.join("accounts.db-wal")).unwrap();
     fs::remove_file(folder.join("accounts.db-shm")).unwrap();
     let file = File::options().write(true).open(&path).unwrap();
@@ -96,15 +92,15 @@ fn check_other_format(name: &str) {
 
     let session = Session::start_in(&place, TUI, &[]);
     let shown = session.wait_text("failed to start the local stack", READY_WITHIN);
-    // The panes at the left, whose lines break anywhere in a path.
+    // The lines of the left panes break anywhere in a path.
     let left = shown.lines().filter_map(|line| line.split('│').nth(1));
-    let said = left.collect::<String>().replace(' ', "");
+    let left = left.collect::<String>().replace(' ', "");
     for wanted in [&*path.display().to_string(), "99", "restorethebackupmadebefore"] {
-        assert!(said.contains(wanted), "{wanted} in {shown}");
+        assert!(left.contains(wanted), "{wanted} in {shown}");
     }
     for (key, shown) in [("5", "╭─ Logs"), ("1", "╭─ Nodes"), ("?", "╭─ Keys")] {
         session.press(key);
-        session.wait_text(shown, SEEN_WITHIN);
+        session.wait_text(shown, SHOWN_WITHIN);
     }
     session.press("esc");
     wait_gone(&session, "╭─ Keys");
@@ -113,7 +109,7 @@ fn check_other_format(name: &str) {
 }
 
 #[test]
-fn a_file_of_another_format_is_named_with_what_to_do_and_keys_are_answered() {
+fn file_of_another_format_is_reported_and_the_screen_stays_usable() {
     check_other_format("accounts.db");
     check_other_format("datasets.db");
     check_other_format("inference.db");

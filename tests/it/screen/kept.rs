@@ -1,4 +1,4 @@
-//! What outlives a session, and what must not: where one was, and keys.
+//! State that is stored between sessions, and API keys, which must not leak.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -16,8 +16,9 @@ use crate::support::{
     pty::{Place, Session, text},
 };
 
-/// A service with the datasets `one`, `two` and `three`, and a place where profile `it` names it.
-async fn at_service(background: Option<&'static [u8]>) -> (Service, Place<'static>) {
+/// Starts a service with the datasets `one`, `two` and `three`. Returns it with a place whose profile `it`
+/// names it.
+async fn start_service(background: Option<&'static [u8]>) -> (Service, Place<'static>) {
     let service = Service::start();
     for name in ["one", "two", "three"] {
         let columns = json!([{"name": "load", "dtype": "float"}]);
@@ -28,31 +29,32 @@ async fn at_service(background: Option<&'static [u8]>) -> (Service, Place<'stati
     let profile = format!("[profiles.it]\ndatasets = \"{}\"\n", service.address());
     let environment = &[("TRIPTYCH_KEYRING", "off")];
     let place = Place { environment, background, ..Place::default() };
-    let place = place.configured(&profile);
+    let place = place.with_config(&profile);
     (service, place)
 }
 
-/// Waits until `name` is charted, and returns the column at which the chart begins.
-fn wait_charted(session: &Session, name: &str) -> usize {
-    session.wait_for(&format!("{name} is charted"), SHOWN_WITHIN, |screen| chart_at(screen, name))
+/// Waits until dataset `name` is charted, and returns the column at which the chart begins.
+fn wait_chart(session: &Session, name: &str) -> usize {
+    session
+        .wait_for(&format!("{name} is charted"), SHOWN_WITHIN, |screen| chart_column(screen, name))
 }
 
-/// Waits until the chart of `name` begins after `left`, and returns where.
+/// Waits until the chart of `name` begins after column `left`, and returns its column.
 fn wait_wider(session: &Session, name: &str, left: usize) -> usize {
     session.wait_for(&format!("the list is wider than {left}"), SHOWN_WITHIN, |screen| {
-        chart_at(screen, name).filter(|now| *now > left)
+        chart_column(screen, name).filter(|now| *now > left)
     })
 }
 
-/// The column at which the chart of `name` begins.
-fn chart_at(screen: &Screen, name: &str) -> Option<usize> {
+/// Returns the column at which the chart of `name` begins.
+fn chart_column(screen: &Screen, name: &str) -> Option<usize> {
     let text = text(screen);
     let (before, _) = text.lines().find_map(|line| line.split_once(&format!("╭─ {name} ")))?;
     Some(before.chars().count())
 }
 
-/// Closes what lies over the screen, one by one.
-fn while_open(session: &Session) {
+/// Closes the open overlays one by one.
+fn close_overlays(session: &Session) {
     for overlay in ["╭─ API key of it", "╭─ Profiles"] {
         if session.wait_for("a frame", SHOWN_WITHIN, |screen| Some(text(screen))).contains(overlay)
         {
@@ -62,7 +64,7 @@ fn while_open(session: &Session) {
     }
 }
 
-/// All files below `folder`, with their content.
+/// Returns the paths and contents of all files below `folder`.
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries
@@ -75,18 +77,18 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
-/// A key without what all keys begin with.
+/// Returns an API key without the prefix that all keys share.
 fn digits(key: &str) -> &str {
     key.strip_prefix("UP-").unwrap()
 }
 
-fn holds(bytes: &[u8], text: &str) -> bool {
+fn contains(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
 #[tokio::test]
-async fn a_key_is_entered_tried_and_kept_and_never_seen() {
-    let (service, place) = at_service(Place::default().background).await;
+async fn entered_key_is_checked_and_stored_but_never_shown() {
+    let (service, place) = start_service(Place::default().background).await;
     let session = Session::start_in(&place, TUI, &["--profile", "it"]);
     session.wait_text("1 Cluster", PAINT_WITHIN);
     let wrong = "UP-000000000000000000000000";
@@ -100,7 +102,7 @@ async fn a_key_is_entered_tried_and_kept_and_never_seen() {
         session.wait_text("•••▏", SHOWN_WITHIN);
         session.press("enter");
         session.wait_text(shown, SHOWN_WITHIN);
-        while_open(&session);
+        close_overlays(&session);
     }
     session.press("3");
     session.wait_text("three", SHOWN_WITHIN);
@@ -114,22 +116,25 @@ async fn a_key_is_entered_tried_and_kept_and_never_seen() {
     for session in [&session, &again] {
         session.assert_restored();
         session.assert_no_key();
-        assert!(!holds(&session.written(), digits(service.key())), "not even without its start");
+        assert!(
+            !contains(&session.written(), digits(service.key())),
+            "not even without its prefix"
+        );
     }
-    let (kept, others): (Vec<_>, Vec<_>) = files(session.home().path())
+    let (stored, others): (Vec<_>, Vec<_>) = files(session.home().path())
         .into_iter()
         .partition(|(_, content)| content.trim_ascii() == service.key().as_bytes());
-    let [(path, _)] = &kept[..] else { panic!("one file is the key: {kept:?}") };
+    let [(path, _)] = &stored[..] else { panic!("one file has the key: {stored:?}") };
     assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600, "{path}");
     for (path, content) in others {
-        let has_key = [wrong, service.key()].iter().any(|key| holds(&content, digits(key)));
-        assert!(!has_key, "a key is in {path}");
+        let has_key = [wrong, service.key()].iter().any(|key| contains(&content, digits(key)));
+        assert!(!has_key, "a key in {path}");
     }
 }
 
 #[tokio::test]
-async fn the_next_session_is_where_the_last_one_was_left() {
-    let (service, place) = at_service(Place::default().background).await;
+async fn next_session_restores_profile_dataset_theme_layout_and_mouse() {
+    let (service, place) = start_service(Place::default().background).await;
     let environment = [("TRIPTYCH_API_KEY", service.key())];
     let place = Place { environment: &environment, ..place };
     let session = Session::start_in(&place, TUI, &["--profile", "it"]);
@@ -137,7 +142,7 @@ async fn the_next_session_is_where_the_last_one_was_left() {
     session.press("3");
     session.wait_text("three", SHOWN_WITHIN);
     session.press("j");
-    let left = wait_charted(&session, "two");
+    let left = wait_chart(&session, "two");
     session.press("T");
     session.wait_text("▌ auto", SHOWN_WITHIN);
     session.press("down down enter");
@@ -154,9 +159,9 @@ async fn the_next_session_is_where_the_last_one_was_left() {
     session.press("q");
     session.wait_exit(SHOWN_WITHIN);
 
-    // Nothing on the command line says which profile it was.
+    // The command line does not name the profile.
     let again = Session::start_in(&place, TUI, &[]);
-    assert_eq!(wait_charted(&again, "two"), left);
+    assert_eq!(wait_chart(&again, "two"), left);
     wait_ground(&again, LIGHT_GROUND);
     again.wait_for("a free mouse", SHOWN_WITHIN, |screen| {
         (screen.mouse_protocol_mode() == MouseProtocolMode::None).then_some(())

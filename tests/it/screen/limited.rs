@@ -1,4 +1,4 @@
-//! The Inference screen on a service whose quota is used up.
+//! The Inference screen with a service whose quota is exhausted.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::support::{
     running::Running,
 };
 
-/// How long the service may take to listen, and an epoch to close, on a busy machine.
+/// Longest wait for an epoch to open or close.
 const WITHIN: Duration = Duration::from_mins(1);
 
-/// Starts the inference service beside `datasets`, with a block each fifth of a second.
+/// Starts an inference service that uses `datasets` and has five blocks per second.
 fn serve(datasets: &Service, listen: &str, more: &[&str]) -> (Running, String) {
     let (folder, address) = (datasets.data_dir(), datasets.address());
     let arguments = [
@@ -32,7 +32,7 @@ fn serve(datasets: &Service, listen: &str, more: &[&str]) -> (Running, String) {
     (started, address)
 }
 
-/// Has a topic of the service come to the value 42.5.
+/// Creates a topic and submits an inference, so that the combined value is 42.5.
 async fn infer(datasets: &Service, base: &str) {
     let home = datasets.home().with("TRIPTYCH_INFERENCE", base);
     home.run_ok(&["datasets", "create", "load", "--column", "value"]);
@@ -43,8 +43,8 @@ async fn infer(datasets: &Service, base: &str) {
     let created: Value = serde_json::from_str(&created).unwrap();
     let id = created["id"].as_str().unwrap().to_owned();
     let submit = || async {
-        let said = home.run(&["inference", "submit", &id, "42.500", "--model", "mine"]);
-        if said.code == 0 { Ok(()) } else { Err(said) }
+        let output = home.run(&["inference", "submit", &id, "42.500", "--model", "mine"]);
+        if output.code == 0 { Ok(()) } else { Err(output) }
     };
     wait::until(WITHIN, submit).await.unwrap();
     let http = Http::new(base, Some(datasets.key()));
@@ -59,13 +59,13 @@ async fn infer(datasets: &Service, base: &str) {
 }
 
 #[tokio::test]
-async fn a_quota_that_is_used_up_is_told_over_the_last_good_values() {
+async fn exhausted_quota_is_shown_above_the_last_good_values() {
     let datasets = Service::start();
     let (mut service, address) = serve(&datasets, "127.0.0.1:0", &[]);
     let base = format!("http://{address}");
     infer(&datasets, &base).await;
-    assert!(service.stop(), "the service ends well");
-    // Enough for the topic and its values, and for some looks at what is new.
+    assert!(service.stop(), "the service exits with success");
+    // Enough for the topic, its values and some polls.
     let (_service, _) = serve(&datasets, &address, &["--requests-per-day", "7"]);
 
     let environment = [("TRIPTYCH_API_KEY", datasets.key())];
@@ -74,7 +74,7 @@ async fn a_quota_that_is_used_up_is_told_over_the_last_good_values() {
     session.wait_text("1 Cluster", PAINT_WITHIN);
     session.press("4");
     session.wait_text("42.5", SHOWN_WITHIN);
-    // An answer that was under way comes after the refusal, and the header tells the last one.
+    // A response in flight may arrive after the refusal, and the header shows the latest one.
     let wanted = ["429 · retry in ", "42.5", "by hand", "infer ◐ 429 · retry "];
     session.wait_for("the quota in the pane and the header", SHOWN_WITHIN, |screen| {
         let shown = text(screen);

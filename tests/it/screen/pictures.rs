@@ -1,4 +1,4 @@
-//! The pictures of the README, taken of the real program.
+//! Draws the pictures of the README from the running program.
 
 use std::{fs, process::Command, time::Duration};
 
@@ -11,14 +11,13 @@ use crate::support::{
     svg,
 };
 
-/// How long the charts may take to have something to show: losses are learned a minute after the
-/// first epoch, and then change with each.
+/// Longest wait for meaningful charts. Losses are known a minute after the first epoch.
 const GROWN_WITHIN: Duration = Duration::from_mins(4);
 
-/// Epochs whose losses are learned before the Inference screen is drawn.
+/// Epochs with known losses before the Inference screen is drawn.
 const N_LEARNED: u32 = 8;
 
-/// The size that every terminal has.
+/// Default size of terminals.
 const SMALL: (u16, u16) = (80, 24);
 
 /// Workers of the local stack.
@@ -27,26 +26,25 @@ const N_WORKERS: usize = 3;
 /// Datasets of the local stack.
 const N_DATASETS: usize = 8;
 
-/// How a card of the Overview begins what it says of its newest value.
+/// Label of the latest value on a card of the Overview.
 const NEWEST: &str = "newest ";
 
-/// The size of the PNG beside that of the drawing: a cell has whole pixels then,
-/// 10 by 22, and no seams.
+/// Size of the PNG relative to the SVG, at which a cell has 10 by 22 whole pixels and no gaps.
 const PNG_ZOOM: &str = "0.8333333";
 
-/// What is told, over a corner of the screen, once all services have started.
+/// Notice in a corner of the screen after all services have started.
 const STARTED: &str = "✓ local stack";
 
-/// Buckets that workers are asked for at the most, less one: a digit.
+/// Upper bound of the number of buckets, so that it has one digit.
 const BUCKETS_MAX: u32 = 10;
 
-/// Time that the animation shows a screen that does not move.
+/// Time for which the animation shows a still screen.
 const STILL: Duration = Duration::from_millis(2500);
 
-/// Frames of the live chart in the animation, and the time it shows each.
+/// Number of frames of the live chart in the animation, and the time of each.
 const MOVING: (usize, Duration) = (12, Duration::from_millis(500));
 
-/// Draws the screen as it is now, and returns it.
+/// Draws the current screen, and returns it.
 fn shoot(session: &Session, name: &str) -> Screen {
     let ground = if name.ends_with("light") { svg::LIGHT } else { svg::DARK };
     let screen = session.wait_for("a whole frame", SHOWN_WITHIN, |screen| Some(screen.clone()));
@@ -56,15 +54,15 @@ fn shoot(session: &Session, name: &str) -> Screen {
     let convert = Command::new("rsvg-convert")
         .args(["--zoom", PNG_ZOOM, &format!("{path}.svg"), "--output", &format!("{path}.png")])
         .status();
-    // Without the converter there is the SVG alone.
+    // Without the converter only the SVG is written.
     if let Ok(status) = convert {
         assert!(status.success(), "{name}.png is drawn");
     }
     screen
 }
 
-/// Returns the next frames of the screen that differ from the ones before them.
-fn moving(session: &Session) -> Vec<(Screen, Duration)> {
+/// Returns the next frames of the screen, each different from the one before.
+fn record(session: &Session) -> Vec<(Screen, Duration)> {
     let mut frames: Vec<(Screen, Duration)> = Vec::new();
     while frames.len() < MOVING.0 {
         let last = frames.last().map(|(screen, _)| text(screen));
@@ -76,15 +74,15 @@ fn moving(session: &Session) -> Vec<(Screen, Duration)> {
     frames
 }
 
-/// How many epochs of the first topic have known losses: the number after its subgroup.
-fn learned(screen: &Screen) -> Option<u32> {
+/// Returns the number of epochs of the first topic with known losses, which follows its subgroup.
+fn n_learned(screen: &Screen) -> Option<u32> {
     let text = text(screen);
     let row =
         text.lines().find_map(|line| line.split_once(" synthetic BTC/USD")?.1.split_once(" * "));
     row?.1.split_whitespace().next()?.parse().ok()
 }
 
-/// Whether the list of datasets has a sparkline and a value in each row.
+/// Returns true if each row in the list of datasets has a sparkline.
 fn has_sparks(screen: &Screen) -> bool {
     let text = text(screen);
     let of_list = |line: &str| line.chars().take(usize::from(CHART_LEFT)).collect::<String>();
@@ -94,7 +92,7 @@ fn has_sparks(screen: &Screen) -> bool {
     rows.filter(has_spark).count() >= N_DATASETS
 }
 
-/// Opens the screen with the stack behind it, and waits until no notice is in its corner.
+/// Starts the screen with the local stack, and waits until its notice is gone.
 fn open() -> Session {
     let session = Session::start(TUI, &["--theme", "dark"], WIDE);
     session.wait_text("1 Clus", PAINT_WITHIN);
@@ -107,7 +105,7 @@ fn open() -> Session {
     session
 }
 
-/// Presses `keys`, which start run `number`, and waits until that has ended.
+/// Presses `keys`, which start run `number`, and waits for the end of the run.
 fn run(session: &Session, number: u32, keys: &str) {
     session.press(keys);
     session.wait_for(&format!("run {number} has ended"), SHOWN_WITHIN, |screen| {
@@ -123,12 +121,11 @@ fn open_form(session: &Session) {
     session.wait_text("esc done", SHOWN_WITHIN);
 }
 
-/// Runs functions: some whose results are equal, one on more nodes than there are, and last one
-/// whose results may differ. The form is in view, and no notice.
+/// Runs functions with equal results, one on too many nodes, and one with different results.
 fn run_some(session: &Session) {
     open_form(session);
     session.wait_text("function  hello", SHOWN_WITHIN);
-    // Where compilers are slow, the first run of a function may be too late.
+    // With a slow compiler the first run of a function may time out.
     session.press("up");
     session.wait_text("function  whoami", SHOWN_WITHIN);
     run(session, 1, "ctrl-r");
@@ -141,7 +138,7 @@ fn run_some(session: &Session) {
         run(session, number, "R");
     }
     open_form(session);
-    // The form opens at the function; three fields on is how many nodes.
+    // The number of nodes is three fields after the function, which has the focus.
     session.press("tab tab tab backspace 9");
     run(session, 9, "ctrl-r");
     open_form(session);
@@ -155,8 +152,8 @@ fn run_some(session: &Session) {
     wait_gone(session, "failed to");
 }
 
-/// Asks workers for the bucket that each is in, of ever more, until they are not all in one. The
-/// field of arguments is edited, and empty. The first run is the one of `number`; returns the last.
+/// Runs `whoami` with a growing number of buckets until the workers are in different ones. The field of
+/// arguments is focused and empty. The first run has `number`. Returns the number of the last.
 fn disagree(session: &Session, number: u32) -> u32 {
     for (number, n_buckets) in (number..).zip(2..BUCKETS_MAX) {
         if n_buckets > 2 {
@@ -170,24 +167,22 @@ fn disagree(session: &Session, number: u32) -> u32 {
             return number;
         }
     }
-    panic!("workers are in one bucket, of however many");
+    panic!("all workers are in the same bucket");
 }
 
-/// Brings a dataset into view by its name.
+/// Opens a dataset by its name.
 fn chart(session: &Session, dataset: &str) {
     session.press(":");
     session.wait_text("a command or a name", SHOWN_WITHIN);
-    for letter in dataset.chars() {
-        session.press(&letter.to_string());
-    }
+    session.type_text(dataset);
     session.wait_text(&format!("{dataset} "), SHOWN_WITHIN);
     session.press("enter");
     wait_gone(session, "$ topics");
     session.wait_text(&format!("─ {dataset} ─"), SHOWN_WITHIN);
 }
 
-/// Shows the screen in the colors of the theme that is `keys` away in the list.
-fn take_theme(session: &Session, keys: &str) {
+/// Selects the theme that `keys` reach in the list.
+fn select_theme(session: &Session, keys: &str) {
     session.press("T");
     session.wait_text("goes back", SHOWN_WITHIN);
     session.press(keys);
@@ -195,7 +190,7 @@ fn take_theme(session: &Session, keys: &str) {
     wait_gone(session, "goes back");
 }
 
-/// Brings the market into view, live.
+/// Opens the live market.
 fn show_data(session: &Session) {
     session.press("3");
     session.wait_for("a live chart", SHOWN_WITHIN, |screen| {
@@ -205,7 +200,7 @@ fn show_data(session: &Session) {
     });
 }
 
-/// Draws the Cluster and the Data screen, in other colors or at another size.
+/// Draws the Cluster and the Data screen.
 fn shoot_both(session: &Session, ending: &str) {
     session.press("1");
     session.wait_text("─ Result groups ─", SHOWN_WITHIN);
@@ -214,12 +209,12 @@ fn shoot_both(session: &Session, ending: &str) {
     shoot(session, &format!("data-{ending}"));
 }
 
-/// Draws the Overview, once each card has its whole line and each topic its value.
+/// Draws the Overview once each card and each topic has its values.
 fn shoot_overview(session: &Session) -> Screen {
     session.press("0");
     session.wait_for("all values", GROWN_WITHIN, |screen| {
         let text = text(screen);
-        // Those that are pinned have a stream.
+        // Pinned datasets have a stream.
         let n_whole = text.matches(NEWEST).count() + text.matches("live ·").count();
         let is_known = text.contains("MiB") && text.contains(" forecasters");
         let is_fresh = !text.contains("m ago");
@@ -229,10 +224,10 @@ fn shoot_overview(session: &Session) -> Screen {
 }
 
 #[test]
-#[ignore = "writes screenshots/, and takes minutes so that charts have something to show"]
+#[ignore = "writes screenshots/ and waits minutes for data in the charts"]
 fn screenshots() {
     let session = open();
-    // The history of epochs grows while the other screens are looked at.
+    // The history of epochs grows meanwhile.
     session.press("4");
     session.wait_text("combined", SHOWN_WITHIN);
     run_some(&session);
@@ -246,7 +241,7 @@ fn screenshots() {
     session.press("4 t");
     session.wait_text("─ Topic 2 ", SHOWN_WITHIN);
     session.wait_for("losses are learned", GROWN_WITHIN, |screen| {
-        learned(screen).filter(|n_epochs| *n_epochs >= N_LEARNED)
+        n_learned(screen).filter(|n_epochs| *n_epochs >= N_LEARNED)
     });
     let inference = shoot(&session, "inference");
     session.press("5");
@@ -259,7 +254,7 @@ fn screenshots() {
     show_data(&session);
     session.wait_for("a line of each dataset", SHOWN_WITHIN, |it| has_sparks(it).then_some(()));
     let mut tour = vec![(overview, STILL)];
-    tour.extend(moving(&session));
+    tour.extend(record(&session));
     tour.extend([cluster, execute, inference].map(|screen| (screen, STILL)));
     fs::write(format!("{ROOT}/screenshots/tour.svg"), svg::animate(&tour, svg::DARK)).unwrap();
     session.press("left left left left left left left left left left left left");
@@ -278,15 +273,15 @@ fn screenshots() {
     session.press("esc");
     wait_gone(&session, "$ topics");
 
-    // Below `dark` stands `light`, and below that `cvd`.
-    take_theme(&session, "down");
+    // The themes `light` and `cvd` follow `dark`.
+    select_theme(&session, "down");
     shoot_both(&session, "light");
-    take_theme(&session, "down");
+    select_theme(&session, "down");
     session.press("1");
     session.wait_text("─ Result groups ─", SHOWN_WITHIN);
     show_data(&session);
     shoot(&session, "data-cvd");
-    take_theme(&session, "up up");
+    select_theme(&session, "up up");
     session.resize(SMALL);
     session.wait_text("1 Clus", SHOWN_WITHIN);
     shoot_both(&session, "80x24");

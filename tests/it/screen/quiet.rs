@@ -1,4 +1,4 @@
-//! A screen on which nothing happens costs nothing: no byte, and no wake-up that could be spared.
+//! A screen on which nothing changes writes nothing and rarely wakes up.
 
 use std::time::Duration;
 
@@ -13,35 +13,34 @@ use crate::support::{
     pty::{Place, Session},
 };
 
-/// How long nothing may be written.
+/// Time in which nothing may be written.
 const STILL: Duration = Duration::from_secs(10);
 
-/// How long the screen may take to come to rest, on a busy machine: retries back off until then.
+/// Longest wait for the screen to become still, while retries back off.
 const STILL_WITHIN: Duration = Duration::from_mins(2);
 
-/// Wake-ups in [`STILL`], at the most: two a second.
+/// Maximum number of wake-ups in [`STILL`]: two per second.
 const WAKE_UPS_MAX: u64 = 20;
 
-/// Waits until nothing is written for a while, and returns how often the program was woken in that
-/// time.
+/// Waits until nothing is written for [`STILL`], and returns the number of wake-ups in that time.
 #[track_caller]
 fn wait_still(session: &Session) -> u64 {
-    let before = session.wait_still(STILL, STILL_WITHIN, || process::sleeps(session.pid));
-    let after = process::sleeps(session.pid);
+    let before = session.wait_still(STILL, STILL_WITHIN, || process::wake_ups(session.pid));
+    let after = process::wake_ups(session.pid);
     after.iter().map(|(thread, n)| n - before.get(thread).copied().unwrap_or(0)).sum()
 }
 
 #[test]
-fn without_services_nobody_is_woken() {
-    let place = Place::default().configured("[profiles.nowhere]\n");
+fn screen_without_services_rarely_wakes_up() {
+    let place = Place::default().with_config("[profiles.nowhere]\n");
     let session = Session::start_in(&place, TUI, &["--profile", "nowhere"]);
     session.wait_text("1 Cluster", PAINT_WITHIN);
     let n_woken = wait_still(&session);
-    assert!(n_woken <= WAKE_UPS_MAX, "woken {n_woken} times");
+    assert!(n_woken <= WAKE_UPS_MAX, "{n_woken} wake-ups");
 }
 
 #[test]
-fn services_that_are_away_are_asked_again_in_silence() {
+fn retries_of_unavailable_services_write_nothing() {
     let arguments = ["--head", "http://127.0.0.1:1", "--datasets", "http://127.0.0.1:1/api"];
     let session = Session::start_in(&Place::default(), TUI, &arguments);
     session.wait_text("head ✗ down", SHOWN_WITHIN);
@@ -54,7 +53,7 @@ fn services_that_are_away_are_asked_again_in_silence() {
 }
 
 #[tokio::test]
-async fn services_that_tell_nothing_new_are_followed_in_silence() {
+async fn services_without_changes_cause_no_output() {
     let service = Service::start();
     let columns = json!([{"name": "load", "dtype": "float"}]);
     let body = json!({"name": "still-load", "description": "a load", "columns": columns});

@@ -1,5 +1,5 @@
-//! The program and its terminal: what is asked of it, what is switched on and off again, and how a
-//! program ends that broke.
+//! The program and its terminal: queries and their replies, modes, suspension, panics, and missing
+//! terminals.
 
 use std::{
     fs,
@@ -17,30 +17,30 @@ use crate::support::{
     pty::{LIGHT, Place, Session, WIDE, text},
 };
 
-/// The background of the dark theme.
+/// Background of the dark theme.
 const DARK_GROUND: Color = Color::Rgb(0x11, 0x13, 0x1a);
 
-/// The background of the light theme.
+/// Background of the light theme.
 pub(super) const LIGHT_GROUND: Color = Color::Rgb(0xfb, 0xfb, 0xfd);
 
-/// A profile without any service: a screen on which nothing happens by itself.
+/// A profile without services, so that nothing changes on the screen.
 const NOWHERE: &str = "[profiles.nowhere]\n";
 
-/// Opens the screen at `place`, with nothing behind it.
+/// Starts the screen in `place` without services.
 fn open(place: Place<'_>, more: &[&str]) -> Session {
-    let place = place.configured(NOWHERE);
+    let place = place.with_config(NOWHERE);
     let session = Session::start_in(&place, TUI, &[&["--profile", "nowhere"], more].concat());
     session.wait_text("1 Cluster", PAINT_WITHIN);
     session
 }
 
-/// The color behind the middle of the screen.
+/// Returns the background color in the middle of the screen.
 fn ground(screen: &Screen) -> Option<Color> {
     let (rows, columns) = screen.size();
     Some(screen.cell(rows.get() / 2, columns.get() / 2)?.bgcolor())
 }
 
-/// Waits until the screen has this background.
+/// Waits until the screen has the background `wanted`.
 #[track_caller]
 pub(super) fn wait_ground(session: &Session, wanted: Color) {
     session.wait_for(&format!("the background {wanted:?}"), SHOWN_WITHIN, |screen| {
@@ -49,18 +49,18 @@ pub(super) fn wait_ground(session: &Session, wanted: Color) {
 }
 
 #[test]
-fn the_theme_suits_the_background_that_the_terminal_tells() {
+fn theme_matches_the_background_of_the_terminal() {
     wait_ground(&open(Place::default(), &[]), DARK_GROUND);
     let light = Place { background: Some(LIGHT), ..Place::default() };
     wait_ground(&open(light.clone(), &[]), LIGHT_GROUND);
-    let asked = open(light, &["--no-probe"]);
-    wait_ground(&asked, DARK_GROUND);
-    assert!(!asked.written().windows(4).any(|four| four == b"\x1b]11"), "nothing is asked");
+    let session = open(light, &["--no-probe"]);
+    wait_ground(&session, DARK_GROUND);
+    assert_eq!(session.count_written(b"\x1b]11", 0), 0, "no query");
 }
 
 #[test]
-fn an_answer_that_comes_late_and_in_pieces_is_no_key() {
-    // Between the letters, and on both sides of the escapes at its ends.
+fn late_reply_in_pieces_is_not_taken_for_keys() {
+    // Between the letters, and around the escapes at both ends.
     for cuts in [&[9, 16][..], &[1], &[1, 12, LIGHT.len() - 1], &[LIGHT.len() - 1]] {
         let session = open(Place { background: None, ..Place::default() }, &[]);
         wait_ground(&session, DARK_GROUND);
@@ -69,7 +69,7 @@ fn an_answer_that_comes_late_and_in_pieces_is_no_key() {
         let mut from = 0;
         for to in cuts.iter().copied().chain([LIGHT.len()]) {
             session.send(&LIGHT[from..to]);
-            // The next piece is another one: the program has taken in this one, and a key after it.
+            // The program has read this piece before the next one is sent.
             session.resize((WIDE.0, WIDE.1 + u16::try_from(to).unwrap()));
             session.wait_for("the new size", SHOWN_WITHIN, |screen| {
                 text(screen).ends_with(" help").then_some(())
@@ -86,9 +86,8 @@ fn an_answer_that_comes_late_and_in_pieces_is_no_key() {
     }
 }
 
-/// What reads the terminal hears of keys and of another size at once; neither may hide the other.
 #[test]
-fn a_key_in_the_moment_of_a_resize_is_taken() {
+fn key_during_a_resize_is_not_lost() {
     let session = open(Place::default(), &[]);
     for round in 0..60 {
         let (key, shown) =
@@ -99,12 +98,10 @@ fn a_key_in_the_moment_of_a_resize_is_taken() {
     }
 }
 
-/// Stops a program that is the job of a shell, and checks that the terminal is the shell's until the
-/// program is continued.
+/// Checks that a program that `stop` suspends returns the terminal to its shell until it is resumed.
 #[track_caller]
 fn check_stop(stop: impl Fn(&Session)) {
-    let place = Place::default().configured(NOWHERE);
-    // A shell with jobs, in which the program is one.
+    let place = Place::default().with_config(NOWHERE);
     let script = format!(
         "set -m; {TUI} --profile nowhere; echo shell has it; read key; fg; echo again; read key; fg"
     );
@@ -116,7 +113,7 @@ fn check_stop(stop: impl Fn(&Session)) {
         session.wait_text(shell, SHOWN_WITHIN);
         session.assert_restored();
         let modes = terminal_modes(&session);
-        assert!(modes.contains("icanon") && !modes.contains("-icanon"), "lines are lines: {modes}");
+        assert!(modes.contains("icanon") && !modes.contains("-icanon"), "line mode: {modes}");
 
         session.press("enter");
         session.wait_for("a whole frame again", SHOWN_WITHIN, |screen| {
@@ -127,7 +124,7 @@ fn check_stop(stop: impl Fn(&Session)) {
         session.wait_text("╭─ Logs", SHOWN_WITHIN);
         session.press("1");
         session.wait_text("╭─ Nodes", SHOWN_WITHIN);
-        // Signals of the stop itself have come by then.
+        // The signals of this stop have arrived by then.
         session.wait_still(Duration::from_millis(1_200), SHOWN_WITHIN, || ());
     }
     session.press("q");
@@ -136,15 +133,15 @@ fn check_stop(stop: impl Fn(&Session)) {
 }
 
 #[test]
-fn stopped_by_the_shell_it_gives_the_terminal_back_and_takes_it_again() {
+fn suspended_by_a_key_the_screen_returns_the_terminal_until_resumed() {
     check_stop(|session| session.press("ctrl-z"));
 }
 
 #[test]
-fn stopped_from_elsewhere_it_gives_the_terminal_back_and_takes_it_again() {
+fn suspended_by_a_signal_the_screen_returns_the_terminal_until_resumed() {
     check_stop(|session| {
         let job = process::descendants(session.pid);
-        assert_eq!(job.len(), 1, "the program alone: {job:?}");
+        assert_eq!(job.len(), 1, "only the program: {job:?}");
         for pid in job {
             process::signal(pid, Signal::Stop);
         }
@@ -152,7 +149,7 @@ fn stopped_from_elsewhere_it_gives_the_terminal_back_and_takes_it_again() {
 }
 
 #[test]
-fn a_terminal_that_hangs_up_ends_it() {
+fn hangup_and_sigterm_end_the_screen() {
     for signal in [Signal::HangUp, Signal::Terminate] {
         let session = open(Place::default(), &[]);
         process::signal(session.pid, signal);
@@ -161,24 +158,24 @@ fn a_terminal_that_hangs_up_ends_it() {
     }
 }
 
-/// The report of a panic, which the screen must name.
+/// Asserts that the panic report exists and that the screen shows its path.
 #[track_caller]
 #[cfg(debug_assertions)]
 fn assert_reported(session: &Session) {
     let report: PathBuf = session.home().path().join("state/triptych/log/panic.txt");
     let named = report.display().to_string();
-    session.wait_for("the report's name", Duration::ZERO, |screen| {
-        // The name is longer than a line.
+    session.wait_for("the path of the report", Duration::ZERO, |screen| {
+        // The path is longer than a line.
         text(screen).replace('\n', "").contains(&named).then_some(())
     });
     let text = fs::read_to_string(&report).unwrap();
     assert!(text.contains("an injected fault, at "), "{text}");
 }
 
-// Builds for release cannot be told to panic.
+// Release builds have no `--break-in`.
 #[cfg(debug_assertions)]
 #[test]
-fn a_screen_that_breaks_is_replaced_by_why_and_the_others_go_on() {
+fn panic_in_a_view_replaces_that_screen_and_a_second_one_exits() {
     let session = open(Place::default(), &["--break-in", "view"]);
     for _ in 0..2 {
         session.press("5");
@@ -191,27 +188,27 @@ fn a_screen_that_breaks_is_replaced_by_why_and_the_others_go_on() {
     session.wait_text("the Logs screen failed to draw", SHOWN_WITHIN);
     session.press("j");
     let status = session.wait_exit(SHOWN_WITHIN);
-    assert_eq!(status.exit_code(), 1, "twice in a row is enough");
+    assert_eq!(status.exit_code(), 1, "exit after two panics in a row");
     session.assert_restored();
     assert_reported(&session);
 }
 
-// Builds for release cannot be told to panic.
+// Release builds have no `--break-in`.
 #[cfg(debug_assertions)]
 #[test]
-fn a_program_that_breaks_gives_the_terminal_back_and_says_where_the_report_is() {
+fn panic_in_an_update_restores_the_terminal_and_names_the_report() {
     let session = open(Place::default(), &["--break-in", "update"]);
     session.press("5");
     session.wait_text("╭─ Logs", SHOWN_WITHIN);
     session.press("j");
     let status = session.wait_exit(SHOWN_WITHIN);
-    assert_eq!(status.exit_code(), 101, "as every program that panics");
+    assert_eq!(status.exit_code(), 101, "exit code of a panic");
     session.assert_restored();
     assert_reported(&session);
 }
 
 #[test]
-fn without_colors_none_is_written() {
+fn no_color_disables_all_colors() {
     let place = Place { environment: &[("NO_COLOR", "1")], ..Place::default() };
     let session = open(place, &["--theme", "dark"]);
     for (key, shown) in [("2", "POST /api"), ("3", "╭─ Data"), ("4", "╭─ Inf"), ("5", "╭─ Logs")]
@@ -227,39 +224,39 @@ fn without_colors_none_is_written() {
 }
 
 #[test]
-fn what_is_no_terminal_is_told_in_words() {
-    let said = Home::new().run(&[]);
-    assert_eq!(said.code, 2, "{said:?}");
-    assert!(said.out.is_empty() && said.err.contains("must be"), "{said:?}");
+fn screen_without_a_terminal_is_refused() {
+    let output = Home::new().run(&[]);
+    assert_eq!(output.code, 2, "{output:?}");
+    assert!(output.out.is_empty() && output.err.contains("must be"), "{output:?}");
 
     let script = format!("{{ {TUI}; echo code $? >&2; }} | cat");
     let session = Session::start("sh", &["-c", &script], WIDE);
     session.wait_exit(SHOWN_WITHIN);
     let shown = session.wait_text("code 2", Duration::ZERO);
     assert!(shown.contains("without a terminal"), "{shown}");
-    assert!(!session.written().contains(&b'\x1b'), "nothing is switched on");
+    assert!(!session.written().contains(&b'\x1b'), "no mode is set");
 }
 
 #[test]
-fn a_terminal_without_a_cursor_is_told_of_what_prints_lines() {
+fn dumb_terminal_is_refused_with_a_hint() {
     let place = Place { environment: &[("TERM", "dumb")], ..Place::default() };
     let session = Session::start_in(&place, TUI, &[]);
     assert_eq!(session.wait_exit(SHOWN_WITHIN).exit_code(), 2);
     let shown = session.wait_text("TERM=dumb", Duration::ZERO);
     assert!(shown.contains("--help"), "{shown}");
-    assert!(!session.written().contains(&b'\x1b'), "nothing is switched on");
+    assert!(!session.written().contains(&b'\x1b'), "no mode is set");
 }
 
-/// How the session's terminal treats what is typed, in the words of `stty`.
+/// Returns the output of `stty -a` for the session's terminal.
 fn terminal_modes(session: &Session) -> String {
     let device = fs::read_link(format!("/proc/{}/fd/0", session.pid)).unwrap();
     let script = format!("stty -a < {}", Path::new(&device).display());
-    let said = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
-    String::from_utf8(said.stdout).unwrap()
+    let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
-fn copy_uses_the_tool_of_the_display_else_the_terminal() {
+fn copy_uses_the_tool_of_the_display_or_else_the_terminal() {
     let place = Place::default();
     let tool = Home::new();
     let copied = tool.path("copied");
@@ -277,7 +274,7 @@ fn copy_uses_the_tool_of_the_display_else_the_terminal() {
         session.wait_text("failed to list the nodes", SHOWN_WITHIN);
         session.press("y");
         session.wait_text(notice, SHOWN_WITHIN);
-        let n_sequences = session.n_times(b"\x1b]52;c;", 0);
+        let n_sequences = session.count_written(b"\x1b]52;c;", 0);
         assert_eq!(n_sequences, usize::from(notice.contains("OSC")), "{notice}");
         session.press("q");
         session.wait_exit(SHOWN_WITHIN);
@@ -287,7 +284,7 @@ fn copy_uses_the_tool_of_the_display_else_the_terminal() {
 }
 
 #[test]
-fn times_are_shown_in_the_chosen_zone_which_the_header_names() {
+fn header_names_the_chosen_time_zone() {
     // Nothing listens on the port of the discard protocol.
     let head = ["--head", "http://127.0.0.1:9"];
     for (more, zone) in [(&[][..], " UTC"), (&["--time-zone", "Asia/Tokyo"], " JST")] {

@@ -1,4 +1,4 @@
-//! A newcomer's tour: nothing configured, every screen looked at, everything alive, and out again.
+//! A newcomer's tour without configuration: every screen shows live data, and the exit leaves nothing.
 
 use std::time::Duration;
 
@@ -6,30 +6,23 @@ use vt100::Screen;
 
 use super::{CHART_LEFT, N_PROCESSES, N_SIZES, PAINT_WITHIN, SHOWN_WITHIN, wait_gone, wait_nodes};
 use crate::support::{
-    TUI,
-    process::{self, GONE_WITHIN},
+    TUI, process,
     pty::{Place, Session, WIDE, text},
 };
 
-/// How long the value of a topic may stay the same: an epoch takes twelve seconds.
+/// Longest wait for a new value of a topic, whose epochs take twelve seconds.
 const CHANGED_WITHIN: Duration = Duration::from_mins(1);
 
-/// A pager that shows what it was given, changed, until a key.
+/// A pager that marks its input and waits for a key.
 const PAGER: &str = "sed s/Hello/Paged/; read key < /dev/tty";
 
-/// How long a newcomer looks at the first screen before he leaves.
-const FIRST_WITHIN: Duration = Duration::from_secs(5);
-
-/// The prompt after `q` comes within 2 seconds on an idle machine; tests share theirs.
-const QUITS_WITHIN: Duration = Duration::from_secs(5);
-
 #[test]
-fn a_newcomer_sees_everything_live_and_leaves_nothing_behind() {
+fn all_screens_are_live_without_configuration_and_exit_leaves_nothing() {
     let place = Place { environment: &[("PAGER", PAGER)], ..Place::default() };
     let session = Session::start_in(&place, TUI, &[]);
     session.wait_text("1 Cluster", PAINT_WITHIN);
-    // What to do is said at once, whatever is still starting.
-    session.wait_text("e then ^R", FIRST_WITHIN);
+    // The hint is shown while services start.
+    session.wait_text("e then ^R", SHOWN_WITHIN);
     let nodes = wait_nodes(&session);
     assert_eq!(nodes.iter().filter(|(_, role)| role == "head").count(), 1, "{nodes:?}");
 
@@ -42,13 +35,13 @@ fn a_newcomer_sees_everything_live_and_leaves_nothing_behind() {
     let pids = process::descendants(session.pid);
     assert!(pids.len() >= N_PROCESSES, "the stack runs: {pids:?}");
     session.press("q");
-    assert!(session.wait_exit(QUITS_WITHIN).success(), "exit code 0");
+    assert!(session.wait_exit(SHOWN_WITHIN).success(), "exit code 0");
     session.assert_restored();
     session.assert_no_key();
-    process::wait_gone(pids, GONE_WITHIN);
+    process::wait_gone(pids);
 }
 
-/// The form is filled in; run, all workers return one result.
+/// Runs the prefilled form, and checks that all workers return the same result.
 #[track_caller]
 fn execute(session: &Session) {
     session.press("e");
@@ -57,20 +50,20 @@ fn execute(session: &Session) {
     session.press("ctrl-r");
     let shown = session.wait_text("peers took part", SHOWN_WITHIN);
     for wanted in ["3 peers took part, and all agree", "100 freq", "3/3 peers", "exit 0"] {
-        assert!(shown.contains(wanted), "`{wanted}` is in:\n{shown}");
+        assert!(shown.contains(wanted), "no `{wanted}` in:\n{shown}");
     }
     assert!(shown.contains("Hello from WebAssembly"), "{shown}");
     assert!(shown.contains("worker-1 worker-2 worker-3"), "the group names them:\n{shown}");
-    // The result has the keys now: letters are no text of the form.
+    // Keys now belong to the result, not to the form.
     session.wait_text("edit form", SHOWN_WITHIN);
-    // A pager has the terminal until it ends.
+    // The pager owns the terminal until it exits.
     session.press("|");
     session.wait_text("Paged from WebAssembly", SHOWN_WITHIN);
     session.press("enter");
     session.wait_text("edit form", SHOWN_WITHIN);
 }
 
-/// The list has sparklines, and the candles of the market move by themselves.
+/// Checks that the list has sparklines, and that the candles of the market change.
 #[track_caller]
 fn data(session: &Session) {
     session.press("3");
@@ -89,7 +82,7 @@ fn data(session: &Session) {
     });
 }
 
-/// The letters of a part of a row.
+/// Returns the characters of a part of a row.
 fn cells(
     screen: &Screen,
     row: u16,
@@ -98,10 +91,10 @@ fn cells(
     columns.filter_map(move |column| screen.cell(row, column)?.contents().chars().next())
 }
 
-/// The parts of candles in the chart, with their places.
+/// Returns the characters of the candles in the chart with their positions.
 fn candles(screen: &Screen) -> Vec<(u16, usize, char)> {
     let (rows, columns) = screen.size();
-    // Not the borders of the pane, which are drawn with rules.
+    // Excludes the borders of the pane.
     let (rows, columns) = (6..rows.get() - 3, CHART_LEFT + 2..columns.get() - 12);
     rows.flat_map(|row| {
         let cells = cells(screen, row, columns.clone()).enumerate();
@@ -111,8 +104,8 @@ fn candles(screen: &Screen) -> Vec<(u16, usize, char)> {
     .collect()
 }
 
-/// A regression shows one combined value; a classification one for each label, which change from
-/// epoch to epoch. (The load of a machine that is busy testing may stay at 100 %.)
+/// Checks that a regression shows a combined value, and that a classification shows one per label,
+/// which change with the epochs.
 #[track_caller]
 fn inference(session: &Session) {
     session.press("4");
@@ -120,16 +113,16 @@ fn inference(session: &Session) {
     session.press("t");
     let labels = ["up", "down", "flat"];
     let before = session.wait_for("values of all labels", SHOWN_WITHIN, |screen| {
-        Some(labels.map(|label| of_label(screen, label)))
+        Some(labels.map(|label| label_value(screen, label)))
             .filter(|all| all.iter().all(Option::is_some))
     });
     session.wait_for(&format!("values other than {before:?}"), CHANGED_WITHIN, |screen| {
-        let now = labels.map(|label| of_label(screen, label));
+        let now = labels.map(|label| label_value(screen, label));
         (now.iter().all(Option::is_some) && now != before).then_some(())
     });
 }
 
-/// The number below the word `combined`.
+/// Returns the number below the word `combined`.
 fn combined(screen: &Screen) -> Option<f64> {
     let text = text(screen);
     let mut lines = text.lines();
@@ -141,8 +134,8 @@ fn combined(screen: &Screen) -> Option<f64> {
     below.split_whitespace().next()?.parse().ok()
 }
 
-/// The combined value of `label`, which stands after its bar.
-fn of_label(screen: &Screen, label: &str) -> Option<String> {
+/// Returns the combined value of `label` after its bar.
+fn label_value(screen: &Screen, label: &str) -> Option<String> {
     let text = text(screen);
     let mut lines = text.lines().filter(|line| line.contains('◆') && line.contains('◇'));
     let line = lines.find(|line| line.split_whitespace().any(|word| word == label))?;
@@ -150,7 +143,7 @@ fn of_label(screen: &Screen, label: &str) -> Option<String> {
     number.parse::<f64>().is_ok().then(|| number.to_owned())
 }
 
-/// The screen follows the terminal's size, whatever that is.
+/// Checks that the screen adapts to any size of the terminal.
 #[track_caller]
 fn sizes(session: &Session) {
     for step in 0..N_SIZES {
@@ -164,7 +157,7 @@ fn sizes(session: &Session) {
     session.wait_text("4 Inference", SHOWN_WITHIN);
 }
 
-/// The help shows the keys of the current screen, and goes away.
+/// Checks that the help shows the keys of the current screen.
 #[track_caller]
 fn help(session: &Session) {
     session.press("?");

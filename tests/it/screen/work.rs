@@ -1,5 +1,5 @@
-//! Work in the screen: a module of this machine is run and followed peer by peer, workers come and
-//! go, and a head that dies during a run is shown truly.
+//! Work in the screen: running a local module, starting and stopping workers, and the loss of the head
+//! during a run.
 
 use std::{fs, time::Duration};
 
@@ -9,43 +9,33 @@ use super::{PAINT_WITHIN, SHOWN_WITHIN, nodes, wait_nodes};
 use crate::support::{
     TUI,
     command::demo,
-    process::{self, GONE_WITHIN, Signal},
+    process::{self, Signal},
     pty::{Session, WIDE, text},
 };
 
-/// How long the end of the program may take, its processes included.
-const QUITS_WITHIN: Duration = Duration::from_secs(10);
-
-/// How long a node may take to start on a busy machine.
+/// Longest wait for the start of a node.
 const STARTS_WITHIN: Duration = Duration::from_mins(1);
 
-/// A module that never ends by itself.
+/// A module that runs until its limit.
 const ENDLESS: &str = r#"(module (memory (export "memory") 1)
     (func (export "_start") (loop (br 0))))"#;
 
-/// Types a text, letter by letter.
-fn type_text(session: &Session, text: &str) {
-    for letter in text.chars() {
-        session.press(&letter.to_string());
-    }
-}
-
-/// Opens the form, and names a function by its path.
+/// Opens the form, and enters the path of a function.
 fn open_form(session: &Session, path: &str) {
     session.press("e");
     session.wait_text("POST /api/v1/functions/execute", SHOWN_WITHIN);
     session.press("ctrl-u");
-    type_text(session, path);
+    session.type_text(path);
 }
 
-/// The row of the screen that holds all of `words`.
+/// Returns the row of the screen that contains all of `words`.
 fn row(screen: &Screen, words: &[&str]) -> Option<String> {
     let text = text(screen);
     text.lines().find(|line| words.iter().all(|word| line.contains(word))).map(str::to_owned)
 }
 
-/// The process of the session's head.
-fn head_of(session: &Session) -> u32 {
+/// Returns the process id of the session's head.
+fn head_pid(session: &Session) -> u32 {
     let is_head = |pid: &u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         line.split(|byte| *byte == 0).any(|argument| argument == b"head")
@@ -54,7 +44,7 @@ fn head_of(session: &Session) -> u32 {
 }
 
 #[test]
-fn a_worker_is_added_runs_a_module_of_this_machine_and_is_stopped() {
+fn started_worker_runs_a_local_module_and_can_be_stopped() {
     let session = Session::start(TUI, &[], WIDE);
     session.wait_text("1 Cluster", PAINT_WITHIN);
     wait_nodes(&session);
@@ -70,7 +60,7 @@ fn a_worker_is_added_runs_a_module_of_this_machine_and_is_stopped() {
         (nodes(screen).len() == 5).then_some(())
     });
     let added: Vec<u32> = process::descendants(session.pid).difference(&before).copied().collect();
-    assert_eq!(added.len(), 1, "one process more");
+    assert_eq!(added.len(), 1, "one new process");
 
     open_form(&session, &demo("whoami.wasm"));
     session.press("tab");
@@ -79,7 +69,7 @@ fn a_worker_is_added_runs_a_module_of_this_machine_and_is_stopped() {
     session.wait_text("Per peer", SHOWN_WITHIN);
     session.wait_text("4 peers took part, 4 distinct results", SHOWN_WITHIN);
     for worker in ["worker-1", "worker-2", "worker-3", "worker-4"] {
-        session.wait_for(&format!("what {worker} came to"), SHOWN_WITHIN, |screen| {
+        session.wait_for(&format!("the result of {worker}"), SHOWN_WITHIN, |screen| {
             row(screen, &[worker, "exit 0", "group"])
         });
     }
@@ -91,10 +81,10 @@ fn a_worker_is_added_runs_a_module_of_this_machine_and_is_stopped() {
     session.wait_for("worker-4 is stopped", SHOWN_WITHIN, |screen| {
         row(screen, &["worker-4", " stopped"])
     });
-    process::wait_gone(added, GONE_WITHIN);
+    process::wait_gone(added);
 
     session.press("R");
-    // A notice of its first start may be there still.
+    // A notice of its first start may still be visible.
     session.wait_for("worker-4 runs again", STARTS_WITHIN, |screen| {
         row(screen, &["● worker-4", " running"])
     });
@@ -102,13 +92,13 @@ fn a_worker_is_added_runs_a_module_of_this_machine_and_is_stopped() {
     session.press("q");
     session.wait_text("1 node that you started would stop", SHOWN_WITHIN);
     session.press("y");
-    assert!(session.wait_exit(QUITS_WITHIN).success(), "exit code 0");
+    assert!(session.wait_exit(SHOWN_WITHIN).success(), "exit code 0");
     session.assert_restored();
-    process::wait_gone(pids, GONE_WITHIN);
+    process::wait_gone(pids);
 }
 
 #[test]
-fn a_head_that_dies_during_a_run_is_restarted_and_the_screen_says_so() {
+fn killed_head_is_restarted_and_the_screen_reports_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("endless.wasm");
     fs::write(&path, wat::parse_str(ENDLESS).unwrap()).unwrap();
@@ -121,12 +111,12 @@ fn a_head_that_dies_during_a_run_is_restarted_and_the_screen_says_so() {
     session.wait_for("a worker that runs it", SHOWN_WITHIN, |screen| {
         row(screen, &["worker-", "running", " s "])
     });
-    process::signal(head_of(&session), Signal::Kill);
+    process::signal(head_pid(&session), Signal::Kill);
     session.wait_text("failed to read the result of run 1", SHOWN_WITHIN);
-    session.wait_for("peers of whom nothing is known", SHOWN_WITHIN, |screen| {
+    session.wait_for("peers with unknown results", SHOWN_WITHIN, |screen| {
         row(screen, &["worker-", "not known"])
     });
-    // The newer notice may have taken the place of this one within a frame: the list has both.
+    // A newer notice may have replaced this one. The list has both.
     session.press("!");
     session.wait_text("failed to keep head running", SHOWN_WITHIN);
     session.press("esc");
@@ -138,12 +128,12 @@ fn a_head_that_dies_during_a_run_is_restarted_and_the_screen_says_so() {
     session.wait_for("the head runs again", STARTS_WITHIN, |screen| {
         row(screen, &["● head", " running"])
     });
-    session.wait_for("four nodes are listed anew", STARTS_WITHIN, |screen| {
+    session.wait_for("four nodes are listed again", STARTS_WITHIN, |screen| {
         let is_fresh =
             !["· stale", "· down", "not responding"].iter().any(|it| text(screen).contains(it));
         (is_fresh && nodes(screen).len() == 4).then_some(())
     });
     session.press("q");
-    session.wait_exit(QUITS_WITHIN);
+    session.wait_exit(SHOWN_WITHIN);
     session.assert_restored();
 }

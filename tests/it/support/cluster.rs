@@ -11,6 +11,10 @@ use crate::support::{
     running::Running,
 };
 
+/// A function that runs until its limit or until it is canceled.
+pub(crate) const ENDLESS: &str = r#"(module (memory (export "memory") 1)
+  (func (export "_start") (loop $again (br $again))))"#;
+
 /// A running node with its own state directory.
 pub(crate) struct Node {
     process: Running,

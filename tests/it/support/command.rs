@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::support::{
     CACHE, ROOT, TRIPTYCH,
-    running::{Running, WITHIN, wait_child},
+    running::{Running, wait_child},
 };
 
 /// A home directory in which commands run. The tester's own environment does not reach them.
@@ -119,7 +119,7 @@ impl Home {
         let mut child = self.spawn(&self.program, arguments);
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        (line, wait_child(&mut child, WITHIN).code())
+        (line, wait_child(&mut child).code())
     }
 
     /// Starts a command that keeps running.

@@ -1,38 +1,34 @@
-//! Processes of this machine, as Linux shows them in `/proc`.
+//! Processes of this machine, read from Linux's `/proc`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::PathBuf,
     process::Command,
-    time::Duration,
 };
 
-use crate::support::wait;
-
-/// How long processes may outlive what they belong to.
-pub(crate) const GONE_WITHIN: Duration = Duration::from_secs(5);
+use crate::support::{running::WITHIN, wait};
 
 /// A signal to a process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Signal {
-    /// Asks it to end.
+    /// Request to exit.
     Terminate,
-    /// Asks it as a terminal does.
+    /// Ctrl-C.
     Interrupt,
-    /// Asks it to stop until it is continued.
+    /// Ctrl-Z.
     Stop,
-    /// Halts it, as a hang would.
+    /// Suspends the process as if it hung.
     Halt,
-    /// Has it go on.
+    /// Resumes the process.
     Continue,
-    /// Says that its terminal is gone.
+    /// Loss of its terminal.
     HangUp,
-    /// Ends it without asking.
+    /// Immediate end.
     Kill,
 }
 
-/// Sends a signal. A process that is gone already is none to complain about.
+/// Sends a signal. A process that has exited is ignored.
 pub(crate) fn signal(pid: u32, signal: Signal) {
     let name = match signal {
         Signal::Terminate => "TERM",
@@ -43,17 +39,17 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
         Signal::HangUp => "HUP",
         Signal::Kill => "KILL",
     };
-    // The shell's own `kill`: a system need not have one as a program.
+    // The shell's own `kill`, since a system need not have the program.
     let status = Command::new("sh").args(["-c", &format!("kill -{name} {pid} 2>&-")]).status();
     assert!(status.is_ok(), "run sh: {status:?}");
 }
 
-/// Returns whether the process runs. One that ended and waits for its parent to notice does not.
+/// Returns true if the process runs and is not a zombie.
 pub(crate) fn is_running(pid: u32) -> bool {
     stat(pid).is_some_and(|stat| stat.state != "Z" && stat.state != "X")
 }
 
-/// Returns how much memory of the machine a process takes, in bytes.
+/// Returns the resident memory of a process in bytes.
 #[track_caller]
 pub(crate) fn memory_bytes(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -61,8 +57,8 @@ pub(crate) fn memory_bytes(pid: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// Returns how often each thread of a process went to sleep, to be woken by something, so far.
-pub(crate) fn sleeps(pid: u32) -> BTreeMap<PathBuf, u64> {
+/// Returns the number of voluntary context switches of each thread of a process, by its path.
+pub(crate) fn wake_ups(pid: u32) -> BTreeMap<PathBuf, u64> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let of_task = |task: fs::DirEntry| {
         let status = fs::read_to_string(task.path().join("status")).ok()?;
@@ -72,7 +68,7 @@ pub(crate) fn sleeps(pid: u32) -> BTreeMap<PathBuf, u64> {
     tasks.filter_map(|task| of_task(task.ok()?)).collect()
 }
 
-/// Returns the processes that `pid` started, and those that they started in turn.
+/// Returns the children of `pid`, their children, and so on.
 pub(crate) fn descendants(pid: u32) -> BTreeSet<u32> {
     let all: Vec<Stat> = fs::read_dir("/proc")
         .unwrap()
@@ -88,14 +84,14 @@ pub(crate) fn descendants(pid: u32) -> BTreeSet<u32> {
     found
 }
 
-/// Waits until none of `pids` runs, and panics if one still does after `within`.
+/// Waits until none of `pids` runs.
 #[track_caller]
-pub(crate) fn wait_gone(pids: impl IntoIterator<Item = u32>, within: Duration) {
+pub(crate) fn wait_gone(pids: impl IntoIterator<Item = u32>) {
     let pids: Vec<u32> = pids.into_iter().collect();
-    wait::until("no process is left", within, || all_gone(&pids));
+    wait::until("exit of all processes", WITHIN, || all_gone(&pids));
 }
 
-/// Returns those of `pids` that still run, if any does.
+/// Returns the processes of `pids` that run as an error.
 pub(crate) fn all_gone(pids: &[u32]) -> Result<(), Vec<u32>> {
     let left: Vec<_> = pids.iter().copied().filter(|&pid| is_running(pid)).collect();
     if left.is_empty() { Ok(()) } else { Err(left) }
@@ -107,8 +103,8 @@ struct Stat {
     parent: u32,
 }
 
-/// Reads `/proc/PID/stat`: the id, the name in parentheses (which may hold anything), the state,
-/// the parent, and more.
+/// Reads `/proc/PID/stat`, which begins with the id, the name in parentheses (which may contain any
+/// character), the state and the parent.
 fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, after_name) = text.rsplit_once(')')?;
@@ -119,10 +115,10 @@ fn stat(pid: u32) -> Option<Stat> {
 }
 
 #[test]
-fn a_process_is_seen_until_it_is_gone() {
+fn process_is_running_until_it_is_killed() {
     let mut child = Command::new("sh").args(["-c", "exec sleep 60"]).spawn().unwrap();
     assert!(descendants(std::process::id()).contains(&child.id()) && is_running(child.id()));
     signal(child.id(), Signal::Kill);
-    wait_gone([child.id()], GONE_WITHIN);
+    wait_gone([child.id()]);
     child.wait().unwrap();
 }

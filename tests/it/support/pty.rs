@@ -1,8 +1,8 @@
-//! The program in a terminal: a pty, a screen that understands what is written to it, and keys.
+//! The program in a terminal: a pty, an emulated screen, and keys.
 //!
-//! A thread reads what the program writes and feeds the screen; whoever waits is woken by it. The
-//! program's questions (where is the cursor, what are you, which background) are answered as a
-//! terminal would. A frame that the program marks as one (mode 2026) is looked at only whole.
+//! A thread feeds the program's output to the screen, and wakes those who wait for it. The program's
+//! queries (cursor position, device attributes, background color) get the replies of a terminal.
+//! Synchronized frames (mode 2026) are examined only when they are complete.
 
 use std::{
     io::{Read, Write},
@@ -24,45 +24,45 @@ use crate::support::{
     wait,
 };
 
-/// The size for which the screens are designed.
+/// Size for which the screens are designed.
 pub(crate) const WIDE: (u16, u16) = (160, 45);
 
-/// The answer of a terminal with the background of the dark theme.
+/// Reply of a terminal with the background of the dark theme.
 const DARK: &[u8] = b"\x1b]11;rgb:1111/1313/1a1a\x1b\\";
 
-/// The answer of one with that of the light theme.
+/// Reply of a terminal with the background of the light theme.
 pub(crate) const LIGHT: &[u8] = b"\x1b]11;rgb:fbfb/fbfb/fdfd\x1b\\";
 
-/// What the terminal says it is: a VT220 with ANSI color.
+/// Device attributes: a VT220 with ANSI color.
 const DEVICE: &[u8] = b"\x1b[?62;22c";
 
-/// Bytes read at once: a whole frame of a large screen.
+/// Size of the read buffer, enough for a frame of a large screen.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// How long the program's end may take to be seen, once a test has ended.
+/// Longest wait for the program's children after a failed test.
 const CLEAN_UP_WITHIN: Duration = Duration::from_secs(5);
 
-/// A program that runs in a terminal of its own, with a home folder of its own.
+/// A program in its own terminal and home directory.
 pub(crate) struct Session {
-    /// Its process.
+    /// Process id.
     pub(crate) pid: u32,
     shared: Arc<Shared>,
     writer: Arc<Mutex<Box<dyn Write + Send>>>,
     master: Box<dyn MasterPty + Send>,
-    // Goes last: the program writes to it.
+    // Dropped last, since the program writes to it.
     home: Arc<TempDir>,
 }
 
-/// A terminal in which a program is to be started, and the home that it finds there.
+/// Terminal, environment and home directory of a program.
 #[derive(Clone)]
 pub(crate) struct Place<'a> {
     /// Columns and rows.
     pub(crate) size: (u16, u16),
-    /// What is in the environment beside what is on every machine.
+    /// Environment variables in addition to those of a fresh machine.
     pub(crate) environment: &'a [(&'a str, &'a str)],
-    /// The answer to the question for the background; none from a terminal that passes over it.
+    /// Reply to the query of the background color. `None` if the terminal does not reply.
     pub(crate) background: Option<&'static [u8]>,
-    /// The home folder, which other sessions may have had before.
+    /// Home directory, which earlier sessions may have used.
     pub(crate) home: Arc<TempDir>,
 }
 
@@ -74,8 +74,8 @@ impl Default for Place<'_> {
 }
 
 impl Place<'_> {
-    /// The same with a configuration file.
-    pub(crate) fn configured(self, text: &str) -> Self {
+    /// Writes a configuration file to the home directory.
+    pub(crate) fn with_config(self, text: &str) -> Self {
         let folder = self.home.path().join("config/triptych");
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("config.toml"), text).unwrap();
@@ -90,20 +90,20 @@ struct Shared {
 
 struct Terminal {
     parser: vt100::Parser<Replies>,
-    /// Everything the program wrote.
+    /// Everything that the program wrote.
     bytes: Vec<u8>,
-    /// How much that was after each read, and when.
+    /// Length of `bytes` after each read, and the time of the read.
     reads: Vec<(usize, Instant)>,
     exit: Option<ExitStatus>,
     is_closed: bool,
 }
 
-/// What the program asked of the terminal.
+/// Replies to the program's queries.
 #[derive(Default)]
 struct Replies {
     background: Option<&'static [u8]>,
-    answers: Vec<u8>,
-    /// A frame has begun that is not whole yet.
+    pending: Vec<u8>,
+    /// True while a synchronized frame is incomplete.
     is_in_frame: bool,
 }
 
@@ -120,9 +120,9 @@ impl vt100::Callbacks for Replies {
         match (first, parameter, letter) {
             (None, Some(6), 'n') => {
                 let (row, column) = screen.cursor_position();
-                self.answers.extend(format!("\x1b[{};{}R", row + 1, column + 1).bytes());
+                self.pending.extend(format!("\x1b[{};{}R", row + 1, column + 1).bytes());
             }
-            (None, None | Some(0), 'c') => self.answers.extend(DEVICE),
+            (None, None | Some(0), 'c') => self.pending.extend(DEVICE),
             (Some(b'?'), Some(2026), 'h') => self.is_in_frame = true,
             (Some(b'?'), Some(2026), 'l') => self.is_in_frame = false,
             _ => {}
@@ -131,7 +131,7 @@ impl vt100::Callbacks for Replies {
 
     fn unhandled_osc(&mut self, _: &mut Screen, parameters: &[&[u8]]) {
         if parameters == [b"11".as_slice(), b"?"] {
-            self.answers.extend(self.background.unwrap_or_default());
+            self.pending.extend(self.background.unwrap_or_default());
         }
     }
 }
@@ -142,7 +142,7 @@ impl Session {
         Self::start_with(program, arguments, size, &[])
     }
 
-    /// As [`Self::start`], with more in its environment.
+    /// Starts a program as [`Self::start`] does, with additional environment variables.
     pub(crate) fn start_with(
         program: &str,
         arguments: &[&str],
@@ -152,7 +152,7 @@ impl Session {
         Self::start_in(&Place { size, environment, ..Place::default() }, program, arguments)
     }
 
-    /// Starts `program` with `arguments` at a place.
+    /// Starts `program` with `arguments` in `place`.
     pub(crate) fn start_in(place: &Place<'_>, program: &str, arguments: &[&str]) -> Self {
         let Place { size, environment, background, home } = place.clone();
         let mut command = CommandBuilder::new(program);
@@ -168,7 +168,7 @@ impl Session {
 
         let pair = native_pty_system().openpty(pty_size(size)).unwrap();
         let mut child = pair.slave.spawn_command(command).unwrap();
-        // Held open here, it would hide that the program has closed its own.
+        // An open copy would hide that the program closes its own.
         drop(pair.slave);
         let reader = pair.master.try_clone_reader().unwrap();
         let writer = Arc::new(Mutex::new(pair.master.take_writer().unwrap()));
@@ -181,8 +181,8 @@ impl Session {
             Arc::new(Shared { terminal: Mutex::new(terminal), changed: Condvar::default() });
         let pid = child.process_id().unwrap();
 
-        let (reading, answers) = (Arc::clone(&shared), Arc::clone(&writer));
-        thread::spawn(move || read(reader, &reading, &answers));
+        let (reading, replying) = (Arc::clone(&shared), Arc::clone(&writer));
+        thread::spawn(move || read(reader, &reading, &replying));
         let waiting = Arc::clone(&shared);
         thread::spawn(move || {
             let status = child.wait().unwrap();
@@ -191,10 +191,10 @@ impl Session {
         Self { pid, shared, writer, master: pair.master, home }
     }
 
-    /// Presses keys, named as in the keymap and parted by spaces: `e`, `ctrl-r`, `shift-tab`.
+    /// Presses keys, separated by spaces and named as in the keymap: `e`, `ctrl-r`, `shift-tab`.
     ///
-    /// A key that follows `esc` at once is one key with it, as in any terminal: see what `esc` did
-    /// first.
+    /// As in any terminal, a key that immediately follows `esc` forms one key with it. Wait for the
+    /// effect of `esc` first.
     pub(crate) fn press(&self, keys: &str) {
         for key in keys.split_whitespace() {
             let mut writer = self.writer.lock();
@@ -203,23 +203,30 @@ impl Session {
         }
     }
 
-    /// Sends bytes as the terminal itself would.
+    /// Presses the key of each letter of `text`.
+    pub(crate) fn type_text(&self, text: &str) {
+        for letter in text.chars() {
+            self.press(&letter.to_string());
+        }
+    }
+
+    /// Sends raw bytes.
     pub(crate) fn send(&self, bytes: &[u8]) {
         self.writer.lock().write_all(bytes).unwrap();
     }
 
-    /// Its home folder, for another session at the same place.
+    /// Home directory, for another session in the same place.
     pub(crate) fn home(&self) -> Arc<TempDir> {
         Arc::clone(&self.home)
     }
 
-    /// Everything the program wrote so far.
+    /// Returns everything that the program has written.
     pub(crate) fn written(&self) -> Vec<u8> {
         self.shared.terminal.lock().bytes.clone()
     }
 
-    /// Waits until the program has written nothing for as long as `still`, and returns what `look`
-    /// found at the beginning of that time. Panics with what was written last after `within`.
+    /// Waits until the program writes nothing for `still`, and returns the result that `look` had at
+    /// the beginning of that time. Panics with the last output after `within`.
     #[track_caller]
     pub(crate) fn wait_still<T>(
         &self,
@@ -240,24 +247,24 @@ impl Session {
             let text = text(terminal.parser.screen());
             assert!(
                 Instant::now() < deadline,
-                "silent for {still:?}: not within {within:?}; written last: {new:?}\n{text}"
+                "silent for {still:?}: not within {within:?}; last output: {new:?}\n{text}"
             );
         }
     }
 
-    /// Gives the terminal another size.
+    /// Resizes the terminal.
     pub(crate) fn resize(&self, size: (u16, u16)) {
         let (columns, rows) = non_zero(size);
         self.shared.change(|terminal| terminal.parser.set_size(rows, columns));
         self.master.resize(pty_size(size)).unwrap();
     }
 
-    /// Waits until the screen is as `look` wants it, and returns what `look` found there. Panics
-    /// with the screen after `within`, or once the program has ended.
+    /// Waits until `look` returns a value for the screen. Panics with the screen after `within`, or if
+    /// the program exits.
     #[track_caller]
     pub(crate) fn wait_for<T>(
         &self,
-        what: &str,
+        wanted: &str,
         within: Duration,
         mut look: impl FnMut(&Screen) -> Option<T>,
     ) -> T {
@@ -269,38 +276,38 @@ impl Session {
                 return found;
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || terminal.is_over() {
+            if left.is_zero() || terminal.has_exited() {
                 let (exit, text) = (&terminal.exit, text(terminal.parser.screen()));
-                panic!("{what}: not within {within:?} (exit: {exit:?}); the screen:\n{text}");
+                panic!("{wanted}: not within {within:?} (exit: {exit:?}); the screen:\n{text}");
             }
             self.shared.changed.wait_for(&mut terminal, left);
         }
     }
 
-    /// How many bytes the program has written.
+    /// Returns the number of bytes that the program has written.
     pub(crate) fn n_written(&self) -> usize {
         self.shared.terminal.lock().bytes.len()
     }
 
-    /// How often `wanted` stands in what it wrote after the first `n_bytes`.
-    pub(crate) fn n_times(&self, wanted: &[u8], n_bytes: usize) -> usize {
+    /// Counts `wanted` in the output after the first `n_bytes`.
+    pub(crate) fn count_written(&self, wanted: &[u8], n_bytes: usize) -> usize {
         let terminal = self.shared.terminal.lock();
         let written = terminal.bytes.get(n_bytes..).unwrap_or_default();
         written.windows(wanted.len()).filter(|window| *window == wanted).count()
     }
 
-    /// Waits until it has written more than `n_bytes`, and returns when it did; none if it does not
-    /// `within` that time.
+    /// Waits until the program has written more than `n_bytes`, and returns the time at which it did,
+    /// or `None` after `within`.
     pub(crate) fn wrote_past(&self, n_bytes: usize, within: Duration) -> Option<Instant> {
         let mut terminal = self.shared.terminal.lock();
         let is_silent =
-            |terminal: &mut Terminal| terminal.bytes.len() <= n_bytes && !terminal.is_over();
+            |terminal: &mut Terminal| terminal.bytes.len() <= n_bytes && !terminal.has_exited();
         self.shared.changed.wait_while_for(&mut terminal, is_silent, within);
         let first = terminal.reads.partition_point(|(n_read, _)| *n_read <= n_bytes);
         terminal.reads.get(first).map(|(_, at)| *at)
     }
 
-    /// Waits until the screen shows `wanted`, and returns all of its text.
+    /// Waits until the screen shows `wanted`, and returns its whole text.
     #[track_caller]
     pub(crate) fn wait_text(&self, wanted: &str, within: Duration) -> String {
         self.wait_for(&format!("`{wanted}` is shown"), within, |screen| {
@@ -308,22 +315,22 @@ impl Session {
         })
     }
 
-    /// Waits until the program has ended and everything it wrote is read. Panics after `within`.
+    /// Waits until the program has exited and all its output is read. Panics after `within`.
     #[track_caller]
     pub(crate) fn wait_exit(&self, within: Duration) -> ExitStatus {
         let mut terminal = self.shared.terminal.lock();
-        let is_on = |terminal: &mut Terminal| !terminal.is_over();
-        self.shared.changed.wait_while_for(&mut terminal, is_on, within);
+        let is_running = |terminal: &mut Terminal| !terminal.has_exited();
+        self.shared.changed.wait_while_for(&mut terminal, is_running, within);
         let text = text(terminal.parser.screen());
         assert!(
-            terminal.is_over(),
-            "the program has not ended within {within:?} (exit: {:?}); the screen:\n{text}",
+            terminal.has_exited(),
+            "no exit within {within:?} (exit: {:?}); the screen:\n{text}",
             terminal.exit,
         );
         terminal.exit.clone().unwrap()
     }
 
-    /// Asserts that no mode of the terminal is left as the program needed it.
+    /// Asserts that the program has reset all modes of the terminal.
     #[track_caller]
     pub(crate) fn assert_restored(&self) {
         let terminal = self.shared.terminal.lock();
@@ -333,7 +340,7 @@ impl Session {
         assert_eq!(screen.mouse_protocol_mode(), MouseProtocolMode::None, "the mouse is free");
         assert!(!screen.bracketed_paste(), "pastes are not bracketed");
         assert!(!screen.application_cursor(), "cursor keys are plain");
-        // What the screen above does not model: reports of focus, whole frames, kitty's keys.
+        // Modes that the emulated screen lacks: focus reports, synchronized frames, kitty's keys.
         let bytes = &terminal.bytes;
         for (set, reset) in [
             (b"\x1b[?1004h".as_slice(), b"\x1b[?1004l".as_slice()),
@@ -341,12 +348,12 @@ impl Session {
             (b"\x1b[>", b"\x1b[<"),
         ] {
             let (set_at, reset_at) = (last_of(bytes, set), last_of(bytes, reset));
-            let shown = String::from_utf8_lossy(set).replace('\x1b', "ESC ");
-            assert!(set_at <= reset_at, "what `{shown}` sets is reset");
+            let mode = String::from_utf8_lossy(set).replace('\x1b', "ESC ");
+            assert!(set_at <= reset_at, "mode `{mode}` is reset");
         }
     }
 
-    /// Asserts that no color was asked for: at most the one that the terminal has by itself.
+    /// Asserts that the output selects no color except the terminal's default.
     #[track_caller]
     pub(crate) fn assert_colorless(&self) {
         let written = String::from_utf8(self.written()).unwrap();
@@ -362,7 +369,7 @@ impl Session {
         }
     }
 
-    /// Asserts that nothing written so far holds an API key.
+    /// Asserts that the output contains no API key.
     #[track_caller]
     pub(crate) fn assert_no_key(&self) {
         let is_key = |four: &[u8]| matches!(four, [b'U', b'P', b'-', x] if x.is_ascii_hexdigit());
@@ -372,22 +379,22 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// Ends the program, if a test that failed left it, and waits until all it started is gone, so
-    /// that its home folder can go.
+    /// Kills a program that a failed test left, and waits for its children, so that the home directory
+    /// can be removed.
     fn drop(&mut self) {
         if !process::is_running(self.pid) {
             return;
         }
         let children: Vec<_> = process::descendants(self.pid).into_iter().collect();
         process::signal(self.pid, Signal::Kill);
-        // What is still left then cannot be told: a test has failed already.
+        // The test has failed already, so remaining processes are not reported.
         drop(wait::try_until(CLEAN_UP_WITHIN, || process::all_gone(&children)));
     }
 }
 
 impl Terminal {
-    /// Whether the program has ended and everything it wrote is read.
-    fn is_over(&self) -> bool {
+    /// Returns true if the program has exited and all its output is read.
+    fn has_exited(&self) -> bool {
         self.exit.is_some() && self.is_closed
     }
 }
@@ -399,35 +406,35 @@ impl Shared {
     }
 }
 
-/// The text of a screen, a line for each row, without spaces at the ends.
+/// Returns the text of a screen, one line per row, without trailing spaces.
 pub(crate) fn text(screen: &Screen) -> String {
     let (_, columns) = screen.size();
     let rows = screen.rows(0, columns.get());
     rows.map(|row| row.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
-/// Reads what the program writes until it has closed its end.
+/// Reads the output until the program closes its end.
 fn read(mut reader: Box<dyn Read + Send>, shared: &Shared, writer: &Mutex<Box<dyn Write + Send>>) {
     let mut chunk = vec![0_u8; CHUNK_BYTES];
-    // An error is how Linux says that the other end is closed.
+    // Linux reports a closed end as an error.
     while let Ok(n_read @ 1..) = reader.read(&mut chunk) {
-        let (mut answers, now) = (Vec::new(), Instant::now());
+        let (mut replies, now) = (Vec::new(), Instant::now());
         shared.change(|terminal| {
             let new = chunk.get(..n_read).unwrap_or_default();
             terminal.bytes.extend(new);
             terminal.reads.push((terminal.bytes.len(), now));
             terminal.parser.process(new);
-            answers = std::mem::take(&mut terminal.parser.callbacks_mut().answers);
+            replies = std::mem::take(&mut terminal.parser.callbacks_mut().pending);
         });
-        if !answers.is_empty() {
-            // A program that has ended in between needs no answer.
-            drop(writer.lock().write_all(&answers));
+        if !replies.is_empty() {
+            // The program may have exited.
+            drop(writer.lock().write_all(&replies));
         }
     }
     shared.change(|terminal| terminal.is_closed = true);
 }
 
-/// The environment of a fresh machine: no configuration, no services, every color.
+/// Returns the environment of a fresh machine: no configuration, no services, all colors.
 fn clean_environment(home: &TempDir) -> Vec<(&'static str, String)> {
     let at = |leaf: &str| home.path().join(leaf).display().to_string();
     let path = std::env::var("PATH").unwrap_or_default();
@@ -444,7 +451,7 @@ fn clean_environment(home: &TempDir) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What a terminal sends for a key.
+/// Returns the bytes that a terminal sends for a key.
 fn key_bytes(key: &str) -> Vec<u8> {
     if let Some(letter) = key.strip_prefix("ctrl-") {
         return letter.bytes().map(|letter| letter & 0x1f).collect();
@@ -480,13 +487,13 @@ fn non_zero((columns, rows): (u16, u16)) -> (NonZeroU16, NonZeroU16) {
     (NonZeroU16::new(columns).unwrap(), NonZeroU16::new(rows).unwrap())
 }
 
-/// Where `wanted` stands last, if anywhere.
+/// Returns the last position of `wanted`.
 fn last_of(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).rposition(|window| window == wanted)
 }
 
 #[test]
-fn a_terminal_answers_and_shows() {
+fn terminal_replies_to_queries_and_shows_output() {
     let script = r"stty -echo -icanon min 1; printf '\033[6n\033[c'; head -c 15 | od -An -c; \
         printf '\033[?1049h\033[?25l%s' in; read -r rest; printf '\033[?25h\033[?1049l%s' out";
     let session = Session::start("sh", &["-c", script], (60, 10));
@@ -497,7 +504,7 @@ fn a_terminal_answers_and_shows() {
     assert!(session.wrote_past(n_written, Duration::from_secs(10)).is_some());
     assert!(session.wait_exit(Duration::from_secs(10)).success());
     session.assert_restored();
-    assert_eq!(session.n_times(b"\x1b[?1049", 0), 2, "there and back");
+    assert_eq!(session.count_written(b"\x1b[?1049", 0), 2, "entered and left");
     let shown = session.wait_text("out", Duration::ZERO);
     assert!(shown.contains("033   [   1   ;   1   R 033   [   ?   6   2"), "{shown}");
 }

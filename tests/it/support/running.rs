@@ -18,12 +18,9 @@ use crate::support::{
     wait,
 };
 
-/// Longest wait for a line or for the exit of a command. Tests share the processors with one another
-/// and with a compiler.
+/// Longest wait for a line or for the exit of a process. Tests share the processors with one another and
+/// with a compiler.
 pub(crate) const WITHIN: Duration = Duration::from_mins(1);
-
-/// Longest wait for a service to exit, which includes stopping its own processes.
-const STOPS_WITHIN: Duration = Duration::from_secs(10);
 
 /// A running process of the program. When dropped, a command is killed and a service is stopped.
 pub(crate) struct Running {
@@ -174,14 +171,14 @@ impl Running {
     /// Waits for the exit of a command, and returns its exit code.
     #[track_caller]
     pub(crate) fn wait_exit(&mut self) -> Option<i32> {
-        wait_child(&mut self.child, WITHIN).code()
+        wait_child(&mut self.child).code()
     }
 
     /// Stops a service. Returns true if it exits with success.
     #[track_caller]
     pub(crate) fn stop(&mut self) -> bool {
         self.stdin.take();
-        wait_child(&mut self.child, STOPS_WITHIN).success()
+        wait_child(&mut self.child).success()
     }
 }
 
@@ -244,8 +241,8 @@ impl Output {
 
 /// Waits for the exit of `child`, and panics if it does not exit in time.
 #[track_caller]
-pub(super) fn wait_child(child: &mut Child, within: Duration) -> ExitStatus {
-    wait::until("exit of the process", within, || {
+pub(super) fn wait_child(child: &mut Child) -> ExitStatus {
+    wait::until("exit of the process", WITHIN, || {
         child.try_wait().map_err(|error| error.to_string())?.ok_or("still running".to_owned())
     })
 }

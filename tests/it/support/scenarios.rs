@@ -1,5 +1,5 @@
-//! Calls and their answers, to the byte, as the files `tests/data/*/scenarios.http` have them. The files
-//! tell their form.
+//! Requests and their exact responses from the files `tests/data/*/scenarios.http`, which describe their
+//! format.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, time::Duration};
 
@@ -8,10 +8,10 @@ use tokio::time::timeout;
 
 use crate::support::ROOT;
 
-/// How long one answer, or the wanted part of one that goes on, may take.
-const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// Longest time for a response, or for the expected part of a stream.
+const RESPONDS_WITHIN: Duration = Duration::from_secs(30);
 
-/// A request, and the answer that is wanted.
+/// A request and the expected response.
 #[derive(Debug)]
 struct Scenario {
     name: String,
@@ -19,54 +19,56 @@ struct Scenario {
     path: String,
     headers: Vec<(String, String)>,
     body: String,
-    want: Wanted,
+    want: Want,
 }
 
 #[derive(Debug)]
-struct Wanted {
+struct Want {
     status: u16,
-    /// Each has to be there so; one whose value is `-` must not be there.
+    /// Required headers. A header with value `-` must be absent.
     headers: Vec<(String, String)>,
-    /// None if the body does not matter.
+    /// `None` if any body is accepted.
     body: Option<String>,
-    /// Whether the answer goes on after that.
-    goes_on: bool,
+    /// True if the response is a stream that continues after `body`.
+    is_stream: bool,
 }
 
-/// Reads the whole file.
-fn scenarios(text: &str) -> Vec<Scenario> {
+/// Parses a file.
+fn parse(text: &str) -> Vec<Scenario> {
     let blocks = text.split("\n### ").skip(1);
-    blocks.map(|block| scenario(block).unwrap_or_else(|| panic!("unreadable: {block}"))).collect()
+    blocks
+        .map(|block| parse_scenario(block).unwrap_or_else(|| panic!("unreadable: {block}")))
+        .collect()
 }
 
-fn scenario(block: &str) -> Option<Scenario> {
+fn parse_scenario(block: &str) -> Option<Scenario> {
     let lines: Vec<&str> = block.trim_end_matches('\n').split('\n').collect();
     let (name, lines) = lines.split_first()?;
-    let answer = lines.iter().position(|line| line.starts_with("HTTP "))?;
-    let (request, wanted) = lines.split_at(answer);
+    let response = lines.iter().position(|line| line.starts_with("HTTP "))?;
+    let (request, response) = lines.split_at(response);
     let (first, request) = request.split_first()?;
     let (method, path) = first.split_once(' ')?;
-    let (headers, body) = parts(request);
-    let (first, wanted) = wanted.split_first()?;
+    let (headers, body) = parse_headers(request);
+    let (first, response) = response.split_first()?;
     let mut words = first.split(' ').skip(1);
     let status = words.next()?.parse().ok()?;
     let form = words.next().unwrap_or("exactly");
-    let (want_headers, mut want_body) = parts(wanted);
+    let (want_headers, mut want_body) = parse_headers(response);
     if form == "lines" {
         want_body.push('\n');
     }
-    let want = Wanted {
+    let want = Want {
         status,
         headers: want_headers,
         body: (form != "whatever").then_some(want_body),
-        goes_on: form == "stream",
+        is_stream: form == "stream",
     };
     let (name, method, path) = ((*name).to_owned(), method.to_owned(), path.to_owned());
     Some(Scenario { name, method, path, headers, body: body.trim_end().to_owned(), want })
 }
 
-/// Headers up to the first empty line, and the rest.
-fn parts(lines: &[&str]) -> (Vec<(String, String)>, String) {
+/// Parses headers up to the first empty line, and returns them with the rest.
+fn parse_headers(lines: &[&str]) -> (Vec<(String, String)>, String) {
     let end = lines.iter().position(|line| line.is_empty()).unwrap_or(lines.len());
     let (headers, rest) = lines.split_at(end);
     let header = |line: &&str| {
@@ -76,20 +78,19 @@ fn parts(lines: &[&str]) -> (Vec<(String, String)>, String) {
     (headers.iter().map(header).collect(), rest.get(1..).unwrap_or_default().join("\n"))
 }
 
-/// What placeholders stand for.
+/// Values of placeholders.
 pub(crate) type Known = BTreeMap<String, String>;
 
-/// `text` with what is known in place of its placeholders.
-fn filled(text: &str, known: &Known) -> String {
-    let fill = |text: String, (name, value): (&String, &String)| {
+/// Replaces the known placeholders in `text`.
+fn fill(text: &str, known: &Known) -> String {
+    known.iter().fold(text.to_owned(), |text, (name, value)| {
         text.replace(&format!("{{{{{name}}}}}"), value)
-    };
-    known.iter().fold(text.to_owned(), fill)
+    })
 }
 
-/// Whether `got` is `want`, where `{{time}}` is any timestamp, `{{number}}` any number, `{{text}}`
-/// anything up to the next quote, `{{rest}}` anything at all, and any other name remembers a text
-/// up to the next quote.
+/// Returns true if `got` matches `want`. In `want`, `{{time}}` matches a timestamp, `{{number}}` a
+/// number, `{{text}}` everything up to the next quote, and `{{rest}}` everything. Any other name matches
+/// everything up to the next quote, and is added to `known`.
 fn matches(got: &str, want: &str, known: &mut Known) -> bool {
     let Some((before, rest)) = want.split_once("{{") else { return got == want };
     let Some((name, after)) = rest.split_once("}}") else { return got == want };
@@ -112,7 +113,7 @@ fn matches(got: &str, want: &str, known: &mut Known) -> bool {
     fits && matches(got, after, known)
 }
 
-/// Runs a scenario; what is wrong with its answer.
+/// Runs a scenario. The error describes the differences of the response.
 async fn run(
     client: &reqwest::Client,
     base: &str,
@@ -121,15 +122,15 @@ async fn run(
 ) -> Result<(), String> {
     let Scenario { method, path, headers, body, want, .. } = scenario;
     let method = Method::from_bytes(method.as_bytes()).unwrap();
-    let mut request = client.request(method, format!("{base}{}", filled(path, known)));
+    let mut request = client.request(method, format!("{base}{}", fill(path, known)));
     for (name, value) in headers {
-        request = request.header(name, filled(value, known));
+        request = request.header(name, fill(value, known));
     }
     if !body.is_empty() {
-        request = request.body(filled(body, known));
+        request = request.body(fill(body, known));
     }
-    let response = timeout(ANSWER_WITHIN, request.send()).await;
-    let response = response.map_err(|_| "no answer".to_owned())?.map_err(|e| format!("{e:?}"))?;
+    let response = timeout(RESPONDS_WITHIN, request.send()).await;
+    let response = response.map_err(|_| "no response".to_owned())?.map_err(|e| format!("{e:?}"))?;
     let mut wrong = String::new();
     let status = response.status().as_u16();
     if status != want.status {
@@ -137,15 +138,15 @@ async fn run(
     }
     for (name, value) in &want.headers {
         let got = response.headers().get(name).map_or("-", |got| got.to_str().unwrap_or("?"));
-        let value = filled(value, known);
+        let value = fill(value, known);
         if !matches(got, &value, known) {
             writeln!(wrong, "{name}: {got}, not {value}").unwrap();
         }
     }
-    let wanted_body = want.body.as_deref().map(|body| filled(body, known));
+    let wanted_body = want.body.as_deref().map(|body| fill(body, known));
     // The last event ends with an empty line.
     let n_lines = wanted_body.as_ref().map(|body| body.matches('\n').count() + 2);
-    let got = read(response, n_lines.filter(|_| want.goes_on)).await?;
+    let got = read(response, n_lines.filter(|_| want.is_stream)).await?;
     if let Some(want) = &wanted_body
         && !matches(&got, want, known)
     {
@@ -154,15 +155,15 @@ async fn run(
     if wrong.is_empty() { Ok(()) } else { Err(wrong) }
 }
 
-/// The body, or its first `n_lines`.
+/// Reads the body, or its first `n_lines`.
 async fn read(mut response: Response, n_lines: Option<usize>) -> Result<String, String> {
     let mut body = Vec::new();
-    // What stands after the last line end counts, too.
+    // Includes the incomplete last line.
     let n_read = |body: &[u8]| body.split(|byte| *byte == b'\n').count();
     while n_lines.is_none_or(|n_lines| n_read(&body) <= n_lines) {
-        let chunk = timeout(ANSWER_WITHIN, response.chunk()).await;
+        let chunk = timeout(RESPONDS_WITHIN, response.chunk()).await;
         let chunk = chunk.map_err(|_| {
-            format!("no more within {ANSWER_WITHIN:?} than {}", String::from_utf8_lossy(&body))
+            format!("only {} within {RESPONDS_WITHIN:?}", String::from_utf8_lossy(&body))
         })?;
         match chunk.map_err(|error| format!("{error:?}"))? {
             Some(chunk) => body.extend_from_slice(&chunk),
@@ -175,15 +176,15 @@ async fn read(mut response: Response, n_lines: Option<usize>) -> Result<String, 
     Ok(lines.concat().trim_end_matches('\n').to_owned())
 }
 
-/// The scenarios of `tests/data/<folder>`.
+/// Reads the scenarios of `tests/data/<folder>`.
 pub(crate) fn read_file(folder: &str) -> String {
     fs::read_to_string(format!("{ROOT}/tests/data/{folder}/scenarios.http")).unwrap()
 }
 
-/// Runs the scenarios of `text` from top to bottom against the service at `base`. There are `n_min` at
-/// least: a file that is cut short must not pass.
+/// Runs the scenarios of `text` in order against the service at `base`. There must be at least `n_min`,
+/// so that a truncated file does not pass.
 pub(crate) async fn check(text: &str, base: &str, mut known: Known, n_min: usize) {
-    let scenarios = scenarios(text);
+    let scenarios = parse(text);
     assert!(scenarios.len() >= n_min, "{} scenarios", scenarios.len());
     let client = reqwest::Client::builder().no_proxy().redirect(Policy::none()).build().unwrap();
     let mut wrong = String::new();

@@ -1,47 +1,47 @@
-//! A screen as a picture: SVG with the shapes of terminals (rules, blocks, braille) drawn as shapes,
-//! so that they meet without seams in any font. Equal screens give equal bytes.
+//! Screens as SVG pictures. Box-drawing characters, blocks and braille are drawn as shapes, so that they
+//! join without gaps in any font. Equal screens give equal bytes.
 
 use std::{collections::HashMap, fmt::Write as _, time::Duration};
 
 use vt100::{Cell, Color, Screen};
 
-/// The size of a cell. The font's advance is 0.6 of its size.
+/// Width and height of a cell. The width is 0.6 of the font size.
 const CELL: (f64, f64) = (12.0, 26.4);
 
-/// The size of the text.
+/// Font size.
 const FONT_SIZE: f64 = 20.0;
 
-/// From the top of a cell to the line that letters stand on.
+/// Distance of the baseline from the top of a cell.
 const BASELINE: f64 = 19.4;
 
-/// The margin around the screen.
+/// Margin around the screen.
 const MARGIN: f64 = 12.0;
 
-/// Half the width of a thin rule, and of a thick one.
+/// Half the width of a thin and of a thick line.
 const HALF_STROKE: [f64; 2] = [0.8, 1.8];
 
-/// The radius of a braille dot.
+/// Radius of a braille dot.
 const DOT_RADIUS: f64 = 1.7;
 
-/// The radius of the corners that are round.
+/// Radius of round corners.
 const CORNER_RADIUS: f64 = 6.0;
 
-/// Background and text where a cell has no color of its own.
+/// Default background and text color.
 pub(crate) type Ground = [&'static str; 2];
 
-/// That of the dark theme.
+/// Default colors of the dark theme.
 pub(crate) const DARK: Ground = ["#11131a", "#d5d9e6"];
 
-/// That of the light theme.
+/// Default colors of the light theme.
 pub(crate) const LIGHT: Ground = ["#fbfbfd", "#1c2030"];
 
-/// The sixteen colors that have names, for what is drawn in those.
+/// The sixteen ANSI colors.
 const NAMED: [&str; 16] = [
     "#1d2029", "#f2707b", "#3fc294", "#f2b84b", "#6ea8fe", "#b794f6", "#56c7e8", "#d5d9e6",
     "#6b7388", "#ff8d96", "#63dcb0", "#ffd27a", "#93bfff", "#cdb2ff", "#84dcf5", "#ffffff",
 ];
 
-/// What a run of cells has in common.
+/// Style of a run of cells.
 #[derive(Clone, PartialEq)]
 struct Style {
     text: String,
@@ -61,8 +61,8 @@ pub(crate) fn draw(screen: &Screen, ground: Ground) -> String {
     svg
 }
 
-/// Draws `frames` of one size as an endless animation. Each frame is visible for its duration. Viewers
-/// without animations show the first one.
+/// Draws `frames` of one size as an endless animation, each for its duration. Viewers without
+/// animations show the first frame.
 pub(crate) fn animate(frames: &[(Screen, Duration)], ground: Ground) -> String {
     let whole: f64 = frames.iter().map(|(_, duration)| duration.as_secs_f64()).sum();
     let mut svg = start(&frames[0].0, ground);
@@ -86,7 +86,7 @@ pub(crate) fn animate(frames: &[(Screen, Duration)], ground: Ground) -> String {
         for (top, cells) in rows(screen) {
             let mut row = String::new();
             draw_row(&mut row, 0.0, &cells, ground);
-            // A row that several frames share is drawn once.
+            // Frames share equal rows.
             let next = ids.len();
             let id = *ids.entry(row.clone()).or_insert_with(|| {
                 writeln!(svg, "<defs><g id=\"r{next}\">{row}</g></defs>").unwrap();
@@ -100,7 +100,7 @@ pub(crate) fn animate(frames: &[(Screen, Duration)], ground: Ground) -> String {
     svg + &rest + "</g>\n</svg>\n"
 }
 
-/// Returns the beginning of a picture of the size of `screen`.
+/// Returns the head of a picture of the size of `screen`.
 fn start(screen: &Screen, ground: Ground) -> String {
     let (rows, columns) = screen.size();
     let (width, height) = (
@@ -147,14 +147,14 @@ fn draw_row(svg: &mut String, top: f64, cells: &[&Cell], ground: Ground) {
     }
 }
 
-/// Splits `items` where neighbors do not belong together; each part with its place.
-fn runs<'a, T>(items: &'a [T], together: impl Fn(&T, &T) -> bool) -> Vec<(usize, &'a [T])> {
+/// Splits `items` between neighbors that do not belong together. Returns each run with its position.
+fn runs<T>(items: &[T], together: impl Fn(&T, &T) -> bool) -> Vec<(usize, &[T])> {
     let mut at = 0;
-    let place = |run: &'a [T]| {
+    let runs = items.chunk_by(together).map(|run| {
         at += run.len();
         (at - run.len(), run)
-    };
-    items.chunk_by(together).map(place).collect()
+    });
+    runs.collect()
 }
 
 fn letters(svg: &mut String, (left, top): (f64, f64), cells: &[&Cell], style: &Style) {
@@ -193,7 +193,7 @@ fn shape(svg: &mut String, (left, top): (f64, f64), letter: char, color: &str) {
         draw_rule(svg, (left, top), letter, arms, color);
     } else {
         let dots = u32::from(letter) - 0x2800;
-        // The order of the bits: the upper three of both columns, then the lowest of each.
+        // Bits are the upper three dots of each column, then the lowest ones.
         let places = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3)];
         for (bit, (column, row)) in places.into_iter().enumerate() {
             if dots >> bit & 1 == 1 {
@@ -210,7 +210,7 @@ fn shape(svg: &mut String, (left, top): (f64, f64), letter: char, color: &str) {
     }
 }
 
-/// The part of its cell that a block fills: left, top, width, height, each a share of the cell.
+/// Returns the part of its cell that a block fills: left, top, width and height as fractions.
 fn block(letter: char) -> Option<(f64, f64, f64, f64)> {
     let number = f64::from(u32::from(letter));
     Some(match letter {
@@ -227,7 +227,7 @@ fn block(letter: char) -> Option<(f64, f64, f64, f64)> {
     })
 }
 
-/// The arms of a rule, left, right, up and down: 0 for none, 1 thin, 2 thick.
+/// Returns the left, right, upper and lower arm of a box-drawing character: 0 none, 1 thin, 2 thick.
 fn rule(letter: char) -> Option<[usize; 4]> {
     Some(match letter {
         '─' => [1, 1, 0, 0],
@@ -330,7 +330,7 @@ fn color(color: Color, default: &str) -> String {
         Color::Rgb(red, green, blue) => format!("#{red:02x}{green:02x}{blue:02x}"),
         Color::Idx(index) => match (index, NAMED.get(usize::from(index))) {
             (_, Some(named)) => (*named).to_owned(),
-            // A cube of 6 × 6 × 6, then a ramp of 24 grays.
+            // A cube of 6 × 6 × 6 colors, then 24 grays.
             (16..=231, None) => {
                 let at = index - 16;
                 let level = |digit: u8| if digit == 0 { 0 } else { 55 + 40 * digit };
@@ -345,7 +345,7 @@ fn color(color: Color, default: &str) -> String {
     }
 }
 
-/// A count of cells, which no screen has more of than a `u32` holds.
+/// Converts a count of cells.
 fn count(n_cells: usize) -> f64 {
     f64::from(u32::try_from(n_cells).unwrap_or(u32::MAX))
 }
@@ -361,7 +361,7 @@ fn check(written: &str, wanted: &[&str]) {
 }
 
 #[test]
-fn letters_of_one_style_stand_together() {
+fn letters_of_one_style_are_one_element() {
     check(
         "\x1b[1;38;2;1;2;3ma<b\x1b[m c",
         &[
@@ -373,7 +373,7 @@ fn letters_of_one_style_stand_together() {
 }
 
 #[test]
-fn blocks_rules_and_braille_are_shapes() {
+fn blocks_lines_and_braille_are_shapes() {
     check("▄", &["<rect x=\"0.0\" y=\"13.2\" width=\"12.0\" height=\"13.2\" fill=\"#d5d9e6\""]);
     check("▌", &["<rect x=\"0.0\" y=\"0.0\" width=\"6.0\" height=\"26.4\""]);
     check("\x1b[48;5;196m \x1b[m", &["height=\"26.4\" fill=\"#ff0000\""]);

@@ -100,7 +100,7 @@ impl Drop for Up {
         pids.insert(process.pid());
         assert!(pids.len() >= 7, "itself, four nodes and two services run: {pids:?}");
         assert!(process.stop(), "the stack exits with success");
-        process::wait_gone(pids, process::GONE_WITHIN);
+        process::wait_gone(pids);
         assert_eq!(process.stdout().len(), 1, "one line on standard output");
     }
 }

@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::{tests::fake::Fake, transport::Transport};
 
-/// Longer than anything here takes.
+/// Longer than any step of these tests.
 const SOON: Duration = Duration::from_secs(20);
 
 fn at(minute: usize) -> String {
@@ -46,7 +46,7 @@ fn answer(events: Vec<sse::Event>) -> Response {
     Events::new(futures::stream::iter(events)).into_response()
 }
 
-/// A dataset with a row each minute up to the hundredth, read by pages.
+/// A dataset with one row per minute up to minute 100, read by pages.
 async fn rows(Query(query): Query<BTreeMap<String, String>>) -> Json<serde_json::Value> {
     let timestamp = |name: &str| query[name].parse::<Timestamp>().unwrap();
     let (after, end) = (timestamp("after"), timestamp("end"));
@@ -57,7 +57,7 @@ async fn rows(Query(query): Query<BTreeMap<String, String>>) -> Json<serde_json:
         json!({"id": 1, "dataset_id": 1, "timestamp": at, "created_at": at,
             "values": {"close": minute}})
     };
-    // Two in a page, so that there are several.
+    // A page has two rows, so that there are several pages.
     let results: Vec<_> = wanted.iter().take(2).map(row).collect();
     let next = (wanted.len() > 2).then_some("more");
     Json(json!({"count": 0, "next": next, "previous": null, "results": results}))
@@ -69,7 +69,7 @@ struct Watch {
     _fake: Fake,
 }
 
-/// What is seen of a service whose `n`th line is `lines(n, last event id)`.
+/// Follows a service whose `n`th connection is `lines(n, last event id)`.
 async fn watch(
     resume_from: ResumeFrom,
     lines: impl Fn(usize, Option<&str>) -> Response + Clone + Send + Sync + 'static,
@@ -90,8 +90,8 @@ async fn watch(
 }
 
 impl Watch {
-    /// The minutes of all rows until the line is lost for the `n`th time, and whether a reset was
-    /// seen.
+    /// Returns the minutes of all rows until the connection is lost for the `n`th time, and true if
+    /// there was a reset.
     async fn minutes(&mut self, n: usize) -> (Vec<i64>, bool) {
         let (mut minutes, mut n_lost, mut is_reset) = (Vec::new(), 0, false);
         while n_lost < n {
@@ -109,7 +109,7 @@ impl Watch {
 }
 
 #[tokio::test]
-async fn a_gap_longer_than_the_replay_is_filled() {
+async fn gap_longer_than_replay_is_filled() {
     let mut watch = watch(ResumeFrom::default(), |n, _| match n {
         0 => answer(vec![data(1), data(2)]),
         _ => answer(vec![data(8), data(9)]),
@@ -119,14 +119,14 @@ async fn a_gap_longer_than_the_replay_is_filled() {
 }
 
 #[tokio::test]
-async fn what_the_reader_has_is_not_given_again_and_what_lies_between_is() {
+async fn only_rows_after_the_readers_state_are_delivered() {
     let resume_from = ResumeFrom { newest: Some(timestamp(3)), ..ResumeFrom::default() };
     let mut between = watch(resume_from.clone(), |_, _| answer(vec![data(7)])).await;
     assert_eq!(between.minutes(1).await.0, [4, 5, 6, 7]);
     let mut replayed =
         watch(resume_from.clone(), |_, _| answer(vec![data(2), data(3), data(4)])).await;
     assert_eq!(replayed.minutes(1).await.0, [4]);
-    // After the replay a row of the past is a late one.
+    // After the replay an old row is a late row.
     let mut late = watch(resume_from.clone(), |_, _| answer(vec![data(4), data(5), data(1)])).await;
     assert_eq!(late.minutes(1).await.0, [4, 5, 1]);
     let resume_from = ResumeFrom { repeats: Repeats::Give, ..resume_from };
@@ -135,7 +135,7 @@ async fn what_the_reader_has_is_not_given_again_and_what_lies_between_is() {
 }
 
 #[tokio::test]
-async fn a_reconnect_resumes_after_the_last_event_id() {
+async fn reconnect_resumes_after_last_event_id() {
     let lines = |n, id: Option<&str>| match (n, id) {
         (0, None) => answer(vec![data(1).id("a"), data(2).id("b")]),
         (1, Some("b")) => answer(vec![data(9).id("c"), data(0).id("d")]),
@@ -146,6 +146,6 @@ async fn a_reconnect_resumes_after_the_last_event_id() {
     };
     let mut watch = watch(ResumeFrom::default(), lines).await;
     assert_eq!(watch.minutes(2).await, (vec![1, 2, 9, 0], false));
-    // The service forgot: the rows since the newest are asked for.
+    // The service does not know the event, so the rows after the latest one are read by pages.
     assert_eq!(watch.minutes(1).await, (vec![10, 11, 12], true));
 }

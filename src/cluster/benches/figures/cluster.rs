@@ -1,4 +1,4 @@
-//! A cluster of processes: one head, and as many workers as a figure needs.
+//! A cluster of processes: one head, and the workers that a figure needs.
 
 use std::{
     fs, mem,
@@ -26,16 +26,16 @@ const HELLO: &str = r#"(module
   (data (i32.const 16) "hello\n")
   (func (export "_start") (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
 
-/// How long a cluster may take until all know of all: 50 workers start at one time on two cores.
+/// Time for a cluster to be complete: 50 workers start simultaneously on two cores.
 const WARM_WITHIN: Duration = Duration::from_mins(1);
 
-/// How often to look whether they have: often enough not to matter, seldom enough to cost nothing.
+/// Interval of checks for that.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Tells the folders of one run apart.
+/// Distinguishes the directories of one run.
 static N_FOLDERS: AtomicU32 = AtomicU32::new(0);
 
-/// A folder that is removed when this is dropped.
+/// A directory that is removed when dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -53,26 +53,26 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What stays is in the folder for what may go.
+        // Leftovers are in the system's temporary directory.
         fs::remove_dir_all(&self.0).ok();
     }
 }
 
-/// A head and its workers. Dropping it ends them all.
+/// A head and its workers. Dropping it kills them all.
 pub(crate) struct Cluster {
     pub(crate) head: Process,
     pub(crate) workers: Vec<Process>,
     pub(crate) rest: SocketAddr,
-    /// The APIs of all heads, the first of which is [`Self::rest`].
+    /// REST APIs of all heads, beginning with [`Self::rest`].
     pub(crate) rests: Vec<SocketAddr>,
-    /// Heads beside the first one.
+    /// Heads apart from the first one.
     other_heads: Vec<Process>,
     nodes: Nodes,
-    /// The addresses of all heads, with commas between them.
+    /// Addresses of all heads, separated by commas.
     boot: String,
     runtime: Option<PathBuf>,
     n_slots: Option<usize>,
-    /// Last, so that the processes go first.
+    /// Dropped last, after the processes.
     folder: Folder,
 }
 
@@ -82,8 +82,8 @@ impl Cluster {
         Self::start_with(nodes, n_workers, None).await
     }
 
-    /// Starts a head and `n_workers` workers that run functions by the program `runtime`, if there is
-    /// one.
+    /// Starts a head and `n_workers` workers that run functions by the program `runtime`, if it is
+    /// set.
     pub(crate) async fn start_with(
         nodes: &Nodes,
         n_workers: usize,
@@ -95,7 +95,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Starts `n_heads` heads and workers of all of them: so many, with so many slots each.
+    /// Starts `n_heads` heads, and workers of all of them with a number of slots each.
     pub(crate) async fn start_shared(
         nodes: &Nodes,
         n_heads: usize,
@@ -125,7 +125,7 @@ impl Cluster {
         Ok(Self { head, workers, rest, rests, other_heads, nodes, boot, runtime, n_slots, folder })
     }
 
-    /// Kills the first head as a crash would. Another one is the first from then on.
+    /// Kills the first head. Another one is then the first.
     pub(crate) async fn kill_head(&mut self) -> Outcome<()> {
         let killed = mem::replace(&mut self.head, self.other_heads.remove(0));
         self.rests.remove(0);
@@ -149,37 +149,37 @@ impl Cluster {
         Ok(())
     }
 
-    /// Kills worker `idx` as a crash would. The others move up until it is started anew.
+    /// Kills worker `idx`. The others move up until it is restarted.
     pub(crate) async fn kill(&mut self, idx: usize) -> Outcome<()> {
         self.workers.remove(idx).kill().await
     }
 
-    /// Starts worker `idx` anew, as the same node.
+    /// Restarts worker `idx` as the same node.
     pub(crate) async fn restart(&mut self, idx: usize) -> Outcome<()> {
         let worker = self.worker(idx).await?;
         self.workers.insert(idx, worker);
         Ok(())
     }
 
-    /// Gives the head a module, and returns the function's id.
+    /// Uploads a module to the head, and returns the function's id.
     pub(crate) async fn add(&self, name: &str, module: &[u8]) -> Outcome<String> {
         Client::connect(self.rest).await?.upload(name, module).await
     }
 
-    /// Gives the head hello, and returns the request that runs it on `n_nodes`.
+    /// Uploads hello to the head, and returns the request that runs it on `n_nodes`.
     pub(crate) async fn hello(&self, n_nodes: usize) -> Outcome<Request> {
         let module = wat::parse_str(HELLO)?;
         let function = self.add("hello.wasm", &module).await?;
         Ok(Request::new(&function, "hello.wasm", n_nodes))
     }
 
-    /// Runs `request` until it goes without a roll call: its function is then everywhere it needs to
-    /// be, compiled, and known to be. Returns a client whose requests do.
+    /// Repeats `request` until it needs no roll call: its function is then compiled on all workers,
+    /// and the head knows that. Returns a connected client.
     pub(crate) async fn warmed(&self, request: &Request) -> Outcome<Client> {
         Self::warmed_at(self.rest, request).await
     }
 
-    /// The same at the head whose API is at `rest`.
+    /// The same at the head with the REST API `rest`.
     pub(crate) async fn warmed_at(rest: SocketAddr, request: &Request) -> Outcome<Client> {
         let mut client = Client::connect(rest).await?;
         let end = Instant::now() + WARM_WITHIN;

@@ -1,4 +1,4 @@
-//! A large module, and how long it takes to compile.
+//! A large module, and the time to compile it.
 
 use std::{collections::BTreeMap, fmt::Write as _, num::NonZeroU32, time::Duration};
 
@@ -14,13 +14,13 @@ use tokio::time::Instant;
 
 use crate::Outcome;
 
-/// Functions of the module. With [`N_STEPS`] each they come to 1 MiB.
+/// Number of functions in the module. With [`N_STEPS`] each, it has 1 MiB.
 const N_FUNCTIONS: usize = 595;
-/// Steps of each function.
+/// Number of steps of each function.
 const N_STEPS: usize = 50;
 
-/// A module of 1 MiB, valid and all of it reached: loads, stores, branches, arithmetic and calls,
-/// then the greeting. `seed` makes it another one.
+/// Returns a valid module of 1 MiB that runs all its loads, stores, branches, arithmetic and calls,
+/// and then prints the greeting. Each `seed` gives a different one.
 pub(crate) fn module(seed: usize) -> Outcome<Vec<u8>> {
     let mut text = String::from(
         r#"(module
@@ -48,11 +48,11 @@ pub(crate) fn module(seed: usize) -> Outcome<Vec<u8>> {
         write!(text, "(local.set $x (call $f{function} (local.get $x)))")?;
     }
     text.push_str("(drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))");
-    // As text it is larger by far than as a module.
+    // Its text is much larger than the module.
     Ok(wat::parse_str(text)?)
 }
 
-/// How long a runtime of its own takes to compile and run `module`.
+/// Returns the time that a separate runtime needs to compile and run `module`.
 pub(crate) fn compile_time(module: Vec<u8>) -> Outcome<Duration> {
     let runtime = Runtime::new(RuntimeOptions::for_runs(NonZeroU32::MIN, CompileIn::ThisProcess))?;
     let run = Run {

@@ -1,4 +1,4 @@
-//! The yardstick: libp2p's own request-response protocol on a bare swarm, nothing around it.
+//! The yardstick: libp2p's own request-response protocol on a bare swarm.
 
 use std::{io, process::ExitCode};
 
@@ -10,13 +10,13 @@ use libp2p_request_response::{Behaviour, Codec, Config, Event, Message, Protocol
 
 use crate::{Outcome, cluster::Folder, nodes::part, part::say, process::Process};
 
-/// The protocol of the echo.
+/// Protocol of the echo.
 const PROTOCOL: StreamProtocol = StreamProtocol::new("/figures/echo/1.0.0");
 
-/// What is echoed: as long as a greeting.
+/// Echoed message, as long as a greeting.
 const WORDS: &[u8] = b"hello";
 
-/// The longest message that is read.
+/// Maximum length of a message.
 const BYTES_MAX: u64 = 1024;
 
 /// Messages that end with their stream.
@@ -80,7 +80,7 @@ fn swarm() -> Outcome<Swarm<Behaviour<Plain>>> {
     Ok(swarm)
 }
 
-/// Echoes what others send, until it is killed.
+/// Echoes messages until it is killed.
 pub(crate) async fn serve() -> Outcome<ExitCode> {
     let mut swarm = swarm()?;
     swarm.listen_on("/ip4/127.0.0.1/tcp/0".parse()?)?;
@@ -101,7 +101,7 @@ pub(crate) async fn serve() -> Outcome<ExitCode> {
     }
 }
 
-/// Whoever asks the echo, a process of its own.
+/// A client of the echo, which is a separate process.
 pub(crate) struct Client {
     swarm: Swarm<Behaviour<Plain>>,
     server: PeerId,
@@ -120,7 +120,7 @@ impl Client {
         Ok(Self { swarm, server: server.parse()?, _process: process })
     }
 
-    /// Asks, and reads the answer.
+    /// Sends a message, and reads the response.
     pub(crate) async fn ask(&mut self) -> Outcome<()> {
         self.swarm.behaviour_mut().send_request(&self.server, WORDS.to_vec());
         loop {

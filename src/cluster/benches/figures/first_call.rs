@@ -1,4 +1,4 @@
-//! The first call of a function that only the head has.
+//! First call of a function that only the head has.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::{
     rows::{Row, note},
 };
 
-/// Workers, none of which knows the function. All of them compile it, on the same cores.
+/// Number of workers without the function. All of them compile it, on the same cores.
 const N_WORKERS: usize = 3;
 
-/// What a call may take beside its compilations: the roll call, the fetching, and the run.
+/// Time for a call apart from its compilations: roll call, fetching, and run.
 const RESERVE: Duration = Duration::from_secs(1);
 
 /// Calls a function of 1 MiB on all workers as soon as the head has it.
@@ -30,7 +30,7 @@ pub(crate) async fn first_call(nodes: &Nodes) -> Outcome<Row> {
     note(&format!("compile {n_bytes} bytes, alone on the machine: {compiling:.2?}"))?;
 
     let cluster = Cluster::start(nodes, N_WORKERS).await?;
-    // The workers are there, and know one another, but not the function.
+    // The workers know one another, but not the function.
     let hello = cluster.hello(N_WORKERS).await?;
     drop(cluster.warmed(&hello).await?);
     let function = cluster.add("large.wasm", &large).await?;

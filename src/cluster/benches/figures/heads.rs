@@ -1,5 +1,4 @@
-//! Several heads that share workers: whether they get their shares, and what a head leaves behind that
-//! is killed.
+//! Several heads that share workers: their shares, and the effects of a head that is killed.
 
 use std::{fs, net::SocketAddr, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 
@@ -17,53 +16,53 @@ use crate::{
     rows::{Row, note},
 };
 
-/// Heads that share the workers.
+/// Number of heads that share the workers.
 const N_HEADS: usize = 3;
-/// Workers that they share, by the issue's figure.
+/// Number of workers.
 const N_WORKERS: usize = 6;
-/// Slots of each, so that three heads cannot have equal parts of one worker.
+/// Number of slots of each, so that three heads cannot have equal parts of one worker.
 const N_SLOTS: usize = 4;
-/// How long the function takes, which sleeps: sharing costs no processor, so that four cores suffice.
+/// Duration of the function, which sleeps, so that four cores suffice.
 const RUN: Duration = Duration::from_millis(100);
 
-/// The function's file.
+/// File name of the function.
 const METHOD: &str = "hello.wasm";
 
-/// Connections to each of the equal heads: twice its share of the slots.
+/// Number of connections to each of the equal heads: twice its share of the slots.
 const N_CLIENTS: usize = 16;
-/// Connections to a head that asks for less than its share, which is 8 slots.
+/// Number of connections to a head that requests less than its share of 8 slots.
 const N_CLIENTS_OF_SMALL: usize = 4;
-/// Connections to a head that asks for all it can.
+/// Number of connections to a greedy head.
 const N_CLIENTS_OF_GREEDY: usize = 200;
 
-/// How much earlier the first head has load than the others: it has all slots by then.
+/// Time for which only the first head has load. It has all slots by then.
 const AHEAD: Duration = Duration::from_secs(2);
-/// How long all of them have load before it counts.
+/// Time for which all of them have load before executions are counted.
 const UNCOUNTED: Duration = Duration::from_secs(1);
-/// How long executions are counted.
+/// Time for which executions are counted.
 const PERIOD: Duration = Duration::from_secs(8);
 
-/// Jain's index of the executions of heads with equal demand.
+/// Minimum of Jain's index for heads with equal demand.
 const JAIN_BAR: f64 = 0.95;
-/// How long a request may wait beside its run.
+/// Maximum time for which a request waits, apart from its run.
 const WAIT_BAR: Duration = Duration::from_secs(1);
-/// The share of requests that may be refused.
+/// Maximum share of requests that are refused.
 const REFUSED_BAR: f64 = 0.05;
-/// The share of its demand that a head gets whose demand is below its share of the slots.
+/// Minimum share of its demand that a head gets if the demand is below its share of the slots.
 const SMALL_BAR: f64 = 0.9;
 
-/// How soon a client learns that its head was killed.
+/// Maximum time until a client learns that its head was killed.
 const ERROR_BAR: Duration = Duration::from_secs(1);
-/// How soon all slots serve another head then.
+/// Maximum time until all slots then serve another head.
 const FREE_BAR: Duration = Duration::from_secs(3);
-/// Workers whose slots the killed head has taken.
+/// Number of workers whose slots the killed head has taken.
 const N_WORKERS_TAKEN: usize = 2;
-/// How long anything may take here at all.
+/// Time limit for each step.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often to look for it.
+/// Interval of checks.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Writes down which request it runs, and takes long; greets at once if it is not told which.
+/// Records its request and runs for long, or greets immediately if it gets no request.
 const WRITING_RUNTIME: &str = "#!/bin/sh\n[ \"$REQUEST\" ] || exec echo hello\necho \"$REQUEST\" >> \"${0%/*}/runs\"\nsleep 10\n";
 
 /// Sleeps for [`RUN`] by `poll_oneoff`, and greets.
@@ -79,7 +78,7 @@ const SLEEPER: &str = r#"(module
     (drop (call $poll (i32.const 64) (i32.const 128) (i32.const 1) (i32.const 192)))
     (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
 
-/// What the clients of one head came to.
+/// Counts of the clients of one head.
 #[derive(Debug, Default, Clone, Copy)]
 struct Served {
     n_done: u32,
@@ -87,8 +86,8 @@ struct Served {
     longest_wait: Duration,
 }
 
-/// Compares what heads get of workers whose slots they fill: heads of equal demand, one that asks for
-/// more than the others, and one that is greedy.
+/// Compares the heads' parts of saturated workers: heads of equal demand, one that requests more
+/// than the others, and a greedy one.
 pub(crate) async fn heads(nodes: &Nodes, rows: &mut Vec<Row>) -> Outcome<Row> {
     let cluster = Cluster::start_shared(nodes, N_HEADS, (N_WORKERS, N_SLOTS), None).await?;
     let request = Request::new(&warmed(&cluster, SLEEPER).await?, METHOD, 1);
@@ -109,7 +108,7 @@ pub(crate) async fn heads(nodes: &Nodes, rows: &mut Vec<Row>) -> Outcome<Row> {
     Ok(row("3 heads, one of them greedy", &greedy, greedy.get(1..).unwrap_or_default()))
 }
 
-/// A row on how equal what the heads got is, and on how long those that are `judged` waited.
+/// Returns a row on the equality of all parts, and on the waits of the `judged` heads.
 fn row(name: &str, all: &[Served], judged: &[Served]) -> Row {
     let index = jain(all);
     let (value, is_good) = judge_demand(judged);
@@ -119,8 +118,8 @@ fn row(name: &str, all: &[Served], judged: &[Served]) -> Row {
     Row::new(name, value, bar, index >= JAIN_BAR && is_good)
 }
 
-/// How long the requests of these heads waited at most and how many were refused, and whether that is
-/// little.
+/// Returns the maximum wait and the number of refusals of these heads, and true if they are within
+/// limits.
 fn judge_demand(served: &[Served]) -> (String, bool) {
     let wait = served.iter().map(|served| served.longest_wait).max().unwrap_or_default();
     let n_refused: u32 = served.iter().map(|served| served.n_refused).sum();
@@ -130,7 +129,7 @@ fn judge_demand(served: &[Served]) -> (String, bool) {
     (value, wait <= WAIT_BAR && refused <= REFUSED_BAR && n_done > 0)
 }
 
-/// Jain's index of what was done: 1 where all got as much, 1/n where one got all.
+/// Returns Jain's index: 1 if all got the same, 1/n if one got everything.
 fn jain(served: &[Served]) -> f64 {
     let done: Vec<f64> = served.iter().map(|served| f64::from(served.n_done)).collect();
     let (sum, squares) = (done.iter().sum::<f64>(), done.iter().map(|n| n * n).sum::<f64>());
@@ -138,7 +137,7 @@ fn jain(served: &[Served]) -> f64 {
     sum * sum / (f64::from(n) * squares).max(1.0)
 }
 
-/// Gives the heads a module, has all workers run it for each of them, and returns its id.
+/// Uploads a module to the heads, has all workers run it for each of them, and returns its id.
 async fn warmed(cluster: &Cluster, module: &str) -> Outcome<String> {
     let module = wat::parse_str(module)?;
     let mut function = String::new();
@@ -152,8 +151,7 @@ async fn warmed(cluster: &Cluster, module: &str) -> Outcome<String> {
     Ok(function)
 }
 
-/// Has so many clients of each head ask again and again, those of the first one earlier than the
-/// others.
+/// Runs clients of each head, those of the first one earlier than the others.
 async fn served(
     cluster: &Cluster,
     request: &Request,
@@ -198,7 +196,7 @@ async fn one_client(
     loop {
         let began = Instant::now();
         let answer = timeout_at(end, client.ask(&request)).await;
-        // One that is cut off by the end has waited, too.
+        // A request that was interrupted at the end has waited too.
         served.longest_wait = served.longest_wait.max(began.elapsed().saturating_sub(RUN));
         let Ok(answer) = answer else { return Ok(served) };
         let is_counted = counted_from <= Instant::now();
@@ -206,7 +204,7 @@ async fn one_client(
         served.n_done += u32::from(is_counted && is_good);
         served.n_refused += u32::from(is_counted && !is_good);
         if !is_good {
-            // One that is refused asks again a little later.
+            // After a refusal, it retries a little later.
             sleep(RUN).await;
         }
     }
@@ -252,7 +250,7 @@ pub(crate) async fn killed(nodes: &Nodes) -> Outcome<Row> {
     ))
 }
 
-/// Asks for `n` runs at one time, each of which writes down its name: `prefix` and a number.
+/// Starts `n` simultaneous runs, each of which records its name: `prefix` and a number.
 fn ask(rest: SocketAddr, function: &str, prefix: &str, n: usize) -> JoinSet<Outcome<()>> {
     let mut clients = JoinSet::new();
     for number in 0..n {
@@ -266,7 +264,7 @@ fn ask(rest: SocketAddr, function: &str, prefix: &str, n: usize) -> JoinSet<Outc
     clients
 }
 
-/// Waits until `n` runs whose names begin with `prefix` have been written down.
+/// Waits until `n` runs with names that begin with `prefix` are recorded.
 async fn written(runs: &Path, prefix: &str, n: usize) -> Outcome<()> {
     let looking = async {
         while names(runs).iter().filter(|name| name.starts_with(prefix)).count() < n {
@@ -280,12 +278,12 @@ async fn written(runs: &Path, prefix: &str, n: usize) -> Outcome<()> {
 }
 
 fn names(runs: &Path) -> Vec<String> {
-    // Nothing has run before there is a file.
+    // Without a file, nothing has run yet.
     let text = fs::read_to_string(runs).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
-/// How many runs were begun more than once.
+/// Returns the number of runs that were started more than once.
 fn n_twice(runs: &Path) -> usize {
     let mut all = names(runs);
     let n_begun = all.len();

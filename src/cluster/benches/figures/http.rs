@@ -1,4 +1,4 @@
-//! A client of the REST API: one connection, one request at a time, as little work as can be.
+//! A client of the REST API with one connection and one request at a time.
 
 use std::net::SocketAddr;
 
@@ -9,26 +9,26 @@ use tokio::{
 
 use crate::Outcome;
 
-/// How long a request's roll call may take, in seconds: longer than any figure here allows.
+/// Time for the roll call of a request, in seconds: more than any figure allows.
 const TIMEOUT_S: u32 = 60;
 
-/// A request to execute a function, and what its answer should hold.
+/// A request to execute a function, and the expected response.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     bytes: Vec<u8>,
     n_nodes: usize,
 }
 
-/// An answer to such a request.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// The HTTP status.
+    /// HTTP status.
     pub(crate) status: u16,
-    /// The code in the body, or none.
+    /// Code in the body, or empty.
     pub(crate) code: String,
-    /// The request's id, or none.
+    /// Id of the request, or empty.
     pub(crate) request_id: String,
-    /// The whole body.
+    /// Body.
     pub(crate) body: String,
 }
 
@@ -44,7 +44,7 @@ impl Request {
         Self::configured((function, method), n_nodes, "")
     }
 
-    /// Runs `method` of `function` on one node with a variable: its name and its value.
+    /// Runs `method` of `function` on one node with a variable, given as name and value.
     pub(crate) fn with_variable(function: &str, method: &str, variable: &(String, String)) -> Self {
         let (name, value) = variable;
         let variables = format!(",\"env_vars\":[{{\"name\":\"{name}\",\"value\":\"{value}\"}}]");
@@ -66,12 +66,12 @@ impl Request {
 }
 
 impl Answer {
-    /// This answer, if it says that all nodes gave the greeting.
+    /// Returns the response if all nodes returned the greeting.
     pub(crate) fn good(self, request: &Request) -> Outcome<Self> {
         if self.is_good(request) { Ok(self) } else { Err(self.body.into()) }
     }
 
-    /// Whether it says that all nodes gave the greeting.
+    /// Returns true if all nodes returned the greeting.
     pub(crate) fn is_good(&self, request: &Request) -> bool {
         let peers = self.body.split_once("\"peers\":[").map_or("", |(_, rest)| rest);
         let peers = peers.split(']').next().unwrap_or_default();
@@ -81,7 +81,7 @@ impl Answer {
             && peers.split(',').count() == request.n_nodes
     }
 
-    /// Whether some node gave the greeting.
+    /// Returns true if some node returned the greeting.
     pub(crate) fn is_greeting(&self) -> bool {
         self.body.contains("\"stdout\":\"hello\\n\"") && self.body.contains("\"exit_code\":0")
     }
@@ -94,7 +94,7 @@ impl Client {
         Ok(Self { stream, received: Vec::new() })
     }
 
-    /// Sends an execution's request, and reads the answer.
+    /// Sends a request to execute, and reads the response.
     pub(crate) async fn ask(&mut self, request: &Request) -> Outcome<Answer> {
         let (status, body) = self.exchange(&request.bytes).await?;
         let code = field(&body, "code").unwrap_or_default().to_owned();
@@ -102,7 +102,7 @@ impl Client {
         Ok(Answer { status, code, request_id, body })
     }
 
-    /// Whether execution `id` went without a roll call.
+    /// Returns true if execution `id` needed no roll call.
     pub(crate) async fn is_warm(&mut self, id: &str) -> Outcome<bool> {
         let asked = format!("GET /api/v1/executions/{id} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         let (status, body) = self.exchange(asked.as_bytes()).await?;
@@ -112,7 +112,7 @@ impl Client {
         Ok(body.contains("\"warm\":true"))
     }
 
-    /// Gives the head a module, and returns the function's id.
+    /// Uploads a module to the head, and returns the function's id.
     pub(crate) async fn upload(&mut self, name: &str, module: &[u8]) -> Outcome<String> {
         let head = format!(
             "POST /api/v1/functions?method={name} HTTP/1.1\r\nhost: localhost\r\ncontent-type: \
@@ -140,9 +140,9 @@ impl Client {
     }
 }
 
-/// The status and body of an answer, if all of it is there.
+/// Returns the status and body of a response, if it is complete.
 fn whole(received: &[u8]) -> Outcome<Option<(u16, String)>> {
-    // Cut within a letter, it goes on.
+    // An incomplete character means that more follows.
     let Ok(text) = str::from_utf8(received) else { return Ok(None) };
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return Ok(None) };
     let status = head.split(' ').nth(1).ok_or("an answer without a status")?.parse()?;
@@ -153,7 +153,7 @@ fn whole(received: &[u8]) -> Outcome<Option<(u16, String)>> {
     Ok(is_whole.then(|| (status, body.to_owned())))
 }
 
-/// The text in the first field `name`.
+/// Returns the text in the first field `name`.
 fn field<'a>(body: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = body.split_once(&format!("\"{name}\":\""))?;
     rest.split('"').next()

@@ -1,4 +1,4 @@
-//! What an idle worker takes of the memory.
+//! Memory of an idle worker.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use crate::{
     rows::{Row, mib, note},
 };
 
-/// How long a worker is left alone before it is looked at: it offers and gossips, and does no more.
+/// Time for which a worker is idle before it is measured: it only sends offers and gossip.
 const LEFT_ALONE: Duration = Duration::from_secs(5);
 
-/// Runs after which it is looked at again.
+/// Number of runs after which it is measured again.
 const N_RUNS: usize = 2000;
 
-/// The most it may take.
+/// Maximum memory.
 const BAR_BYTES: u64 = 40 * 1024 * 1024;
 
-/// Looks at a worker that has done nothing yet, and at one that has.
+/// Measures a new worker, and one that has run functions.
 pub(crate) async fn idle(nodes: &Nodes) -> Outcome<Row> {
     let cluster = Cluster::start(nodes, 2).await?;
     sleep(LEFT_ALONE).await;

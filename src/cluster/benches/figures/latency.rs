@@ -1,4 +1,4 @@
-//! How long single requests take: of the echo, of one node, of many.
+//! Latency of single requests: of the echo, of one node, of many nodes.
 
 use std::time::Duration;
 
@@ -13,34 +13,35 @@ use crate::{
     rows::{Row, note},
 };
 
-/// Requests that each figure is taken from.
+/// Number of requests for each figure.
 const N_SAMPLES: usize = 2000;
-/// Requests before them that do not count: they fill caches and settle the clock of the processor.
+/// Number of requests before them that do not count, to fill caches and settle the clock of the
+/// processor.
 const N_UNCOUNTED: usize = 200;
-/// Requests of one kind before those of the other are taken: whatever else the machine does then
-/// befalls both.
+/// Number of requests of one kind before those of the other, so that other load on the machine
+/// affects both.
 const N_TOGETHER: usize = 100;
-/// How long the requests to many nodes may take in all, of which fewer may do.
+/// Maximum total time of the requests to many nodes. Fewer are made if it is reached.
 const MANY_WITHIN: Duration = Duration::from_secs(20);
-/// Workers of the large cluster.
+/// Number of workers of the large cluster.
 const N_MANY: usize = 50;
 
-/// How much longer one node may take than the echo.
+/// Maximum ratio of one node to the echo.
 const ONE_BAR: f64 = 4.0;
-/// Workers of the smallest cluster that others are compared with.
+/// Number of workers of the smallest cluster in comparisons.
 const N_FEW: usize = 3;
-/// Workers of the largest cluster of processes, by the figure.
+/// Number of workers of the largest cluster of processes.
 const N_LARGE: usize = 300;
-/// How long a cluster is left alone before its figure is taken: workers look for neighbors 90 s after
-/// they have a head, at the latest.
+/// Time for which a cluster is idle before it is measured: workers look for neighbors up to 90 s
+/// after they have a head.
 const SETTLED_AFTER: Duration = Duration::from_secs(100);
-/// How much longer one of 300 nodes may take than one of three.
+/// Maximum ratio of one of 300 nodes to one of three.
 const LARGE_BAR: f64 = 2.0;
 
-/// How much longer 50 nodes may take than one.
+/// Maximum ratio of 50 nodes to one.
 const MANY_BAR: f64 = 20.0;
 
-/// Compares hello on one node, warm, with the echo.
+/// Compares warm hello on one node with the echo.
 pub(crate) async fn one(nodes: &Nodes) -> Outcome<Row> {
     let mut echo = echo::Client::start().await?;
     let cluster = Cluster::start(nodes, 1).await?;
@@ -68,7 +69,7 @@ pub(crate) async fn one(nodes: &Nodes) -> Outcome<Row> {
     Ok(Row::new("execute on 1 node / echo, p50", value, "4 at most", ratio <= ONE_BAR))
 }
 
-/// Compares hello on 50 nodes with hello on one, both warm.
+/// Compares warm hello on 50 nodes with hello on one.
 pub(crate) async fn many(nodes: &Nodes) -> Outcome<Row> {
     let mut cluster = Cluster::start(nodes, 1).await?;
     let hello = cluster.hello(1).await?;
@@ -94,7 +95,7 @@ pub(crate) async fn many(nodes: &Nodes) -> Outcome<Row> {
     Ok(Row::new("execute on 50 nodes / 1 node, p50", value, "less than 20", ratio < MANY_BAR))
 }
 
-/// Compares hello on one of 300 nodes with hello on one of three, all warm.
+/// Compares warm hello on one of 300 nodes with hello on one of three.
 pub(crate) async fn large(nodes: &Nodes) -> Outcome<Row> {
     let mut cluster = Cluster::start(nodes, N_FEW).await?;
     let hello = cluster.hello(1).await?;
@@ -123,7 +124,7 @@ pub(crate) async fn large(nodes: &Nodes) -> Outcome<Row> {
     Ok(Row::new("execute on 1 of 300 nodes / 1 of 3, p99", value, "2 at most", is_passed))
 }
 
-/// How long requests took.
+/// Durations of requests.
 #[derive(Default)]
 pub(crate) struct Latencies(pub(crate) Vec<Duration>);
 
@@ -140,7 +141,7 @@ impl Latencies {
         self.at(50)
     }
 
-    /// The time within which so many percent of them were.
+    /// Returns the duration that a percentage of the requests did not exceed.
     pub(crate) fn at(&self, percent: usize) -> Duration {
         let mut sorted = self.0.clone();
         sorted.sort();

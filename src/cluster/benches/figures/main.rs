@@ -1,8 +1,8 @@
-//! Prints the figures of a cluster on loopback, each beside its bar: `figures [ROW]… [--soak-s N]
+//! Prints the figures of a cluster on loopback with their limits: `figures [ROW]… [--soak-s N]
 //! [--stubs N] [--program PATH]`.
 //!
-//! Head, workers, echo and the external runtime are this program, each in a separate process. The
-//! load comes from here, over plain sockets, so that no client's cost is taken for the cluster's.
+//! Head, workers, echo and external runtime are this program in separate processes. The load comes
+//! from here over plain sockets, so that the cost of a client is not included.
 
 mod cluster;
 mod compiled;
@@ -24,7 +24,7 @@ mod stubs;
 
 use std::{env, error::Error, process::ExitCode};
 
-/// What a figure comes to, or what kept it from being taken.
+/// Result of a step, or the error that prevented it.
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> Outcome<ExitCode> {

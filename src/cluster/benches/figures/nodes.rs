@@ -1,4 +1,4 @@
-//! Heads and workers, each in a process: parts of this program, or another one's `node`.
+//! Heads and workers, each in a process: parts of this program, or nodes of another one.
 
 use std::{
     env,
@@ -20,29 +20,29 @@ use crate::{
     process::{BOOT, FOLDER, PART, Process, RUNTIME, SLOTS},
 };
 
-/// The name of a node's key in its folder.
+/// Name of a node's key in its directory.
 pub(crate) const KEY: &str = "priv.bin";
 
-/// How long a node of another program may take to start: fifty do at one time on two cores.
+/// Time for a node of another program to start: fifty start simultaneously on two cores.
 const STARTS_WITHIN: Duration = Duration::from_mins(1);
 
-/// How often to look whether it has.
+/// Interval of checks for that.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What the log says when it has.
+/// Log message after the start.
 const STARTED: &str = "starting node main loop";
 
-/// Whose nodes are measured.
+/// Program whose nodes are measured.
 #[derive(Debug, Clone)]
 pub(crate) enum Nodes {
-    /// Those of this program, which are the room and nothing around it.
+    /// This program, which contains only the crate.
     Own,
-    /// Those of the program at this path, with its command line and its log.
+    /// The program at this path, with its command line and its log.
     Of(PathBuf),
 }
 
 impl Nodes {
-    /// Starts a head in `folder`. Returns it, where its API is, and the address of its network.
+    /// Starts a head in `folder`. Returns it with the addresses of its REST API and its network.
     pub(crate) async fn head(&self, folder: &Path) -> Outcome<(Process, SocketAddr, String)> {
         match self {
             Self::Own => {
@@ -91,8 +91,8 @@ impl Nodes {
         }
     }
 
-    /// Starts a worker in `folder` that has the heads at `boot`, `runtime` for an external runtime if
-    /// there is one, and `n_slots` slots if that is said.
+    /// Starts a worker of the heads at `boot` in `folder`, with `runtime` as external runtime and
+    /// `n_slots` slots if these are set.
     pub(crate) async fn worker(
         &self,
         folder: &Path,
@@ -127,29 +127,29 @@ impl Nodes {
     }
 }
 
-/// How many slots the slow worker has: more than the others together.
+/// Number of slots of the slow worker: more than the others have together.
 pub(crate) const SLOW_SLOTS: &str = "64";
 
-/// The command of a part of this program.
+/// Returns the command of a part of this program.
 pub(crate) fn part(part: &str, folder: &Path) -> Outcome<Command> {
     let mut command = Command::new(env::current_exe()?);
     command.env(PART, part).env(FOLDER, folder);
     Ok(command)
 }
 
-/// The command of a node of `program`.
+/// Returns the command of a node of `program`.
 fn node(program: &Path, folder: &Path) -> Outcome<Command> {
     fs::create_dir_all(folder)?;
     let key = folder.join(KEY);
     Identity::load_or_create(&key)?;
     let mut command = Command::new(program);
     command.args(["node", "--address", "127.0.0.1", "--private-key"]).arg(key);
-    // Nothing of what the user of this machine has.
+    // Uses nothing of the user of this machine.
     command.arg("--db").arg(folder.join("db")).env("HOME", folder).env_remove("XDG_CACHE_HOME");
     Ok(command)
 }
 
-/// Starts a node whose log is a file, since nobody reads it, and waits until it runs.
+/// Starts a node that logs to a file, and waits until it runs.
 async fn started(mut command: Command, folder: &Path) -> Outcome<(Process, Vec<Value>)> {
     let log = folder.join("log");
     command.stdout(File::create(&log)?);

@@ -1,4 +1,4 @@
-//! What the other processes do: a head, a worker, an external runtime.
+//! Parts of other processes: a head, a worker, an external runtime.
 
 use std::{
     collections::BTreeSet,
@@ -31,19 +31,19 @@ use crate::{
     stubs,
 };
 
-/// Name under which this program is the external runtime. A variable could not say so, since workers
-/// pass none.
+/// Name under which this program is the external runtime. Workers pass no variables that could tell
+/// it.
 pub(crate) const RUNTIME_NAME: &str = "bls-runtime";
 
-/// Where compiled functions are kept.
+/// Directory of compiled functions.
 const COMPILED: &str = "compiled";
 
-/// Whether this program was started as the external runtime.
+/// Returns true if this program was started as the external runtime.
 pub(crate) fn is_runtime() -> bool {
     own_path().file_name().is_some_and(|name| name == RUNTIME_NAME)
 }
 
-/// What drives a part of this name: workers are on one thread, as the program's are.
+/// Returns the executor for a part: one thread for workers, as in the program.
 pub(crate) fn driver(part: Option<&str>) -> io::Result<Runtime> {
     let mut driver = match part {
         Some("worker") => Builder::new_current_thread(),
@@ -52,13 +52,13 @@ pub(crate) fn driver(part: Option<&str>) -> io::Result<Runtime> {
     driver.enable_all().build()
 }
 
-/// Does what the command line of the external runtime says.
+/// Runs the command line of the external runtime.
 pub(crate) fn runtime() -> ExitCode {
     let code = runtime::bls::run(env::args().skip(1), CompileIn::ThisProcess);
     u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// Does the part of this name.
+/// Runs the part of this name.
 pub(crate) async fn serve(part: &str) -> Outcome<ExitCode> {
     match part {
         "head" => head().await,
@@ -69,7 +69,7 @@ pub(crate) async fn serve(part: &str) -> Outcome<ExitCode> {
     }
 }
 
-/// Serves as head.
+/// Runs a head.
 async fn head() -> Outcome<ExitCode> {
     let group = Group::default();
     let options = options(RoleOptions::Head { rest_api: "127.0.0.1:0".to_owned() })?;
@@ -79,7 +79,7 @@ async fn head() -> Outcome<ExitCode> {
     answer_all().await
 }
 
-/// Serves as worker.
+/// Runs a worker.
 async fn worker() -> Outcome<ExitCode> {
     let group = Group::default();
     let node = Node::start(options(RoleOptions::Worker)?, &group, Clock::system()).await?;
@@ -87,12 +87,12 @@ async fn worker() -> Outcome<ExitCode> {
     answer_all().await
 }
 
-/// Writes a line for whoever started this process.
+/// Writes a line for the parent process.
 pub(crate) fn say(line: &str) -> Outcome<()> {
     Ok(writeln!(io::stdout(), "{line}")?)
 }
 
-/// Tells how many tasks there are, each time it is asked, until nobody can ask any more.
+/// Writes the number of tasks for each line of input, until the input ends.
 async fn answer_all() -> Outcome<ExitCode> {
     let mut lines = BufReader::new(stdin()).lines();
     while lines.next_line().await?.is_some() {
@@ -107,7 +107,7 @@ fn options(role: RoleOptions) -> Outcome<NodeOptions> {
     let kind = if role == RoleOptions::Worker { Role::Worker } else { Role::Head };
     Ok(NodeOptions {
         role,
-        // A worker that comes back is the one that went.
+        // A restarted worker is the same node.
         identity: Identity::load_or_create(&folder.join(KEY))?,
         address: Ipv4Addr::LOCALHOST.into(),
         port: env::var(PORT).map_or(Ok(0), |port| port.parse())?,
@@ -141,7 +141,7 @@ fn connectivity(role: Role) -> Outcome<Connectivity> {
     Ok(Connectivity { connections: Some(ConnectionBounds::around(number.parse()?)), ..usual })
 }
 
-/// The nodes that the environment names.
+/// Returns the boot nodes in the environment.
 pub(crate) fn boot_nodes() -> Outcome<Vec<BootNode>> {
     let boot = env::var(BOOT).unwrap_or_default();
     let addresses = boot.split(',').filter(|address| !address.is_empty());

@@ -1,4 +1,4 @@
-//! A slow worker beside fast ones, one that is stopped for a while, and many that have just joined.
+//! A slow worker among fast ones, one that is stopped for a while, and many that have just joined.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
 
@@ -19,34 +19,34 @@ use crate::{
     rows::{Row, note},
 };
 
-/// The slow worker's runtime: it takes as long as a program that starts an interpreter.
+/// Runtime of the slow worker, as slow as a program that starts an interpreter.
 const SLOW_RUNTIME: &str = "#!/bin/sh\nsleep 0.14\necho hello\n";
-/// Workers beside the slow one.
+/// Number of fast workers.
 const N_FAST: usize = 3;
-/// How long each rate is taken.
+/// Time of each measurement.
 const PERIOD: Duration = Duration::from_secs(8);
-/// How long before that does not count.
+/// Time before it that does not count.
 const UNCOUNTED: Duration = Duration::from_secs(2);
-/// The share of the rate, and of the median, that a slow worker may cost.
+/// Maximum loss of rate and median by a slow worker.
 const SLOW_BAR: f64 = 0.9;
 
-/// Workers of the cluster in which one is stopped.
+/// Number of workers of the cluster in which one is stopped.
 const N_STOPPABLE: usize = 12;
-/// Workers that run each request there.
+/// Number of workers that run each request there.
 const N_NODES: usize = 6;
-/// How long it is stopped.
+/// Time for which it is stopped.
 const STOPPED: Duration = Duration::from_secs(20);
-/// How long requests go on before and after.
+/// Time of requests before and after.
 const AROUND: Duration = Duration::from_secs(3);
-/// The longest a request may take meanwhile.
+/// Maximum time of a request in the meantime.
 const STOPPED_BAR: Duration = Duration::from_secs(3);
 
-/// Workers that join at one time.
+/// Number of workers that join simultaneously.
 const N_JOINED: usize = 200;
-/// How long the first call on all of them may take.
+/// Maximum time of the first call on all of them.
 const JOINED_BAR: Duration = Duration::from_secs(1);
 
-/// Compares the rate of three fast workers with theirs and that of a slow one with many slots.
+/// Compares the rate of three fast workers with and without a slow one with many slots.
 pub(crate) async fn slow(nodes: &Nodes) -> Outcome<Row> {
     let folder = Folder::new()?;
     let program = folder.path().join(RUNTIME_NAME);
@@ -105,7 +105,7 @@ pub(crate) async fn joined(nodes: &Nodes) -> Outcome<Row> {
     Ok(Row::new("first call on 200 workers", value, "code 200, 1 s at most", is_passed))
 }
 
-/// Executions a second on [`N_CONNECTIONS`] connections, and the median of how long they took.
+/// Returns the executions per second on [`N_CONNECTIONS`] connections, and their median duration.
 async fn load(cluster: &Cluster, request: &Request) -> Outcome<(f64, Duration)> {
     collect(ask_until(cluster, request, Instant::now() + UNCOUNTED).await?).await?;
     let clients = ask_until(cluster, request, Instant::now() + PERIOD).await?;
@@ -118,8 +118,8 @@ async fn load(cluster: &Cluster, request: &Request) -> Outcome<(f64, Duration)> 
 
 type Clients = JoinSet<Outcome<(Latencies, usize)>>;
 
-/// Has clients ask on [`N_CONNECTIONS`] connections until `end`. Each returns how long its requests
-/// took, and how many answers were not whole.
+/// Runs clients on [`N_CONNECTIONS`] connections until `end`. Each returns the durations of its
+/// requests, and the number of incomplete responses.
 async fn ask_until(cluster: &Cluster, request: &Request, end: Instant) -> Outcome<Clients> {
     let mut clients = JoinSet::new();
     for _ in 0..N_CONNECTIONS {
@@ -128,7 +128,7 @@ async fn ask_until(cluster: &Cluster, request: &Request, end: Instant) -> Outcom
             let (mut latencies, mut n_short) = (Latencies::default(), 0);
             loop {
                 let began = Instant::now();
-                // One that is cut off by the end had longer than it may take before.
+                // A request that was interrupted at the end had started late.
                 let Ok(answer) = timeout_at(end, client.ask(&request)).await else { break };
                 latencies.0.push(began.elapsed());
                 n_short += usize::from(!answer?.is_good(&request));

@@ -1,4 +1,4 @@
-//! A part in a process of its own: started, asked, looked at and killed.
+//! A part in a separate process: starting, querying, measuring and killing it.
 
 use std::{process::Stdio, time::Duration};
 
@@ -10,43 +10,43 @@ use tokio::{
 
 use crate::Outcome;
 
-/// The variable that tells a process of this program its part.
+/// Variable with the part of a process.
 pub(crate) const PART: &str = "FIGURES_PART";
-/// The variable that names the folder a part keeps its state in.
+/// Variable with the directory of a part.
 pub(crate) const FOLDER: &str = "FIGURES_FOLDER";
-/// The variable that names the address of the head's network.
+/// Variable with the address of the head's network.
 pub(crate) const BOOT: &str = "FIGURES_BOOT";
-/// The variable that names the external runtime of a worker.
+/// Variable with the external runtime of a worker.
 pub(crate) const RUNTIME: &str = "FIGURES_RUNTIME";
 
-/// The variable that says how many functions a worker runs at once.
+/// Variable with the number of slots of a worker.
 pub(crate) const SLOTS: &str = "FIGURES_SLOTS";
 
-/// The variable that says how many connections a head keeps.
+/// Variable with the number of connections of a head.
 pub(crate) const CONNECTIONS: &str = "FIGURES_CONNECTIONS";
 
-/// The variable that says on which port a node's network listens.
+/// Variable with the port of a node's network.
 pub(crate) const PORT: &str = "FIGURES_PORT";
 
-/// Ticks in which the system counts the time of processes: 100 on every machine that Linux runs on.
+/// Ticks per second of process times: 100 on every Linux machine.
 const TICKS_PER_SECOND: u32 = 100;
 
-/// How long a part may take to say something. Fifty of them start at one time on two cores.
+/// Time for a part to write a line. Fifty of them start simultaneously on two cores.
 const SAYS_WITHIN: Duration = Duration::from_mins(1);
 
 /// A process. Dropping it kills it.
 pub(crate) struct Process {
     child: Child,
-    /// With a part of this program.
+    /// Starts a part of this program.
     talk: Option<(ChildStdin, Lines<BufReader<ChildStdout>>)>,
 }
 
-/// What a process takes of the machine.
+/// Resources of a process.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Usage {
     /// Resident memory in bytes.
     pub(crate) resident_bytes: u64,
-    /// How much of that is the process's own, not mapped from a file.
+    /// Part of it that is not mapped from a file.
     pub(crate) own_bytes: u64,
     /// Open files.
     pub(crate) n_files: usize,
@@ -55,7 +55,7 @@ pub(crate) struct Usage {
 }
 
 impl Process {
-    /// Starts a process that answers what it is asked, line for line.
+    /// Starts a process that responds to each line of input.
     pub(crate) fn spawn(mut command: Command) -> Outcome<Self> {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
@@ -64,57 +64,57 @@ impl Process {
         Ok(Self { child, talk: Some((stdin, BufReader::new(stdout).lines())) })
     }
 
-    /// Starts a process that is asked nothing.
+    /// Starts a process without input.
     pub(crate) fn quiet(mut command: Command) -> Outcome<Self> {
         let child = command.stdin(Stdio::null()).kill_on_drop(true).spawn()?;
         Ok(Self { child, talk: None })
     }
 
-    /// How many tasks it has, if it tells.
+    /// Returns its number of tasks, if it reports that.
     pub(crate) async fn n_tasks(&mut self) -> Outcome<Option<usize>> {
         Ok(self.ask("tasks").await?.map(|line| line.parse()).transpose()?)
     }
 
-    /// What it answers, if it answers anything.
+    /// Returns its response, if there is one.
     pub(crate) async fn ask(&mut self, question: &str) -> Outcome<Option<String>> {
         let Some((stdin, _)) = &mut self.talk else { return Ok(None) };
         stdin.write_all(format!("{question}\n").as_bytes()).await?;
         self.line().await.map(Some)
     }
 
-    /// The next line it writes.
+    /// Returns its next line.
     pub(crate) async fn line(&mut self) -> Outcome<String> {
         let (_, lines) = self.talk.as_mut().ok_or("a process that says nothing")?;
         let line = timeout(SAYS_WITHIN, lines.next_line()).await??;
         Ok(line.ok_or("a part ended before it answered")?)
     }
 
-    /// Kills the process as a crash would, and waits until it is gone.
+    /// Kills the process, and waits until it has exited.
     pub(crate) async fn kill(mut self) -> Outcome<()> {
         self.end().await
     }
 
-    /// The same, of one that is looked at no more.
+    /// Kills the process and drops it.
     pub(crate) async fn end(&mut self) -> Outcome<()> {
         Ok(self.child.kill().await?)
     }
 
-    /// How long it has used the processor so far.
+    /// Returns its processor time.
     pub(crate) fn busy(&self) -> Outcome<Duration> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()?))?;
         let (_, fields) = stat.rsplit_once(") ").ok_or("a process without a name")?;
-        // Fields 14 and 15 of the whole line; two are gone.
+        // Fields 14 and 15 of the line, of which two are removed.
         let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<u32>);
         let n_ticks = ticks.sum::<Result<u32, _>>()?;
         Ok(Duration::from_secs(1) * n_ticks / TICKS_PER_SECOND)
     }
 
-    /// Its id, as the system has it.
+    /// Returns its process id.
     pub(crate) fn pid(&self) -> Outcome<u32> {
         Ok(self.child.id().ok_or("a process that has ended")?)
     }
 
-    /// What the process takes now, by the system's account.
+    /// Returns its current resources.
     pub(crate) fn usage(&self) -> Outcome<Usage> {
         let pid = self.pid()?;
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;

@@ -1,4 +1,4 @@
-//! How many executions a second a head takes in, of functions run in process and by another program.
+//! Executions per second at a head, of functions run in process and by an external runtime.
 
 use std::{env, fs, net::SocketAddr, time::Duration};
 
@@ -16,17 +16,17 @@ use crate::{
     rows::{Row, note},
 };
 
-/// Connections at once, by the figure.
+/// Number of connections.
 pub(crate) const N_CONNECTIONS: u32 = 32;
-/// How long each rate is taken.
+/// Time of each measurement.
 const PERIOD: Duration = Duration::from_secs(8);
-/// How long before that does not count.
+/// Time before it that does not count.
 const UNCOUNTED: Duration = Duration::from_secs(2);
 
-/// How many times as many as with the external runtime there should be.
+/// Minimum ratio to the rate with the external runtime.
 const BAR: f64 = 10.0;
 
-/// Compares the rate of hello in process with that of hello by the external runtime.
+/// Compares the rate of hello in process with that by the external runtime.
 pub(crate) async fn both(nodes: &Nodes) -> Outcome<Row> {
     let cluster = Cluster::start(nodes, 1).await?;
     let hello = cluster.hello(1).await?;
@@ -38,7 +38,7 @@ pub(crate) async fn both(nodes: &Nodes) -> Outcome<Row> {
     let folder = Folder::new()?;
     let program = folder.path().join(RUNTIME_NAME);
     let own = env::current_exe()?;
-    // A link where the folders share a disk; it is this program under another name.
+    // A link to this program under another name, if the directories share a disk.
     if fs::hard_link(&own, &program).is_err() {
         fs::copy(&own, &program)?;
     }
@@ -53,8 +53,8 @@ pub(crate) async fn both(nodes: &Nodes) -> Outcome<Row> {
     Ok(Row::new("executions/s in process / external", value, "10 at least", ratio >= BAR))
 }
 
-/// Executions a second that clients on [`N_CONNECTIONS`] connections get, each asking anew as soon
-/// as it is answered.
+/// Returns the executions per second on [`N_CONNECTIONS`] connections, each of which sends its next
+/// request after the response.
 pub(crate) async fn sustained(rest: SocketAddr, request: &Request) -> Outcome<f64> {
     let counted_from = Instant::now() + UNCOUNTED;
     let end = counted_from + PERIOD;

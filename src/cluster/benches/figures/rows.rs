@@ -1,4 +1,4 @@
-//! Which figures are taken, and the table of what came of them.
+//! The choice of figures, and the table of results.
 
 use std::{
     io::{self, Write as _},
@@ -8,7 +8,7 @@ use std::{
 
 use crate::{Outcome, first_call, heads, idle, latency, nodes::Nodes, pressure, rate, soak, stubs};
 
-/// The figures, in the order of the table.
+/// Figures, in order.
 const NAMES: [&str; 14] = [
     "one",
     "rate",
@@ -26,10 +26,10 @@ const NAMES: [&str; 14] = [
     "soak",
 ];
 
-/// How long the soak goes on unless told otherwise. The figure is 600 s.
+/// Default duration of the soak, in seconds.
 const SOAK_S_DEFAULT: u64 = 60;
 
-/// A line of the table.
+/// A row of the table.
 pub(crate) struct Row {
     name: String,
     value: String,
@@ -37,7 +37,7 @@ pub(crate) struct Row {
     is_passed: bool,
 }
 
-/// What is asked for.
+/// Selected figures and options.
 struct Asked {
     names: Vec<String>,
     soak: Duration,
@@ -57,7 +57,7 @@ impl Asked {
         let mut n_stubs = stubs::N_STUBS;
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
-                // Cargo says so to every bench.
+                // Cargo passes this to every bench.
                 "--bench" => {}
                 "--soak-s" => {
                     let number = arguments.next().ok_or("--soak-s takes a number")?.parse()?;
@@ -80,8 +80,8 @@ impl Asked {
     }
 }
 
-/// Takes the figures that `arguments` name, all of them if they name none, and prints the table. Fails
-/// if any misses its bar.
+/// Takes the figures that `arguments` name, or all of them, and prints the table. Fails if any
+/// misses its limit.
 pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<ExitCode> {
     let asked = Asked::read(arguments)?;
     let mut rows = Vec::new();
@@ -104,7 +104,7 @@ pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<
             "restart" => stubs::restart(nodes).await,
             _ => soak::soak(nodes, asked.soak, &mut rows).await,
         };
-        // One figure that cannot be taken keeps no other from being.
+        // A figure that fails does not prevent others.
         rows.push(
             row.unwrap_or_else(|error| {
                 Row::new(name, format!("failed: {error}"), "a figure", false)
@@ -116,14 +116,14 @@ pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<
     Ok(if is_passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Writes a line of what is being measured.
+/// Prints the figure that is being measured.
 pub(crate) fn note(line: &str) -> Outcome<()> {
     Ok(writeln!(io::stdout(), "{line}")?)
 }
 
-/// Bytes as MiB, to be read.
+/// Formats bytes as MiB.
 pub(crate) fn mib(n_bytes: u64) -> f64 {
-    // Less than a tenth is not shown, and a float holds that exactly up to a petabyte.
+    // A float is exact to a tenth up to a petabyte.
     f64::from(u32::try_from(n_bytes / 1024).unwrap_or(u32::MAX)) / 1024.0
 }
 

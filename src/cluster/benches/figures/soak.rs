@@ -1,4 +1,4 @@
-//! Half of the peak load, for long, while workers crash and come back.
+//! Half of the peak load for a long time, while workers crash and return.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -17,38 +17,38 @@ use crate::{
     soak_usage::Watched,
 };
 
-/// Workers, one of which is away now and then.
+/// Number of workers, one of which is missing now and then.
 const N_WORKERS: usize = 3;
-/// How often one is killed, by the figure.
+/// Interval at which one is killed.
 const CRASH_EVERY: Duration = Duration::from_secs(10);
-/// How long it is away: as long as an operator's supervisor waits before it starts it anew.
+/// Time until it is restarted, as by a supervisor.
 const ABSENCE: Duration = Duration::from_secs(1);
-/// How long the head is left alone before and after, so that what is open is what stays open.
+/// Time for which the head is idle before and after, so that only permanent resources are counted.
 const LEFT_ALONE: Duration = Duration::from_secs(5);
-/// How long one request may take: far longer than any should, so that none is taken for lost.
+/// Time limit of one request: much more than any should need, so that none counts as lost.
 const ANSWER_WITHIN: Duration = Duration::from_secs(90);
-/// Of so many connections, one asks for two nodes at a time.
+/// One of this many connections requests two nodes.
 const ASKS_TWO_EACH: u32 = 8;
-/// Wrong answers that are shown.
+/// Maximum number of wrong responses that are shown.
 const SHOWN_MAX: usize = 5;
 
-/// What came of the requests.
+/// Counts of the requests.
 #[derive(Debug, Default)]
 struct Tally {
-    /// By code, as far as they were right.
+    /// Correct responses, by code.
     right: BTreeMap<String, u32>,
     wrong: u32,
-    /// What some of the wrong ones said.
+    /// Some of the wrong responses.
     shown: Vec<String>,
     slowest: Duration,
 }
 
-/// Asks for `period` at half the rate that the cluster has at most, and adds a row on what the head
-/// then holds. Returns the row on the answers.
+/// Sends requests for `period` at half the maximum rate, and adds a row on the resources of the
+/// head. Returns the row on the responses.
 pub(crate) async fn soak(nodes: &Nodes, period: Duration, rows: &mut Vec<Row>) -> Outcome<Row> {
     let mut cluster = Cluster::start(nodes, N_WORKERS).await?;
     let (hello, hello_on_two) = (cluster.hello(1).await?, cluster.hello(2).await?);
-    // Every worker has run it before any is killed.
+    // Every worker has run the function before any is killed.
     let hello_on_all = cluster.hello(N_WORKERS).await?;
     drop(cluster.warmed(&hello_on_all).await?);
     let peak = sustained(cluster.rest, &hello).await?;
@@ -92,7 +92,7 @@ pub(crate) async fn soak(nodes: &Nodes, period: Duration, rows: &mut Vec<Row>) -
     Ok(Row::new(&name, value, "every answer right", tally.wrong == 0))
 }
 
-/// Asks again and again, one request each time `between` has gone by, or at once while behind.
+/// Sends one request in each interval `between`, or immediately while behind.
 async fn one_client(
     rest: std::net::SocketAddr,
     request: Request,
@@ -128,8 +128,8 @@ async fn one_client(
     tally
 }
 
-/// Whether an answer is what the specification has a head say here: two workers are there at any
-/// time, so that all nodes give the greeting, but where the only spare is lost as well, some do.
+/// Returns true if a response is correct here: two workers exist at any time, so all nodes return
+/// the greeting, or some of them if the only spare is lost as well.
 fn is_right(answer: &Answer, request: &Request) -> bool {
     let is_part = answer.status == 200 && answer.code == "206" && answer.is_greeting();
     answer.is_good(request) || is_part

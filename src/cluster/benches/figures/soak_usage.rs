@@ -1,4 +1,4 @@
-//! What the head holds in the course of a soak, and whether that grows.
+//! Resources of the head during a soak, and the check that they do not grow.
 
 use std::fmt;
 
@@ -8,45 +8,45 @@ use crate::{
     rows::{Row, mib, note},
 };
 
-/// How much more memory the head may have in the last quarter than in the second: what the
-/// allocator's own fragments come and go by.
+/// Maximum growth of the head's memory from the second to the last quarter, due to fragments of the
+/// allocator.
 const GROWTH_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
-/// How many more files and tasks the head may have at rest: connections that peers are about to
+/// Maximum growth of files and tasks of an idle head, due to connections that peers are about to
 /// close.
 const SPARE: usize = 4;
 
-/// What a head holds at one time.
+/// Resources of a head at one time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Held {
     usage: Usage,
     n_tasks: usize,
 }
 
-/// What it held from time to time.
+/// Resources over time.
 pub(crate) struct Watched {
     at_rest: Held,
     under_load: Vec<Held>,
 }
 
 impl Watched {
-    /// Looks for the first time, while the head is at rest.
+    /// Measures the idle head at the beginning.
     pub(crate) async fn begin(head: &mut Process) -> Outcome<Self> {
         Ok(Self { at_rest: held(head).await?, under_load: Vec::new() })
     }
 
-    /// What it held at the beginning.
+    /// Returns the first measurement.
     pub(crate) fn at_rest(&self) -> Held {
         self.at_rest
     }
 
-    /// Looks, while it has work.
+    /// Measures the head under load.
     pub(crate) async fn look(&mut self, head: &mut Process) -> Outcome<()> {
         self.under_load.push(held(head).await?);
         Ok(())
     }
 
-    /// Looks for the last time, while the head is at rest again, and returns the row that judges.
+    /// Measures the idle head at the end, and returns the row.
     pub(crate) async fn end(self, head: &mut Process) -> Outcome<Row> {
         let rested = held(head).await?;
         let n = self.under_load.len();
@@ -72,7 +72,7 @@ impl Watched {
         Ok(Row::new("the head meanwhile", value, "no growth", is_level))
     }
 
-    /// The medians of what was held at the looks from `from` to `to`.
+    /// Returns the medians of the measurements from `from` to `to`.
     fn median(&self, from: usize, to: usize) -> Held {
         let looks = self.under_load.get(from..to).unwrap_or_default();
         Held {
@@ -96,7 +96,7 @@ impl fmt::Display for Held {
 }
 
 async fn held(head: &mut Process) -> Outcome<Held> {
-    // Another program's head has threads to be counted, at least.
+    // The threads of another program's head can be counted, at least.
     let n_tasks = head.n_tasks().await?.unwrap_or_default();
     Ok(Held { usage: head.usage()?, n_tasks })
 }

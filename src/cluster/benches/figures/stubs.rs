@@ -1,5 +1,5 @@
-//! Very many workers at one head: peers on the real wire that offer slots and run nothing, many in a
-//! process.
+//! Very many workers at one head: peers with real connections that offer slots and run nothing,
+//! many in one process.
 
 use std::{
     env, fs,
@@ -34,45 +34,46 @@ use crate::{
     rows::{Row, note},
 };
 
-/// Workers of the largest cluster, by the figure.
+/// Number of workers of the largest cluster.
 pub(crate) const N_STUBS: usize = 10_000;
-/// Workers of the head that restarts, by the figure.
+/// Number of workers of the head that restarts.
 const N_RETURNING: usize = 1_000;
-/// Workers in one process: it has a listener and a connection for each, of 20 000 files at most.
+/// Number of workers in one process, which has a listener and a connection for each, of up to 20
+/// 000 files.
 const N_TOGETHER: usize = 1_000;
-/// How many connections the head of the largest cluster is allowed.
+/// Number of connections of the head of the largest cluster.
 const CONNECTIONS_WANTED: u32 = 24_000;
 
-/// How often an offer is repeated, as workers do.
+/// Interval of offers, as for workers.
 const OFFER_EVERY: Duration = Duration::from_secs(30);
-/// How long all may take to come.
+/// Time for all to connect.
 const COME_WITHIN: Duration = Duration::from_mins(5);
-/// How long the head is left alone before it is looked at.
+/// Time for which the head is idle before it is measured.
 const LEFT_ALONE: Duration = Duration::from_secs(30);
-/// How long it is looked at: each worker repeats its offer twice meanwhile.
+/// Time of the measurement: each worker repeats its offer twice.
 const PERIOD: Duration = Duration::from_mins(1);
-/// How often to look whether all have come.
+/// Interval of checks for complete connections.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The share of a core that an idle head may take.
+/// Maximum share of a core for an idle head.
 const CORE_BAR: f64 = 0.25;
 /// Maximum memory of a head per idle worker.
 const BYTES_BAR: u64 = 160 * 1024;
-/// How soon all are back.
+/// Maximum time until all have reconnected.
 const BACK_BAR: Duration = Duration::from_secs(30);
-/// How many connections each may open for that.
+/// Maximum number of connections that each opens for that.
 const CONNECTS_BAR: f64 = 3.0;
 
-/// What the stubs of one process have done.
+/// Counts of the stubs of one process.
 #[derive(Debug, Default)]
 struct Counts {
-    /// Those that have offered slots on the connection that stands.
+    /// Stubs that have offered slots on their current connection.
     n_offering: AtomicUsize,
     n_connects: AtomicUsize,
 }
 
-/// Serves as many workers as the environment says. Says how many offer slots, and how many connections
-/// they had, each time it is asked.
+/// Runs the number of workers in the environment. For each line of input, writes how many offer
+/// slots, and how many connections they had.
 pub(crate) async fn serve() -> Outcome<ExitCode> {
     let (group, counts) = (Group::default(), Arc::new(Counts::default()));
     let n_stubs: usize = env::var(SLOTS)?.parse()?;
@@ -102,7 +103,7 @@ pub(crate) async fn serve() -> Outcome<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Offers slots to the head whenever it connects, and again from time to time.
+/// Offers slots to the head whenever it connects, and repeatedly.
 async fn offer(network: Network, mut events: mpsc::Receiver<Event>, counts: Arc<Counts>) {
     let offer = json(&Offer {
         role: Role::Worker.to_string(),
@@ -154,14 +155,14 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Starts a head, and the figure of its memory before anybody has come.
+    /// Starts a head, and measures its memory without stubs.
     async fn start() -> Outcome<Self> {
         let folder = Folder::new()?;
         let (head, boot) = start_head(&folder, "0").await?;
         Ok(Self { head, stubs: Vec::new(), n_stubs: 0, boot, folder })
     }
 
-    /// Starts `n_stubs` and waits until all of them have offered slots. Returns how long that took.
+    /// Starts `n_stubs`, waits until all of them have offered slots, and returns the time.
     async fn gather(&mut self, n_stubs: usize) -> Outcome<Duration> {
         let began = Instant::now();
         self.n_stubs = n_stubs;
@@ -192,7 +193,7 @@ impl Crowd {
         }
     }
 
-    /// How many offer slots, and how many connections they had.
+    /// Returns how many stubs offer slots, and how many connections they had.
     async fn counts(&mut self) -> Outcome<(usize, usize)> {
         let (mut n_offering, mut n_connects) = (0, 0);
         for process in &mut self.stubs {
@@ -204,7 +205,7 @@ impl Crowd {
         Ok((n_offering, n_connects))
     }
 
-    /// Kills the head as a crash would, and starts it again where it was.
+    /// Kills the head, and restarts it at the same address.
     async fn restart_head(&mut self) -> Outcome<()> {
         let port = self.boot.split('/').nth(4).ok_or("an address without a port")?.to_owned();
         self.head.end().await?;
@@ -223,7 +224,7 @@ async fn start_head(folder: &Folder, port: &str) -> Outcome<(Process, String)> {
     Ok((head, boot.to_owned()))
 }
 
-/// Looks at an idle head of very many workers.
+/// Measures an idle head of very many workers.
 pub(crate) async fn idle(nodes: &Nodes, n_stubs: usize, rows: &mut Vec<Row>) -> Outcome<Row> {
     own(nodes)?;
     let mut crowd = Crowd::start().await?;
@@ -283,7 +284,7 @@ pub(crate) async fn restart(nodes: &Nodes) -> Outcome<Row> {
     Ok(Row::new("1 000 workers back at their head", value, "30 s at most, 3 each", is_passed))
 }
 
-/// How many connections this machine has accepted so far, of all its processes.
+/// Returns the number of connections that all processes of this machine have accepted.
 fn n_accepted() -> Outcome<u64> {
     let text = fs::read_to_string("/proc/net/snmp")?;
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));

@@ -23,7 +23,7 @@ fn peer() -> PeerId {
     "12D3KooWpeer1".parse().unwrap()
 }
 
-fn begun(executions: &Executions, id: &str, clock: &Clock) -> Track {
+fn begin(executions: &Executions, id: &str, clock: &Clock) -> Track {
     executions.begin(id, &order(), clock.now())
 }
 
@@ -34,18 +34,18 @@ fn done(id: &str, n_bytes: usize) -> Execution {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_execution_is_seen_from_its_beginning_to_its_end() {
+async fn execution_is_visible_from_start_to_end() {
     let (executions, _events, clock) = executions();
-    let track = begun(&executions, "r", &clock);
+    let track = begin(&executions, "r", &clock);
     assert_eq!(executions.get("r").unwrap().state, "waiting");
     track.note_dispatched(&peer());
     tokio::time::advance(Duration::from_millis(3)).await;
     let seen = executions.get("r").unwrap();
     assert_eq!((seen.state.as_str(), seen.peers[0].state.as_str()), ("running", "running"));
-    assert!(matches!(executions.find("r"), Some(ExecutionStatus::UnderWay)));
+    assert!(matches!(executions.find("r"), Some(ExecutionStatus::InProgress)));
     let usage = Usage { wall_clock_ns: 5, ..Usage::default() };
     track.note_answer(&peer(), 7, usage, true);
-    track.ended(done("r", 1));
+    track.end(done("r", 1));
     let seen = executions.get("r").unwrap();
     assert_eq!((seen.state.as_str(), seen.code.as_deref()), ("done", Some("200")));
     let part = &seen.peers[0];
@@ -57,10 +57,10 @@ async fn an_execution_is_seen_from_its_beginning_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_execution_is_canceled() {
+async fn dropped_execution_is_canceled() {
     let (executions, events, clock) = executions();
     let mut followed = events.subscribe().unwrap();
-    drop(begun(&executions, "r", &clock));
+    drop(begin(&executions, "r", &clock));
     assert_eq!(executions.get("r").unwrap().state, "canceled");
     let ClusterEvent { kind, .. } = followed.try_recv().unwrap();
     assert_eq!(kind, ClusterEventKind::Canceled { request_id: "r".to_owned() });
@@ -70,53 +70,53 @@ async fn a_dropped_execution_is_canceled() {
 async fn only_a_running_execution_can_be_canceled() {
     let (executions, _events, clock) = executions();
     assert_eq!(executions.cancel("r"), None);
-    let track = begun(&executions, "r", &clock);
+    let track = begin(&executions, "r", &clock);
     assert_eq!(executions.cancel("r"), Some(true));
     assert_eq!(track.canceled().await, Cause::Caller);
-    track.cut_short(Execution::cut_short("r".to_owned(), Cause::Caller));
+    track.cancel(Execution::cut_short("r".to_owned(), Cause::Caller));
     assert_eq!(executions.get("r").unwrap().state, "canceled");
     assert_eq!(executions.cancel("r"), Some(false));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_oldest_finished_executions_are_evicted_and_running_ones_kept() {
+async fn oldest_ended_executions_are_evicted_and_running_ones_kept() {
     let (executions, _events, clock) = executions();
-    let track = begun(&executions, "long", &clock);
+    let track = begin(&executions, "long", &clock);
     for n in 0..KEPT_MAX + 5 {
         let id = n.to_string();
-        begun(&executions, &id, &clock).ended(done(&id, 1));
+        begin(&executions, &id, &clock).end(done(&id, 1));
     }
     assert!(executions.get("long").is_some() && executions.get("0").is_none());
     assert!(executions.list(usize::MAX).len() <= KEPT_MAX);
-    track.ended(done("long", 1));
+    track.end(done("long", 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn large_results_push_out_old_ones() {
+async fn large_results_evict_old_ones() {
     let (executions, _events, clock) = executions();
     for id in ["a", "b", "c"] {
-        begun(&executions, id, &clock).ended(done(id, KEPT_BYTES_MAX / 2));
+        begin(&executions, id, &clock).end(done(id, KEPT_BYTES_MAX / 2));
     }
     assert!(executions.get("a").is_none() && executions.get("c").is_some());
-    assert!(executions.table.lock().n_bytes <= KEPT_BYTES_MAX);
+    assert!(executions.history.lock().n_bytes <= KEPT_BYTES_MAX);
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopping_cancels_running_executions_alone() {
+async fn stopping_cancels_only_running_executions() {
     let (executions, _events, clock) = executions();
-    begun(&executions, "ended", &clock).ended(done("ended", 1));
-    let tracks = ["a", "b"].map(|id| begun(&executions, id, &clock));
+    begin(&executions, "ended", &clock).end(done("ended", 1));
+    let tracks = ["a", "b"].map(|id| begin(&executions, id, &clock));
     let function = order().function.to_string();
-    let under_way = ["a", "b"].map(|id| (id.to_owned(), function.clone()));
-    assert_eq!(executions.under_way(), under_way);
+    let in_progress = ["a", "b"].map(|id| (id.to_owned(), function.clone()));
+    assert_eq!(executions.in_progress(), in_progress);
     executions.stop();
     for track in tracks {
         assert_eq!(track.canceled().await, Cause::Stopping);
         let request_id = track.request_id().to_owned();
-        let execution = track.cut_short(Execution::cut_short(request_id, Cause::Stopping));
+        let execution = track.cancel(Execution::cut_short(request_id, Cause::Stopping));
         assert_eq!(execution.code, Code::UNAVAILABLE);
     }
-    assert!(executions.under_way().is_empty());
+    assert!(executions.in_progress().is_empty());
     assert_eq!(executions.get("ended").unwrap().state, "done");
 }
 
@@ -124,14 +124,14 @@ async fn stopping_cancels_running_executions_alone() {
 async fn failed_and_replaced_workers_are_reported_with_a_reason() {
     let (executions, events, clock) = executions();
     let mut followed = events.subscribe().unwrap();
-    let track = begun(&executions, "r", &clock);
+    let track = begin(&executions, "r", &clock);
     track.note_dispatched(&peer());
     track.note_failure(&peer(), "was lost", false);
     track.note_failure(&peer(), "was lost", true);
-    track.ended(done("r", 1));
-    let mut told = Vec::new();
+    track.end(done("r", 1));
+    let mut events_seen = Vec::new();
     while let Ok(ClusterEvent { kind, .. }) = followed.try_recv() {
-        told.push(kind);
+        events_seen.push(kind);
     }
     let failed = |replaced| ClusterEventKind::Failed {
         request_id: "r".to_owned(),
@@ -139,8 +139,11 @@ async fn failed_and_replaced_workers_are_reported_with_a_reason() {
         reason: "was lost".to_owned(),
         replaced,
     };
-    assert_eq!(told[1..3], [failed(false), failed(true)]);
-    assert!(matches!(told[3], ClusterEventKind::Done { .. }) && told.len() == 4, "{told:?}");
+    assert_eq!(events_seen[1..3], [failed(false), failed(true)]);
+    assert!(
+        matches!(events_seen[3], ClusterEventKind::Done { .. }) && events_seen.len() == 4,
+        "{events_seen:?}"
+    );
     let part = &executions.get("r").unwrap().peers[0];
     assert_eq!((part.state.as_str(), part.reason.as_str()), ("replaced", "was lost"));
 }

@@ -28,7 +28,7 @@ fn decisions_outlast_a_restart() {
     let again = NodeRegistry::open(Some(dir.path()), true).unwrap();
     let accesses = [id(1), id(2), id(3)].map(|peer| again.access(&peer));
     assert_eq!(accesses, [Access::Cordoned, Access::Refused, Access::Pending]);
-    assert_eq!(again.list_heard(), Some([id(1)].into()));
+    assert_eq!(again.allowed_peers(), Some([id(1)].into()));
     again.decide(&id(1), |decision| decision.is_cordoned = false).unwrap();
     assert_eq!(again.access(&id(1)), Access::Open);
     for peer in [id(1), id(2)] {
@@ -38,7 +38,7 @@ fn decisions_outlast_a_restart() {
 }
 
 #[test]
-fn those_that_were_named_are_approved_until_they_are_refused() {
+fn named_peers_are_approved_until_they_are_refused() {
     for requires_approval in [false, true] {
         let registry = NodeRegistry::open(None, requires_approval).unwrap();
         let named: AllowedPeers = Some([id(1), id(2)].into());
@@ -47,16 +47,16 @@ fn those_that_were_named_are_approved_until_they_are_refused() {
         registry.decide(&id(3), approve).unwrap();
         assert_eq!(registry.access(&id(1)), Access::Open);
         assert_eq!(registry.access(&id(2)), Access::Refused);
-        // Where approval is not required, the command line alone says who is heard.
-        let heard = if requires_approval { Some([id(1), id(3)].into()) } else { named };
-        assert_eq!(registry.list_heard(), heard);
+        // Without required approval, only the command line matters.
+        let allowed = if requires_approval { Some([id(1), id(3)].into()) } else { named };
+        assert_eq!(registry.allowed_peers(), allowed);
     }
     let open = NodeRegistry::default();
-    assert_eq!((open.list_heard(), open.access(&id(1))), (None, Access::Open));
+    assert_eq!((open.allowed_peers(), open.access(&id(1))), (None, Access::Open));
 }
 
 #[test]
-fn a_file_that_makes_no_sense_is_an_error_and_stays() {
+fn invalid_file_is_an_error_and_stays() {
     let dir = tempfile::tempdir().unwrap();
     for text in ["nonsense", r#"[{"id": "no id"}]"#, r#"[{"id": "12D3A", "approval": "maybe"}]"#] {
         fs::write(dir.path().join(FILE), text).unwrap();
@@ -67,25 +67,25 @@ fn a_file_that_makes_no_sense_is_an_error_and_stays() {
 }
 
 #[test]
-fn a_decision_that_cannot_be_kept_is_not_taken() {
+fn decision_that_cannot_be_stored_has_no_effect() {
     let dir = tempfile::tempdir().unwrap();
     let registry = NodeRegistry::open(Some(&dir.path().join("gone")), false).unwrap();
     let error = registry.decide(&id(1), cordon).unwrap_err();
-    assert!(matches!(error, DecideError::Write { .. }), "{error:?}");
+    assert!(matches!(error, ChangeError::Write { .. }), "{error:?}");
     assert_eq!(registry.access(&id(1)), Access::Open);
 }
 
 #[test]
-fn decisions_are_bounded_and_one_can_be_withdrawn() {
+fn decisions_are_limited_and_can_be_withdrawn() {
     let registry = NodeRegistry::default();
     for n in 0..DECISIONS_MAX {
         registry
             .table
             .write()
-            .decisions
+            .by_peer
             .insert(id(n), Decision { is_cordoned: true, ..Decision::default() });
     }
-    assert!(matches!(registry.decide(&id(DECISIONS_MAX), cordon), Err(DecideError::Full)));
+    assert!(matches!(registry.decide(&id(DECISIONS_MAX), cordon), Err(ChangeError::Full)));
     registry.decide(&id(0), |decision| decision.is_cordoned = false).unwrap();
     registry.decide(&id(DECISIONS_MAX), cordon).unwrap();
 }

@@ -6,24 +6,24 @@ fn function_id() -> String {
     FunctionId::from_module(b"module").to_string()
 }
 
-fn ordered(body: &Value) -> Result<Order, Vec<String>> {
+fn parse(body: &Value) -> Result<Order, Vec<String>> {
     Order::read(&serde_json::from_value(body.clone()).unwrap())
 }
 
-fn configured(config: &Value) -> Result<Order, Vec<String>> {
-    ordered(&json!({"function_id": function_id(), "method": "m.wasm", "config": config}))
+fn parse_config(config: &Value) -> Result<Order, Vec<String>> {
+    parse(&json!({"function_id": function_id(), "method": "m.wasm", "config": config}))
 }
 
 #[test]
-fn the_smallest_request_is_one_node_for_five_seconds() {
-    let order = ordered(&json!({"function_id": function_id(), "method": "m.wasm"})).unwrap();
+fn minimal_request_is_for_one_node_and_five_seconds() {
+    let order = parse(&json!({"function_id": function_id(), "method": "m.wasm"})).unwrap();
     assert_eq!(order.nodes, NodeCount::Exactly(NonZeroUsize::MIN));
     assert_eq!((order.subgroup, order.roll_call_within), (None, Duration::from_secs(5)));
 }
 
 #[test]
-fn numbers_of_nodes() {
-    let nodes = |n: i64| configured(&json!({"number_of_nodes": n})).map(|order| order.nodes);
+fn number_of_nodes_is_parsed() {
+    let nodes = |n: i64| parse_config(&json!({"number_of_nodes": n})).map(|order| order.nodes);
     assert_eq!(nodes(0), Ok(NodeCount::Exactly(NonZeroUsize::MIN)));
     assert_eq!(nodes(7), Ok(NodeCount::Exactly(NonZeroUsize::new(7).unwrap())));
     assert_eq!(nodes(-1), Ok(NodeCount::Everyone));
@@ -31,24 +31,24 @@ fn numbers_of_nodes() {
 }
 
 #[test]
-fn the_general_topic_is_no_subgroup() {
+fn general_topic_is_no_subgroup() {
     let request = json!({"function_id": function_id(), "method": "m", "topic": GENERAL_TOPIC});
-    assert_eq!(ordered(&request).unwrap().subgroup, None);
+    assert_eq!(parse(&request).unwrap().subgroup, None);
 }
 
 #[test]
 fn function_id_can_be_a_name_that_only_workers_know() {
     let request = |id: &str| json!({"function_id": id, "method": "m.wasm"});
     let name = FunctionId::parse_any("whatever-cid").unwrap();
-    assert_eq!(ordered(&request("whatever-cid")).unwrap().function, name);
-    let wrong = ordered(&request("what ever")).unwrap_err();
+    assert_eq!(parse(&request("whatever-cid")).unwrap().function, name);
+    let wrong = parse(&request("what ever")).unwrap_err();
     assert!(wrong[0].starts_with("function ID: "), "{wrong:?}");
 }
 
 #[test]
-fn all_errors_of_a_request_are_listed_at_once() {
-    assert_eq!(ordered(&json!({})).unwrap_err(), ["function ID is required", "method is required"]);
-    let wrong = ordered(&json!({
+fn all_errors_of_a_request_are_listed_together() {
+    assert_eq!(parse(&json!({})).unwrap_err(), ["function ID is required", "method is required"]);
+    let wrong = parse(&json!({
         "function_id": "x y", "method": "../m.wasm", "subgroup": "a b",
         "config": {"number_of_nodes": -5, "consensus_algorithm": "PBFT"},
     }));
@@ -57,13 +57,13 @@ fn all_errors_of_a_request_are_listed_at_once() {
 }
 
 #[test]
-fn texts_that_a_program_would_get_cut_short_are_refused() {
+fn texts_that_a_program_would_receive_truncated_are_rejected() {
     let wrong = |arguments: &str, name: &str, value: &str| {
         let request = json!({
             "function_id": function_id(), "method": "m", "parameters": [{"value": arguments}],
             "config": {"env_vars": [{"name": name, "value": value}]},
         });
-        ordered(&request).map_or_else(|wrong| wrong.len(), |_| 0)
+        parse(&request).map_or_else(|wrong| wrong.len(), |_| 0)
     };
     assert_eq!(wrong("a=b", "NAME", "a=b"), 0);
     assert_eq!(wrong("a\0b", "NAME", "a"), 1);
@@ -73,8 +73,8 @@ fn texts_that_a_program_would_get_cut_short_are_refused() {
 }
 
 #[test]
-fn a_work_order_carries_the_settings_that_a_worker_needs() {
-    let order = configured(&json!({
+fn work_order_contains_the_settings_that_a_worker_needs() {
+    let order = parse_config(&json!({
         "number_of_nodes": 2, "stdin": "in", "permissions": ["https://x/"],
         "env_vars": [{"name": "K", "value": "v"}],
         "runtime": {
@@ -100,17 +100,17 @@ fn a_work_order_carries_the_settings_that_a_worker_needs() {
 }
 
 #[test]
-fn a_threshold_outside_of_its_bounds_is_the_usual_one() {
+fn invalid_threshold_is_replaced_by_the_default() {
     for (asked, want) in [(0.0, 0.6), (-1.0, 0.6), (1.5, 0.6), (1.0, 1.0), (0.2, 0.2)] {
-        let threshold = configured(&json!({"threshold": asked})).unwrap().threshold;
+        let threshold = parse_config(&json!({"threshold": asked})).unwrap().threshold;
         assert!((threshold - want).abs() < f64::EPSILON, "{asked}: {threshold}");
     }
 }
 
 #[test]
-fn a_quorum_is_at_most_all_nodes() {
+fn quorum_is_limited_to_the_number_of_nodes() {
     let quorum = |n: i64, k: u32| {
-        configured(&json!({"number_of_nodes": n, "quorum": k}))
+        parse_config(&json!({"number_of_nodes": n, "quorum": k}))
             .map(|order| order.quorum.map(NonZeroUsize::get))
     };
     assert_eq!(quorum(3, 2), Ok(Some(2)));

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Numbers that look random and are the same each time.
+/// Returns a deterministic generator of random-looking numbers.
 fn numbers(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed;
     move || {
@@ -24,7 +24,7 @@ fn busy(completion_ms: u64, weight: u64) -> Candidate {
     Candidate { is_free: false, ..free(completion_ms, weight) }
 }
 
-/// How many of 10 000 orders candidate `idx` gets.
+/// Returns how many of 10 000 orders candidate `idx` gets.
 fn share_of(idx: usize, candidates: &[Candidate], n: usize) -> usize {
     let mut draw = numbers(7);
     let orders = (0..10_000).filter_map(|_| choose(candidates, n, &mut draw));
@@ -32,7 +32,7 @@ fn share_of(idx: usize, candidates: &[Candidate], n: usize) -> usize {
 }
 
 #[test]
-fn a_slow_worker_gets_nothing_while_fast_ones_are_free_or_soon_will_be() {
+fn slow_worker_gets_no_orders_while_fast_ones_are_free_or_soon_will_be() {
     let fast = [free(2, 100), free(3, 100), free(2, 100)];
     assert_eq!(share_of(3, &[fast[0], fast[1], fast[2], free(140, 100)], 1), 0);
     let taken = [busy(4, 100), busy(4, 100), busy(4, 100), free(140, 100)];
@@ -43,7 +43,7 @@ fn a_slow_worker_gets_nothing_while_fast_ones_are_free_or_soon_will_be() {
 }
 
 #[test]
-fn a_newcomer_starts_small() {
+fn newcomer_gets_few_orders() {
     let trusted = [free(2, 200), free(2, 200), free(2, 200)];
     let newcomer = free(2, 1);
     let share = share_of(3, &[trusted[0], trusted[1], trusted[2], newcomer], 1);
@@ -71,7 +71,7 @@ fn liars_are_rarely_a_majority() {
 }
 
 #[test]
-fn an_answer_faster_than_usual_earns_nothing() {
+fn faster_result_than_usual_earns_nothing() {
     let usual = Some(RunTime::first(Duration::from_millis(100)));
     let load = |own_ms, n_ahead| Load {
         own: Some((RunTime::first(Duration::from_millis(own_ms)), Duration::ZERO)),
@@ -88,7 +88,7 @@ fn an_answer_faster_than_usual_earns_nothing() {
 }
 
 #[test]
-fn a_spare_is_asked_after_a_multiple_of_the_usual_time() {
+fn spare_is_asked_after_a_multiple_of_the_usual_time() {
     let mut steady = RunTime::first(Duration::from_secs(1));
     for _ in 0..100 {
         steady = steady.after(Duration::from_secs(1));
@@ -99,8 +99,8 @@ fn a_spare_is_asked_after_a_multiple_of_the_usual_time() {
     assert_eq!(fast.hedge_after(), HEDGE_AFTER_MIN);
 }
 
-/// A closed loop of `n_clients` over workers of `(slots, run_ms)` each, for a second of made-up time.
-/// Returns how many orders were answered.
+/// Simulates `n_clients` in a closed loop over workers of `(slots, run_ms)` for one second. Returns
+/// the number of completed orders.
 fn simulate(workers: &[(usize, u64)], n_clients: usize) -> usize {
     let mut draw = numbers(11);
     let mut taken = vec![0_usize; workers.len()];
@@ -150,7 +150,7 @@ fn simulate(workers: &[(usize, u64)], n_clients: usize) -> usize {
 }
 
 #[test]
-fn a_slow_worker_with_many_slots_costs_the_fast_ones_nothing() {
+fn slow_worker_with_many_slots_does_not_reduce_throughput() {
     let fast = [(10, 2), (10, 2), (10, 2)];
     let n_without = simulate(&fast, 32);
     let n_with = simulate(&[fast[0], fast[1], fast[2], (64, 140)], 32);
@@ -170,7 +170,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn as_many_as_wanted_are_chosen_each_free_and_once(
+    fn chosen_workers_are_free_distinct_and_as_many_as_requested(
         candidates in candidates(), n in 1_usize..8, seed: u64,
     ) {
         if let Some(chosen) = choose(&candidates, n, numbers(seed)) {
@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn idle_workers_that_are_all_alike_are_never_waited_for(
+    fn equal_idle_workers_are_chosen_without_waiting(
         n_workers in 1_usize..20, n in 1_usize..20, seed: u64,
     ) {
         let alike = vec![free(5, 10); n_workers];
@@ -189,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn no_chosen_one_takes_twice_as_long_as_a_trusted_one_needs(
+    fn chosen_worker_is_at_most_twice_as_slow_as_a_trusted_one(
         candidates in candidates(), seed: u64,
     ) {
         if let Some(chosen) = choose(&candidates, 1, numbers(seed)) {

@@ -1,9 +1,9 @@
-//! Who may ask for what.
+//! Access control.
 //!
-//! With a token, every request must bear it, except the health check and, where the operator trusts
-//! them, programs of this machine. Without one, others may do what document 1 gives them, and read;
-//! every other change is for programs of this machine, as [`web::host_names`] tells them. Whatever is
-//! allowed without the token is allowed under a known host name only.
+//! With a token, every request must carry it, except for health checks and, if the operator trusts
+//! them, programs on this machine. Without a token, other machines may use the changing endpoints
+//! of document 1, and read. Every other change is reserved for programs on this machine, as
+//! [`web::host_names`] recognizes them. Requests without a token need a known host name.
 
 use std::{future::Future, str::FromStr};
 
@@ -15,29 +15,30 @@ use axum::{
 use web::{middleware::Next, origin};
 use wire::paths;
 
-use super::{RestOptions, error::Refused};
+use super::{RestOptions, error::RestError};
 
-/// The shortest token taken, in characters. Shorter ones are guessed.
+/// Minimum length of a token, in characters. Shorter ones can be guessed.
 const TOKEN_CHARS_MIN: usize = 8;
 
-/// The longest token taken, in characters. Headers have a bound.
+/// Maximum length of a token, in characters. Headers are limited.
 const TOKEN_CHARS_MAX: usize = 512;
 
-/// A secret that requests bear: `Authorization: Bearer <token>`.
+/// Secret that requests carry as `Authorization: Bearer <token>`.
 ///
-/// Its `Debug` shows nothing of it.
+/// Its `Debug` output does not contain the secret.
 #[derive(Clone, derive_more::Debug, PartialEq, Eq)]
 #[debug("RestToken(…)")]
 pub struct RestToken(String);
 
-/// A text is no token.
+/// The text is not a valid token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("read a token of 8 to 512 printable characters without spaces")]
+#[error("invalid token; tokens have 8 to 512 printable characters without spaces")]
 pub struct RestTokenError;
 
 impl RestToken {
-    /// Whether `text` is the token. Takes as long whichever characters differ.
-    fn is(&self, text: &str) -> bool {
+    /// Returns true if `text` is the token. The time does not depend on the position of a
+    /// difference.
+    fn matches(&self, text: &str) -> bool {
         let pairs = self.0.bytes().zip(text.bytes().chain(std::iter::repeat(0)));
         let differing = pairs.fold(0, |differing, (ours, theirs)| differing | (ours ^ theirs));
         differing == 0 && self.0.len() == text.len()
@@ -48,14 +49,14 @@ impl FromStr for RestToken {
     type Err = RestTokenError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let is_fit = (TOKEN_CHARS_MIN..=TOKEN_CHARS_MAX).contains(&text.len())
+        let is_valid = (TOKEN_CHARS_MIN..=TOKEN_CHARS_MAX).contains(&text.len())
             && text.bytes().all(|byte| byte.is_ascii_graphic());
-        is_fit.then(|| Self(text.to_owned())).ok_or(RestTokenError)
+        is_valid.then(|| Self(text.to_owned())).ok_or(RestTokenError)
     }
 }
 
-/// Mark of a request whose sender is the operator: it bears the token, or comes from a program of the
-/// head's own machine.
+/// Marks a request of the operator: it carries the token, or comes from a program on the head's
+/// machine.
 #[derive(Debug, Clone, Copy)]
 struct ByOperator;
 
@@ -64,14 +65,14 @@ pub(super) fn is_by_operator(request: &Request) -> bool {
     request.extensions().get::<ByOperator>().is_some()
 }
 
-/// Lets a request through, if its sender may make it.
+/// Passes a request on if its sender may make it.
 pub(super) fn check(
     options: &RestOptions,
     mut request: Request,
     next: Next,
 ) -> impl Future<Output = Response> + use<> {
     let permitted = permitted(options, &request);
-    // With a token, whoever may make a request bears it or is trusted as if.
+    // With a token, a permitted request carries it or is trusted.
     if permitted.is_ok() && (options.token.is_some() || options.hosts.is_local(&request)) {
         request.extensions_mut().insert(ByOperator);
     }
@@ -83,30 +84,31 @@ pub(super) fn check(
     }
 }
 
-fn permitted(options: &RestOptions, request: &Request) -> Result<(), Refused> {
+fn permitted(options: &RestOptions, request: &Request) -> Result<(), RestError> {
     let RestOptions { token, hosts, is_loopback_trusted } = options;
     let (method, path) = (request.method(), request.uri().path());
     if let Some(token) = token {
-        if bearer(request.headers()).is_some_and(|text| token.is(text)) {
+        if bearer(request.headers()).is_some_and(|text| token.matches(text)) {
             return Ok(());
         }
         let is_health = path == paths::HEAD_HEALTH && hosts.is_known(request);
         let is_trusted = *is_loopback_trusted && hosts.is_local(request);
-        return if is_health || is_trusted { Ok(()) } else { Err(Refused::UNAUTHORIZED) };
+        return if is_health || is_trusted { Ok(()) } else { Err(RestError::UNAUTHORIZED) };
     }
     if !hosts.is_known(request) {
-        return Err(Refused::UNKNOWN_HOST);
+        return Err(RestError::UNKNOWN_HOST);
     }
     if hosts.is_local(request) {
         return Ok(());
     }
-    let is_look = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-    // A page of another site cannot read the answer, but could have functions run.
-    let is_open = is_look || (is_open(path) && !origin::is_foreign(request.headers()));
-    if is_open { Ok(()) } else { Err(Refused::NOT_FROM_HERE) }
+    let is_read = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+    // A page of another site cannot read the response, but could have functions run.
+    let is_open = is_read || (is_open(path) && !origin::is_foreign(request.headers()));
+    if is_open { Ok(()) } else { Err(RestError::NOT_LOCAL) }
 }
 
-/// Whether document 1 lets anybody change something there, where there is no token.
+/// Returns true if anyone may use the changing endpoint `path`, by document 1, while there is no
+/// token.
 fn is_open(path: &str) -> bool {
     [paths::FUNCTIONS_EXECUTE, paths::FUNCTIONS_INSTALL, paths::FUNCTIONS_RESULT].contains(&path)
 }
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_guards_all_but_health() {
+    fn token_guards_everything_but_health() {
         let guarded = options(Some(TOKEN));
         for (text, want) in [
             (TOKEN, true),
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_of_an_unmarked_proxy_is_not_local() {
+    fn request_of_an_unmarked_proxy_is_not_local() {
         let mut request = request(NEAR, "DELETE /api/v1/functions/x", &[HERE]);
         *request.version_mut() = Version::HTTP_10;
         check(&options(None), &request, false);
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_another_site_neither_changes_nor_runs_anything() {
+    fn page_of_another_site_cannot_change_or_run_anything() {
         let open = options(None);
         let execute = format!("POST {}", paths::FUNCTIONS_EXECUTE);
         let page = ("origin", "http://127.0.0.1:8081");
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_long_and_is_not_shown() {
+    fn short_token_is_rejected_and_debug_output_hides_the_token() {
         assert_eq!("short".parse::<RestToken>(), Err(RestTokenError));
         assert_eq!("with a space".parse::<RestToken>(), Err(RestTokenError));
         let token: RestToken = TOKEN.parse().unwrap();

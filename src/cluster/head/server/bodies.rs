@@ -1,4 +1,4 @@
-//! Reading the bodies of requests, which together take a bounded room in memory.
+//! Reading request bodies, within a limit of memory for all of them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,62 +14,62 @@ use tokio::{
 };
 use web::extract::{self, BodyError};
 
-use super::{BODY_BYTES_MAX, error::Refused};
+use super::{BODY_BYTES_MAX, error::RestError};
 
-/// How long a body may take to arrive: 3 MiB over a line of 2 Mbit/s.
+/// Time for a body to arrive: 3 MiB over a line of 2 Mbit/s.
 pub(super) const BODY_WITHIN: Duration = Duration::from_secs(15);
 
-/// The room. Cheap to clone; all clones share it.
+/// Limit of memory for bodies, in KiB. Clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct Bodies(Arc<Semaphore>);
 
 impl Bodies {
     pub(super) fn new() -> Self {
-        // 256 MiB, or 85 bodies of the maximum length. Further ones wait as long as a body may take, and are
-        // then refused.
-        Self::with_room(256 * 1024)
+        // 256 MiB, or 85 bodies of the maximum length. Further ones wait as long as a body may take
+        // to arrive, and are then refused.
+        Self::with_limit(256 * 1024)
     }
 
-    fn with_room(room_kib: usize) -> Self {
-        Self(Arc::new(Semaphore::new(room_kib)))
+    fn with_limit(limit_kib: usize) -> Self {
+        Self(Arc::new(Semaphore::new(limit_kib)))
     }
 
-    /// Reads a body. An empty one, of any type, is a request without fields, as for existing heads.
+    /// Reads a body. As for existing heads, an empty one of any type is a request without fields.
     pub(super) async fn read<T: DeserializeOwned + Default>(
         &self,
         request: Request,
-    ) -> Result<T, Refused> {
+    ) -> Result<T, RestError> {
         let is_json = media_type(request.headers()) == "application/json";
-        let room = timeout(BODY_WITHIN, self.0.acquire_many(n_kib(request.headers()))).await;
-        let Ok(Ok(_room)) = room else { return Err(Refused::TOO_MANY_BODIES) };
+        let reserved = timeout(BODY_WITHIN, self.0.acquire_many(n_kib(request.headers()))).await;
+        let Ok(Ok(_reserved)) = reserved else { return Err(RestError::TOO_MANY_BODIES) };
         let body = timeout(BODY_WITHIN, extract::bytes(request)).await;
         let body = body.unwrap_or_else(|_: Elapsed| Err(BodyError::Broken));
         match body?.as_ref() {
             [] => Ok(T::default()),
-            _ if !is_json => Err(Refused::NOT_JSON),
+            _ if !is_json => Err(RestError::NOT_JSON),
             bytes => read(bytes),
         }
     }
 }
 
-/// The room that a body takes: as long as it is said to be, or as any may be. No more than it has
-/// where it is said to be longer, since it is refused.
+/// Returns the memory to reserve: the announced length, or the maximum if that is unknown or
+/// exceeded. A longer body is refused.
 fn n_kib(headers: &HeaderMap) -> u32 {
-    let said = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    let said = said.and_then(|text| text.parse::<usize>().ok()).unwrap_or(BODY_BYTES_MAX);
-    u32::try_from(said.min(BODY_BYTES_MAX).div_ceil(1024)).unwrap_or(u32::MAX)
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    let length = length.and_then(|text| text.parse::<usize>().ok()).unwrap_or(BODY_BYTES_MAX);
+    u32::try_from(length.min(BODY_BYTES_MAX).div_ceil(1024)).unwrap_or(u32::MAX)
 }
 
-/// What a body is said to be, in lower case.
+/// Returns the media type of a body, in lower case.
 pub(super) fn media_type(headers: &HeaderMap) -> String {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let kind = value.and_then(|text| text.split(';').next()).unwrap_or_default();
     kind.trim().to_ascii_lowercase()
 }
 
-/// Reads a request. Null stands for a field that is left out, as for existing heads.
-fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {
-    // A list would be read as the fields in their order.
+/// Parses a request. As for existing heads, null means that a field is omitted.
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, RestError> {
+    // Serde would read a list as the fields in their order.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         let reason = "expected an object, found a list".to_owned();
         return Err(BodyError::json(reason).into());
@@ -88,7 +88,7 @@ fn without_nulls(value: Value) -> Value {
             let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
             Value::Object(fields.map(|(name, value)| (name, without_nulls(value))).collect())
         }
-        // One that stands in a list is no field.
+        // An element of a list cannot be omitted.
         Value::Array(values) => Value::Array(values.into_iter().map(without_nulls).collect()),
         other => other,
     }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn null_stands_for_a_field_left_out() {
+    fn null_means_that_a_field_is_omitted() {
         let body = json!({
             "function_id": "f", "method": "m.wasm", "subgroup": null, "config":
                 {"number_of_nodes": null, "stdin": null, "attributes": null, "env_vars": null},
@@ -127,22 +127,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn bodies_that_find_no_room_wait_and_are_refused_in_the_end() {
-        let bodies = Bodies::with_room(4);
+    async fn bodies_wait_for_memory_and_are_then_refused() {
+        let bodies = Bodies::with_limit(4);
         let arriving = bodies.0.acquire_many(3).await.unwrap();
         assert!(bodies.read::<ExecuteRequest>(request(1024)).await.is_ok());
         let refused = bodies.read::<ExecuteRequest>(request(1025)).await;
-        assert_eq!(refused, Err(Refused::TOO_MANY_BODIES));
+        assert_eq!(refused, Err(RestError::TOO_MANY_BODIES));
         drop(arriving);
         assert!(bodies.read::<ExecuteRequest>(request(1025)).await.is_ok());
-        assert_eq!(bodies.0.available_permits(), 4, "the room is given back");
+        assert_eq!(bodies.0.available_permits(), 4, "the memory is released");
     }
 
     #[test]
-    fn a_body_reserves_its_announced_length_up_to_the_limit() {
-        let room = |request: &Request| n_kib(request.headers());
-        assert_eq!((room(&request(0)), room(&request(1)), room(&request(2048))), (0, 1, 2));
-        assert_eq!(room(&request(usize::MAX)), 3 * 1024);
-        assert_eq!(room(&Request::default()), 3 * 1024, "it does not say");
+    fn body_reserves_its_announced_length_up_to_the_limit() {
+        let reserved = |request: &Request| n_kib(request.headers());
+        assert_eq!([0, 1, 2048].map(|n| reserved(&request(n))), [0, 1, 2]);
+        assert_eq!(reserved(&request(usize::MAX)), 3 * 1024);
+        assert_eq!(reserved(&Request::default()), 3 * 1024, "no length is announced");
     }
 }

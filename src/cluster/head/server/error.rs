@@ -1,4 +1,4 @@
-//! Refusals: which status and words each gets.
+//! Refusals of requests, with their status and message.
 
 use std::borrow::Cow;
 
@@ -13,80 +13,78 @@ use tracing::error;
 use web::{extract::BodyError, host_names::UNKNOWN_HOST};
 use wire::error::HeadError;
 
-use super::super::{Unavailable, node_registry::DecideError};
-use super::BODY_BYTES_MAX;
-use crate::head::node_registry::ChangeError;
-use crate::network::PublishError;
+use super::{super::Unavailable, BODY_BYTES_MAX};
+use crate::{head::node_registry::ChangeError, network::PublishError};
 
-/// Why a request was not accepted: the status, and the words for its sender.
+/// Response to a request that was not accepted: status and message.
 #[derive(Debug, PartialEq)]
-pub(super) struct Refused(StatusCode, Cow<'static, str>);
+pub(super) struct RestError(StatusCode, Cow<'static, str>);
 
-impl Refused {
-    /// No such path, in the words of existing heads, as all that begin with a capital.
+impl RestError {
+    /// Unknown path. Messages that begin with a capital are those of existing heads.
     pub(super) const NOT_FOUND: Self = Self::new(StatusCode::NOT_FOUND, "Not Found");
-    /// The path takes other methods.
+    /// Known path, other method.
     pub(super) const METHOD_NOT_ALLOWED: Self =
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed");
-    /// The body is not said to be JSON.
+    /// The body is not declared as JSON.
     pub(super) const NOT_JSON: Self = Self::new(
         StatusCode::BAD_REQUEST,
         "could not unpack request: code=415, message=Unsupported Media Type",
     );
-    /// No id was given.
+    /// The id is missing.
     pub(super) const MISSING_ID: Self = Self::new(StatusCode::BAD_REQUEST, "missing request ID");
-    /// No execution of that id is remembered; existing heads answer without a body.
+    /// No such execution is remembered. Existing heads respond without a body.
     pub(super) const UNKNOWN_RESULT: Self = Self::new(StatusCode::NOT_FOUND, "");
-    /// No execution of that id is remembered.
+    /// No such execution is remembered.
     pub(super) const UNKNOWN_EXECUTION: Self =
-        Self::new(StatusCode::NOT_FOUND, "no execution of this id is remembered");
-    /// The head holds no such function.
+        Self::new(StatusCode::NOT_FOUND, "no execution with this id is remembered");
+    /// The head does not hold the function.
     pub(super) const UNKNOWN_FUNCTION: Self =
-        Self::new(StatusCode::NOT_FOUND, "this head holds no function of this id");
-    /// The head knows no such node.
+        Self::new(StatusCode::NOT_FOUND, "this head holds no function with this id");
+    /// The head does not know the node.
     pub(super) const UNKNOWN_NODE: Self = Self::new(
         StatusCode::NOT_FOUND,
-        "this head knows no node of this id: GET /api/v1/nodes lists those that it knows",
+        "this head knows no node with this id: GET /api/v1/nodes lists the known ones",
     );
-    /// As many functions as possible are being uploaded.
+    /// The limit of simultaneous uploads is reached.
     pub(super) const TOO_MANY_UPLOADS: Self = Self::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "too many functions are being uploaded; try again later",
     );
-    /// As many bodies as possible are arriving.
+    /// The limit of memory for bodies is reached.
     pub(super) const TOO_MANY_BODIES: Self = Self::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "too many requests are arriving; try again later",
     );
-    /// As many as possible follow the events.
+    /// The limit of readers of the events is reached.
     pub(super) const TOO_MANY_READERS: Self =
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "too many follow the events; try again later");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "too many readers of events; try again later");
     /// The token is missing or wrong.
     pub(super) const UNAUTHORIZED: Self = Self::new(
         StatusCode::UNAUTHORIZED,
         "the token is missing or wrong: Authorization: Bearer …",
     );
-    /// Only this machine may, as there is no token.
-    pub(super) const NOT_FROM_HERE: Self = Self::new(
+    /// Reserved for this machine while there is no token.
+    pub(super) const NOT_LOCAL: Self = Self::new(
         StatusCode::FORBIDDEN,
-        "this is for the head's own machine, unless the head is given a token (--rest-token)",
+        "only programs on the head's machine may do this, unless the head has a token (--rest-token)",
     );
-    /// The request names a host that is none of the head's.
+    /// The request names a host that is not the head's.
     pub(super) const UNKNOWN_HOST: Self = Self::new(StatusCode::FORBIDDEN, UNKNOWN_HOST);
 
     const fn new(status: StatusCode, message: &'static str) -> Self {
         Self(status, Cow::Borrowed(message))
     }
 
-    /// The body is longer than `bytes_max`, a number of whole MiB.
+    /// The body exceeds `bytes_max`, a number of whole MiB.
     pub(super) fn too_large(bytes_max: usize) -> Self {
-        // The start is in the words of existing heads.
+        // The beginning is that of existing heads.
         let limit = bytes_max >> 20;
         let message = format!("Request Entity Too Large: the body exceeds {limit} MiB");
         Self(StatusCode::PAYLOAD_TOO_LARGE, message.into())
     }
 
-    /// The body is no request, for these reasons, in the words of existing heads.
+    /// The body is not a valid request, for these reasons. The form is that of existing heads.
     pub(super) fn invalid(reasons: &[String]) -> Self {
         let errors = if reasons.len() == 1 { "error" } else { "errors" };
         let lines: String = reasons.iter().flat_map(|reason| ["\t* ", reason, "\n"]).collect();
@@ -95,7 +93,7 @@ impl Refused {
     }
 }
 
-impl From<BodyError> for Refused {
+impl From<BodyError> for RestError {
     fn from(error: BodyError) -> Self {
         let message = match &error {
             BodyError::TooLarge => return Self::too_large(BODY_BYTES_MAX),
@@ -105,13 +103,13 @@ impl From<BodyError> for Refused {
     }
 }
 
-impl From<Unavailable> for Refused {
+impl From<Unavailable> for RestError {
     fn from(error: Unavailable) -> Self {
         Self(StatusCode::SERVICE_UNAVAILABLE, error.to_string().into())
     }
 }
 
-impl From<ChangeError> for Refused {
+impl From<ChangeError> for RestError {
     fn from(error: ChangeError) -> Self {
         match error {
             ChangeError::Unknown => Self::UNKNOWN_NODE,
@@ -119,57 +117,57 @@ impl From<ChangeError> for Refused {
                 StatusCode::CONFLICT,
                 "this is the head itself, which runs no functions: name one of its workers",
             ),
-            ChangeError::Decide(DecideError::Full) => Self(
-                StatusCode::INSUFFICIENT_STORAGE,
-                format!("could not {}", DecideError::Full).into(),
-            ),
-            ChangeError::Decide(DecideError::Write { path, source }) => {
-                error!(path = %path.display(), %source, "failed to keep a decision on a node");
-                let message = "could not keep the decision on the node, and nothing has changed: see \
-                               the head's log";
+            ChangeError::Full => {
+                Self(StatusCode::INSUFFICIENT_STORAGE, ChangeError::Full.to_string().into())
+            }
+            ChangeError::Write { path, source } => {
+                error!(path = %path.display(), %source, "failed to store a decision on a node");
                 let status = if is_no_space(&source) {
                     StatusCode::INSUFFICIENT_STORAGE
                 } else {
                     StatusCode::INTERNAL_SERVER_ERROR
                 };
-                Self::new(status, message)
+                Self::new(
+                    status,
+                    "the decision was not stored, and nothing has changed: see the head's log",
+                )
             }
             ChangeError::Stopping => Unavailable::Stopping.into(),
         }
     }
 }
 
-impl From<PublishError> for Refused {
+impl From<PublishError> for RestError {
     fn from(error: PublishError) -> Self {
-        let message = format!("function installation failed: could not {error}");
+        let message = format!("function installation failed: {error}");
         Self(StatusCode::INTERNAL_SERVER_ERROR, message.into())
     }
 }
 
-impl From<FunctionsError> for Refused {
+impl From<FunctionsError> for RestError {
     fn from(error: FunctionsError) -> Self {
         Self(function_status(&error), function_message(&error).into())
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for RestError {
     fn into_response(self) -> Response {
         let Self(status, message) = self;
         if message.is_empty() {
             return status.into_response();
         }
-        (status, super::answer(&HeadError { message: message.into() })).into_response()
+        (status, super::respond(&HeadError { message: message.into() })).into_response()
     }
 }
 
-/// Answers 202 and a body.
+/// Returns a response with status 202.
 pub(super) fn accepted(body: &impl Serialize) -> Response {
-    (StatusCode::ACCEPTED, super::answer(body)).into_response()
+    (StatusCode::ACCEPTED, super::respond(body)).into_response()
 }
 
-/// Words the refusals of the layers around all handlers.
+/// Returns the refusal of a layer around the handlers.
 pub(super) fn refuse(status: StatusCode, message: &'static str) -> Response {
-    Refused::new(status, message).into_response()
+    RestError::new(status, message).into_response()
 }
 
 fn function_status(error: &FunctionsError) -> StatusCode {
@@ -184,18 +182,18 @@ fn function_status(error: &FunctionsError) -> StatusCode {
     }
 }
 
-/// What is wrong with a function. What is wrong with the machine is for its log.
+/// Describes what is wrong with a function. Faults of the machine are only logged.
 fn function_message(error: &FunctionsError) -> String {
     match error {
         FunctionsError::Files { step, path, source } => {
             let path = path.display();
             error!(%path, %source, "failed to {step} a file of the function store");
             let why = if is_disk_full(error) { ": the head's disk is full" } else { "" };
-            format!("could not use the function store{why}")
+            format!("the function store failed{why}")
         }
         error => match std::error::Error::source(error) {
-            Some(cause) => format!("could not {error}: {cause}"),
-            None => format!("could not {error}"),
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
         },
     }
 }
@@ -213,15 +211,15 @@ mod tests {
     #[track_caller]
     fn check(kind: ErrorKind, want: (StatusCode, &'static str)) {
         let (step, path, source) = ("write", "store/function".into(), io::Error::from(kind));
-        let refused = Refused::from(FunctionsError::Files { step, path, source });
-        assert_eq!(refused, Refused::new(want.0, want.1));
+        let refused = RestError::from(FunctionsError::Files { step, path, source });
+        assert_eq!(refused, RestError::new(want.0, want.1));
     }
 
     #[test]
-    fn a_full_disk_is_reported_and_other_faults_are_only_logged() {
-        let why = "could not use the function store: the head's disk is full";
+    fn full_disk_is_reported_and_other_faults_are_only_logged() {
+        let why = "the function store failed: the head's disk is full";
         check(ErrorKind::StorageFull, (StatusCode::INSUFFICIENT_STORAGE, why));
-        let why = "could not use the function store";
+        let why = "the function store failed";
         check(ErrorKind::PermissionDenied, (StatusCode::INTERNAL_SERVER_ERROR, why));
     }
 }

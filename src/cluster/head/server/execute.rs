@@ -1,7 +1,8 @@
-//! `POST /api/v1/functions/execute`: runs a function on nodes of the cluster.
+//! `POST /api/v1/functions/execute` runs a function on nodes of the cluster.
+//! `POST /api/v1/functions/requests/result` returns the response to an earlier execution.
 //!
-//! With `Prefer: respond-async`, or `async` in the configuration, the answer is 202 and the request's
-//! id at once, and the execution goes on: the path in `Location` tells how it goes.
+//! With `Prefer: respond-async`, or `async` in the configuration, the response is immediate: status
+//! 202 and the id of the request. `Location` is then the path of the execution.
 
 use axum::{
     extract::{Request, State},
@@ -11,51 +12,74 @@ use axum::{
 use model::node::PeerId;
 use web::address::{AddressSource, Network};
 use wire::{
-    functions::{ClusterBody, ExecuteRequest, ExecuteResponse},
+    functions::{ClusterBody, ExecuteRequest, ExecuteResponse, ResultRequest},
     paths,
 };
 
 use super::{
-    super::{Client, Execution, order::Order},
-    Rest, answer,
-    error::{Refused, accepted},
+    super::{Client, Execution, ExecutionStatus, order::Order},
+    Rest,
+    error::{RestError, accepted},
+    respond,
 };
 use crate::message::Code;
 
-/// The header by which a client asks not to wait (RFC 7240).
+/// Header with which a client asks not to wait (RFC 7240).
 const PREFER: &str = "prefer";
 
 /// Runs a function on nodes of the cluster.
 ///
-/// The answer is 200 whatever came of it: see `code`. It is 202 at once with `Prefer:
-/// respond-async` or `config.async`.
+/// The status is 200 for any outcome: see `code`. With `Prefer: respond-async` or `config.async`, it
+/// is 202 immediately.
 #[utoipa::path(post, path = paths::FUNCTIONS_EXECUTE, tag = "functions",
     params(("Prefer" = Option<String>, Header,
-        description = "`respond-async` for an answer at once.")), request_body = ExecuteRequest,
+        description = "`respond-async` for an immediate response.")), request_body = ExecuteRequest,
     responses((status = 200, description = "The outcome", body = ExecuteResponse),
-        (status = 202, description = "It goes on", body = ExecuteResponse)))]
+        (status = 202, description = "The execution is in progress", body = ExecuteResponse)))]
 pub(super) async fn execute(
     State(rest): State<Rest>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, RestError> {
     let client = client(&request);
     let prefers_async = prefers_async(request.headers());
     let request: ExecuteRequest = rest.bodies.read(request).await?;
-    let order = Order::read(&request).map_err(|wrong| Refused::invalid(&wrong))?;
+    let order = Order::read(&request).map_err(|errors| RestError::invalid(&errors))?;
     if !prefers_async && request.config.is_async != Some(true) {
         let execution = rest.head.execute(&client, order).await?;
-        return Ok(answer(&response(&execution)));
+        return Ok(respond(&response(&execution)));
     }
     let request_id = rest.head.execute_soon(&client, order)?;
     let location = paths::EXECUTION.replace("{id}", &request_id);
-    let mut response = accepted(&under_way(request_id));
+    let mut response = accepted(&in_progress(request_id));
     if let Ok(location) = HeaderValue::from_str(&location) {
         response.headers_mut().insert(header::LOCATION, location);
     }
     Ok(response)
 }
 
-/// Whose turn in the queue a request takes.
+/// Response to an earlier execution.
+///
+/// Its `code` is 202 while the execution is in progress.
+#[utoipa::path(post, path = paths::FUNCTIONS_RESULT, tag = "functions",
+    request_body = ResultRequest,
+    responses((status = 200, description = "The response", body = ExecuteResponse),
+        (status = 404, description = "The execution is not remembered")))]
+pub(super) async fn result(
+    State(rest): State<Rest>,
+    request: Request,
+) -> Result<Response, RestError> {
+    let ResultRequest { id } = rest.bodies.read(request).await?;
+    if id.is_empty() {
+        return Err(RestError::MISSING_ID);
+    }
+    match rest.head.executions().find(&id) {
+        Some(ExecutionStatus::Ended(execution)) => Ok(respond(&response(&execution))),
+        Some(ExecutionStatus::InProgress) => Ok(respond(&in_progress(id))),
+        None => Err(RestError::UNKNOWN_RESULT),
+    }
+}
+
+/// Returns the client that a request is counted for.
 fn client(request: &Request) -> Client {
     let caller = AddressSource::Connection.caller(request.headers(), request.extensions());
     caller.map_or(Client::Program, |address| Client::Network(Network::from_address(address)))
@@ -68,14 +92,14 @@ fn prefers_async(headers: &HeaderMap) -> bool {
         .any(|preference| preference.trim().eq_ignore_ascii_case("respond-async"))
 }
 
-/// The body for an execution that is under way.
-pub(super) fn under_way(request_id: String) -> ExecuteResponse {
+/// Returns the body for an execution in progress.
+fn in_progress(request_id: String) -> ExecuteResponse {
     let code = Code::ACCEPTED.as_str().to_owned();
     ExecuteResponse { code, request_id, ..ExecuteResponse::default() }
 }
 
-/// The body for an execution that has ended.
-pub(super) fn response(execution: &Execution) -> ExecuteResponse {
+/// Returns the body for an execution that has ended.
+fn response(execution: &Execution) -> ExecuteResponse {
     let Execution { code, request_id, message, groups, peers, .. } = execution;
     ExecuteResponse {
         code: code.as_str().to_owned(),
@@ -91,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_prefers_not_to_wait_in_any_spelling() {
+    fn respond_async_is_recognized_in_any_spelling() {
         let prefers = |value: &'static str| {
             prefers_async(&HeaderMap::from_iter([(
                 header::HeaderName::from_static(PREFER),

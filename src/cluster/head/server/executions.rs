@@ -1,42 +1,49 @@
-//! `/api/v1/executions`, and `/{id}` below it: looks at executions, and cancels one.
+//! `/api/v1/executions` lists executions, `/{id}` below it shows or cancels one, and `/api/v1/events`
+//! follows the cluster as server-sent events.
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 use axum::{
     extract::{Path, State},
     http::Uri,
-    response::Response,
+    response::{
+        IntoResponse as _, Response,
+        sse::{Event, Sse},
+    },
 };
+use futures::{StreamExt as _, stream};
 use serde::Deserialize;
 use task::wait;
+use tokio::{select, sync::broadcast, time::sleep};
 use tracing::warn;
 use web::extract;
 use wire::{
-    executions::{ExecutionBody, ExecutionsResponse},
+    executions::{ClusterEvent, ClusterEventKind, ExecutionBody, ExecutionsResponse},
     paths,
 };
 
 use super::{
     super::{ExecutionStatus, Head},
-    answer,
-    error::Refused,
+    Rest,
+    error::RestError,
+    respond,
 };
 
-/// The query of the list.
+/// Query of the list.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Query {
-    /// How many to list at most; 100 where it is left out.
+    /// Maximum number of executions; 100 by default.
     limit: Option<usize>,
 }
 
-/// The newest executions, the newest first, without their results.
+/// The latest executions without their results, the latest first.
 #[utoipa::path(get, path = paths::EXECUTIONS, tag = "executions", params(Query),
     responses((status = 200, description = "Executions", body = ExecutionsResponse)))]
-pub(super) async fn executions(State(head): State<Head>, uri: Uri) -> Result<Response, Refused> {
+pub(super) async fn executions(State(head): State<Head>, uri: Uri) -> Result<Response, RestError> {
     let query: Query = extract::query(&uri)?;
     let executions = head.executions().list(query.limit.unwrap_or(100));
-    Ok(answer(&ExecutionsResponse { executions }))
+    Ok(respond(&ExecutionsResponse { executions }))
 }
 
 /// One execution, with its results.
@@ -46,8 +53,8 @@ pub(super) async fn executions(State(head): State<Head>, uri: Uri) -> Result<Res
 pub(super) async fn execution(
     State(head): State<Head>,
     Path(id): Path<String>,
-) -> Result<Response, Refused> {
-    head.executions().get(&id).map(|execution| answer(&execution)).ok_or(Refused::UNKNOWN_EXECUTION)
+) -> Result<Response, RestError> {
+    head.executions().get(&id).map(|body| respond(&body)).ok_or(RestError::UNKNOWN_EXECUTION)
 }
 
 /// Cancels an execution, also on its workers. One that has ended stays unchanged.
@@ -57,18 +64,51 @@ pub(super) async fn execution(
 pub(super) async fn cancel(
     State(head): State<Head>,
     Path(id): Path<String>,
-) -> Result<Response, Refused> {
-    head.executions().cancel(&id).ok_or(Refused::UNKNOWN_EXECUTION)?;
-    // Ending takes one turn of the execution's task, unless the machine is overloaded.
+) -> Result<Response, RestError> {
+    head.executions().cancel(&id).ok_or(RestError::UNKNOWN_EXECUTION)?;
+    // The execution ends when its task runs next, unless the machine is overloaded.
     let ended = wait::until(Duration::from_secs(1), || async {
-        if matches!(head.executions().find(&id), Some(ExecutionStatus::UnderWay)) {
-            Err("under way")
-        } else {
-            Ok(())
+        match head.executions().find(&id) {
+            Some(ExecutionStatus::InProgress) => Err("in progress"),
+            _ => Ok(()),
         }
     });
     if ended.await.is_err() {
         warn!(request = %id, "a canceled execution has not ended yet");
     }
     execution(State(head), Path(id)).await
+}
+
+/// Follows the cluster.
+///
+/// The name of an event is its kind, and its data a JSON object. The first one is `connected`. If
+/// nothing happens for 15 s, a `heartbeat` is sent. A reader that lags too far behind is
+/// disconnected, and may follow again.
+#[utoipa::path(get, path = paths::EVENTS, tag = "cluster",
+    responses((status = 200, description = "The data of each event", body = ClusterEvent,
+        content_type = "text/event-stream")))]
+pub(super) async fn events(State(rest): State<Rest>) -> Result<Response, RestError> {
+    let events = rest.head.0.events.subscribe().ok_or(RestError::TOO_MANY_READERS)?;
+    let connected = sse(&rest.head.0.events.timestamped(ClusterEventKind::Connected));
+    let stream = stream::iter(connected).chain(stream::unfold((events, rest), next));
+    Ok(Sse::new(stream.map(Ok::<_, Infallible>)).into_response())
+}
+
+type Followed = (broadcast::Receiver<ClusterEvent>, Rest);
+
+async fn next((mut events, rest): Followed) -> Option<(Event, Followed)> {
+    let event = select! {
+        event = events.recv() => event.ok()?,
+        () = sleep(Duration::from_secs(15)) => {
+            rest.head.0.events.timestamped(ClusterEventKind::Heartbeat)
+        }
+        () = rest.group.stopped() => return None,
+    };
+    Some((sse(&event)?, (events, rest)))
+}
+
+fn sse(event: &ClusterEvent) -> Option<Event> {
+    let data = String::from_utf8(crate::message::json(event)).ok()?;
+    let name = serde_json::to_value(&event.kind).ok()?;
+    Some(Event::default().event(name["event"].as_str()?).data(data))
 }

@@ -1,5 +1,5 @@
-//! `GET /api/v1/nodes` lists the nodes a head knows, itself first; `/{id}` below it is one of them, which
-//! `PATCH` cordons, drains, approves or refuses.
+//! `/api/v1/nodes` lists the nodes that a head knows, itself first. `/{id}` below it is one of
+//! them, which `PATCH` cordons, drains, approves or refuses.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -19,15 +19,15 @@ use wire::{
     paths,
 };
 
-use super::{Rest, answer, error::Refused};
+use super::{Rest, error::RestError, respond};
 use crate::{
     head::{Head, executions::millis},
     peers::Peer,
 };
 
-/// The nodes the head knows: itself first, then by id its peers and those that the operator decided of.
+/// The known nodes: the head first, then its peers and the nodes with a decision, ordered by id.
 ///
-/// Nodes that wait to be approved are listed as long as they are connected.
+/// Nodes that wait for approval are listed while they are connected.
 #[utoipa::path(get, path = paths::NODES, tag = "cluster",
     responses((status = 200, description = "Nodes", body = NodesResponse)))]
 pub(super) async fn nodes(State(head): State<Head>) -> Response {
@@ -38,10 +38,10 @@ pub(super) async fn nodes(State(head): State<Head>) -> Response {
     }
     let peers = known.into_iter().map(|(id, peer)| body(&head, &id, peer));
     let nodes = [own_node(&head)].into_iter().chain(peers).collect();
-    answer(&NodesResponse { nodes })
+    respond(&NodesResponse { nodes })
 }
 
-/// One node, if the head knows it.
+/// Returns one node, if the head knows it.
 pub(super) fn describe_node(head: &Head, peer_id: &PeerId) -> Option<NodeBody> {
     if peer_id == head.0.context.network.peer_id() {
         return Some(own_node(head));
@@ -100,37 +100,38 @@ fn body(head: &Head, peer_id: &PeerId, peer: Peer) -> NodeBody {
     }
 }
 
-/// The longest wait for what a node runs, in seconds: as long as for a roll call. A client asks again.
+/// Maximum wait for the orders of a node, in seconds: as long as for a roll call. A client can ask
+/// again.
 const WAIT_SECONDS_MAX: u64 = 60;
 
-/// The query of a change.
+/// Query of a change.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Query {
-    /// So many seconds at most the answer waits until the node runs no work order of this head; 0 where
-    /// it is left out. With `cordoned`, it drains the node.
+    /// Maximum time in seconds that the response waits until the node runs no work order of this
+    /// head; 0 by default. With `cordoned`, this drains the node.
     #[serde(default)]
     #[param(maximum = 60)]
     wait: u64,
 }
 
-/// One node, and the work orders of this head that it runs.
+/// One node, with the work orders of this head that it runs.
 #[utoipa::path(get, path = paths::NODE, tag = "cluster",
     params(("id" = String, Path, description = "The id of the node.")),
     responses((status = 200, description = "The node", body = NodeDetail)))]
 pub(super) async fn node(
     State(head): State<Head>,
     Path(id): Path<String>,
-) -> Result<Response, Refused> {
-    detail(&head, &id).map(|detail| answer(&detail))
+) -> Result<Response, RestError> {
+    detail(&head, &id).map(|detail| respond(&detail))
 }
 
-/// Cordons, drains, approves or refuses a node, for this head alone.
+/// Cordons, drains, approves or refuses a node, for this head only.
 ///
-/// What is left out stays unchanged. A cordoned node gets no new work, and ends what it runs; `wait`
-/// waits for that, and the answer lists what still runs. Each other head of the cluster decides for
-/// itself. All of it outlasts a restart. A node that is not known yet can be approved or refused by its
-/// whole id.
+/// Omitted fields stay unchanged. A cordoned node gets no new work, and completes what it runs.
+/// `wait` waits for that, and the response lists what is still running. Each other head of the
+/// cluster decides for itself. Decisions outlast a restart. A node that is not known yet can be
+/// approved or refused by its full id.
 #[utoipa::path(patch, path = paths::NODE, tag = "cluster",
     params(("id" = String, Path, description = "The id of the node."), Query),
     request_body = NodePatch,
@@ -139,21 +140,21 @@ pub(super) async fn change(
     State(rest): State<Rest>,
     Path(id): Path<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, RestError> {
     let Query { wait } = extract::query(request.uri())?;
     if wait > WAIT_SECONDS_MAX {
         let reason = format!("wait must be at most {WAIT_SECONDS_MAX} seconds; ask again");
-        return Err(Refused::invalid(&[reason]));
+        return Err(RestError::invalid(&[reason]));
     }
     let patch: NodePatch = rest.bodies.read(request).await?;
-    let peer: PeerId = id.parse().map_err(|_| Refused::UNKNOWN_NODE)?;
+    let peer: PeerId = id.parse().map_err(|_| RestError::UNKNOWN_NODE)?;
     rest.head.change_node(peer.clone(), patch).await?;
     rest.head.wait_idle(&peer, Duration::from_secs(wait)).await;
-    detail(&rest.head, &id).map(|detail| answer(&detail))
+    detail(&rest.head, &id).map(|detail| respond(&detail))
 }
 
-fn detail(head: &Head, id: &str) -> Result<NodeDetail, Refused> {
-    let peer: PeerId = id.parse().map_err(|_| Refused::UNKNOWN_NODE)?;
-    let node = describe_node(head, &peer).ok_or(Refused::UNKNOWN_NODE)?;
+fn detail(head: &Head, id: &str) -> Result<NodeDetail, RestError> {
+    let peer: PeerId = id.parse().map_err(|_| RestError::UNKNOWN_NODE)?;
+    let node = describe_node(head, &peer).ok_or(RestError::UNKNOWN_NODE)?;
     Ok(NodeDetail { node, orders: head.executions().running_on(&peer) })
 }

@@ -37,7 +37,7 @@ fn offer(slots: usize, slots_free: usize) -> Offer {
     }
 }
 
-fn offered(offers: &[(usize, usize)]) -> Slots {
+fn slots_with(offers: &[(usize, usize)]) -> Slots {
     let slots = Slots::new(NodeRegistry::default(), 64);
     for (n, (all, free)) in (1..).zip(offers) {
         slots.note_offer(&id(n), &offer(*all, *free), 10);
@@ -54,22 +54,22 @@ fn peers(taken: &[Lease]) -> Vec<PeerId> {
 }
 
 #[track_caller]
-fn now(taken: SlotGrant) -> Vec<Lease> {
+fn granted(taken: SlotGrant) -> Vec<Lease> {
     let SlotGrant::Now(leases) = taken else { panic!("not at once: {taken:?}") };
     leases
 }
 
 #[tokio::test(start_paused = true)]
-async fn fresh_offers_are_taken_at_once_and_old_ones_not_at_all() {
-    let slots = offered(&[(2, 2), (4, 4)]);
-    assert_eq!(now(take(&slots, want(2))).len(), 2);
+async fn fresh_offers_are_used_and_old_ones_ignored() {
+    let slots = slots_with(&[(2, 2), (4, 4)]);
+    assert_eq!(granted(take(&slots, want(2))).len(), 2);
     assert!(matches!(take(&slots, want(3)), SlotGrant::Unknown));
     advance(FRESH_WITHIN).await;
     assert!(matches!(take(&slots, want(1)), SlotGrant::Unknown));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_identities_that_wait_for_approval_leaves_nothing_behind() {
+async fn flood_of_unapproved_identities_leaves_nothing_behind() {
     let registry = NodeRegistry::open(None, true).unwrap();
     registry.decide(&id(1), |decision| decision.approval = NodeApproval::Approved).unwrap();
     let slots = Slots::new(registry.clone(), 100);
@@ -77,7 +77,7 @@ async fn a_flood_of_identities_that_wait_for_approval_leaves_nothing_behind() {
     for n in 0..1000 {
         let pending = format!("12D3KooWflood{}", n + 1).replace(['0', 'l'], "A").parse().unwrap();
         slots.note_offer(&pending, &offer(1000, 1000), 10);
-        assert_eq!(peers(&now(take(&slots, want(1)))), [id(1)]);
+        assert_eq!(peers(&granted(take(&slots, want(1)))), [id(1)]);
         slots.note_lost(&pending);
     }
     assert_eq!(slots.0.lock().workers.len(), 1);
@@ -85,37 +85,37 @@ async fn a_flood_of_identities_that_wait_for_approval_leaves_nothing_behind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_function_and_the_group_must_fit() {
-    let slots = offered(&[(2, 2)]);
+async fn function_and_group_must_match() {
+    let slots = slots_with(&[(2, 2)]);
     let other = SlotRequest { function: FunctionId::from_module(b"other"), ..want(1) };
     assert!(matches!(take(&slots, other.clone()), SlotGrant::Unknown));
     slots.note_answer(&id(1), other.function, Duration::ZERO);
-    assert_eq!(now(take(&slots, other.clone())).len(), 1);
-    slots.note_lacking(&id(1), other.function);
+    assert_eq!(granted(take(&slots, other.clone())).len(), 1);
+    slots.note_missing(&id(1), other.function);
     assert!(matches!(take(&slots, other), SlotGrant::Unknown));
     let grouped = |name: &str| SlotRequest { subgroup: Some(name.to_owned()), ..want(1) };
-    assert_eq!(now(take(&slots, grouped("gpu"))).len(), 1);
+    assert_eq!(granted(take(&slots, grouped("gpu"))).len(), 1);
     assert!(matches!(take(&slots, grouped("cpu")), SlotGrant::Unknown));
 }
 
 #[tokio::test(start_paused = true)]
 async fn idle_workers_share_the_work() {
-    let slots = offered(&[(3, 3), (3, 3), (3, 3)]);
-    let leases: Vec<Lease> = (0..9).flat_map(|_| now(take(&slots, want(1)))).collect();
+    let slots = slots_with(&[(3, 3), (3, 3), (3, 3)]);
+    let leases: Vec<Lease> = (0..9).flat_map(|_| granted(take(&slots, want(1)))).collect();
     assert_eq!(leases.len(), 9);
     drop(leases);
     let mut counts = BTreeMap::new();
     for _ in 0..300 {
-        let leases = now(take(&slots, want(1)));
+        let leases = granted(take(&slots, want(1)));
         *counts.entry(peers(&leases).remove(0)).or_insert(0) += 1;
     }
     assert!(counts.len() == 3 && counts.values().all(|n| *n >= 50), "{counts:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_wait_in_order_while_all_slots_are_taken() {
-    let slots = offered(&[(1, 1)]);
-    let first = now(take(&slots, want(1)));
+async fn requests_wait_in_order_while_no_slot_is_free() {
+    let slots = slots_with(&[(1, 1)]);
+    let first = granted(take(&slots, want(1)));
     let (SlotGrant::Later(mut second), SlotGrant::Later(mut third)) =
         (take(&slots, want(1)), take(&slots, want(1)))
     else {
@@ -129,9 +129,9 @@ async fn requests_wait_in_order_while_all_slots_are_taken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_gives_up_leaves_the_slot_to_the_next() {
-    let slots = offered(&[(1, 1)]);
-    let first = now(take(&slots, want(1)));
+async fn abandoned_request_leaves_the_slot_to_the_next_one() {
+    let slots = slots_with(&[(1, 1)]);
+    let first = granted(take(&slots, want(1)));
     let (SlotGrant::Later(second), SlotGrant::Later(mut third)) =
         (take(&slots, want(1)), take(&slots, want(1)))
     else {
@@ -144,18 +144,18 @@ async fn a_request_that_gives_up_leaves_the_slot_to_the_next() {
 
 #[tokio::test(start_paused = true)]
 async fn slots_taken_by_other_heads_are_not_free() {
-    let slots = offered(&[(2, 1)]);
-    let _one = now(take(&slots, want(1)));
+    let slots = slots_with(&[(2, 1)]);
+    let _one = granted(take(&slots, want(1)));
     assert_eq!(slots.offered_slots(&id(1)), Some((2, 0)));
     assert!(matches!(take(&slots, want(1)), SlotGrant::Later(_)));
-    // What runs for us is not in the offer.
+    // Runs for this head are not in the offer.
     slots.note_offer(&id(1), &offer(2, 2), 10);
     assert_eq!(slots.offered_slots(&id(1)), Some((2, 1)), "the other one has ended");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spare_for_a_trusted_worker_is_one_too_at_first() {
-    let slots = offered(&[(2, 2), (2, 2), (2, 2)]);
+async fn spare_for_a_trusted_worker_is_trusted_at_first() {
+    let slots = slots_with(&[(2, 2), (2, 2), (2, 2)]);
     let outcome = Outcome::default();
     let groups = group([(id(1), outcome.clone()), (id(2), outcome)]);
     (0..40).for_each(|_| slots.judge(&groups));
@@ -166,16 +166,16 @@ async fn a_spare_for_a_trusted_worker_is_one_too_at_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spare_is_another_one() {
-    let slots = offered(&[(2, 2), (2, 2)]);
+async fn spare_is_a_different_worker() {
+    let slots = slots_with(&[(2, 2), (2, 2)]);
     let but: BTreeSet<PeerId> = [id(1)].into();
     assert_eq!(slots.take_spare(&want(1), &but, Trust::Any).unwrap().peer, id(2));
     assert!(slots.take_spare(&want(1), &[id(1), id(2)].into(), Trust::Any).is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_left_or_refused_is_not_chosen() {
-    let slots = offered(&[(1, 1), (1, 1)]);
+async fn disconnected_or_refusing_worker_is_not_chosen() {
+    let slots = slots_with(&[(1, 1), (1, 1)]);
     slots.note_lost(&id(1));
     slots.note_full(&id(2));
     let SlotGrant::Later(mut queued) = take(&slots, want(1)) else { panic!("it is full for now") };
@@ -189,28 +189,28 @@ async fn a_worker_that_left_or_refused_is_not_chosen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_worker_is_left_alone_longer_each_time_and_tried_by_one_order() {
-    let slots = offered(&[(9, 9)]);
+async fn silent_worker_is_paused_longer_each_time_and_tried_by_one_order() {
+    let slots = slots_with(&[(9, 9)]);
     slots.note_silent(&id(1));
     assert!(matches!(take(&slots, want(1)), SlotGrant::Unknown));
     assert_eq!(slots.weight_of(&id(1)), None);
     advance(SILENT_FOR).await;
-    let tried = now(take(&slots, want(1)));
+    let tried = granted(take(&slots, want(1)));
     assert!(matches!(take(&slots, want(1)), SlotGrant::Unknown), "one order tries it");
     drop(tried);
     slots.note_silent(&id(1));
     advance(SILENT_FOR).await;
     assert!(matches!(take(&slots, want(1)), SlotGrant::Unknown), "twice as long");
     advance(SILENT_FOR).await;
-    drop(now(take(&slots, want(1))));
+    drop(granted(take(&slots, want(1))));
     slots.note_answer(&id(1), function(), Duration::from_millis(1));
-    assert_eq!([now(take(&slots, want(1))), now(take(&slots, want(1)))].len(), 2);
+    assert_eq!([granted(take(&slots, want(1))), granted(take(&slots, want(1)))].len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_misses_two_pings_is_out_until_it_answers() {
-    let slots = offered(&[(9, 9)]);
-    let running = now(take(&slots, want(1)));
+async fn worker_that_misses_two_pings_gets_no_work_until_it_answers() {
+    let slots = slots_with(&[(9, 9)]);
+    let running = granted(take(&slots, want(1)));
     assert_eq!(slots.slow_workers(Duration::from_secs(1)), []);
     advance(Duration::from_secs(2)).await;
     assert_eq!(slots.slow_workers(Duration::from_secs(1)), [id(1)]);
@@ -220,21 +220,21 @@ async fn a_worker_that_misses_two_pings_is_out_until_it_answers() {
     drop(running);
     assert_eq!(slots.slow_workers(Duration::from_secs(1)), [id(1)], "until it answers");
     slots.note_pong(&id(1));
-    assert_eq!(now(take(&slots, want(1))).len(), 1);
+    assert_eq!(granted(take(&slots, want(1))).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_slots_are_believed_than_a_head_can_use() {
-    let slots = offered(&[(1_000_000_000, 1_000_000_000)]);
+async fn offered_slots_are_limited_to_what_a_head_can_use() {
+    let slots = slots_with(&[(1_000_000_000, 1_000_000_000)]);
     assert_eq!(slots.offered_slots(&id(1)), Some((256, 256)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_that_wait_take_turns() {
-    let slots = offered(&[(1, 1)]);
+async fn waiting_clients_take_turns() {
+    let slots = slots_with(&[(1, 1)]);
     let network =
         |text: &str| Client::Network(web::address::Network::from_address(text.parse().unwrap()));
-    let first = now(slots.take(&network("10.0.0.1"), want(1)));
+    let first = granted(slots.take(&network("10.0.0.1"), want(1)));
     let mut greedy: Vec<QueuedRequest> = Vec::new();
     for _ in 0..5 {
         let SlotGrant::Later(queued) = slots.take(&network("10.0.0.1"), want(1)) else { panic!() };
@@ -248,11 +248,11 @@ async fn clients_that_wait_take_turns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_for_two_workers_is_not_overtaken_without_end() {
-    let slots = offered(&[(1, 1), (1, 1)]);
+async fn request_for_two_workers_is_overtaken_a_limited_number_of_times() {
+    let slots = slots_with(&[(1, 1), (1, 1)]);
     let network =
         |text: &str| Client::Network(web::address::Network::from_address(text.parse().unwrap()));
-    let mut running: VecDeque<Lease> = now(slots.take(&network("10.0.0.1"), want(2))).into();
+    let mut running: VecDeque<Lease> = granted(slots.take(&network("10.0.0.1"), want(2))).into();
     let SlotGrant::Later(mut both) = slots.take(&network("10.0.0.2"), want(2)) else { panic!() };
     let mut waiting: VecDeque<QueuedRequest> = VecDeque::new();
     for n_overtaken in 0..2 * OVERTAKEN_MAX {

@@ -1,4 +1,4 @@
-//! What a head knows of one worker: its offer, what it runs, and how it has answered so far.
+//! State of one worker at a head: its offer, its orders, and its results so far.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,87 +17,86 @@ use crate::{
     message::Offer,
 };
 
-/// The most slots believed of one worker: a head has no more executions under way.
+/// Maximum number of slots that is believed: a head has no more executions in progress.
 const SLOTS_BELIEVED_MAX: usize = 256;
 
-/// How long an offer counts. Workers repeat theirs each 30 s, so that one may be lost on its way.
+/// Validity of an offer. Workers repeat theirs every 30 s, so one may be lost.
 pub(super) const FRESH_WITHIN: Duration = Duration::from_secs(75);
 
-/// How long a worker that said it is full is left alone, doubled each time it says so again: as long
-/// as it takes to offer again.
+/// Pause of a worker that reported it is full, doubled each time in a row. As long as it takes to
+/// send the next offer.
 pub(super) const FULL_FOR: Duration = Duration::from_secs(1);
 
-/// How long a worker that did not answer is left alone, doubled each time. Then one order tries it.
+/// Pause of a worker that did not respond, doubled each time in a row. Then one order tries it.
 pub(super) const SILENT_FOR: Duration = Duration::from_secs(1);
 
-/// How often these times are doubled at most: 64 s.
+/// Maximum number of doublings of a pause, which is then 64 s.
 const DOUBLED_MAX: u32 = 6;
 
-/// Functions remembered of one worker, that it ran and does not offer, or that were measured.
+/// Maximum number of functions remembered per worker: those not in its offer, and those measured.
 const FUNCTIONS_MAX: usize = 256;
 
-/// Orders that a newcomer runs at once beside trusted workers, before its first answer.
+/// Simultaneous orders of a newcomer before its first result, if there are trusted workers.
 const NEWCOMER_ORDERS: usize = 2;
 
-/// How many answers that nobody could compare one that agreed with the majority is worth.
+/// Worth of a result that agreed with the majority, in results without comparison.
 const AGREED_WORTH: u64 = 4;
 
-/// An answer against the majority divides the weight by this.
+/// Divisor of the weight for a result against the majority.
 const DISAGREED_COST: u64 = 4;
 
-/// The most answers that count: a worker that has given fewer is trusted as much once it has given a
-/// quarter of these.
+/// Maximum number of results that count. A worker is trusted once it has given a quarter of these.
 const ANSWERS_MAX: u64 = 1024;
 
-/// A missing answer divides the weight by this.
+/// Divisor of the weight for a missing response.
 const SILENT_COST: u64 = 2;
 
-/// A worker that misses so many pings is out until it answers.
+/// Number of missed pings after which a worker gets no work until it answers.
 const PINGS_MISSED_MAX: u32 = 2;
 
-/// What is known of a worker.
+/// State of a worker.
 #[derive(Debug, Default)]
-pub(super) struct Worker {
+pub(super) struct WorkerState {
     pub(super) offer: Option<KnownOffer>,
-    /// Functions it has run for us, maybe under another id than it offers.
+    /// Functions that it has run for this head, possibly under another id than it offers.
     pub(super) learned: BTreeSet<FunctionId>,
-    /// What we have it run, by the number of the lease.
+    /// Orders of this head, by number of the lease.
     pub(super) running: BTreeMap<u64, (FunctionId, Instant)>,
-    /// When it was chosen last.
+    /// Number of its latest lease.
     pub(super) last_turn: u64,
-    /// The round trip of its last ping.
+    /// Latest round trip time.
     pub(super) round_trip: Duration,
     run_times: BTreeMap<FunctionId, Measured>,
-    /// Answers it gave, by their worth.
+    /// Results so far, by worth.
     n_answers: u64,
     full: Pause,
     silent: Pause,
-    /// Pings since its last answer.
+    /// Pings since the last sign of life.
     n_pings: u32,
 }
 
-/// How long a worker took to answer orders for one function.
+/// Time in which a worker ran one function.
 #[derive(Debug, Clone, Copy)]
 struct Measured {
     time: RunTime,
     at: Instant,
-    /// Whether it answered once alone: it had to fetch and compile the function first.
+    /// True for a single measurement, which may include fetching and compiling.
     is_cold: bool,
 }
 
-/// What a worker offered last.
+/// Latest offer of a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct KnownOffer {
     pub(super) functions: BTreeSet<FunctionId>,
     subgroups: BTreeSet<String>,
     attributes: Attributes,
     pub(super) n_slots: usize,
-    /// Those of its slots that are not for this head.
+    /// Number of slots that are not for this head.
     n_foreign: usize,
     at: Instant,
 }
 
-/// A time for which a worker is left alone, longer each time in a row.
+/// A pause in which a worker gets no work, longer each time in a row.
 #[derive(Debug, Default, Clone, Copy)]
 struct Pause {
     n_in_row: u32,
@@ -116,7 +115,7 @@ impl Pause {
 }
 
 impl KnownOffer {
-    /// What of `offer` is believed, with at most `names_max` names of each kind.
+    /// Reads an offer within limits, with at most `names_max` names of each kind.
     pub(super) fn read(offer: &Offer, names_max: usize, now: Instant) -> Self {
         let n_slots = offer.slots.min(SLOTS_BELIEVED_MAX);
         let functions = offer.functions.iter().take(names_max);
@@ -132,31 +131,31 @@ impl KnownOffer {
     }
 }
 
-impl Worker {
-    /// Whether it has a slot for this head, or will have one.
+impl WorkerState {
+    /// Returns true if the worker has a slot for this head, or will have one.
     pub(super) fn is_of_use(&self) -> bool {
         self.n_free() > 0 || !self.running.is_empty()
     }
 
-    /// How many more orders it could run.
+    /// Returns how many more orders it could run.
     pub(super) fn n_free(&self) -> usize {
         let offered = self.offer.as_ref().map_or(0, |known| known.n_slots - known.n_foreign);
         offered.saturating_sub(self.running.len())
     }
 
-    /// How many more orders it is given beside trusted workers, if it is a newcomer.
+    /// Returns how many more orders it is given as a newcomer while there are trusted workers.
     pub(super) fn n_free_of_newcomer(&self) -> usize {
         let n_answers = usize::try_from(self.n_answers).unwrap_or(usize::MAX);
         let allowed = NEWCOMER_ORDERS.saturating_add(n_answers.saturating_mul(2));
         self.n_free().min(allowed.saturating_sub(self.running.len()))
     }
 
-    /// The chance with which it is drawn, relative to other workers.
+    /// Returns the relative probability of being drawn.
     pub(super) fn weight(&self) -> u64 {
         self.n_answers.saturating_add(1)
     }
 
-    /// Whether it could run what is wanted, now or once it has a free slot.
+    /// Returns true if it could run the request, now or once it has a free slot.
     pub(super) fn could_run(&self, want: &SlotRequest, now: Instant) -> bool {
         let is_offered = self.offer.as_ref().is_some_and(|known| {
             now - known.at < FRESH_WITHIN
@@ -167,40 +166,40 @@ impl Worker {
         is_offered && !self.is_silent(now)
     }
 
-    /// Whether it could, and has not said that it is full.
+    /// Returns true if it could run the request and is not paused for being full.
     pub(super) fn is_fit(&self, want: &SlotRequest, now: Instant) -> bool {
         self.could_run(want, now) && self.full.is_over(now)
     }
 
-    /// Whether it holds `function`, as far as is known.
+    /// Returns true if it holds `function`, as far as is known.
     pub(super) fn has(&self, function: FunctionId) -> bool {
         self.offer.as_ref().is_some_and(|known| known.functions.contains(&function))
             || self.learned.contains(&function)
     }
 
-    /// Whether it is left alone, since it did not answer. After that time, one order tries it.
+    /// Returns true if it is paused for not responding. After the pause, one order tries it.
     pub(super) fn is_silent(&self, now: Instant) -> bool {
         let is_tried = self.silent.n_in_row > 0 && !self.running.is_empty();
         is_tried || !self.silent.is_over(now) || self.n_pings > PINGS_MISSED_MAX
     }
 
-    /// Whether it runs an order for longer than `age`, or has not answered a ping.
+    /// Returns true if it runs an order for longer than `age`, or has an unanswered ping.
     pub(super) fn is_slow(&self, age: Duration, now: Instant) -> bool {
         self.n_pings > 0 || self.running.values().any(|(_, since)| now - *since > age)
     }
 
-    /// Takes note that it is pinged. Returns whether it has just missed too many.
+    /// Records a ping. Returns true if the worker has just missed too many.
     pub(super) fn note_ping(&mut self) -> bool {
         self.n_pings = self.n_pings.saturating_add(1);
         self.n_pings == PINGS_MISSED_MAX + 1
     }
 
-    /// Takes note that it answered a ping. Returns whether it had missed too many.
+    /// Records the answer to a ping. Returns true if the worker had missed too many.
     pub(super) fn note_pong(&mut self) -> bool {
         std::mem::take(&mut self.n_pings) > PINGS_MISSED_MAX
     }
 
-    /// Its load, for `function`, with `n_waiting` orders that wait for it.
+    /// Returns its load for `function`, with `n_waiting` orders that wait for it.
     pub(super) fn load(&self, function: FunctionId, n_waiting: usize, now: Instant) -> Load {
         let mut orders = self.running.values().filter(|(of, _)| *of == function);
         let (n_slots, n_foreign) =
@@ -215,8 +214,8 @@ impl Worker {
         }
     }
 
-    /// Takes note of an answer to an order for `function`, `elapsed` after it was sent. Returns whether
-    /// it is its first.
+    /// Records a response to an order for `function` after `elapsed`. Returns true if it is the
+    /// first.
     pub(super) fn note_answer(
         &mut self,
         function: FunctionId,
@@ -243,8 +242,8 @@ impl Worker {
         is_cold
     }
 
-    /// Takes note of how its answer compares: whether it agreed with the majority; none where nobody
-    /// did, or there was none.
+    /// Records the comparison of its result: true if it agreed with the majority, `None` if there
+    /// was none.
     pub(super) fn judge(&mut self, has_agreed: Option<bool>) {
         self.n_answers = match has_agreed {
             None => self.n_answers.saturating_add(1),
@@ -254,26 +253,26 @@ impl Worker {
         self.n_answers = self.n_answers.min(ANSWERS_MAX);
     }
 
-    /// Takes note that it said it is full.
+    /// Records that it is full.
     pub(super) fn note_full(&mut self, now: Instant) {
         self.full.extend(now, FULL_FOR);
     }
 
-    /// Takes note that it did not answer an order, or with nothing of use.
+    /// Records that it gave no usable response to an order.
     pub(super) fn note_silence(&mut self, now: Instant) {
-        // What it was given at one time counts once.
+        // Orders given at about the same time count once.
         if self.silent.is_over(now) {
             self.silent.extend(now, SILENT_FOR);
             self.n_answers /= SILENT_COST;
         }
     }
 
-    /// What is left of it once it is gone: what it was given and is not given back.
+    /// Returns the state that remains after it has disconnected: its leases.
     pub(super) fn forget(self) -> Self {
         Self { running: self.running, ..Self::default() }
     }
 
-    /// Whether nothing is known of it that matters.
+    /// Returns true if the state holds nothing of importance.
     pub(super) fn is_forgettable(&self) -> bool {
         self.running.is_empty()
             && self.offer.is_none()

@@ -1,8 +1,8 @@
-//! Established connections, and which of them to close: those above a bound, and neighbors that this node
-//! does not need.
+//! Established connections, and the choice of those to close: surplus ones, and neighbors that this
+//! node does not need.
 //!
-//! They are indexed by peer, host and scope, so that a new connection costs the same however many there
-//! are.
+//! Connections are indexed by peer, host and scope, so that the cost of a new one does not grow
+//! with their number.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,35 +18,35 @@ use crate::network::{
     resolve::Names,
 };
 
-/// A connection that stands.
+/// An established connection.
 #[derive(Debug, Clone, Copy)]
-pub(in super::super) struct Standing {
+pub(in super::super) struct Established {
     pub(in super::super) peer: PeerId,
-    /// The host that it comes from or goes to.
+    /// Host of the other end.
     pub(in super::super) host: HostNetwork,
     pub(in super::super) scope: Scope,
     pub(super) is_inbound: bool,
 }
 
-/// The connections that stand.
+/// Established connections.
 #[derive(Debug, Default)]
 pub(in super::super) struct Connections {
-    /// The oldest first.
-    by_id: BTreeMap<ConnectionId, Standing>,
+    /// Connections, the oldest first.
+    by_id: BTreeMap<ConnectionId, Established>,
     by_peer: HashMap<PeerId, Vec<ConnectionId>>,
     by_host: HashMap<HostNetwork, OfHost>,
     n_by_scope: BTreeMap<Scope, usize>,
 }
 
-/// The connections of one host.
+/// Connections of one host.
 #[derive(Debug, Default)]
 struct OfHost {
     all: BTreeSet<ConnectionId>,
-    /// Those that peers opened who had not sent anything of use when they were last looked at.
+    /// Connections opened by peers that had not sent a valid message when last checked.
     silent: BTreeSet<ConnectionId>,
 }
 
-impl Standing {
+impl Established {
     pub(super) fn new(peer: PeerId, endpoint: &ConnectedPoint, names: &Names) -> Self {
         let address = remote(endpoint);
         Self {
@@ -59,87 +59,87 @@ impl Standing {
 }
 
 impl Connections {
-    pub(super) fn insert(&mut self, id: ConnectionId, standing: Standing) {
+    pub(super) fn insert(&mut self, id: ConnectionId, established: Established) {
         self.remove(id);
-        self.by_id.insert(id, standing);
-        self.by_peer.entry(standing.peer).or_default().push(id);
-        let of_host = self.by_host.entry(standing.host).or_default();
+        self.by_id.insert(id, established);
+        self.by_peer.entry(established.peer).or_default().push(id);
+        let of_host = self.by_host.entry(established.host).or_default();
         of_host.all.insert(id);
-        if standing.is_inbound {
+        if established.is_inbound {
             of_host.silent.insert(id);
         }
-        *self.n_by_scope.entry(standing.scope).or_default() += 1;
+        *self.n_by_scope.entry(established.scope).or_default() += 1;
     }
 
-    pub(super) fn remove(&mut self, id: ConnectionId) -> Option<Standing> {
-        let standing = self.by_id.remove(&id)?;
-        if let Some(of_peer) = self.by_peer.get_mut(&standing.peer) {
+    pub(super) fn remove(&mut self, id: ConnectionId) -> Option<Established> {
+        let established = self.by_id.remove(&id)?;
+        if let Some(of_peer) = self.by_peer.get_mut(&established.peer) {
             of_peer.retain(|known| *known != id);
             if of_peer.is_empty() {
-                self.by_peer.remove(&standing.peer);
+                self.by_peer.remove(&established.peer);
             }
         }
-        if let Some(of_host) = self.by_host.get_mut(&standing.host) {
+        if let Some(of_host) = self.by_host.get_mut(&established.host) {
             of_host.all.remove(&id);
             of_host.silent.remove(&id);
             if of_host.all.is_empty() {
-                self.by_host.remove(&standing.host);
+                self.by_host.remove(&established.host);
             }
         }
-        if let Some(n) = self.n_by_scope.get_mut(&standing.scope) {
+        if let Some(n) = self.n_by_scope.get_mut(&established.scope) {
             *n -= 1;
             if *n == 0 {
-                self.n_by_scope.remove(&standing.scope);
+                self.n_by_scope.remove(&established.scope);
             }
         }
-        Some(standing)
+        Some(established)
     }
 
     pub(super) fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    /// All of them, the oldest first.
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (ConnectionId, &Standing)> {
-        self.by_id.iter().map(|(id, standing)| (*id, standing))
+    /// Returns all connections, the oldest first.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (ConnectionId, &Established)> {
+        self.by_id.iter().map(|(id, established)| (*id, established))
     }
 
-    /// Those to `peer`.
+    /// Returns the connections to `peer`.
     pub(super) fn of_peer(&self, peer: PeerId) -> Vec<ConnectionId> {
         self.by_peer.get(&peer).cloned().unwrap_or_default()
     }
 
-    /// Where `peer` is, as its farthest connection tells.
+    /// Returns the scope of the farthest connection to `peer`.
     pub(super) fn scope_of(&self, peer: PeerId) -> Option<Scope> {
         let own = self.by_peer.get(&peer)?.iter().filter_map(|id| self.by_id.get(id));
-        own.map(|standing| standing.scope).max()
+        own.map(|established| established.scope).max()
     }
 
-    /// How far the farthest of them reaches.
+    /// Returns the scope of the farthest connection.
     pub(super) fn farthest(&self) -> Option<Scope> {
         self.n_by_scope.last_key_value().map(|(scope, _)| *scope)
     }
 
-    /// How many are of `host`.
+    /// Returns the number of connections of `host`.
     pub(super) fn n_of_host(&self, host: HostNetwork) -> usize {
         self.by_host.get(&host).map_or(0, |of_host| of_host.all.len())
     }
 
-    /// Those of `host`, the oldest first.
+    /// Returns the connections of `host`, the oldest first.
     pub(super) fn of_host(
         &self,
         host: HostNetwork,
-    ) -> impl DoubleEndedIterator<Item = (ConnectionId, &Standing)> {
+    ) -> impl DoubleEndedIterator<Item = (ConnectionId, &Established)> {
         let all = self.by_host.get(&host).into_iter().flat_map(|of_host| &of_host.all);
         all.filter_map(|id| Some((*id, self.by_id.get(id)?)))
     }
 
-    /// Those of `host` that are silent still, as `is_silent` says: each is asked after until it is not
-    /// once.
+    /// Returns the connections of `host` that are still silent. One for which `is_silent` is false
+    /// once is not checked again.
     pub(super) fn silent_of_host(
         &mut self,
         host: HostNetwork,
-        is_silent: impl Fn(&Standing) -> bool,
+        is_silent: impl Fn(&Established) -> bool,
     ) -> BTreeSet<ConnectionId> {
         let Some(of_host) = self.by_host.get_mut(&host) else { return BTreeSet::new() };
         of_host.silent.retain(|id| self.by_id.get(id).is_some_and(&is_silent));
@@ -147,46 +147,46 @@ impl Connections {
     }
 }
 
-/// The part of all connections that one host may have whose peers have not sent a message that could be
-/// read, as its divisor. An honest peer does so within a round trip or two.
+/// Divisor for the share of all connections that the silent peers of one host may have. An honest
+/// peer sends a valid message within a few round trips.
 const SILENT_HOST_PART: usize = 10;
 
-/// So many silent ones one host may have in any case: workers that start together on one machine.
+/// Lower bound for silent connections of one host: workers that start together on one machine.
 const SILENT_PER_HOST_MIN: usize = 256;
 
 impl ConnectionBounds {
-    /// Connections of one host.
+    /// Returns the maximum number of connections of one host.
     const fn per_host_max(self) -> usize {
-        // Half of all connections is more than the workers of one machine usually need.
+        // Half of all is more than the workers of one machine usually need.
         self.high as usize / 2
     }
 
-    /// Connections of one host whose peers are silent.
+    /// Returns the maximum number of silent connections of one host.
     fn silent_per_host_max(self) -> usize {
         (self.high as usize / SILENT_HOST_PART).max(SILENT_PER_HOST_MIN)
     }
 }
 
 impl Actor {
-    /// Where `peer` is, as its farthest connection tells.
+    /// Returns the scope of the farthest connection to `peer`.
     pub(super) fn scope_of(&self, peer: PeerId) -> Scope {
         self.connections.scope_of(peer).unwrap_or(Scope::Public)
     }
 
-    /// Takes note of where the farthest peer is: names that others tell may lead as near.
+    /// Updates the scope of the farthest peer. Names from strangers may lead that near.
     pub(super) fn note_farthest_peer(&self) {
         self.names.set_farthest_peer(self.connections.farthest());
     }
 
-    /// Closes connections where too many stand: of `host`, from which the newest one comes, or of all.
-    /// The first to go are those of silent peers, the oldest of them first, so that a newcomer has time
-    /// to say something; then the newest of all others.
+    /// Closes surplus connections: of `host`, which has a new one, or of all hosts. Connections of
+    /// silent peers are closed first, beginning with the oldest, so that a newcomer has time to
+    /// send something. The newest of all others follow.
     pub(super) fn relieve(&mut self, host: HostNetwork) {
         let Some(bounds) = self.bounds else { return };
-        let n_standing = self.connections.len();
-        let is_crowded = n_standing > bounds.high as usize;
+        let n_established = self.connections.len();
+        let is_crowded = n_established > bounds.high as usize;
         let closed = if is_crowded {
-            self.least_worth(n_standing.saturating_sub(bounds.low as usize))
+            self.least_worth(n_established.saturating_sub(bounds.low as usize))
         } else {
             self.surplus_of(host, bounds)
         };
@@ -194,26 +194,26 @@ impl Actor {
             return;
         }
         if is_crowded {
-            info!(connections = n_standing, "closed {} connections: too many stand", closed.len());
+            info!(connections = n_established, "closed {} surplus connections", closed.len());
         } else {
-            debug!(?host, "closed {} connections: too many of one host stand", closed.len());
+            debug!(?host, "closed {} surplus connections of one host", closed.len());
         }
         for connection in closed {
             self.close(connection);
         }
     }
 
-    /// The `n` connections that are closed first of all.
+    /// Returns the `n` connections to close first.
     fn least_worth(&self, n: usize) -> Vec<ConnectionId> {
         let (silent, useful): (Vec<_>, Vec<_>) = self
             .connections
             .iter()
-            .filter(|(_, standing)| !self.is_named(standing.peer))
-            .partition(|(_, standing)| self.is_silent(standing));
+            .filter(|(_, established)| !self.is_named(established.peer))
+            .partition(|(_, established)| self.is_silent(established));
         silent.into_iter().chain(useful.into_iter().rev()).take(n).map(|(id, _)| id).collect()
     }
 
-    /// The connections of `host` past what one host may have.
+    /// Returns the surplus connections of `host`.
     fn surplus_of(&mut self, host: HostNetwork, bounds: ConnectionBounds) -> Vec<ConnectionId> {
         let n_of_host = self.connections.n_of_host(host);
         if n_of_host <= bounds.silent_per_host_max() {
@@ -221,7 +221,7 @@ impl Actor {
         }
         let guard = &self.guard;
         let silent =
-            self.connections.silent_of_host(host, |standing| !guard.is_useful(standing.peer));
+            self.connections.silent_of_host(host, |established| !guard.is_useful(established.peer));
         let n_surplus = silent
             .len()
             .saturating_sub(bounds.silent_per_host_max())
@@ -229,8 +229,8 @@ impl Actor {
         self.of_host_by_worth(host, &silent).take(n_surplus).collect()
     }
 
-    /// How many connections of `host` are to unnamed peers, where that is more than it may have. They are
-    /// counted in that case alone, since it takes long.
+    /// Returns the number of connections of `host` to unnamed peers. They are counted only if the
+    /// total exceeds the limit, since that is slow.
     fn n_unnamed_of(&self, host: HostNetwork, n_all: usize, bounds: ConnectionBounds) -> usize {
         if n_all <= bounds.per_host_max() {
             return n_all;
@@ -238,7 +238,7 @@ impl Actor {
         self.connections.of_host(host).filter(|(_, at)| !self.is_named(at.peer)).count()
     }
 
-    /// Those of `host` that may be closed, in the order in which they are.
+    /// Returns the connections of `host` that may be closed, in that order.
     fn of_host_by_worth(
         &self,
         host: HostNetwork,
@@ -251,46 +251,48 @@ impl Actor {
         silent.iter().copied().chain(others)
     }
 
-    /// Whether the peer of a connection opened it, and has not sent a message that could be read.
-    fn is_silent(&self, standing: &Standing) -> bool {
-        standing.is_inbound && !self.guard.is_useful(standing.peer)
+    /// Returns true if the peer opened the connection and has not sent a valid message.
+    fn is_silent(&self, established: &Established) -> bool {
+        established.is_inbound && !self.guard.is_useful(established.peer)
     }
 
     fn is_named(&self, peer: PeerId) -> bool {
-        self.dialer.is_boot_node(peer) || self.guard.knows_by_name(peer)
+        self.dialer.is_boot_node(peer) || self.guard.is_named(peer)
     }
 
     fn close(&mut self, connection: ConnectionId) {
-        if let Some(Standing { peer, .. }) = self.connections.remove(connection) {
-            // Not to be dialed again at once.
+        if let Some(Established { peer, .. }) = self.connections.remove(connection) {
+            // Prevents an immediate new dial.
             self.dialer.forget(peer, Instant::now());
             self.swarm.close_connection(connection);
         }
     }
 
-    /// Takes note that connected `peer` does the same as this node. Parts with it if there are enough.
+    /// Records that connected `peer` has the same role as this node. Disconnects it if there are
+    /// enough of these.
     pub(super) fn take_neighbor(&mut self, peer: PeerId) {
         if self.is_named(peer) || self.neighbors.contains(&peer) {
             return;
         }
         if !self.swarm.is_connected(&peer) {
-            // It has gone before this was known, as one does that has enough neighbors itself.
+            // It disconnected before this was known, as a peer with enough neighbors does.
             return self.leave_alone(peer);
         }
-        // A worker looks for 16 neighbors, and accepts some more that come while the cluster starts.
+        // A worker looks for 16 neighbors, and accepts some more that connect while the cluster
+        // starts.
         if self.neighbors.len() < 24 {
             self.neighbors.insert(peer);
             return;
         }
-        debug!(%peer, "closed the connection to a neighbor: there are enough");
+        debug!(%peer, "disconnected a neighbor: there are enough");
         for connection in self.connections.of_peer(peer) {
             self.close(connection);
         }
         self.leave_alone(peer);
     }
 
-    /// Takes note that the last connection to `peer` is gone. A neighbor is not dialed again: it has
-    /// enough neighbors, or comes back by itself.
+    /// Records that the last connection to `peer` was closed. A neighbor is not dialed again: it
+    /// has enough neighbors, or reconnects itself.
     pub(super) fn part_with(&mut self, peer: PeerId) {
         if self.neighbors.remove(&peer) {
             self.leave_alone(peer);
@@ -310,20 +312,20 @@ impl Actor {
 mod tests {
     use super::*;
 
-    fn standing(peer: PeerId, address: &str) -> Standing {
+    fn established(peer: PeerId, address: &str) -> Established {
         let address = address.parse().unwrap();
         let (host, scope) = (host_network(&address), Scope::from_address(&address));
-        Standing { peer, host, scope, is_inbound: true }
+        Established { peer, host, scope, is_inbound: true }
     }
 
     #[test]
-    fn nothing_is_left_of_a_connection_that_is_gone() {
+    fn closed_connection_leaves_nothing() {
         let mut connections = Connections::default();
         let (near, far) = (PeerId::random(), PeerId::random());
         let id = ConnectionId::new_unchecked;
-        connections.insert(id(1), standing(near, "/ip4/127.0.0.1/tcp/1"));
-        connections.insert(id(2), standing(near, "/ip4/10.0.0.1/tcp/1"));
-        connections.insert(id(3), standing(far, "/ip4/8.8.8.8/tcp/1"));
+        connections.insert(id(1), established(near, "/ip4/127.0.0.1/tcp/1"));
+        connections.insert(id(2), established(near, "/ip4/10.0.0.1/tcp/1"));
+        connections.insert(id(3), established(far, "/ip4/8.8.8.8/tcp/1"));
         assert_eq!(connections.scope_of(near), Some(Scope::Private));
         assert_eq!(connections.farthest(), Some(Scope::Public));
         assert_eq!(connections.of_peer(near), [id(1), id(2)]);
@@ -339,15 +341,15 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_of_use_is_not_asked_after_again() {
+    fn useful_connection_is_not_checked_again() {
         let mut connections = Connections::default();
         let peers = [PeerId::random(), PeerId::random()];
         for (n, peer) in peers.iter().enumerate() {
             let id = ConnectionId::new_unchecked(n);
-            connections.insert(id, standing(*peer, "/ip4/10.0.0.1/tcp/1"));
+            connections.insert(id, established(*peer, "/ip4/10.0.0.1/tcp/1"));
         }
         let host = host_network(&"/ip4/10.0.0.1/tcp/9".parse().unwrap());
-        let silent = connections.silent_of_host(host, |standing| standing.peer == peers[1]);
+        let silent = connections.silent_of_host(host, |established| established.peer == peers[1]);
         assert_eq!(silent.into_iter().collect::<Vec<_>>(), [ConnectionId::new_unchecked(1)]);
         assert_eq!(connections.silent_of_host(host, |_| true).len(), 1);
         assert_eq!((connections.n_of_host(host), connections.of_host(host).count()), (2, 2));
@@ -359,7 +361,7 @@ mod pressure_tests {
     use super::{super::super::CONNECTIONS, *};
 
     #[test]
-    fn what_one_host_may_have_follows_the_bound_and_is_never_all() {
+    fn limits_of_one_host_follow_the_limit_of_all() {
         assert_eq!((CONNECTIONS.per_host_max(), CONNECTIONS.silent_per_host_max()), (1229, 256));
         let large = ConnectionBounds::around(10_000);
         assert_eq!((large.per_host_max(), large.silent_per_host_max()), (6_000, 1_200));

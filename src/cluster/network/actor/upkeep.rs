@@ -1,5 +1,5 @@
-//! What the network's task does by itself: dial whom the dialer names, look for peers of our topics,
-//! and cut off peers that offend.
+//! Periodic work of the network's task: dialing, finding peers of subscribed topics, and banning
+//! peers that offend.
 
 use libp2p::{
     Multiaddr, PeerId, StreamProtocol, identify,
@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 use super::{
     super::{
         Protocols, address, dialer,
-        rendezvous::{self, Step},
+        rendezvous::{self, Action},
     },
     Actor, LOOK_EVERY, LOOK_SOON,
 };
@@ -30,10 +30,10 @@ impl Actor {
         let (fresh, over) = self.guard.take_changes();
         for peer in fresh {
             self.dialer.forget(peer, now);
-            self.swarm.behaviour_mut().cut_off.block_peer(peer);
+            self.swarm.behaviour_mut().banned.block_peer(peer);
         }
         for peer in over {
-            self.swarm.behaviour_mut().cut_off.unblock_peer(peer);
+            self.swarm.behaviour_mut().banned.unblock_peer(peer);
         }
         for (peer, addresses) in self.dialer.take_due(now) {
             if self.swarm.is_connected(&peer) {
@@ -50,31 +50,31 @@ impl Actor {
         if let Some(table) = self.swarm.behaviour_mut().table.as_mut() {
             let kad = table.kad();
             let n_routed = || kad.kbuckets().map(|bucket| bucket.num_entries()).sum();
-            for step in self.rendezvous.due(now, n_peers, n_routed) {
-                match step {
-                    Step::Provide(key) => {
+            for action in self.rendezvous.due(now, n_peers, n_routed) {
+                match action {
+                    Action::Provide(key) => {
                         if let Err(error) = kad.start_providing(key) {
                             debug!(%error, "failed to provide a topic");
                         }
                     }
-                    Step::Look(key) => {
+                    Action::Look(key) => {
                         kad.get_providers(key);
                     }
                 }
             }
         }
-        // One that is overdue has nobody to ask, and waits for a peer.
+        // An overdue look has no one to ask, and waits for a peer.
         let look = self.rendezvous.next_look().filter(|at| *at > now);
         if let Some(due) = self.dialer.next_due().into_iter().chain(look).min() {
             self.next_look = self.next_look.min(due.max(now + LOOK_SOON));
         }
     }
 
-    /// Dials `peer` under `addresses`; `None` for those that the table knows.
+    /// Dials `peer` at `addresses`; `None` for those that the table knows.
     fn dial(&mut self, peer: PeerId, addresses: Option<Vec<Multiaddr>>) -> Result<(), DialError> {
         let options = DialOpts::peer_id(peer)
             .condition(PeerCondition::DisconnectedAndNotDialing)
-            // A port of its own: the listening port may still hold the last connection there.
+            // A new port, since the listening port may still hold the previous connection.
             .allocate_new_port();
         self.swarm.dial(match addresses {
             Some(addresses) => options.addresses(addresses).build(),
@@ -82,29 +82,30 @@ impl Actor {
         })
     }
 
-    /// Notes that `peer` was not reached, and reports it if it is a boot node.
+    /// Records that `peer` was not reached, and logs it for a boot node.
     pub(super) fn on_dial_failure(&mut self, peer: PeerId, error: &DialError) {
         let now = Instant::now();
         self.dialer.note_failed(peer, now);
         if matches!(error, DialError::DialPeerConditionFalse(_)) {
-            // It is being dialed for another reason.
+            // Another dial is in progress.
             return;
         }
         if let Some(address) = self.dialer.take_report(peer, now) {
             let reason = reason(error);
-            warn!(%address, reason, "cannot reach boot node {address}: {reason}; it is tried again");
+            warn!(%address, reason, "cannot reach boot node {address}: {reason}; trying again");
         }
     }
 
-    /// Dials a peer that was found in the local network, unless it is connected. It is forgotten there:
-    /// what strangers send takes no memory, and is tried again when they answer again.
+    /// Dials a peer found in the local network, unless it is connected. It is removed from the
+    /// table of mDNS, so that strangers cannot fill the memory, and is found again when it responds
+    /// again.
     pub(super) fn dial_found_peer(&mut self, peer: PeerId, address: Multiaddr) {
         if let Some(local) = self.swarm.behaviour_mut().local.as_mut() {
-            #[expect(deprecated, reason = "nothing else removes addresses from its table")]
+            #[expect(deprecated, reason = "the only way to remove addresses from its table")]
             local.expire_node(&peer);
         }
         let address = dialer::without_peer(address);
-        if !address::is_dialable(&address) || self.guard.is_cut_off(peer) {
+        if !address::is_dialable(&address) || self.guard.is_banned(peer) {
             return;
         }
         match self.dial(peer, Some(vec![address])) {
@@ -113,23 +114,23 @@ impl Actor {
         }
     }
 
-    /// Begins to dial a peer that we never met, under addresses that the table or others told of it.
-    /// Returns whether its connection, or the lack of it, will be heard of.
+    /// Starts to dial a peer without a connection, at the addresses that the table or others know.
+    /// Returns true if the outcome will be reported.
     pub(super) fn reach(&mut self, peer: PeerId) -> bool {
-        // Already being dialed; the caller should try another peer.
-        if self.dialer.knows(peer) || self.guard.is_cut_off(peer) {
+        // Already being dialed. The caller should try another peer.
+        if self.dialer.knows(peer) || self.guard.is_banned(peer) {
             return false;
         }
         match self.dial(peer, None) {
-            // Or it is being dialed for another reason.
+            // Or another dial is in progress.
             Ok(()) | Err(DialError::DialPeerConditionFalse(_)) => true,
             Err(_) => false,
         }
     }
 
-    /// Takes note of what a peer says of itself.
+    /// Handles the identification of a peer.
     pub(super) fn on_identify(&mut self, peer: PeerId, info: &identify::Info) {
-        // Behind a relay, a peer may be anywhere.
+        // A peer behind a relay may be anywhere.
         let is_relayed = self.relaying.status.relay_of(&model_peer_id(peer)).is_some();
         let scope = if is_relayed { Scope::Public } else { self.scope_of(peer) };
         let relays = &self.relaying.relays;
@@ -155,8 +156,8 @@ impl Actor {
         }
     }
 
-    /// Takes note of what `peer` speaks. Returns whether it is a head: nodes of ours speak the protocols
-    /// of messages, and workers those of lines too, since heads open lines to them.
+    /// Records the protocols of `peer`. Returns true if it is a head: a node of ours speaks the
+    /// protocols of messages, and a worker also those of lines, which heads open.
     fn note_protocols(&mut self, peer: PeerId, protocols: &[StreamProtocol]) -> bool {
         let Protocols { messages, lines, .. } = self.protocols;
         let speaks = |name: &&str| protocols.iter().any(|spoken| spoken.as_ref() == *name);
@@ -170,7 +171,7 @@ impl Actor {
         is_head
     }
 
-    /// Has the rendezvous and the table follow whether a head is connected.
+    /// Updates the rendezvous and the table if a head is connected.
     pub(super) fn note_heads(&mut self) {
         let has_head = !self.heads.is_empty();
         self.rendezvous.set_has_head(has_head, Instant::now());
@@ -179,7 +180,7 @@ impl Actor {
         }
     }
 
-    /// Takes note of what the table says and is asked to keep.
+    /// Handles an event of the table.
     pub(super) fn on_table_event(&mut self, event: kad::Event) {
         match event {
             kad::Event::OutboundQueryProgressed {
@@ -199,35 +200,35 @@ impl Actor {
         }
     }
 
-    /// Dials a peer that belongs to one of our topics, if it is wanted.
+    /// Dials a peer of a subscribed topic, if it is wanted.
     fn invite(&mut self, peer: PeerId) {
-        // One answer of the table names many peers: those that are being dialed count.
+        // One response of the table names many peers, so those being dialed count.
         let network = self.swarm.network_info();
         let n_dialed = network.connection_counters().num_pending_outgoing() as usize;
         let is_stranger = peer != *self.swarm.local_peer_id()
             && !self.swarm.is_connected(&peer)
             && !self.dialer.knows(peer)
-            && !self.guard.is_cut_off(peer);
+            && !self.guard.is_banned(peer);
         if !is_stranger || !self.rendezvous.invite(network.num_peers() + n_dialed) {
             return;
         }
-        // Its addresses are known to the query that found it, which is still there.
+        // The query that found it still has its addresses.
         match self.dial(peer, None) {
-            Ok(()) => debug!(%peer, "dialing a peer of a topic of ours"),
-            Err(error) => debug!(%peer, %error, "failed to dial a peer of a topic of ours"),
+            Ok(()) => debug!(%peer, "dialing a peer of a subscribed topic"),
+            Err(error) => debug!(%peer, %error, "failed to dial a peer of a subscribed topic"),
         }
     }
 }
 
-/// Why a dial failed, for people: the innermost cause of the last try.
+/// Describes why a dial failed: the innermost cause of the last attempt.
 fn reason(error: &DialError) -> String {
     match error {
         DialError::WrongPeerId { obtained, .. } => {
             format!("the node there is {obtained}; correct the id at the end of the address")
         }
         DialError::LocalPeerId { .. } => "the address is this node's own".to_owned(),
-        DialError::Transport(tries) => {
-            let last = tries.last().map(|(_, error)| error as &dyn std::error::Error);
+        DialError::Transport(attempts) => {
+            let last = attempts.last().map(|(_, error)| error as &dyn std::error::Error);
             let innermost = last.and_then(|error| {
                 std::iter::successors(Some(error), |error| error.source()).last()
             });

@@ -3,7 +3,7 @@ use web::rate_limit::Rate;
 use super::*;
 use crate::identity::model_peer_id;
 
-/// So much at once, and next to nothing later.
+/// Returns a rate with this burst and next to no refill.
 pub(in crate::network) const fn burst_of(burst: u32) -> Rate {
     Rate { every: Duration::from_hours(1), burst }
 }
@@ -19,11 +19,11 @@ const FEW: Allowances = Allowances {
     ..ALLOWANCES
 };
 
-fn guard(heeded: AllowedPeers) -> Guard {
-    Guard::new(heeded, [], FEW)
+fn guard(allowed: AllowedPeers) -> Guard {
+    Guard::new(allowed, [], FEW)
 }
 
-/// How many of `n` messages of `author` from `relay` are passed on, kept and ignored.
+/// Returns how many of `n` messages of `author` from `relay` are forwarded, kept and ignored.
 fn verdicts(guard: &Guard, author: PeerId, relay: PeerId, n: usize) -> [usize; 3] {
     let mut counts = [0; 3];
     for _ in 0..n {
@@ -38,7 +38,7 @@ fn verdicts(guard: &Guard, author: PeerId, relay: PeerId, n: usize) -> [usize; 3
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_allowance_is_used_up_and_refills_for_each_peer_alone() {
+async fn allowance_of_each_peer_is_used_up_and_refills() {
     let (guard, peer) = (guard(None), PeerId::random());
     let admitted = |n: usize| (0..n).filter(|_| guard.admits_stream(peer)).count();
     assert_eq!(admitted(5), 3);
@@ -56,13 +56,13 @@ async fn excess_of_a_relay_is_ignored_and_never_an_offense() {
         n_forwarded += verdicts(&guard, author, relay, 100)[0];
     }
     assert_eq!(n_forwarded, 5, "what the relay may hand over");
-    assert_eq!((guard.is_cut_off(relay), guard.take_changes()), (false, (vec![], vec![])));
-    // What the relay writes itself has an allowance of its own.
+    assert_eq!((guard.is_banned(relay), guard.take_changes()), (false, (vec![], vec![])));
+    // The relay's own messages have a separate allowance.
     assert_eq!(verdicts(&guard, relay, relay, 3)[2], 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn published_and_relayed_gossip_is_bounded_over_all_authors() {
+async fn published_and_relayed_gossip_of_all_authors_is_limited() {
     let guard = guard(None);
     let mut entered = [0; 3];
     let mut passed = [0; 3];
@@ -80,65 +80,65 @@ async fn published_and_relayed_gossip_is_bounded_over_all_authors() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_author_that_publishes_too_much_is_cut_off() {
+async fn author_that_publishes_too_much_is_banned() {
     let (guard, author) = (guard(None), PeerId::random());
     assert_eq!(verdicts(&guard, author, author, 20), [4, 2, 14]);
-    assert_eq!((guard.is_cut_off(author), guard.take_changes().0), (true, vec![author]));
+    assert_eq!((guard.is_banned(author), guard.take_changes().0), (true, vec![author]));
     assert_eq!(verdicts(&guard, author, PeerId::random(), 1), [0, 0, 1], "by others neither");
 }
 
 #[tokio::test(start_paused = true)]
-async fn boot_nodes_and_peers_heeded_by_name_are_never_cut_off() {
+async fn boot_nodes_and_peers_allowed_by_name_are_never_banned() {
     let (boot, friend) = (PeerId::random(), PeerId::random());
     let guard = Guard::new(Some([model_peer_id(friend)].into()), [boot], FEW);
     for peer in [boot, friend] {
         (0..100).for_each(|_| guard.offended(peer, Offense::Malformed));
-        assert_eq!((guard.is_cut_off(peer), guard.take_changes()), (false, (vec![], vec![])));
-        assert!(guard.knows_by_name(peer) && guard.is_useful(peer));
+        assert_eq!((guard.is_banned(peer), guard.take_changes()), (false, (vec![], vec![])));
+        assert!(guard.is_named(peer) && guard.is_useful(peer));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_offends_repeatedly_is_cut_off_once_and_for_a_while() {
+async fn peer_that_offends_repeatedly_is_banned_once_for_a_while() {
     let (guard, peer) = (guard(None), PeerId::random());
     for _ in 0..4 {
         guard.offended(peer, Offense::Malformed);
     }
-    assert_eq!((guard.is_cut_off(peer), guard.take_changes()), (false, (vec![], vec![])));
+    assert_eq!((guard.is_banned(peer), guard.take_changes()), (false, (vec![], vec![])));
     for _ in 0..3 {
         guard.offended(peer, Offense::Stalled);
     }
-    assert_eq!((guard.is_cut_off(peer), guard.take_changes()), (true, (vec![peer], vec![])));
-    assert!(!guard.is_cut_off(PeerId::random()));
-    tokio::time::advance(CUT_OFF_FOR).await;
-    assert_eq!((guard.is_cut_off(peer), guard.take_changes()), (false, (vec![], vec![peer])));
+    assert_eq!((guard.is_banned(peer), guard.take_changes()), (true, (vec![peer], vec![])));
+    assert!(!guard.is_banned(PeerId::random()));
+    tokio::time::advance(BANNED_FOR).await;
+    assert_eq!((guard.is_banned(peer), guard.take_changes()), (false, (vec![], vec![peer])));
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_offense_in_a_second_is_borne() {
+async fn one_offense_per_second_is_tolerated() {
     let (guard, peer) = (guard(None), PeerId::random());
     for _ in 0..1000 {
         guard.offended(peer, Offense::TooLong);
         tokio::time::advance(Duration::from_secs(1)).await;
     }
-    assert!(!guard.is_cut_off(peer));
+    assert!(!guard.is_banned(peer));
 }
 
 #[tokio::test]
-async fn only_named_peers_are_heard() {
+async fn only_allowed_peers_are_accepted() {
     let (friend, other) = (PeerId::random(), PeerId::random());
     let only = guard(Some([model_peer_id(friend)].into()));
-    assert_eq!((only.hears(friend), only.hears(other)), (true, false));
-    assert!(only.trusts(friend) && only.has_names());
-    only.heed(Some([model_peer_id(other)].into()));
-    assert_eq!((only.hears(friend), only.hears(other)), (false, true));
+    assert_eq!((only.allows(friend), only.allows(other)), (true, false));
+    assert!(only.allows_by_name(friend) && only.has_named_peers());
+    only.set_allowed(Some([model_peer_id(other)].into()));
+    assert_eq!((only.allows(friend), only.allows(other)), (false, true));
     let everyone = guard(None);
-    assert_eq!((everyone.hears(other), everyone.trusts(other)), (true, false));
-    assert!(!everyone.has_names());
+    assert_eq!((everyone.allows(other), everyone.allows_by_name(other)), (true, false));
+    assert!(!everyone.has_named_peers());
 }
 
 #[tokio::test(start_paused = true)]
-async fn accounts_are_bounded_and_the_one_used_longest_ago_is_dropped() {
+async fn accounts_are_limited_and_the_least_recently_used_one_is_dropped() {
     let (guard, first) = (guard(None), PeerId::random());
     let second = PeerId::random();
     for peer in [first, second, first] {
@@ -150,12 +150,12 @@ async fn accounts_are_bounded_and_the_one_used_longest_ago_is_dropped() {
     let has = |peer| guard.state.lock().accounts.contains(&peer);
     assert_eq!((has(first), has(second)), (true, false));
     assert_eq!(guard.state.lock().accounts.len(), ACCOUNTS.get());
-    for _ in 0..CUT_OFF_MAX + 10 {
+    for _ in 0..BANNED_MAX.get() + 10 {
         let peer = PeerId::random();
         (0..6).for_each(|_| guard.offended(peer, Offense::Malformed));
     }
     let (fresh, over) = guard.take_changes();
-    assert_eq!((fresh.len(), over.len()), (CUT_OFF_MAX + 10, 10));
+    assert_eq!((fresh.len(), over.len()), (BANNED_MAX.get() + 10, 10));
     assert_eq!(over, fresh[..10], "the first are let in again");
-    assert_eq!(guard.state.lock().cut_off.len(), CUT_OFF_MAX);
+    assert_eq!(guard.state.lock().banned.len(), BANNED_MAX.get());
 }

@@ -11,7 +11,7 @@ fn written(frames: &[Frame]) -> Vec<u8> {
     together
 }
 
-/// Reads as a line does that takes contents of [`MESSAGE_BYTES_MAX`].
+/// Reads a frame as a line with a limit of [`MESSAGE_BYTES_MAX`] does.
 async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Frame>> {
     let incoming = super::read(stream, MESSAGE_BYTES_MAX, &mut 0, None).await?;
     Ok(incoming.map(|incoming| match incoming {
@@ -20,7 +20,7 @@ async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Frame>
 }
 
 #[tokio::test]
-async fn a_frame_that_is_too_long_is_cut_and_those_after_it_are_not() {
+async fn too_long_frame_is_cut_and_the_next_one_is_complete() {
     let long = Frame { kind: 7, content: vec![b'x'; 3000].into() };
     let short = Frame { kind: 8, content: Bytes::from_static(b"short") };
     let mut stream = Cursor::new(written(&[long, short.clone()]));
@@ -34,7 +34,7 @@ async fn a_frame_that_is_too_long_is_cut_and_those_after_it_are_not() {
 }
 
 #[tokio::test]
-async fn a_frame_that_is_cut_short_ends_the_line() {
+async fn incomplete_frame_ends_the_line() {
     let frame = Frame { kind: 7, content: Bytes::from_static(b"content") };
     let whole = written(std::slice::from_ref(&frame));
     assert_eq!(read(&mut Cursor::new(&whole)).await.unwrap(), Some(frame));
@@ -46,7 +46,7 @@ async fn a_frame_that_is_cut_short_ends_the_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frame_that_does_not_go_on_is_given_up() {
+async fn stalled_frame_is_given_up() {
     let begun = stream::iter([Ok::<_, io::Error>(vec![0, 0, 0, 9, 1, b'x'])]);
     let mut stalling = begun.chain(stream::pending()).into_async_read();
     assert_eq!(read(&mut stalling).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
@@ -54,7 +54,7 @@ async fn a_frame_that_does_not_go_on_is_given_up() {
 
 proptest! {
     #[test]
-    fn frames_are_read_as_they_were_written(
+    fn frames_are_read_as_written(
         frames in prop::collection::vec((any::<u8>(), prop::collection::vec(any::<u8>(), 0..300)), 0..5),
     ) {
         let frames: Vec<Frame> =
@@ -68,7 +68,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_frames_then_an_end_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+    fn any_bytes_are_read_as_frames_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let mut stream = Cursor::new(&bytes);
         let mut n_read = 0;

@@ -1,4 +1,4 @@
-//! Attacks of strangers over real sockets, each beside a peer that behaves.
+//! Attacks of strangers over real sockets, next to a well-behaved peer.
 
 use std::{collections::BTreeSet, future::poll_fn, net::SocketAddr, pin::Pin, task::Poll};
 
@@ -33,11 +33,11 @@ async fn guarded(group: &Group, allowances: Allowances, boot_nodes: Vec<BootNode
 }
 
 #[tokio::test]
-async fn strangers_cannot_have_a_worker_cut_off_the_head_that_relays_them() {
-    // Each stranger stays within its own allowance; their sum is past that of one peer.
+async fn strangers_cannot_have_a_worker_ban_the_head_that_relays_them() {
+    // Each stranger stays within its own allowance, but their sum exceeds that of one peer.
     let allowances = Allowances { gossip: burst_of(40), offenses: burst_of(4), ..ALLOWANCES };
     let group = Group::default();
-    // The head is no boot node of the worker: as such it would never be cut off.
+    // The head is no boot node of the worker, or it would never be banned.
     let (worker, mut at_worker) = guarded(&group, allowances, vec![]).await;
     worker.subscribe("general").await.unwrap();
     let (head, mut at_head) = guarded(&group, allowances, vec![boot_node(&worker)]).await;
@@ -71,7 +71,7 @@ async fn strangers_cannot_have_a_worker_cut_off_the_head_that_relays_them() {
 }
 
 #[tokio::test]
-async fn idle_sockets_keep_nobody_from_joining() {
+async fn idle_sockets_do_not_prevent_joining() {
     let group = Group::default();
     let (head, mut at_head) = node(&group, vec![]).await;
     let mut idle = Vec::new();
@@ -81,13 +81,13 @@ async fn idle_sockets_keep_nobody_from_joining() {
     let (worker, _at_worker) = node(&group, vec![boot_node(&head)]).await;
     connected(&mut at_head, worker.peer_id()).await;
     worker.tell(head.peer_id(), MESSAGES, b"here").await.unwrap();
-    assert_eq!(told(&mut at_head, worker.peer_id()).await, "here");
+    assert_eq!(receive_message(&mut at_head, worker.peer_id()).await, "here");
     drop(idle);
     group.shutdown().await;
 }
 
 #[tokio::test]
-async fn of_one_host_s_silent_peers_the_oldest_leave() {
+async fn oldest_silent_peers_of_one_host_are_disconnected() {
     let group = Group::default();
     let (head, mut at_head) = node(&group, vec![]).await;
     let (worker, _at_worker) = node(&group, vec![boot_node(&head)]).await;
@@ -112,13 +112,13 @@ async fn of_one_host_s_silent_peers_the_oldest_leave() {
     }
     assert!(n_connected <= 270, "{n_connected}");
     worker.tell(head.peer_id(), MESSAGES, b"here").await.unwrap();
-    assert_eq!(told(&mut at_head, worker.peer_id()).await, "here");
+    assert_eq!(receive_message(&mut at_head, worker.peer_id()).await, "here");
     drop(silent);
     group.shutdown().await;
 }
 
 #[tokio::test]
-async fn dripped_messages_are_bounded_and_complete_ones_arrive() {
+async fn unfinished_messages_are_limited_and_complete_ones_arrive() {
     let allowances =
         Allowances { unfinished_bytes: 32 * 1024 * 1024, offenses: burst_of(20), ..ALLOWANCES };
     let group = Group::default();
@@ -145,7 +145,7 @@ async fn dripped_messages_are_bounded_and_complete_ones_arrive() {
     good.tell(head.peer_id(), MESSAGES, b"good").await.unwrap();
     let mut n_whole = 0;
     loop {
-        let bytes = told(&mut at_head, good.peer_id()).await;
+        let bytes = receive_message(&mut at_head, good.peer_id()).await;
         if bytes == "good" {
             break;
         }
@@ -156,7 +156,7 @@ async fn dripped_messages_are_bounded_and_complete_ones_arrive() {
     group.shutdown().await;
 }
 
-/// Connects to `network` without a swarm, and returns the connection's muxer.
+/// Connects to `network` without a swarm, and returns the muxer.
 async fn muxer(network: &Network) -> StreamMuxerBox {
     let keys = libp2p::identity::Keypair::generate_ed25519();
     let mut transport = libp2p::tcp::tokio::Transport::default()
@@ -171,7 +171,7 @@ async fn muxer(network: &Network) -> StreamMuxerBox {
 }
 
 #[tokio::test]
-async fn streams_that_nobody_accepts_are_counted_and_their_peer_is_cut_off() {
+async fn unaccepted_streams_are_counted_and_their_peer_is_banned() {
     let allowances =
         Allowances { unfinished_bytes: 8 * 1024 * 1024, offenses: burst_of(4), ..ALLOWANCES };
     let group = Group::default();
@@ -181,26 +181,27 @@ async fn streams_that_nobody_accepts_are_counted_and_their_peer_is_cut_off() {
     let mut attacker = muxer(&head).await;
     let newcomer = |event| if let Event::Connected(peer) = event { Some(peer) } else { None };
     let bad = next(&mut at_head, newcomer).await;
-    // As many streams as may negotiate stop in the middle of a word. Nobody reads from the others.
+    // As many streams as may negotiate stop in the middle of the negotiation. The others are never
+    // read.
     let (mut streams, mut are_sent) = (Vec::new(), true);
     let flood = poll_fn(|context| {
-        // The slow ones go first.
+        // The slow ones are first.
         while (streams.len() < muxer::NEGOTIATING_MAX || are_sent)
             && let Poll::Ready(Ok(stream)) = attacker.poll_outbound_unpin(context)
         {
             let is_slow = streams.len() < muxer::NEGOTIATING_MAX;
-            let said = if is_slow { b"\x13/multi".to_vec() } else { vec![0x7f; 200 * 1024] };
+            let data = if is_slow { b"\x13/multi".to_vec() } else { vec![0x7f; 200 * 1024] };
             are_sent &= !is_slow;
-            streams.push((stream, said));
+            streams.push((stream, data));
         }
         are_sent = true;
-        for (stream, said) in &mut streams {
-            while !said.is_empty()
-                && let Poll::Ready(Ok(n)) = Pin::new(&mut *stream).poll_write(context, said)
+        for (stream, data) in &mut streams {
+            while !data.is_empty()
+                && let Poll::Ready(Ok(n)) = Pin::new(&mut *stream).poll_write(context, data)
             {
-                said.drain(..n);
+                data.drain(..n);
             }
-            are_sent &= Pin::new(stream).poll_flush(context).is_ready() && said.is_empty();
+            are_sent &= Pin::new(stream).poll_flush(context).is_ready() && data.is_empty();
         }
         if are_sent && streams.len() == muxer::NEGOTIATING_MAX {
             context.waker().wake_by_ref();
@@ -211,9 +212,9 @@ async fn streams_that_nobody_accepts_are_counted_and_their_peer_is_cut_off() {
         () = flood => {}
         () = disconnected(&mut at_head, &bad) => {}
     }
-    assert!(head.guard.is_cut_off(bad.as_str().parse().unwrap()));
+    assert!(head.guard.is_banned(bad.as_str().parse().unwrap()));
     good.tell(head.peer_id(), MESSAGES, b"good").await.unwrap();
-    assert_eq!(told(&mut at_head, good.peer_id()).await, "good");
+    assert_eq!(receive_message(&mut at_head, good.peer_id()).await, "good");
     group.shutdown().await;
 }
 
@@ -252,7 +253,7 @@ async fn addresses_from_the_table_are_dialed_a_few_times_at_most() {
     worker.subscribe("general").await.unwrap();
     connected(&mut at_worker, keys.peer_id()).await;
     let mut n_dials = 0;
-    // After the first dial, until none has come for a second.
+    // Counts dials until there is none for a second.
     let mut patience = WITHIN;
     while timeout(patience, victim.accept()).await.is_ok() {
         n_dials += 1;
@@ -260,16 +261,16 @@ async fn addresses_from_the_table_are_dialed_a_few_times_at_most() {
         assert!(n_dials <= 100, "it is dialed again and again");
     }
     assert!(n_dials > 0, "the liar was asked");
-    // It serves a peer that behaves meanwhile.
+    // A well-behaved peer is served.
     let (good, _at_good) = node(&group, vec![boot_node(&worker)]).await;
     connected(&mut at_worker, good.peer_id()).await;
     good.tell(worker.peer_id(), MESSAGES, b"good").await.unwrap();
-    assert_eq!(told(&mut at_worker, good.peer_id()).await, "good");
+    assert_eq!(receive_message(&mut at_worker, good.peer_id()).await, "good");
     group.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_worker_keeps_some_neighbors_and_no_more() {
+async fn worker_keeps_a_limited_number_of_neighbors() {
     let group = Group::default();
     let (worker, mut at_worker) = node(&group, vec![]).await;
     let mut neighbors = Vec::new();
@@ -289,6 +290,6 @@ async fn a_worker_keeps_some_neighbors_and_no_more() {
     }
     assert!(neighbors[..24].iter().all(|(peer, _)| staying.contains(peer.peer_id())));
     neighbors[0].0.tell(worker.peer_id(), MESSAGES, b"here").await.unwrap();
-    assert_eq!(told(&mut at_worker, neighbors[0].0.peer_id()).await, "here");
+    assert_eq!(receive_message(&mut at_worker, neighbors[0].0.peer_id()).await, "here");
     group.shutdown().await;
 }

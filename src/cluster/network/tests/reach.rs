@@ -1,11 +1,11 @@
-//! How nodes find one another: through a boot node, the peer store, a name, a websocket.
+//! Ways in which nodes find each other: a boot node, the peer store, a name, a websocket.
 
 use tempfile::tempdir;
 
 use super::*;
 
-/// Options of a node that finds others on its topics.
-fn finding(boot_nodes: Vec<BootNode>) -> NetworkOptions {
+/// Returns the options of a node that looks for others on its topics.
+fn discovering(boot_nodes: Vec<BootNode>) -> NetworkOptions {
     let connectivity = Connectivity::for_role(Role::Worker);
     NetworkOptions { connectivity, ..options(boot_nodes) }
 }
@@ -15,18 +15,18 @@ async fn started(group: &Group, options: NetworkOptions) -> Started {
 }
 
 #[tokio::test]
-async fn nodes_of_a_topic_find_one_another_and_again_when_the_boot_node_is_gone() {
+async fn nodes_of_a_topic_find_one_another_again_without_the_boot_node() {
     let (group, booting, first) = (Group::default(), Group::default(), Group::default());
-    let (boot, _at_boot) = started(&booting, finding(vec![])).await;
+    let (boot, _at_boot) = started(&booting, discovering(vec![])).await;
     let identity = Identity::random();
     let head = |port| NetworkOptions {
         identity: identity.clone(),
         port,
-        ..finding(vec![boot_node(&boot)])
+        ..discovering(vec![boot_node(&boot)])
     };
     let (network, at_head) = started(&first, head(0)).await;
     network.subscribe("general").await.unwrap();
-    let (worker, mut at_worker) = started(&group, finding(vec![boot_node(&boot)])).await;
+    let (worker, mut at_worker) = started(&group, discovering(vec![boot_node(&boot)])).await;
     worker.subscribe("general").await.unwrap();
     connected(&mut at_worker, identity.peer_id()).await;
     worker.tell(identity.peer_id(), MESSAGES, b"{}").await.unwrap();
@@ -43,7 +43,7 @@ async fn nodes_of_a_topic_find_one_another_and_again_when_the_boot_node_is_gone(
 }
 
 #[tokio::test]
-async fn a_head_that_only_the_peer_store_knows_is_found_and_again_after_its_restart() {
+async fn head_from_the_peer_store_is_found_and_again_after_its_restart() {
     let (group, first, dir) = (Group::default(), Group::default(), tempdir().unwrap());
     let identity = Identity::random();
     let head = |port| NetworkOptions { identity: identity.clone(), port, ..options(vec![]) };
@@ -100,7 +100,7 @@ async fn names_and_websockets_are_dialed() {
 }
 
 #[tokio::test]
-async fn one_port_is_not_for_tcp_and_websockets() {
+async fn one_port_for_tcp_and_websockets_is_an_error() {
     let connectivity = Connectivity { websocket: Some(9527), ..Connectivity::for_role(Role::Head) };
     let options = NetworkOptions { connectivity, port: 9527, ..options(vec![]) };
     let refused = Network::start(&Group::default(), options).await;
@@ -108,7 +108,7 @@ async fn one_port_is_not_for_tcp_and_websockets() {
 }
 
 #[tokio::test]
-async fn peers_learn_the_advertised_addresses_alone() {
+async fn peers_learn_only_the_advertised_addresses() {
     let group = Group::default();
     let connectivity = Connectivity {
         advertised: vec![
@@ -137,7 +137,7 @@ async fn peers_learn_the_advertised_addresses_alone() {
 }
 
 #[tokio::test]
-async fn boot_nodes_that_are_not_reached_are_named() {
+async fn unreached_boot_nodes_are_named() {
     let group = Group::default();
     let (head, _at_head) = node(&group, vec![]).await;
     let nobody = Identity::random();
@@ -156,7 +156,7 @@ async fn boot_nodes_that_are_not_reached_are_named() {
 }
 
 #[tokio::test]
-async fn of_too_many_connections_silent_peers_go_first_and_the_boot_node_stays() {
+async fn surplus_connections_of_silent_peers_are_closed_first_and_the_boot_node_stays() {
     let group = Group::default();
     let (boot, _at_boot) = node(&group, vec![]).await;
     let connectivity = Connectivity {
@@ -185,7 +185,7 @@ async fn of_too_many_connections_silent_peers_go_first_and_the_boot_node_stays()
     group.shutdown().await;
 }
 
-/// Whether a packet to the group of multicast DNS would leave this machine.
+/// Returns true if a multicast DNS packet would leave this machine.
 fn has_local_network() -> bool {
     let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
     socket.connect((libp2p::mdns::IPV4_MDNS_MULTICAST_ADDRESS, 5353)).is_ok()
@@ -193,7 +193,7 @@ fn has_local_network() -> bool {
 }
 
 #[tokio::test]
-async fn nodes_of_the_local_network_find_one_another_but_none_that_listens_on_loopback() {
+async fn nodes_of_the_local_network_find_one_another_unless_they_listen_on_loopback() {
     if !has_local_network() {
         return;
     }

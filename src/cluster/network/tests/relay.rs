@@ -1,4 +1,4 @@
-//! Relays: nodes that are reached through one, and what strangers get of it.
+//! Relays: nodes that are reached through one, and limits for strangers.
 
 use super::*;
 
@@ -15,10 +15,10 @@ fn relaying(limits: RelayLimits) -> NetworkOptions {
     NetworkOptions { connectivity, ..options(vec![]) }
 }
 
-/// How long it may take until one is found that was not there at the first look.
+/// Time to find a node that was missing at the first look.
 const FOUND_WITHIN: Duration = Duration::from_mins(1);
 
-/// Options of a node that nobody reaches under the address that it names: it is behind NAT.
+/// Returns the options of a node that cannot be reached at its advertised address, as behind NAT.
 fn behind_nat(relay: &Network, role: Role) -> NetworkOptions {
     let connectivity = Connectivity {
         advertised: vec![Advertised::tcp("203.0.113.7", 9527).unwrap()],
@@ -28,7 +28,7 @@ fn behind_nat(relay: &Network, role: Role) -> NetworkOptions {
     NetworkOptions { connectivity, ..options(vec![]) }
 }
 
-/// Starts a node behind NAT, and waits until it has its place at `relay`.
+/// Starts a node behind NAT, and waits for its reservation at `relay`.
 async fn reached_through(group: &Group, relay: &Network) -> Started {
     let started = Network::start(group, behind_nat(relay, Role::Worker)).await.unwrap();
     started.0.subscribe("general").await.unwrap();
@@ -41,7 +41,7 @@ async fn reached_through(group: &Group, relay: &Network) -> Started {
 }
 
 #[tokio::test]
-async fn a_node_behind_nat_is_found_and_told_through_its_relay() {
+async fn node_behind_nat_is_found_and_reached_through_its_relay() {
     let group = Group::default();
     let (relay, _at_relay) = Network::start(&group, relaying(LIMITS)).await.unwrap();
     let (worker, mut at_worker) = reached_through(&group, &relay).await;
@@ -52,10 +52,10 @@ async fn a_node_behind_nat_is_found_and_told_through_its_relay() {
     assert_eq!(head.relay_of(relay.peer_id()), None, "it is connected directly");
     assert_eq!((relay.relay_counts().n_circuits, head.relay_counts().n_relayed_peers), (1, 1));
     head.tell(worker.peer_id(), MESSAGES, b"through").await.unwrap();
-    assert_eq!(told(&mut at_worker, head.peer_id()).await, "through");
+    assert_eq!(receive_message(&mut at_worker, head.peer_id()).await, "through");
     assert_eq!(worker.relay_of(head.peer_id()), Some(relay.peer_id().clone()));
 
-    // Past what one connection may carry, it ends, and the next one takes its place.
+    // A connection ends at its limit, and the next one replaces it.
     let long = vec![b'x'; 3 * 1024 * 1024];
     while head.tell(worker.peer_id(), MESSAGES, &long).await.is_ok() {}
     disconnected(&mut at_head, worker.peer_id()).await;
@@ -65,11 +65,11 @@ async fn a_node_behind_nat_is_found_and_told_through_its_relay() {
 }
 
 #[tokio::test]
-async fn a_relay_that_heeds_some_peers_alone_relays_for_no_others() {
+async fn relay_with_allowed_peers_relays_for_no_others() {
     let group = Group::default();
     let (relay, _at_relay) = Network::start(&group, relaying(LIMITS)).await.unwrap();
     let (worker, _at_worker) = reached_through(&group, &relay).await;
-    relay.heed(Some([worker.peer_id().clone()].into())).await;
+    relay.set_allowed(Some([worker.peer_id().clone()].into())).await;
     let (stranger, mut at_stranger) =
         Network::start(&group, behind_nat(&relay, Role::Head)).await.unwrap();
     stranger.subscribe("general").await.unwrap();
@@ -83,7 +83,7 @@ async fn a_relay_that_heeds_some_peers_alone_relays_for_no_others() {
     while let Ok(event) = at_stranger.try_recv() {
         assert!(!matches!(event, Event::Connected(peer) if peer == *worker.peer_id()));
     }
-    relay.heed(Some([stranger.peer_id().clone()].into())).await;
+    relay.set_allowed(Some([stranger.peer_id().clone()].into())).await;
     let is_ended = || async {
         let counts = relay.relay_counts();
         if counts.n_reservations == 0 { Ok(()) } else { Err(counts) }
@@ -93,7 +93,7 @@ async fn a_relay_that_heeds_some_peers_alone_relays_for_no_others() {
 }
 
 #[tokio::test]
-async fn one_peer_gets_some_of_the_places_and_connections_and_no_more() {
+async fn one_peer_gets_a_limited_part_of_a_relay() {
     let group = Group::default();
     let few = RelayLimits { reservations: 1, circuits: 2, ..LIMITS };
     let (relay, _at_relay) = Network::start(&group, relaying(few)).await.unwrap();
@@ -104,7 +104,7 @@ async fn one_peer_gets_some_of_the_places_and_connections_and_no_more() {
         head.subscribe("general").await.unwrap();
         heads.push((head, events));
     }
-    // Three places and a connection.
+    // Three reservations and a connection.
     let is_refused = || async {
         let counts = relay.relay_counts();
         let relayed = heads.iter().filter(|(head, _)| head.relay_of(worker.peer_id()).is_some());

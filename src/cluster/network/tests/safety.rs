@@ -1,4 +1,4 @@
-//! Peers that misbehave: what they send is dropped, they are cut off, and others are served.
+//! Misbehaving peers: their messages are dropped, they are banned, and others are served.
 
 use futures::{AsyncWriteExt as _, StreamExt as _, future::join_all};
 use libp2p::{
@@ -14,11 +14,11 @@ use super::{
     *,
 };
 
-/// Little, so that a test uses it up.
+/// Limits that a test can reach.
 const FEW: Allowances =
     Allowances { streams: burst_of(20), gossip: burst_of(20), offenses: burst_of(5), ..ALLOWANCES };
 
-/// A node that allows its peers little, and the peers that it has.
+/// A node with low limits, a misbehaving and a good peer.
 struct Guarded {
     group: Group,
     node: Network,
@@ -43,7 +43,7 @@ impl Guarded {
         Self { group, node, events, bad, good, _events: [at_bad, at_good] }
     }
 
-    /// Waits until the bad peer is cut off, and sees that the good one is heard.
+    /// Waits until the bad peer is banned, and checks that the good one is served.
     async fn ends_with_bad_cut_off(mut self) {
         disconnected(&mut self.events, self.bad.peer_id()).await;
         self.ends_with_good_heard().await;
@@ -51,13 +51,13 @@ impl Guarded {
 
     async fn ends_with_good_heard(mut self) {
         self.good.tell(self.node.peer_id(), MESSAGES, b"good").await.unwrap();
-        assert_eq!(told(&mut self.events, self.good.peer_id()).await, "good");
+        assert_eq!(receive_message(&mut self.events, self.good.peer_id()).await, "good");
         self.group.shutdown().await;
     }
 }
 
 #[tokio::test]
-async fn a_peer_that_opens_too_many_streams_is_cut_off() {
+async fn peer_that_opens_too_many_streams_is_banned() {
     let guarded = Guarded::start(FEW).await;
     let sends = (0..100).map(|_| guarded.bad.tell(guarded.node.peer_id(), MESSAGES, b"{}"));
     let n_sent = join_all(sends).await.into_iter().flatten().count();
@@ -66,10 +66,10 @@ async fn a_peer_that_opens_too_many_streams_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_peer_that_publishes_too_much_is_cut_off_and_its_excess_dropped() {
+async fn peer_that_publishes_too_much_is_banned_and_its_excess_dropped() {
     let mut guarded = Guarded::start(FEW).await;
     for n in 0..200 {
-        // Cut off, it finds nobody to publish to.
+        // Once banned, it has no one to publish to.
         drop(guarded.bad.publish("general", format!("{n}").into_bytes()).await);
     }
     let mut n_heard = 0;
@@ -86,30 +86,30 @@ async fn a_peer_that_publishes_too_much_is_cut_off_and_its_excess_dropped() {
 }
 
 #[tokio::test]
-async fn a_peer_that_repeats_malformed_messages_is_cut_off() {
+async fn peer_that_repeats_malformed_messages_is_banned() {
     let mut guarded = Guarded::start(FEW).await;
     guarded.bad.tell(guarded.node.peer_id(), MESSAGES, b"nonsense").await.unwrap();
-    told(&mut guarded.events, guarded.bad.peer_id()).await;
+    receive_message(&mut guarded.events, guarded.bad.peer_id()).await;
     for _ in 0..10 {
-        // As whoever reads it does.
+        // As the reader of a message does.
         guarded.node.blame(guarded.bad.peer_id());
     }
     guarded.ends_with_bad_cut_off().await;
 }
 
 #[tokio::test]
-async fn a_message_that_is_too_long_is_dropped() {
+async fn too_long_message_is_dropped() {
     let mut guarded = Guarded::start(ALLOWANCES).await;
     let long = vec![b'x'; MESSAGE_BYTES_MAX + 1];
-    // Whether it could be handed over depends on when its reader gave up.
+    // It may be sent completely before its reader gives up.
     drop(guarded.bad.tell(guarded.node.peer_id(), MESSAGES, &long).await);
     guarded.bad.tell(guarded.node.peer_id(), MESSAGES, b"short").await.unwrap();
-    assert_eq!(told(&mut guarded.events, guarded.bad.peer_id()).await, "short");
+    assert_eq!(receive_message(&mut guarded.events, guarded.bad.peer_id()).await, "short");
     guarded.ends_with_good_heard().await;
 }
 
 #[tokio::test]
-async fn a_peer_that_stalls_its_streams_delays_no_other() {
+async fn peer_with_stalled_streams_delays_no_other() {
     let guarded = Guarded::start(ALLOWANCES).await;
     let mut stalled = Vec::new();
     for _ in 0..300 {
@@ -124,11 +124,11 @@ async fn a_peer_that_stalls_its_streams_delays_no_other() {
 }
 
 #[tokio::test]
-async fn peers_that_are_not_allowed_reach_open_protocols_alone() {
+async fn peers_that_are_not_allowed_reach_only_open_protocols() {
     let group = Group::default();
     let (head, stranger) = (Identity::random(), Identity::random());
     let connectivity = Connectivity {
-        heeded: Some([head.peer_id().clone()].into()),
+        allowed: Some([head.peer_id().clone()].into()),
         wanted_peers: 0,
         ..Connectivity::for_role(Role::Worker)
     };
@@ -148,7 +148,7 @@ async fn peers_that_are_not_allowed_reach_open_protocols_alone() {
     }
     for (peer, _) in &peers {
         peer.publish("general", b"roll call".to_vec()).await.unwrap();
-        // The stranger's stream ends unread; it may or may not notice.
+        // The stranger's stream is closed, which it may not notice.
         drop(peer.tell(worker.peer_id(), MESSAGES, b"order").await);
     }
     let (mut has_gossip, mut has_told) = (false, false);
@@ -187,7 +187,7 @@ async fn peers_that_are_not_allowed_reach_open_protocols_alone() {
 }
 
 #[tokio::test]
-async fn gossip_that_is_too_long_or_unsigned_is_dropped_and_its_sender_s_peers_are_served() {
+async fn too_long_or_unsigned_gossip_is_dropped_and_others_are_served() {
     for (validation, authenticity, n_bytes) in
         [(ValidationMode::Strict, true, GOSSIP_BYTES_MAX + 1), (ValidationMode::None, false, 10)]
     {
@@ -242,7 +242,7 @@ async fn gossip_that_is_too_long_or_unsigned_is_dropped_and_its_sender_s_peers_a
             })
             .await;
         };
-        // The attack goes on for a while after, and nothing of it is heard.
+        // The attack continues for a while, without effect.
         tokio::select! { () = attack => {}, () = good => {} }
         guarded.ends_with_good_heard().await;
         assert_eq!(n_published, 1, "it was sent");

@@ -5,14 +5,14 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 
-/// How long a send to a stalled peer takes, which then fails.
+/// Time until a send to a stalled peer fails.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(5);
 
 fn id(n: usize) -> PeerId {
     format!("peer{n}").replace('0', "z").parse().unwrap()
 }
 
-/// What arrived at whom, and when.
+/// Receivers and times of messages.
 type Arrivals = Arc<Mutex<Vec<Arrival>>>;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +22,7 @@ struct Arrival {
     at: Instant,
 }
 
-/// Sends to peers of which the first `n_stalled` stall.
+/// Returns sends to peers of which the first `n_stalled` stall.
 fn sends(n_stalled: usize) -> (Sends<u32>, Arrivals) {
     let stalled: Vec<PeerId> = (0..n_stalled).map(id).collect();
     let arrivals = Arrivals::default();
@@ -41,7 +41,7 @@ fn sends(n_stalled: usize) -> (Sends<u32>, Arrivals) {
     (Sends::new(send), arrivals)
 }
 
-/// Goes on with the sends for a time.
+/// Continues with the sends for a time.
 async fn go_on_for(time: Duration, sends: &mut Sends<u32>) {
     let all = async {
         loop {
@@ -52,7 +52,7 @@ async fn go_on_for(time: Duration, sends: &mut Sends<u32>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_stalls_delays_no_other_and_gets_the_newest_message_then() {
+async fn stalled_peer_delays_no_other_and_gets_the_latest_message_later() {
     let (mut sends, arrivals) = sends(1);
     let began = Instant::now();
     for message in 0..4 {
@@ -91,7 +91,7 @@ async fn stalled_peers_do_not_use_up_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_send_that_fails_is_reported_unless_a_newer_message_follows_it() {
+async fn failed_send_is_reported_unless_a_newer_message_follows() {
     let (mut sends, _arrivals) = sends(2);
     sends.put(id(0), 0);
     sends.put(id(1), 0);
@@ -104,7 +104,7 @@ async fn a_send_that_fails_is_reported_unless_a_newer_message_follows_it() {
 }
 
 #[test]
-fn ten_thousand_workers_are_told_the_same_again_a_few_times_a_second() {
+fn unchanged_offers_to_many_workers_are_repeated_rarely() {
     assert_eq!(wait_before(300, true, true), AGAIN_AFTER_TO_WORKERS);
     assert_eq!(wait_before(10_000, true, true), Duration::from_secs(200));
     assert_eq!(wait_before(10_000, false, true), AGAIN_AFTER, "a head believes it for so long");

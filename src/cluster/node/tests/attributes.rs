@@ -1,9 +1,9 @@
-//! What workers declare, and requests for those that do.
+//! Attributes of workers, and requests that require some.
 
 use super::*;
 use crate::message::{OFFER_PROTOCOL, Offer};
 
-/// A head, and a worker for each value of `zone`; the first declares nothing.
+/// Starts a head, and a worker for each value of `zone`. The first worker declares nothing.
 async fn cluster_of_zones(zones: &[&str]) -> Cluster {
     let mut cluster = Cluster::of(&[&[]]).await;
     for zone in zones {
@@ -14,7 +14,7 @@ async fn cluster_of_zones(zones: &[&str]) -> Cluster {
     cluster
 }
 
-/// Executes, and returns who did and whether no roll call was needed.
+/// Executes a request. Returns the workers, and true if no roll call was needed.
 async fn execute_once(cluster: &Cluster, request: &Value) -> (Value, bool) {
     let answer = cluster.execute(request.clone()).await;
     let id = answer["request_id"].as_str().unwrap();
@@ -35,7 +35,7 @@ async fn until_held(cluster: &Cluster, worker: &Node) {
 }
 
 #[tokio::test]
-async fn workers_that_offer_what_is_asked_for_run_it_without_a_roll_call() {
+async fn workers_with_requested_attributes_run_without_a_roll_call() {
     let cluster = cluster_of_zones(&["a", "b"]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let mut exact = request(&hello, 1);
@@ -51,7 +51,7 @@ async fn workers_that_offer_what_is_asked_for_run_it_without_a_roll_call() {
 }
 
 #[tokio::test]
-async fn a_selector_chooses_among_those_that_report() {
+async fn selector_chooses_among_workers_that_report() {
     let cluster = cluster_of_zones(&["a", "b"]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let (silent, a) = (cluster.workers[0].peer_id(), cluster.workers[1].peer_id());
@@ -61,7 +61,7 @@ async fn a_selector_chooses_among_those_that_report() {
         let answer = cluster.execute(asked.clone()).await;
         let want: Vec<String> = want.into_iter().map(PeerId::to_string).collect();
         assert_eq!(answer["cluster"]["peers"], json!(want), "{selector}: {answer}");
-        // All of those are as many.
+        // Requests all of these.
         asked["config"]["number_of_nodes"] = json!(-1);
         let answer = cluster.execute(asked).await;
         assert_eq!(answer["cluster"]["peers"], json!(want), "{selector}: {answer}");
@@ -81,7 +81,7 @@ async fn a_selector_chooses_among_those_that_report() {
 }
 
 #[tokio::test]
-async fn the_list_of_nodes_shows_what_they_declare() {
+async fn list_of_nodes_contains_attributes() {
     let cluster = cluster_of_zones(&["a"]).await;
     let (_, list) = get(cluster.head.api_address().unwrap(), "/api/v1/nodes").await;
     let declared = |peer: &PeerId| {
@@ -94,7 +94,7 @@ async fn the_list_of_nodes_shows_what_they_declare() {
 }
 
 #[tokio::test]
-async fn what_a_peer_declares_is_bounded() {
+async fn attributes_of_a_peer_are_limited() {
     let cluster = Cluster::of(&[]).await;
     let (bad, _events) = cluster.stranger().await;
     let mut attributes: BTreeMap<_, _> =

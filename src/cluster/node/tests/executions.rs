@@ -1,27 +1,27 @@
-//! Executions seen from outside: the warm path, spares, signatures, quorums and cancellation.
+//! Executions seen from outside: without a roll call, spares, signatures, quorums and cancellation.
 
 use super::*;
 use crate::message::{
     CallDigest, Message, NodeResult, Offer, SignedCall, WorkOrder, WorkOrderResponse,
 };
 
-/// What a peer made of nothing but the network does with work orders.
+/// Reaction of a bare peer to work orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reaction {
-    /// Nothing.
+    /// No response.
     Silence,
-    /// It says that it is full.
+    /// It reports that it is full.
     Refusal,
-    /// It says that no node could run it.
+    /// It reports that no node could run the order.
     FinalRefusal,
-    /// It makes up a result and does not sign it.
+    /// It returns an unsigned forged result.
     Unsigned,
-    /// It makes up a result with a signature of something else.
+    /// It returns a forged result with the signature of something else.
     Forged,
 }
 
 /// Adds a peer that offers `function` with more slots than any worker, so that it is chosen first,
-/// and reacts to the work it is given. Returns its id.
+/// and that reacts to its orders in this way. Returns its id.
 pub(super) async fn impostor(cluster: &Cluster, function: &str, reaction: Reaction) -> PeerId {
     let (network, mut events) = cluster.stranger().await;
     let (head, id) = (cluster.head.peer_id().clone(), network.peer_id().clone());
@@ -83,7 +83,7 @@ impl Reaction {
     }
 }
 
-/// What the head knows of an execution.
+/// Returns what the head knows of an execution.
 pub(super) async fn known(cluster: &Cluster, request_id: &Value) -> Value {
     let path = format!("/api/v1/executions/{}", request_id.as_str().unwrap());
     let (status, execution) = get(cluster.head.api_address().unwrap(), &path).await;
@@ -91,7 +91,7 @@ pub(super) async fn known(cluster: &Cluster, request_id: &Value) -> Value {
     execution
 }
 
-/// Waits until the head has heard that all workers hold `function`.
+/// Waits until the head knows that all workers hold `function`.
 pub(super) async fn offered(cluster: &Cluster, function: &content::Function) {
     let head = cluster.head.head().unwrap();
     let id = function.id;
@@ -122,7 +122,7 @@ pub(super) fn answering_within(within: Duration) -> WorkOptions {
 }
 
 #[tokio::test]
-async fn workers_known_to_be_ready_are_given_work_without_a_roll_call() {
+async fn ready_workers_get_work_without_a_roll_call() {
     let cluster = Cluster::of(&[&[], &["gpu"]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let first = cluster.execute(request(&hello, 2)).await;
@@ -158,7 +158,7 @@ async fn workers_known_to_be_ready_are_given_work_without_a_roll_call() {
 }
 
 #[tokio::test]
-async fn more_requests_than_slots_wait_for_slots_and_are_all_answered() {
+async fn more_requests_than_slots_wait_and_all_succeed() {
     let mut cluster = Cluster::of(&[]).await;
     cluster.add_worker(&[], LIMITS_DEFAULT, 2).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
@@ -172,7 +172,7 @@ async fn more_requests_than_slots_wait_for_slots_and_are_all_answered() {
 }
 
 #[tokio::test]
-async fn slots_that_are_offered_while_workers_are_looked_for_are_taken() {
+async fn slots_offered_during_a_roll_call_are_taken() {
     let cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let (network, mut events) = cluster.stranger().await;
@@ -208,7 +208,7 @@ async fn slots_that_are_offered_while_workers_are_looked_for_are_taken() {
 }
 
 #[tokio::test]
-async fn results_without_a_signature_are_taken_unless_they_must_bear_one() {
+async fn unsigned_results_are_accepted_unless_signatures_are_required() {
     let cluster = Cluster::of(&[]).await;
     let function = cluster.add("hello.wasm", HELLO).await;
     let peer = impostor(&cluster, &function.id.to_string(), Reaction::Unsigned).await;
@@ -228,13 +228,14 @@ async fn results_without_a_signature_are_taken_unless_they_must_bear_one() {
     request["config"]["timeout"] = json!(1);
     let answer = cluster.execute(request).await;
     assert_eq!(answer["code"], "500", "{answer}");
-    let want = format!("0 of 1 node gave a result: {peer} gave a result without a signature");
+    let want =
+        format!("0 of 1 node returned a result: {peer} returned a result without a signature");
     assert_eq!(answer["message"], json!(want));
     cluster.group.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_quorum_of_equal_results_is_enough() {
+async fn quorum_of_equal_results_ends_the_execution() {
     let mut cluster = Cluster::with(answering_within(Duration::from_mins(1))).await;
     for _ in 0..2 {
         cluster.add_worker(&[], LIMITS_DEFAULT, 4).await;
@@ -257,7 +258,7 @@ async fn a_quorum_of_equal_results_is_enough() {
     cluster.group.shutdown().await;
 }
 
-/// A cluster whose one worker runs something that does not end for long.
+/// Starts a cluster whose only worker has a long run.
 async fn spinning() -> (Cluster, Value) {
     let mut cluster = Cluster::with(answering_within(Duration::from_mins(10))).await;
     let limits = Limits { wall: Duration::from_mins(10), ..LIMITS_DEFAULT };
@@ -268,7 +269,7 @@ async fn spinning() -> (Cluster, Value) {
 }
 
 #[tokio::test]
-async fn deleting_an_execution_ends_it_on_its_worker() {
+async fn deleting_an_execution_cancels_it_on_its_worker() {
     let (cluster, request) = spinning().await;
     let address = cluster.head.api_address().unwrap();
     let deleting = async {
@@ -282,9 +283,9 @@ async fn deleting_an_execution_ends_it_on_its_worker() {
         let path = format!("/api/v1/executions/{}", execution["request_id"].as_str().unwrap());
         send(address, &format!("DELETE {path}"), "", "").await
     };
-    let (answer, (status, told)) = tokio::join!(cluster.execute(request), deleting);
+    let (answer, (status, deleted)) = tokio::join!(cluster.execute(request), deleting);
     assert_eq!((status, &answer["code"]), (200, &json!("499")), "{answer}");
-    assert_eq!(told["state"], "canceled", "{told}");
+    assert_eq!(deleted["state"], "canceled", "{deleted}");
     assert_eq!(answer["message"], "the execution was canceled");
     idle(&cluster).await;
     assert_eq!(known(&cluster, &answer["request_id"]).await["state"], "canceled");
@@ -294,7 +295,7 @@ async fn deleting_an_execution_ends_it_on_its_worker() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_ends_the_work() {
+async fn disconnected_client_cancels_the_work() {
     let (cluster, request) = spinning().await;
     let line = "POST /api/v1/functions/execute";
     let address = cluster.head.api_address().unwrap();
@@ -304,7 +305,7 @@ async fn a_client_that_leaves_ends_the_work() {
     idle(&cluster).await;
     let head = cluster.head.head().unwrap();
     until(WITHIN, || async {
-        if head.executions().under_way().is_empty() { Ok(()) } else { Err("executing") }
+        if head.executions().in_progress().is_empty() { Ok(()) } else { Err("executing") }
     })
     .await
     .unwrap();
@@ -313,7 +314,7 @@ async fn a_client_that_leaves_ends_the_work() {
 }
 
 #[tokio::test]
-async fn a_head_that_dies_ends_the_work_it_ordered() {
+async fn work_of_a_failed_head_is_canceled() {
     let (cluster, request) = spinning().await;
     let line = "POST /api/v1/functions/execute";
     let address = cluster.head.api_address().unwrap();
@@ -325,7 +326,7 @@ async fn a_head_that_dies_ends_the_work_it_ordered() {
 }
 
 #[tokio::test]
-async fn a_request_may_lower_the_limits_of_its_runs_and_not_raise_them() {
+async fn request_can_lower_but_not_raise_the_limits_of_its_runs() {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_secs(2), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 2).await;
@@ -343,7 +344,7 @@ async fn a_request_may_lower_the_limits_of_its_runs_and_not_raise_them() {
 }
 
 #[tokio::test]
-async fn only_nodes_with_the_requested_attributes_are_asked() {
+async fn only_nodes_with_the_requested_attributes_respond() {
     let mut cluster = Cluster::of(&[&[]]).await;
     let attributes = [("zone".to_owned(), "a".to_owned())].into();
     let work = WorkOptions { attributes, ..WorkOptions::usual() };
@@ -370,7 +371,7 @@ async fn only_nodes_with_the_requested_attributes_are_asked() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_line_cancels_its_own_orders_alone() {
+async fn end_of_a_line_cancels_only_its_orders() {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_secs(2), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 2).await;
@@ -380,7 +381,7 @@ async fn the_end_of_a_line_cancels_its_own_orders_alone() {
     for (number, code) in [(7, "200"), (0, "204")] {
         let ending = async {
             busy(&cluster.workers[0]).await;
-            head.line_ended(worker, number);
+            head.note_line_ended(worker, number);
         };
         let (answer, ()) = tokio::join!(cluster.execute(request(&spin, 1)), ending);
         assert_eq!(answer["code"], code, "line {number}: {answer}");

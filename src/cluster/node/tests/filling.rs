@@ -1,4 +1,4 @@
-//! Peers that fill a worker's function store, or keep it busy with fetches.
+//! Peers that fill a worker's function store, or occupy it with fetches.
 
 use std::sync::{
     Arc,
@@ -12,21 +12,20 @@ use tokio::{net::TcpListener, sync::Notify};
 use super::{functions::install, *};
 use crate::message::{EvictFunctions, InstallFunction, RollCall};
 
-/// A store that a few hundred functions fill.
+/// Limits of a store that a few hundred functions fill.
 const SMALL: StoreLimits = StoreLimits { functions: 160, bytes: 1 << 30 };
 
-/// Functions that the attack publishes: more than the store keeps, and fewer than a worker handles at
-/// once of one author.
+/// Number of functions in the attack: more than fit, and fewer than a worker handles simultaneously
+/// for one author.
 const N_FUNCTIONS: u32 = 200;
 
-/// A module that no other is like.
+/// Returns a unique module.
 fn module(n: u32) -> Vec<u8> {
     let n = n.to_be_bytes();
     [b"\0asm\x01\0\0\0\0\x05\x01".as_slice(), &n[..3], &[n[3]]].concat()
 }
 
-/// Publishes roll calls for functions that the stranger itself serves, one after the other, and returns
-/// once each was answered.
+/// Publishes a roll call for each function that the stranger serves, and waits for the responses.
 async fn fill(cluster: &Cluster, worker: &Node) {
     let (bad, mut events) = cluster.stranger_of(worker).await;
     for n in 0..N_FUNCTIONS {
@@ -57,7 +56,7 @@ async fn fill(cluster: &Cluster, worker: &Node) {
 }
 
 #[tokio::test]
-async fn stranger_that_fills_the_store_keeps_no_new_function_out() {
+async fn stranger_that_fills_the_store_does_not_prevent_new_functions() {
     let mut cluster = Cluster::of(&[]).await;
     cluster.add_worker_of_store(SMALL).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
@@ -81,7 +80,7 @@ async fn stranger_that_fills_the_store_keeps_no_new_function_out() {
 }
 
 #[tokio::test]
-async fn operator_of_a_head_evicts_functions_and_a_stranger_does_not() {
+async fn operator_of_a_head_can_evict_functions_and_a_stranger_cannot() {
     let mut cluster = Cluster::of(&[]).await;
     cluster.add_worker_of_store(StoreLimits::default()).await;
     let (hello, show) = (cluster.add("h.wasm", HELLO).await, cluster.add("s.wasm", SHOW).await);
@@ -104,7 +103,7 @@ async fn operator_of_a_head_evicts_functions_and_a_stranger_does_not() {
     };
     let id = worker.peer_id().to_string();
     let report = |functions: usize, bytes: u64, left: usize| json!({"nodes": [{"peer_id": id, "functions": functions, "bytes": bytes, "left": left}]});
-    // The install may still be on its way to the worker, which pins the function.
+    // The installation may still be on its way to the worker, which pins the function.
     until(WITHIN, || async {
         let all = evict(json!({"all": true})).await.1;
         if has(&hello) || !has(&show) { Err(all) } else { Ok(()) }
@@ -121,7 +120,7 @@ async fn operator_of_a_head_evicts_functions_and_a_stranger_does_not() {
     cluster.group.shutdown().await;
 }
 
-/// Serves manifests that begin and never end. Returns the address, the number of requests, and a bell
+/// Serves endless manifests. Returns the address, and the number of requests with a notification
 /// for each.
 async fn dripping(group: &Group) -> (String, Arc<(AtomicUsize, Notify)>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -140,7 +139,7 @@ async fn dripping(group: &Group) -> (String, Arc<(AtomicUsize, Notify)>) {
 }
 
 #[tokio::test]
-async fn slow_manifests_of_strangers_hold_up_no_call_of_a_new_function() {
+async fn slow_manifests_of_strangers_do_not_delay_new_functions() {
     let mut cluster = Cluster::of(&[]).await;
     cluster.add_worker_of_store(StoreLimits::default()).await;
     let worker = &cluster.workers[0];
@@ -157,7 +156,7 @@ async fn slow_manifests_of_strangers_hold_up_no_call_of_a_new_function() {
         }
         strangers.push((bad, events));
     }
-    // Each of them has as many fetches as one may.
+    // Each of them has the maximum number of fetches.
     timeout(WITHIN, async {
         while asked.0.load(Relaxed) < 4 {
             asked.1.notified().await;

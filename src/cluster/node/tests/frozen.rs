@@ -1,5 +1,5 @@
-//! Peers that are frozen: their kernel still accepts, and they do not answer. Other peers are served as
-//! before.
+//! Frozen peers, whose kernel still accepts connections while they do not respond. Other peers are
+//! served.
 
 use std::{
     future::pending,
@@ -20,17 +20,17 @@ use content::{AnswerLimits, AskError, Peers};
 use super::*;
 use crate::peers::Peer;
 
-/// A TCP forwarder in front of a node. To those that dial it, the node looks frozen from some time on.
+/// A TCP forwarder in front of a node, which makes the node look frozen from some time on.
 struct Forwarder {
     port: u16,
     traffic: Arc<Traffic>,
 }
 
-/// What has passed a forwarder.
+/// Counts of a forwarder.
 struct Traffic {
-    /// Bytes from those that dialed.
+    /// Bytes from the dialing side.
     n_sent: AtomicUsize,
-    /// From how many of these on nothing passes in the other direction.
+    /// Number of these from which nothing is forwarded in the other direction.
     n_answered: AtomicUsize,
 }
 
@@ -54,12 +54,12 @@ impl Forwarder {
         Self { port, traffic }
     }
 
-    /// The address of `node` behind it.
+    /// Returns the address of `node` behind it.
     fn address(&self, node: &Node) -> String {
         format!("/ip4/127.0.0.1/tcp/{}/p2p/{}", self.port, node.peer_id())
     }
 
-    /// Lets no more answers pass once those that dialed have sent `n_bytes` more.
+    /// Stops forwarding responses after another `n_bytes` from the dialing side.
     fn freeze_after(&self, n_bytes: usize) {
         let n_sent = self.traffic.n_sent.load(Relaxed);
         self.traffic.n_answered.store(n_sent + n_bytes, Relaxed);
@@ -105,20 +105,20 @@ async fn worker_of(cluster: &Cluster, addresses: &[String]) -> Node {
     Node::start(options, &cluster.group, Clock::system()).await.unwrap()
 }
 
-/// What `head` knows of a worker.
+/// Returns what `head` knows of a worker.
 fn find_peer(head: &Node, worker: &PeerId) -> Result<Peer, &'static str> {
     let mut peers = head.head().unwrap().peers().into_iter();
     peers.find(|(id, _)| id == worker).map(|(_, peer)| peer).ok_or("unknown")
 }
 
-/// Waits until `worker` has told `head` what it is.
+/// Waits until `head` has the offer of `worker`.
 async fn offered(head: &Node, worker: &Node) {
     let look = || async { find_peer(head, worker.peer_id())?.role.ok_or("no offer") };
     until(WITHIN, look).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_frozen_head_does_not_delay_what_other_heads_are_told() {
+async fn frozen_head_does_not_delay_offers_to_other_heads() {
     let cluster = Cluster::of(&[]).await;
     let mut others = Vec::new();
     for name in ["second", "third"] {
@@ -154,7 +154,7 @@ async fn a_frozen_head_does_not_delay_what_other_heads_are_told() {
     cluster.group.shutdown().await;
 }
 
-/// Sources of functions, of which one has all the time for its answer.
+/// Sources of functions, of which one is slow to respond.
 struct Patient<'a> {
     sources: FunctionPeers<'a>,
     frozen: &'a PeerId,
@@ -178,7 +178,7 @@ impl Peers for Patient<'_> {
 }
 
 #[tokio::test]
-async fn a_function_that_a_frozen_peer_does_not_give_is_fetched_from_the_next_one() {
+async fn function_is_fetched_from_the_next_peer_if_the_first_is_frozen() {
     let cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let options = head_options(cluster.dir.path().join("second"), Identity::random(), 0);

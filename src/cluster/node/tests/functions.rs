@@ -1,4 +1,4 @@
-//! Functions on their way through a cluster: folders, uploads and installations.
+//! Functions in a cluster: directories, uploads and installations.
 
 use std::path::Path;
 
@@ -21,16 +21,16 @@ use content::{Function, Functions, Hosts, NameHints, Requester, Upload};
 use serde_json::{Value, json};
 use task::wait::until;
 
-/// Prints another greeting than [`HELLO`], and is longer than a block.
+/// Returns a module that is longer than a block and prints another greeting than [`HELLO`].
 fn long_module() -> Vec<u8> {
     let mut module = wat::parse_str(HELLO.replace("hello", "howdy")).unwrap();
-    // A custom section of 300 kB, whose name is one letter.
+    // A custom section of 300 kB with a name of one letter.
     module.extend([0, 0xe0, 0xa7, 0x12, 1, b'x']);
     module.resize(module.len() + 300_000 - 2, b'y');
     module
 }
 
-/// A folder of two modules, one of them of several blocks, and data.
+/// Writes a directory with data and two modules, one of them of several blocks.
 fn write_folder(dir: &Path) {
     std::fs::create_dir_all(dir.join("data")).unwrap();
     std::fs::write(dir.join("hello.wasm"), wat::parse_str(HELLO).unwrap()).unwrap();
@@ -45,7 +45,7 @@ async fn run(cluster: &Cluster, function: &Function, method: &str, nodes: i64) -
 }
 
 #[tokio::test]
-async fn a_folder_that_only_the_head_has_runs_on_its_workers_at_the_first_call() {
+async fn folder_of_the_head_runs_on_its_workers_at_the_first_call() {
     let cluster = Cluster::of(&[&[], &[]]).await;
     let path = cluster.dir.path().join("greetings");
     write_folder(&path);
@@ -68,7 +68,7 @@ async fn a_folder_that_only_the_head_has_runs_on_its_workers_at_the_first_call()
 }
 
 #[tokio::test]
-async fn a_long_module_runs_under_the_id_of_its_tree_and_of_one_block() {
+async fn long_module_runs_under_the_id_of_its_tree_and_of_one_block() {
     let cluster = Cluster::of(&[&[]]).await;
     let module = long_module();
     let howdy = cluster.head.functions().add("howdy.wasm".parse().unwrap(), module.clone()).await;
@@ -83,7 +83,7 @@ async fn a_long_module_runs_under_the_id_of_its_tree_and_of_one_block() {
     cluster.group.shutdown().await;
 }
 
-/// Sends a body of bytes, and returns the status and the JSON of the answer.
+/// Sends a body of bytes, and returns the status and the JSON of the response.
 async fn send_bytes(address: SocketAddr, line: &str, kind: &str, body: &[u8]) -> (u16, Value) {
     use tokio::io::AsyncWriteExt as _;
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
@@ -102,14 +102,14 @@ async fn send_bytes(address: SocketAddr, line: &str, kind: &str, body: &[u8]) ->
 }
 
 #[tokio::test]
-async fn a_function_is_uploaded_shown_run_and_removed() {
+async fn function_is_uploaded_shown_run_and_removed() {
     let cluster = Cluster::of(&[&[]]).await;
     let address = cluster.head.api_address().unwrap();
     let path = cluster.dir.path().join("greetings");
     write_folder(&path);
     let upload = Functions::pack_path(&path).await.unwrap();
     let id = upload.function.id.to_string();
-    // Far more than a request to execute may have.
+    // Much more than a request to execute may have.
     let car = "application/vnd.ipld.car";
     let line = "POST /api/v1/functions?name=greetings&method=hello.wasm";
     let (status, added) = send_bytes(address, line, car, &upload.car).await;
@@ -128,14 +128,14 @@ async fn a_function_is_uploaded_shown_run_and_removed() {
     let (status, answer) = send(address, &line, "", "").await;
     assert_eq!(
         (status, &answer["message"]),
-        (404, &json!("this head holds no function of this id"))
+        (404, &json!("this head holds no function with this id"))
     );
     assert_eq!(got(address, &format!("/api/v1/functions/{id}")).await.0, 404);
     cluster.group.shutdown().await;
 }
 
 #[tokio::test]
-async fn an_upload_that_proves_nothing_is_refused_with_the_reason() {
+async fn invalid_upload_is_rejected_with_the_reason() {
     let cluster = Cluster::of(&[]).await;
     let address = cluster.head.api_address().unwrap();
     let module = wat::parse_str(HELLO).unwrap();
@@ -162,7 +162,7 @@ pub(super) async fn install(cluster: &Cluster, body: Value) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn a_function_of_one_worker_is_installed_on_the_head_and_the_other_workers() {
+async fn function_of_one_worker_is_installed_on_the_head_and_other_workers() {
     let cluster = Cluster::of(&[&[], &[]]).await;
     let module = wat::parse_str(HELLO).unwrap();
     let has = cluster.workers[0].functions();
@@ -183,24 +183,24 @@ async fn a_function_of_one_worker_is_installed_on_the_head_and_the_other_workers
 }
 
 #[tokio::test]
-async fn an_installation_that_fails_everywhere_reports_the_reasons() {
+async fn failed_installation_reports_the_reasons() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = cluster.workers[0].peer_id();
     let cid = FunctionId::from_module(b"nowhere").to_string();
     let (status, answer) = install(&cluster, json!({"cid": cid})).await;
     assert_eq!((status, &answer["code"]), (200, &json!("500")), "{answer}");
     let message = answer["message"].as_str().unwrap();
-    assert!(message.contains("the head failed to get the function: find "), "{message}");
+    assert!(message.contains("the head: "), "{message}");
     assert!(
-        message.contains(&format!("{worker} refused: no node or gateway gave the function")),
+        message.contains(&format!("{worker} refused: no node or gateway provided the function")),
         "{message}"
     );
     cluster.group.shutdown().await;
 }
 
-/// A worker of b7s answers what it has installed, and fetches it by means of its own.
+/// A b7s worker reports what it has installed, and fetches it in its own way.
 #[tokio::test]
-async fn a_function_that_another_worker_installed_is_installed() {
+async fn function_is_installed_if_a_b7s_worker_installed_it() {
     let cluster = Cluster::of(&[]).await;
     let (network, mut events) = cluster.stranger().await;
     let head = cluster.head.peer_id().clone();
@@ -228,9 +228,9 @@ async fn a_function_that_another_worker_installed_is_installed() {
     cluster.group.shutdown().await;
 }
 
-/// A package at an address, called by the address's hash as clients of b7s do.
+/// A package at an address is called by the hash of the address, as clients of b7s do.
 #[tokio::test]
-async fn a_function_is_installed_from_an_address_and_called_by_its_hash() {
+async fn function_is_installed_from_an_address_and_called_by_its_hash() {
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let archive = {
         use flate2::{Compression, write::GzEncoder};
@@ -282,7 +282,7 @@ async fn a_function_is_installed_from_an_address_and_called_by_its_hash() {
     let request = json!({"function_id": "whatever-cid", "method": "hello.wasm"});
     let answer = cluster.execute(request.clone()).await;
     assert_eq!(answer["code"], "408", "{answer}");
-    assert!(answer.to_string().contains("`whatever-cid` is no content id (CID)"), "{answer}");
+    assert!(answer.to_string().contains("`whatever-cid` is not a content id (CID)"), "{answer}");
     cluster.workers[0]
         .functions()
         .install_from(name, &address, &Requester::Operator)

@@ -1,4 +1,4 @@
-//! Peers of b7s, in both generations of its messages, and clients on the network.
+//! Peers of both versions of b7s, and clients on the network.
 
 use bytes::Bytes;
 
@@ -8,15 +8,15 @@ use crate::{
     peers::WorkProtocol,
 };
 
-async fn told(events: &mut tokio::sync::mpsc::Receiver<Event>) -> Value {
-    let told = async {
+async fn receive_message(events: &mut tokio::sync::mpsc::Receiver<Event>) -> Value {
+    let received = async {
         loop {
             if let Event::Message { bytes, .. } = events.recv().await.unwrap() {
                 return serde_json::from_slice(&bytes).unwrap();
             }
         }
     };
-    timeout(WITHIN, told).await.unwrap()
+    timeout(WITHIN, received).await.unwrap()
 }
 
 fn order(function: &content::Function, request_id: &str) -> WorkOrder {
@@ -28,7 +28,7 @@ fn order(function: &content::Function, request_id: &str) -> WorkOrder {
     }
 }
 
-/// Has `worker` run `function`, by a message of one generation.
+/// Has `worker` run `function`, by a message of one version.
 async fn send_order(
     head: &Network,
     worker: &PeerId,
@@ -47,7 +47,7 @@ async fn send_order(
 }
 
 #[tokio::test]
-async fn a_head_of_either_generation_has_our_worker_run() {
+async fn worker_runs_orders_of_b7s_heads_of_both_versions() {
     let cluster = Cluster::of(&[&[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let worker = cluster.workers[0].peer_id().clone();
@@ -66,7 +66,7 @@ async fn a_head_of_either_generation_has_our_worker_run() {
         };
         let call = message(&Message::RollCall(call));
         until(WITHIN, || head.publish(GENERAL_TOPIC, call.clone())).await.unwrap();
-        let report = told(&mut events).await;
+        let report = receive_message(&mut events).await;
         let mut want = json!({
             "type": "MsgRollCallResponse", "code": "202",
             "function_id": hello.id.to_string(), "request_id": "r1",
@@ -77,7 +77,7 @@ async fn a_head_of_either_generation_has_our_worker_run() {
         assert_eq!(report, want);
         let generation = if is_older { WorkProtocol::B7sV1 } else { WorkProtocol::B7sV2 };
         send_order(&head, &worker, &hello, generation).await;
-        let answer = told(&mut events).await;
+        let answer = receive_message(&mut events).await;
         assert_eq!((&answer["request_id"], &answer["code"]), (&json!("r1"), &json!("200")));
         let outcome = json!({"stdout": "hello\n", "stderr": "", "exit_code": 0});
         if is_older {
@@ -92,9 +92,9 @@ async fn a_head_of_either_generation_has_our_worker_run() {
     cluster.group.shutdown().await;
 }
 
-/// Heads of b7s take the result for what came of the run, and ignore the code around it.
+/// b7s heads read only the result, and ignore the code around it.
 #[tokio::test]
-async fn a_refusal_is_no_success_to_a_head_of_either_version() {
+async fn refusal_is_a_failure_to_b7s_heads_of_both_versions() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = cluster.workers[0].peer_id().clone();
     let functions = cluster.workers[0].functions();
@@ -107,11 +107,11 @@ async fn a_refusal_is_no_success_to_a_head_of_either_version() {
     let (head, mut events) = cluster.stranger_of(&cluster.workers[0]).await;
     for (function, code, reason) in [
         (cannot_link, "500", "blockless_http::http_req"),
-        (unknown, "404", "no node or gateway gave the function"),
+        (unknown, "404", "no node or gateway provided the function"),
     ] {
         for generation in [WorkProtocol::B7sV2, WorkProtocol::B7sV1] {
             send_order(&head, &worker, &function, generation).await;
-            let answer = told(&mut events).await;
+            let answer = receive_message(&mut events).await;
             assert_eq!(answer["code"], code, "{answer}");
             let result = match generation {
                 WorkProtocol::B7sV2 => &answer["result"],
@@ -142,7 +142,7 @@ async fn unknown_function_ids_share_one_metrics_label() {
         };
         let call = message(&Message::RollCall(call));
         until(WITHIN, || head.publish(GENERAL_TOPIC, call.clone())).await.unwrap();
-        told(&mut events).await;
+        receive_message(&mut events).await;
     }
     let counts = counts(&cluster.workers[0]).await;
     let line = "b7s_node_rollcalls_seen{function=\"other\"} 3";
@@ -151,8 +151,8 @@ async fn unknown_function_ids_share_one_metrics_label() {
     cluster.group.shutdown().await;
 }
 
-/// A worker of b7s: says yes to roll calls, and answers what it is asked to run in its generation.
-/// Sends the types of the messages it was told.
+/// Starts a b7s worker of one version, which accepts roll calls and responds to orders. Sends the
+/// types of the messages it receives.
 async fn b7s_worker(
     cluster: &Cluster,
     is_older: bool,
@@ -207,7 +207,7 @@ async fn b7s_worker(
 }
 
 #[tokio::test]
-async fn workers_of_either_generation_run_for_our_head() {
+async fn b7s_workers_of_both_versions_run_orders_of_our_head() {
     for (is_older, order) in [(false, "MsgWorkOrder"), (true, "MsgExecute")] {
         let cluster = Cluster::of(&[]).await;
         let hello = cluster.add("hello.wasm", HELLO).await;
@@ -222,9 +222,9 @@ async fn workers_of_either_generation_run_for_our_head() {
     }
 }
 
-/// Workers of b7s have no limit of output.
+/// b7s workers do not limit their output.
 #[tokio::test]
-async fn an_answer_of_b7s_that_is_too_long_is_an_error_at_once() {
+async fn too_long_response_of_a_b7s_worker_is_an_error_immediately() {
     let mut cluster = Cluster::of(&[]).await;
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let mut options = head_options(dir.path().join("head"), Identity::random(), 0);
@@ -264,14 +264,14 @@ async fn an_answer_of_b7s_that_is_too_long_is_an_error_at_once() {
     });
     let answer = cluster.execute(request(&hello, 1)).await;
     assert_eq!(answer["code"], "500", "{answer}");
-    let told = answer["message"].as_str().unwrap();
-    assert!(told.contains(peer.as_str()) && told.contains("--output-limit"), "{answer}");
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.contains(peer.as_str()) && message.contains("--output-limit"), "{answer}");
     group.shutdown().await;
     cluster.group.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_client_on_the_network_executes_as_through_the_rest_api() {
+async fn client_on_the_network_executes_as_through_the_rest_api() {
     let cluster = Cluster::of(&[&[], &["gpu"]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let (client, mut events) = cluster.stranger().await;
@@ -279,17 +279,17 @@ async fn a_client_on_the_network_executes_as_through_the_rest_api() {
     let gpu = cluster.workers[1].peer_id().to_string();
     let request = Execute { order: order(&hello, ""), topic: "gpu".into(), ..Execute::default() };
     client.tell(head, WORK_PROTOCOL, &message(&Message::Execute(request))).await.unwrap();
-    let answer = told(&mut events).await;
+    let answer = receive_message(&mut events).await;
     assert_eq!((&answer["type"], &answer["code"]), (&json!("MsgExecuteResponse"), &json!("200")));
     assert_eq!(answer["cluster"], json!({"peers": [gpu]}));
     let result = &answer["results"][&gpu];
     assert_eq!((&result["code"], &result["result"]["stdout"]), (&json!("200"), &json!("hello\n")));
-    assert_eq!(result["signature"].as_str().unwrap().len(), 128);
+    assert_eq!(result["call_signature"].as_str().unwrap().len(), 128);
 
     let mut wrong = Execute { order: order(&hello, ""), ..Execute::default() };
     wrong.order.config.consensus_algorithm = Some("raft".into());
     client.tell(head, WORK_PROTOCOL, &message(&Message::Execute(wrong))).await.unwrap();
-    let answer = told(&mut events).await;
+    let answer = receive_message(&mut events).await;
     assert_eq!(answer["code"], "400");
     assert!(answer["message"].as_str().unwrap().contains("raft is not supported"), "{answer}");
     cluster.group.shutdown().await;

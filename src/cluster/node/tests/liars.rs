@@ -1,11 +1,11 @@
-//! Strangers that offer what they do not have, forge answers, or give none.
+//! Strangers that offer more than they have, forge results, or do not respond.
 
 use super::{executions::*, *};
 
-/// Slots of a worker in these tests.
+/// Number of slots of a worker in these tests.
 const SLOTS: u32 = 10;
 
-/// A cluster of three workers that have answered for a while, and the function they answered for.
+/// Starts a cluster of three workers with many results, and returns it with their function.
 async fn experienced() -> (Cluster, content::Function) {
     let mut cluster = Cluster::of(&[]).await;
     for _ in 0..3 {
@@ -15,23 +15,24 @@ async fn experienced() -> (Cluster, content::Function) {
     cluster.execute(request(&hello, 3)).await;
     offered(&cluster, &hello).await;
     for _ in 0..20 {
-        // All of them: alone, one that a busy machine delays would have answered rarely.
+        // Runs on all of them, since a worker delayed by a busy machine would otherwise have few
+        // results.
         assert_eq!(cluster.execute(request(&hello, 3)).await["code"], "200");
     }
     (cluster, hello)
 }
 
-/// Whether no worker took so long that a spare was asked: workers that seem stalled are left alone for a
-/// while, and strangers get their work.
+/// Returns true if no worker was so slow that a spare was asked. After that, the worker is paused
+/// and strangers get its work.
 fn is_undisturbed(cluster: &Cluster) -> bool {
     let executions = cluster.head.head().unwrap().executions().list(1000);
     let mut parts = executions.iter().flat_map(|execution| &execution.peers);
     parts.all(|part| part.state == "answered")
 }
 
-/// Has `n` requests for `n_nodes` executed by experienced workers among strangers that make up results.
-/// Returns how many results were made up, and how many runs were disturbed: a busy machine may stall
-/// workers, and after that others do the work.
+/// Executes `n` requests for `n_nodes` by experienced workers among strangers that forge results.
+/// Returns the number of forged results, and of runs disturbed by a busy machine, after which
+/// others do the work.
 async fn count_forged(n_nodes: i64, n: usize) -> (usize, usize) {
     let (cluster, hello) = experienced().await;
     for _ in 0..3 {
@@ -49,7 +50,7 @@ async fn count_forged(n_nodes: i64, n: usize) -> (usize, usize) {
 }
 
 #[tokio::test]
-async fn strangers_that_offer_a_billion_slots_and_forge_answers_are_rarely_asked() {
+async fn strangers_with_forged_results_and_many_slots_get_few_orders() {
     let (n_alone, n_disturbed) = Box::pin(count_forged(1, 60)).await;
     assert!(n_alone <= 6 + n_disturbed, "{n_alone} of 60 were forged, {n_disturbed} disturbed");
     let (n_together, n_disturbed) = Box::pin(count_forged(3, 37)).await;
@@ -60,7 +61,7 @@ async fn strangers_that_offer_a_billion_slots_and_forge_answers_are_rarely_asked
 }
 
 #[tokio::test]
-async fn load_above_the_slots_of_trusted_workers_waits_for_them_and_not_for_strangers() {
+async fn load_beyond_trusted_slots_waits_for_trusted_workers() {
     let (cluster, hello) = experienced().await;
     for _ in 0..3 {
         impostor(&cluster, &hello.id.to_string(), Reaction::Unsigned).await;
@@ -75,7 +76,7 @@ async fn load_above_the_slots_of_trusted_workers_waits_for_them_and_not_for_stra
 }
 
 #[tokio::test]
-async fn strangers_that_say_nothing_delay_few_requests_and_fail_none() {
+async fn silent_strangers_delay_few_requests_and_fail_none() {
     for is_experienced in [true, false] {
         let (cluster, hello) = if is_experienced {
             experienced().await

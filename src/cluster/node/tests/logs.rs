@@ -1,4 +1,4 @@
-//! What a node says in the log: when it starts, when it works and when it stops.
+//! Log of a node: at its start, during its work, and at its end.
 
 use std::{cell::RefCell, collections::BTreeMap, fmt, rc::Rc, sync::Once};
 
@@ -15,25 +15,25 @@ use super::{
     *,
 };
 
-/// Keeps the events at info and above of this room, each as its target and fields, for tests that
-/// record on their thread. One for all tests: what is logged for the first time while another is
-/// installed may never be told to it.
+/// Records events of this crate at level info and above with their target and fields, by thread.
+/// One for all tests, since a callsite that is first used while another recorder is installed may
+/// never reach this one.
 struct Recorders;
 
 struct Fields(BTreeMap<String, Value>);
 
-/// Lines by their targets.
+/// Lines by target.
 type Lines = Rc<RefCell<Vec<(String, Value)>>>;
 
 thread_local! {
     static RECORDED: RefCell<Option<Lines>> = const { RefCell::new(None) };
 }
 
-/// What this thread logs, until this is dropped.
+/// Records the log of this thread until dropped.
 struct Recorder(Lines);
 
 impl Recorder {
-    /// Records what this thread logs from now on.
+    /// Starts to record the log of this thread.
     fn start() -> Self {
         static INSTALLED: Once = Once::new();
         INSTALLED.call_once(|| set_global_default(Recorders).unwrap());
@@ -42,7 +42,7 @@ impl Recorder {
         Self(lines)
     }
 
-    /// Takes what was recorded by `target` and below.
+    /// Takes the lines recorded for `target` and below.
     fn take(&self, target: &str) -> Vec<Value> {
         let lines = self.0.take();
         let meant = lines.into_iter().filter(|(other, _)| other.starts_with(target));
@@ -56,7 +56,7 @@ impl Drop for Recorder {
     }
 }
 
-/// The lines with this message.
+/// Returns the lines with this message.
 fn with<'a>(lines: &'a [Value], message: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["message"] == message).collect()
 }
@@ -111,7 +111,7 @@ impl Subscriber for Recorders {
 }
 
 #[tokio::test]
-async fn a_node_starts_with_the_lines_of_document_1() {
+async fn node_start_is_logged_as_in_document_1() {
     let recorder = Recorder::start();
     let cluster = Cluster::of(&[&["gpu"]]).await;
     let (head, worker) = (&cluster.head, &cluster.workers[0]);
@@ -141,7 +141,7 @@ async fn a_node_starts_with_the_lines_of_document_1() {
 }
 
 #[tokio::test]
-async fn an_execution_leaves_the_lines_that_operators_look_for() {
+async fn execution_is_logged_as_in_document_1() {
     let recorder = Recorder::start();
     let cluster = Cluster::of(&[&[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
@@ -165,17 +165,17 @@ async fn an_execution_leaves_the_lines_that_operators_look_for() {
             json!({"request": id, "cluster_size": 1, "responded": 1, "code": "200"}),
         ),
     ] {
-        let told = with(&lines, message);
-        let is_told = told.iter().any(|line| {
+        let found = with(&lines, message);
+        let is_logged = found.iter().any(|line| {
             fields.as_object().unwrap().iter().all(|(name, value)| line[name] == *value)
         });
-        assert!(is_told, "{message} {fields}: {told:?}");
+        assert!(is_logged, "{message} {fields}: {found:?}");
     }
     cluster.group.shutdown().await;
 }
 
 #[tokio::test]
-async fn too_few_nodes_and_answers_leave_a_line() {
+async fn too_few_nodes_and_results_are_logged() {
     let recorder = Recorder::start();
     let mut cluster = Cluster::with(answering_within(Duration::from_secs(4))).await;
     cluster.add_worker(&[], LIMITS_DEFAULT, 2).await;
@@ -184,7 +184,7 @@ async fn too_few_nodes_and_answers_leave_a_line() {
     request["config"]["timeout"] = json!(3);
     cluster.execute(request.clone()).await;
     offered(&cluster, &hello).await;
-    // From here on the worker has it compiled, and answers at once.
+    // From now on, the worker has it compiled and responds immediately.
     until(WITHIN, || async {
         let answer = cluster.execute(self::request(&hello, 1)).await;
         if answer["code"] == "200" { Ok(()) } else { Err(answer) }
@@ -194,7 +194,7 @@ async fn too_few_nodes_and_answers_leave_a_line() {
     impostor(&cluster, &hello.id.to_string(), Reaction::Silence).await;
     cluster.execute(request).await;
     let lines = recorder.take("cluster::head");
-    // Whichever is known first.
+    // Either of them may be known first.
     let short = ["roll call timed out", "the group has fewer peers than requested"];
     let short = short.into_iter().find_map(|message| with(&lines, message).pop()).unwrap();
     assert_eq!((&short["ready"], &short["refused"]), (&json!(1), &json!(0)));
@@ -205,7 +205,7 @@ async fn too_few_nodes_and_answers_leave_a_line() {
 }
 
 #[tokio::test]
-async fn a_stopping_node_logs_what_it_waits_for() {
+async fn stopping_node_logs_the_work_in_progress() {
     let recorder = Recorder::start();
     let work = WorkOptions {
         answer_within: Duration::from_mins(10),
@@ -223,9 +223,9 @@ async fn a_stopping_node_logs_what_it_waits_for() {
         recorder.take("cluster")
     };
     let (answer, lines) = tokio::join!(cluster.execute(request(&spin, 1)), stopping);
-    let waiting = with(&lines, "waiting for the executions under way");
-    assert_eq!(waiting[0]["n_under_way"], 1);
-    let ended = with(&lines, "ended an execution: the node is stopping");
+    let waiting = with(&lines, "waiting for executions in progress");
+    assert_eq!(waiting[0]["n_in_progress"], 1);
+    let ended = with(&lines, "canceled an execution: the node is stopping");
     assert_eq!(
         (&ended[0]["request"], &ended[0]["function"]),
         (&answer["request_id"], &json!(spin.id.to_string()))
@@ -241,7 +241,7 @@ async fn a_stopping_node_logs_what_it_waits_for() {
 }
 
 #[tokio::test]
-async fn an_api_that_is_open_to_everybody_is_warned_of_once() {
+async fn open_api_is_logged_as_a_warning_once() {
     for (token, n_warnings) in [(None, 1), (Some("correct-horse".parse().unwrap()), 0)] {
         let recorder = Recorder::start();
         let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());

@@ -1,4 +1,4 @@
-//! Offers: what a node tells whom of itself.
+//! Offers: contents and receivers.
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
@@ -10,7 +10,7 @@ use tokio::{
 use super::*;
 use crate::{message::Offer, network::Event};
 
-/// A peer of all workers that does not say what it is.
+/// Starts a peer that is connected to all workers and does not send an offer.
 async fn observer(cluster: &Cluster) -> (Network, mpsc::Receiver<Event>) {
     let workers = cluster.workers.iter();
     let options = NetworkOptions {
@@ -26,7 +26,7 @@ async fn observer(cluster: &Cluster) -> (Network, mpsc::Receiver<Event>) {
 }
 
 #[tokio::test]
-async fn an_idle_mesh_sends_little() {
+async fn idle_mesh_sends_few_messages() {
     let cluster = Cluster::of(&[&[], &[], &[]]).await;
     let (_network, mut events) = observer(&cluster).await;
     let mut seen = BTreeSet::new();
@@ -46,13 +46,13 @@ async fn an_idle_mesh_sends_little() {
     tokio::time::resume();
     // A worker repeats its offer twice a minute to one that may be a head, and the head once.
     assert!(n_offers <= 8, "{n_offers} offers in a minute");
-    // Pings have a clock that tests cannot move.
+    // Tests cannot move the clock of pings.
     assert!(Connectivity::for_role(Role::Worker).ping_every >= Duration::from_secs(30));
     cluster.group.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_worker_offers_slots_to_heads_and_functions_to_workers() {
+async fn worker_offers_slots_to_heads_and_functions_to_workers() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let (network, mut events) = observer(&cluster).await;
@@ -68,18 +68,18 @@ async fn a_worker_offers_slots_to_heads_and_functions_to_workers() {
     let hello = hello.add("hello.wasm".parse().unwrap(), wat::parse_str(HELLO).unwrap()).await;
     let own = Offer { role: "worker".into(), ..Offer::default() };
     network.tell(worker.peer_id(), OFFER_PROTOCOL, &message(&own)).await.unwrap();
-    let told = loop {
-        let told = offer().await;
-        if told.slots == 0 {
-            break told;
+    let latest = loop {
+        let latest = offer().await;
+        if latest.slots == 0 {
+            break latest;
         }
     };
-    assert_eq!((told.slots_free, told.functions), (0, vec![hello.unwrap().id.to_string()]));
+    assert_eq!((latest.slots_free, latest.functions), (0, vec![hello.unwrap().id.to_string()]));
     cluster.group.shutdown().await;
 }
 
 #[tokio::test]
-async fn changes_are_sent_to_a_worker_together() {
+async fn several_changes_are_sent_to_a_worker_in_one_offer() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let (network, mut events) = observer(&cluster).await;

@@ -1,24 +1,24 @@
-//! What the operator decides of nodes: cordoned, drained, approved and refused ones.
+//! Decisions of the operator: cordoned, drained, approved and refused nodes.
 
 use super::*;
 use crate::message::{OFFER_PROTOCOL, Offer};
 
 const JSON: &str = "application/json";
 
-/// Changes a node, and returns the status and the answer.
+/// Changes a node, and returns the status and the body.
 async fn patch(head: &Node, node: &str, body: Value) -> (u16, Value) {
     let line = format!("PATCH /api/v1/nodes/{node}");
     send(head.api_address().unwrap(), &line, JSON, &body.to_string()).await
 }
 
-/// Changes a node, which succeeds.
+/// Changes a node successfully.
 pub(super) async fn changed(head: &Node, node: &PeerId, body: Value) -> Value {
     let (status, answer) = patch(head, node.as_str(), body).await;
     assert_eq!(status, 200, "{answer}");
     answer
 }
 
-/// What the head lists of `node`.
+/// Returns the head's entry of `node`.
 async fn listed(head: &Node, node: &PeerId) -> Option<Value> {
     let (_, list) = get(head.api_address().unwrap(), "/api/v1/nodes").await;
     let mut nodes = list["nodes"].as_array().unwrap().iter();
@@ -26,7 +26,7 @@ async fn listed(head: &Node, node: &PeerId) -> Option<Value> {
 }
 
 #[tokio::test]
-async fn a_cordoned_worker_gets_no_work_by_offer_nor_by_roll_call() {
+async fn cordoned_worker_gets_no_work() {
     let cluster = Cluster::of(&[&[], &[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     assert_eq!(cluster.execute(request(&hello, 2)).await["code"], "200");
@@ -52,14 +52,14 @@ async fn a_cordoned_worker_gets_no_work_by_offer_nor_by_roll_call() {
 }
 
 #[tokio::test]
-async fn a_request_that_waits_is_served_once_its_worker_is_uncordoned() {
+async fn waiting_request_is_served_once_its_worker_is_uncordoned() {
     let cluster = Cluster::of(&[&[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let worker = cluster.workers[0].peer_id();
     changed(&cluster.head, worker, json!({"cordoned": true})).await;
     let uncordoned = async {
         until(WITHIN, || async {
-            let under_way = cluster.head.head().unwrap().executions().under_way();
+            let under_way = cluster.head.head().unwrap().executions().in_progress();
             if under_way.is_empty() { Err("not asked") } else { Ok(()) }
         })
         .await
@@ -72,7 +72,7 @@ async fn a_request_that_waits_is_served_once_its_worker_is_uncordoned() {
 }
 
 #[tokio::test]
-async fn a_drained_worker_ends_what_it_runs() {
+async fn drained_worker_completes_its_orders() {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_secs(2), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 2).await;
@@ -94,7 +94,7 @@ async fn a_drained_worker_ends_what_it_runs() {
 }
 
 #[tokio::test]
-async fn a_change_of_no_node_of_the_cluster_is_refused() {
+async fn change_of_an_unknown_node_is_rejected() {
     let cluster = Cluster::of(&[]).await;
     let own = cluster.head.peer_id().as_str();
     let stranger = Identity::random().peer_id().to_string();
@@ -118,7 +118,7 @@ async fn a_change_of_no_node_of_the_cluster_is_refused() {
     cluster.group.shutdown().await;
 }
 
-/// Options of a head that keeps what is decided, in `dir`.
+/// Returns options of a head that stores its decisions in `dir`.
 fn keeping(dir: &std::path::Path, requires_approval: bool) -> NodeOptions {
     let mut options = head_options(dir.join("functions"), Identity::random(), 0);
     options.connectivity.peer_db = Some(dir.join("peers"));
@@ -127,7 +127,7 @@ fn keeping(dir: &std::path::Path, requires_approval: bool) -> NodeOptions {
 }
 
 #[tokio::test]
-async fn a_cordon_outlasts_a_restart_and_is_listed_without_the_worker() {
+async fn cordon_outlasts_a_restart_and_is_listed_without_the_worker() {
     let (dir, cordoned) = (tempfile::tempdir().unwrap(), Identity::random().peer_id().clone());
     for is_first in [true, false] {
         let group = Group::default();
@@ -142,7 +142,7 @@ async fn a_cordon_outlasts_a_restart_and_is_listed_without_the_worker() {
     }
 }
 
-/// Adds a worker of this identity, that declares a zone, and waits until the head knows that it does.
+/// Adds a worker with this identity that declares a zone, and waits until the head knows it.
 async fn add(cluster: &mut Cluster, identity: Identity) {
     let folder = cluster.dir.path().join(identity.peer_id().as_str());
     let attributes = [("zone".to_owned(), "a".to_owned())].into();
@@ -160,7 +160,7 @@ async fn add(cluster: &mut Cluster, identity: Identity) {
 }
 
 #[tokio::test]
-async fn a_head_that_requires_approval_gives_work_to_approved_workers_alone() {
+async fn head_that_requires_approval_gives_work_only_to_approved_workers() {
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let head = Node::start(keeping(dir.path(), true), &group, Clock::system()).await.unwrap();
     let mut cluster = Cluster { group, head, workers: Vec::new(), dir };
@@ -198,7 +198,7 @@ async fn a_head_that_requires_approval_gives_work_to_approved_workers_alone() {
 }
 
 #[tokio::test]
-async fn strangers_that_flood_a_head_get_no_work_before_they_are_approved() {
+async fn flood_of_unapproved_strangers_gets_no_work() {
     const N_STRANGERS: usize = 12;
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let head = Node::start(keeping(dir.path(), true), &group, Clock::system()).await.unwrap();
@@ -237,7 +237,7 @@ async fn strangers_that_flood_a_head_get_no_work_before_they_are_approved() {
 }
 
 #[tokio::test]
-async fn a_worker_that_waits_for_approval_is_listed_while_it_is_connected_alone() {
+async fn unapproved_worker_is_listed_only_while_it_is_connected() {
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let head = Node::start(keeping(dir.path(), true), &group, Clock::system()).await.unwrap();
     let mut cluster = Cluster { group, head, workers: Vec::new(), dir };

@@ -1,4 +1,4 @@
-//! The parts of the REST API beside executing: results, executions, events, metrics and the token.
+//! Parts of the REST API apart from executing: results, executions, events, metrics and the token.
 
 use std::{net::SocketAddr, path::Path};
 
@@ -12,7 +12,7 @@ use super::*;
 const JSON: &str = "content-type: application/json\r\n";
 
 #[tokio::test]
-async fn an_execution_that_is_not_waited_for_is_looked_up_later() {
+async fn asynchronous_execution_is_looked_up_later() {
     let cluster = Cluster::of(&[&[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let address = cluster.head.api_address().unwrap();
@@ -42,7 +42,7 @@ async fn an_execution_that_is_not_waited_for_is_looked_up_later() {
 }
 
 #[tokio::test]
-async fn the_event_stream_shows_an_execution() {
+async fn event_stream_contains_an_execution() {
     let mut cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let address = cluster.head.api_address().unwrap();
@@ -67,7 +67,8 @@ async fn the_event_stream_shows_an_execution() {
     let joined = next().await.unwrap();
     assert_eq!((&joined["event"], &joined["peer_id"]), (&json!("peer_joined"), &json!(worker)));
     let answer = cluster.execute(request(&hello, 1)).await;
-    // The worker may offer its slot before it reports, and have compiled the function before the order.
+    // The worker may offer its slot before it reports, and have compiled the function before the
+    // order.
     let is_optional = |event: &Value| {
         ["reported", "compiling", "compiled"].contains(&event["event"].as_str().unwrap())
     };
@@ -87,7 +88,7 @@ async fn the_event_stream_shows_an_execution() {
 }
 
 #[tokio::test]
-async fn counts_and_a_description_are_served() {
+async fn metrics_and_api_description_are_served() {
     let mut cluster = Cluster::of(&[]).await;
     let work = WorkOptions { metrics_api: Some("127.0.0.1:0".into()), ..WorkOptions::usual() };
     cluster.add_worker_with(&[], (LIMITS_DEFAULT, 10), work).await;
@@ -103,11 +104,11 @@ async fn counts_and_a_description_are_served() {
         "b7s_node_peers_connected 1".to_owned(),
         "b7s_node_topic_subscriptions 1".to_owned(),
     ] {
-        assert!(text.lines().any(|told| told == line), "{line} is not in\n{text}");
+        assert!(text.lines().any(|actual| actual == line), "{line} is not in\n{text}");
     }
     let (_, worker) = raw(cluster.workers[0].api_address().unwrap(), "GET /metrics", "", "").await;
     let line = format!("b7s_executor_function_executions_ok{{function=\"{id}\"}} 1");
-    assert!(worker.lines().any(|told| told == line), "{worker}");
+    assert!(worker.lines().any(|actual| actual == line), "{worker}");
     let (status, described) = get(address, "/api/v1/openapi.json").await;
     assert_eq!((status, &described["openapi"]), (200, &json!("3.1.0")));
     let (_, nodes) = get(address, "/api/v1/nodes").await;
@@ -116,7 +117,7 @@ async fn counts_and_a_description_are_served() {
     cluster.group.shutdown().await;
 }
 
-/// The status of the answer to raw bytes.
+/// Returns the status of the response to raw bytes.
 async fn status(address: SocketAddr, request: &str) -> u16 {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -126,7 +127,7 @@ async fn status(address: SocketAddr, request: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn a_token_is_for_this_machine_too_unless_that_is_trusted() {
+async fn token_is_required_locally_unless_loopback_is_trusted() {
     for is_loopback_trusted in [false, true] {
         let token = Some("correct-horse".parse().unwrap());
         let rest = RestOptions { token, is_loopback_trusted, ..RestOptions::default() };
@@ -143,7 +144,7 @@ async fn a_token_is_for_this_machine_too_unless_that_is_trusted() {
             (bearing("wrong-horse"), near),
             (bearing("correct-horse"), 200),
         ] {
-            // A proxy that adds no header speaks HTTP/1.0.
+            // A proxy that adds no header uses HTTP/1.0.
             let over_proxy = if headers.contains("correct-horse") { want } else { 401 };
             for (version, want) in [("1.0", over_proxy), ("1.1", want)] {
                 let head = format!("GET /api/v1/nodes HTTP/{version}\r\n{headers}");
@@ -160,7 +161,7 @@ async fn a_token_is_for_this_machine_too_unless_that_is_trusted() {
 }
 
 #[tokio::test]
-async fn without_a_token_proxies_and_pages_change_nothing() {
+async fn without_a_token_proxies_and_foreign_pages_cannot_change_anything() {
     let cluster = Cluster::of(&[]).await;
     let address = cluster.head.api_address().unwrap();
     let forwarded = "x-forwarded-for: 10.0.0.1\r\n";
@@ -195,7 +196,7 @@ async fn without_a_token_proxies_and_pages_change_nothing() {
 }
 
 #[tokio::test]
-async fn an_api_with_a_certificate_is_served_over_tls_alone() {
+async fn api_with_a_certificate_is_served_only_over_tls() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tls");
     let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
     let files = TlsFiles { certificate: certificate.clone(), key: key.clone() };
@@ -231,7 +232,7 @@ async fn an_api_with_a_certificate_is_served_over_tls_alone() {
 }
 
 #[tokio::test]
-async fn executions_under_way_are_bounded_listed_and_canceled() {
+async fn executions_in_progress_are_limited_listed_and_canceled() {
     let cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let address = cluster.head.api_address().unwrap();
@@ -251,7 +252,7 @@ async fn executions_under_way_are_bounded_listed_and_canceled() {
         assert_eq!(ids.len() - n_before, n_let_in, "a client leaves room for others");
     }
     let (status, answer) = post(address, &asked.to_string()).await;
-    let busy = "too many executions are under way; try again later";
+    let busy = "too many executions are in progress; try again later";
     assert_eq!((status, answer), (503, json!({"message": busy})));
     let (_, list) = get(address, "/api/v1/executions?limit=2").await;
     let listed: Vec<&str> = list["executions"]
@@ -267,7 +268,7 @@ async fn executions_under_way_are_bounded_listed_and_canceled() {
         assert_eq!(head.executions().cancel(id), Some(true));
     }
     until(WITHIN, || async {
-        if head.executions().under_way().is_empty() { Ok(()) } else { Err("executing") }
+        if head.executions().in_progress().is_empty() { Ok(()) } else { Err("executing") }
     })
     .await
     .unwrap();

@@ -1,4 +1,4 @@
-//! Whom a node heeds, and what becomes of peers that send nonsense.
+//! Allowed peers of a node, and peers that send malformed messages.
 
 use std::collections::BTreeSet;
 
@@ -17,12 +17,12 @@ fn only(peer: &PeerId) -> BTreeSet<PeerId> {
 }
 
 /// Adds a worker to the cluster, and waits until the head is connected to it.
-async fn add(cluster: &mut Cluster, identity: Identity, heeded: AllowedPeers) {
+async fn add(cluster: &mut Cluster, identity: Identity, allowed: AllowedPeers) {
     let folder = cluster.dir.path().join(identity.peer_id().as_str());
     let options = NodeOptions {
         role: RoleOptions::Worker,
         boot_nodes: vec![cluster.head.addresses()[0].parse().unwrap()],
-        connectivity: Connectivity { heeded, ..Connectivity::for_role(Role::Worker) },
+        connectivity: Connectivity { allowed, ..Connectivity::for_role(Role::Worker) },
         ..head_options(folder, identity.clone(), 0)
     };
     let worker = Node::start(options, &cluster.group, Clock::system()).await.unwrap();
@@ -37,7 +37,7 @@ async fn add(cluster: &mut Cluster, identity: Identity, heeded: AllowedPeers) {
 }
 
 #[tokio::test]
-async fn a_worker_obeys_the_configured_heads_alone() {
+async fn worker_obeys_only_the_configured_heads() {
     let mut cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let other = Identity::random();
@@ -53,11 +53,11 @@ async fn a_worker_obeys_the_configured_heads_alone() {
 }
 
 #[tokio::test]
-async fn a_head_accepts_the_configured_workers_alone() {
+async fn head_accepts_only_the_configured_workers() {
     let (known, other) = (Identity::random(), Identity::random());
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let mut options = head_options(dir.path().join("head"), Identity::random(), 0);
-    options.connectivity.heeded = Some(only(known.peer_id()));
+    options.connectivity.allowed = Some(only(known.peer_id()));
     let mut cluster = Cluster::of(&[]).await;
     cluster.head = Node::start(options, &group, Clock::system()).await.unwrap();
     for identity in [other, known.clone()] {
@@ -76,18 +76,18 @@ async fn a_head_accepts_the_configured_workers_alone() {
 }
 
 #[tokio::test]
-async fn a_peer_that_sends_nonsense_again_and_again_is_cut_off_and_work_goes_on() {
+async fn peer_that_repeats_malformed_messages_is_banned_and_work_continues() {
     let cluster = Cluster::of(&[&[]]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let (bad, mut at_bad) = cluster.stranger().await;
     let head = cluster.head.peer_id();
     let sending = async {
         for n in 0..500 {
-            // Once it is cut off, nothing is sent any more.
+            // Once banned, it cannot send anything.
             drop(bad.tell(head, WORK_PROTOCOL, format!("nonsense {n}").as_bytes()).await);
         }
     };
-    let cut_off = async {
+    let banned = async {
         while let Some(event) = at_bad.recv().await {
             if matches!(event, Event::Disconnected(peer) if peer == *head) {
                 break;
@@ -95,7 +95,7 @@ async fn a_peer_that_sends_nonsense_again_and_again_is_cut_off_and_work_goes_on(
         }
     };
     timeout(WITHIN, async {
-        tokio::select! { () = sending => {}, () = cut_off => {} }
+        tokio::select! { () = sending => {}, () = banned => {} }
     })
     .await
     .unwrap();
@@ -112,7 +112,7 @@ async fn a_peer_that_sends_nonsense_again_and_again_is_cut_off_and_work_goes_on(
 }
 
 #[tokio::test]
-async fn a_node_that_must_reach_its_boot_nodes_does_not_start_without_them() {
+async fn node_that_requires_its_boot_nodes_does_not_start_without_them() {
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let mut options = head_options(dir.path().join("head"), Identity::random(), 0);
     let nobody = Identity::random();
@@ -128,7 +128,7 @@ async fn a_node_that_must_reach_its_boot_nodes_does_not_start_without_them() {
 }
 
 #[tokio::test]
-async fn a_worker_answers_pings_on_a_line() {
+async fn worker_answers_pings_on_a_line() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let (head, _events) = cluster.stranger_of(worker).await;
@@ -141,7 +141,7 @@ async fn a_worker_answers_pings_on_a_line() {
 }
 
 #[tokio::test]
-async fn a_head_that_sends_nonsense_on_its_line_is_cut_off_and_work_goes_on() {
+async fn head_that_sends_malformed_frames_is_banned_and_work_continues() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let (bad, mut at_bad) = cluster.stranger_of(worker).await;
@@ -149,25 +149,25 @@ async fn a_head_that_sends_nonsense_on_its_line_is_cut_off_and_work_goes_on() {
     for n in 0..400 {
         let kind = [frame::ORDER, frame::CANCEL, frame::ANSWER, 99][n % 4];
         let content = format!("nonsense {n}").into();
-        // Once it is cut off, nothing is sent any more.
+        // Once banned, it cannot send anything.
         if line.send(Frame { kind, content }).await.is_err() {
             break;
         }
     }
-    let cut_off = async {
+    let banned = async {
         while let Some(event) = at_bad.recv().await {
             if matches!(event, Event::Disconnected(peer) if peer == *worker.peer_id()) {
                 break;
             }
         }
     };
-    timeout(WITHIN, cut_off).await.unwrap();
+    timeout(WITHIN, banned).await.unwrap();
     let hello = cluster.add("hello.wasm", HELLO).await;
     assert_eq!(cluster.execute(request(&hello, 1)).await["code"], "200");
     cluster.group.shutdown().await;
 }
 
-/// A roll call for `function_id`.
+/// Returns a roll call for `function_id`.
 fn call(function_id: String, request_id: String) -> Vec<u8> {
     message(&Message::RollCall(RollCall { function_id, request_id, ..RollCall::default() }))
 }
@@ -206,7 +206,7 @@ async fn roll_calls_for_missing_functions_do_not_block_others() {
 }
 
 #[tokio::test]
-async fn an_offer_that_arrives_after_its_peer_has_gone_is_not_kept() {
+async fn offer_of_a_disconnected_peer_is_not_kept() {
     let cluster = Cluster::of(&[]).await;
     let head = cluster.head.head().unwrap();
     let gone = Identity::random().peer_id().clone();
@@ -216,7 +216,7 @@ async fn an_offer_that_arrives_after_its_peer_has_gone_is_not_kept() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_no_group_s_is_no_topic() {
+async fn invalid_group_name_is_rejected() {
     let cluster = Cluster::of(&[]).await;
     let (bad, _at_bad) = cluster.stranger().await;
     assert!(bad.subscribe(&"x".repeat(300)).await.is_err());
@@ -224,7 +224,7 @@ async fn a_name_that_is_no_group_s_is_no_topic() {
     cluster.group.shutdown().await;
 }
 
-/// Waits for the answer to an `MsgExecute`.
+/// Waits for the response to an `MsgExecute`.
 async fn receive_reply(events: &mut tokio::sync::mpsc::Receiver<Event>) -> ExecuteReply {
     loop {
         let event = timeout(WITHIN, events.recv()).await.unwrap().unwrap();
@@ -237,15 +237,15 @@ async fn receive_reply(events: &mut tokio::sync::mpsc::Receiver<Event>) -> Execu
 }
 
 #[tokio::test]
-async fn a_head_with_a_token_executes_for_accepted_peers_alone() {
+async fn head_with_a_token_executes_only_for_accepted_peers() {
     let friend = Identity::random();
     let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
     let token = "a-token-of-many-letters".parse().unwrap();
-    for (heeded, wanted) in [(None, "403"), (Some(only(friend.peer_id())), "408")] {
+    for (allowed, wanted) in [(None, "403"), (Some(only(friend.peer_id())), "408")] {
         let folder = dir.path().join(wanted);
         let mut options = head_options(folder, Identity::random(), 0);
         options.work.rest.token = Some(RestToken::clone(&token));
-        options.connectivity.heeded = heeded;
+        options.connectivity.allowed = allowed;
         let head = Node::start(options, &group, Clock::system()).await.unwrap();
         let client = NetworkOptions {
             identity: friend.clone(),
@@ -273,7 +273,7 @@ async fn a_head_with_a_token_executes_for_accepted_peers_alone() {
 }
 
 #[tokio::test]
-async fn endless_runs_of_strangers_leave_slots_for_the_head_that_was_named() {
+async fn endless_runs_of_strangers_leave_slots_for_the_named_head() {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_hours(1), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 4).await;

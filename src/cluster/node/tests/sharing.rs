@@ -4,7 +4,7 @@ use content::Function;
 
 use super::{executions::*, *};
 
-/// Has a head execute `function` without waiting for its end. Returns the path of the execution.
+/// Starts an execution of `function` without waiting for it. Returns its path.
 async fn begin(head: &Node, function: &Function) -> String {
     let mut request = request(function, 1);
     request["config"]["async"] = json!(true);
@@ -13,7 +13,7 @@ async fn begin(head: &Node, function: &Function) -> String {
     format!("/api/v1/executions/{}", answer["request_id"].as_str().unwrap())
 }
 
-/// Waits until `worker` has no free slot, and allows each head as many slots as `wanted`.
+/// Waits until `worker` has no free slot, and allows each head the `wanted` number of slots.
 async fn shared(worker: &Node, heads: [&Node; 2], wanted: [usize; 2]) {
     let worker = worker.role.worker().unwrap();
     let look = || async {
@@ -24,7 +24,7 @@ async fn shared(worker: &Node, heads: [&Node; 2], wanted: [usize; 2]) {
 }
 
 #[tokio::test]
-async fn a_slot_that_one_head_gives_up_is_for_the_other_that_waits() {
+async fn released_slot_of_one_head_goes_to_the_waiting_one() {
     let mut cluster = Cluster::with(answering_within(Duration::from_mins(10))).await;
     let limits = Limits { wall: Duration::from_mins(10), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 2).await;
@@ -38,7 +38,7 @@ async fn a_slot_that_one_head_gives_up_is_for_the_other_that_waits() {
     };
     let second = Node::start(options, &cluster.group, Clock::system()).await.unwrap();
     let heads = [&cluster.head, &second];
-    // A worker that has never answered is left alone once it takes long.
+    // A worker without any result is paused once it is slow.
     let mut hello = None;
     for head in heads {
         let module = wat::parse_str(HELLO).unwrap();

@@ -1,9 +1,9 @@
-//! What a node that stops does with what runs.
+//! Work in progress at a node that stops.
 
 use super::{executions::*, *};
 
 #[tokio::test]
-async fn a_node_that_stops_finishes_what_runs() {
+async fn stopping_node_completes_its_runs() {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_secs(1), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 1).await;
@@ -17,7 +17,7 @@ async fn a_node_that_stops_finishes_what_runs() {
     cluster.group.shutdown().await;
 }
 
-/// How long a node is patient that has to wait for what does not end.
+/// Returns options of a node that drains for a short time.
 fn impatient() -> WorkOptions {
     WorkOptions {
         answer_within: Duration::from_mins(10),
@@ -30,20 +30,20 @@ fn impatient() -> WorkOptions {
 const ENDLESS: Limits = Limits { wall: Duration::from_mins(10), ..LIMITS_DEFAULT };
 
 #[tokio::test]
-async fn a_worker_that_stops_early_is_replaced_by_another() {
+async fn order_of_a_stopped_worker_goes_to_another() {
     let mut cluster = Cluster::with(impatient()).await;
     cluster.add_worker_with(&[], (ENDLESS, 1), impatient()).await;
     let spin = cluster.add("spin.wasm", SPIN).await;
     let address = cluster.head.api_address().unwrap();
     let body = request(&spin, 1).to_string();
     let asking = cluster.group.child();
-    let (tell, told) = tokio::sync::oneshot::channel();
-    asking.spawn("ask", async move { tell.send(post(address, &body).await).unwrap() });
+    let (send, received) = tokio::sync::oneshot::channel();
+    asking.spawn("ask", async move { send.send(post(address, &body).await).unwrap() });
     busy(&cluster.workers[0]).await;
     let limits = Limits { wall: Duration::from_secs(1), ..LIMITS_DEFAULT };
     cluster.add_worker(&[], limits, 1).await;
     cluster.workers[0].shutdown().await;
-    let (_, answer) = timeout(WITHIN, told).await.unwrap().unwrap();
+    let (_, answer) = timeout(WITHIN, received).await.unwrap().unwrap();
     assert_eq!(answer["results"][0]["result"]["exit_code"], 15, "{answer}");
     let execution = known(&cluster, &answer["request_id"]).await;
     let first = &execution["peers"][0];
@@ -55,7 +55,7 @@ async fn a_worker_that_stops_early_is_replaced_by_another() {
 }
 
 #[tokio::test]
-async fn a_head_that_stops_early_answers_its_caller_and_cancels_at_its_worker() {
+async fn stopping_head_responds_to_its_client_and_cancels_the_run() {
     let work = WorkOptions { drain_within: Duration::from_secs(2), ..impatient() };
     let mut cluster = Cluster::with(work).await;
     cluster.add_worker(&[], ENDLESS, 1).await;
@@ -75,14 +75,14 @@ async fn a_head_that_stops_early_answers_its_caller_and_cancels_at_its_worker() 
     };
     let (answer, refused) = tokio::join!(cluster.execute(request(&spin, 1)), stopping);
     assert_eq!(answer["code"], "503", "{answer}");
-    assert_eq!(answer["message"], "the node is stopping, and ended the execution");
+    assert_eq!(answer["message"], "the execution was canceled: the node is stopping");
     assert_eq!(refused, (503, json!({"message": "the node is stopping"})));
     idle(&cluster).await;
     cluster.group.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_worker_that_stops_offers_nothing() {
+async fn stopping_worker_offers_no_slots() {
     let cluster = Cluster::of(&[&[]]).await;
     let worker = &cluster.workers[0];
     let NodeRole::Worker(node_role) = &worker.role else { panic!("it is a worker") };

@@ -1,10 +1,10 @@
-//! Exactly as many nodes as were asked for, and spares in the place of those that fail.
+//! The exact number of nodes, and spares that replace failed ones.
 
 use super::{executions::*, *};
 use crate::message::{NodeResult, WorkOrderResponse};
 
 #[tokio::test]
-async fn a_worker_that_dies_during_a_run_is_replaced_by_a_spare() {
+async fn failed_worker_is_replaced_by_a_spare() {
     let mut cluster = Cluster::of(&[]).await;
     for _ in 0..2 {
         let limits = Limits { wall: Duration::from_secs(2), ..LIMITS_DEFAULT };
@@ -31,20 +31,20 @@ async fn a_worker_that_dies_during_a_run_is_replaced_by_a_spare() {
     };
     let (answer, ()) = tokio::join!(cluster.execute(again), killing);
     assert_eq!(answer["code"], "204", "nobody is left: {answer}");
-    let want = format!("0 of 1 node gave a result: {spare} was lost");
+    let want = format!("0 of 1 node returned a result: {spare} was lost");
     assert_eq!((&answer["message"], &answer["cluster"]), (&json!(want), &json!({})));
     cluster.group.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_refusing_or_silent_worker_is_replaced_within_the_request() {
+async fn refusing_or_silent_worker_is_replaced_within_the_request() {
     for reaction in [Reaction::Refusal, Reaction::FinalRefusal, Reaction::Silence, Reaction::Forged]
     {
-        // Only who is silent is waited for so long, and the worker has as long.
+        // Only a silent worker needs this time, and its spare has the same.
         let mut cluster = Cluster::with(answering_within(Duration::from_secs(6))).await;
         cluster.add_worker(&[], LIMITS_DEFAULT, 4).await;
         let hello = cluster.add("hello.wasm", HELLO).await;
-        // The worker does not hold the function yet: it is found by the roll call alone.
+        // The worker does not hold the function yet, so only the roll call finds it.
         let impostor = impostor(&cluster, &hello.id.to_string(), reaction).await;
         let answer = cluster.execute(request(&hello, 1)).await;
         assert_eq!(answer["code"], "200", "{reaction:?}: {answer}");
@@ -60,7 +60,8 @@ async fn a_refusing_or_silent_worker_is_replaced_within_the_request() {
     }
 }
 
-/// A worker of b7s that reports at the `nth` roll call of a request, and gives its answer to orders.
+/// Adds a b7s worker that reports at the `nth` roll call of a request, and responds to orders with
+/// `answer`.
 async fn reports_at(cluster: &Cluster, nth: usize, answer: WorkOrderResponse) -> PeerId {
     let (network, mut events) = cluster.stranger().await;
     let (head, id) = (cluster.head.peer_id().clone(), network.peer_id().clone());
@@ -70,7 +71,7 @@ async fn reports_at(cluster: &Cluster, nth: usize, answer: WorkOrderResponse) ->
             let (Event::Gossip { bytes, .. } | Event::Message { bytes, .. }) = event else {
                 continue;
             };
-            let told = match Message::read(&bytes) {
+            let reply = match Message::read(&bytes) {
                 Ok(Message::RollCall(call)) => {
                     n_calls += 1;
                     (n_calls == nth).then(|| {
@@ -91,8 +92,8 @@ async fn reports_at(cluster: &Cluster, nth: usize, answer: WorkOrderResponse) ->
                 }
                 _ => None,
             };
-            if let Some(told) = told {
-                network.tell(&head, WORK_PROTOCOL, &message(&told)).await.unwrap();
+            if let Some(reply) = reply {
+                network.tell(&head, WORK_PROTOCOL, &message(&reply)).await.unwrap();
             }
         }
     });
@@ -100,7 +101,7 @@ async fn reports_at(cluster: &Cluster, nth: usize, answer: WorkOrderResponse) ->
 }
 
 #[tokio::test]
-async fn a_spare_that_has_not_reported_yet_is_waited_for() {
+async fn execution_waits_for_a_spare_that_has_not_reported_yet() {
     let cluster = Cluster::of(&[]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
     let full = WorkOrderResponse {
@@ -135,7 +136,7 @@ async fn a_spare_that_has_not_reported_yet_is_waited_for() {
 #[tokio::test]
 async fn spares_that_refuse_are_reported_with_a_reason() {
     let cluster = Cluster::of(&[&[]]).await;
-    // Nobody else has it, so that our worker cannot get it.
+    // No other node has it, so the worker cannot fetch it.
     let cid = FunctionId::from_module(b"elsewhere").to_string();
     let silent = impostor(&cluster, &cid, Reaction::Refusal).await;
     let asked = json!({"function_id": cid, "method": "m.wasm"});
@@ -143,14 +144,14 @@ async fn spares_that_refuse_are_reported_with_a_reason() {
     assert_eq!(answer["code"], "500", "{answer}");
     let worker = cluster.workers[0].peer_id();
     let want = format!(
-        "0 of 1 node gave a result: {silent} refused (no free slot); no spare: {worker}: no node or gateway gave the function"
+        "0 of 1 node returned a result: {silent} refused (no free slot); no spare: {worker}: no node or gateway provided the function"
     );
     assert!(answer["message"].as_str().unwrap().starts_with(&want), "{answer}");
     cluster.group.shutdown().await;
 }
 
 #[tokio::test]
-async fn an_order_refused_as_final_by_two_workers_goes_to_no_other() {
+async fn final_refusal_of_two_workers_ends_the_search() {
     let mut cluster = Cluster::of(&[]).await;
     for _ in 0..3 {
         let work = WorkOptions { metrics_api: Some("127.0.0.1:0".into()), ..WorkOptions::usual() };
@@ -181,7 +182,7 @@ async fn an_order_refused_as_final_by_two_workers_goes_to_no_other() {
 }
 
 #[tokio::test]
-async fn exactly_as_many_nodes_run_as_were_asked_for() {
+async fn exactly_the_requested_number_of_nodes_runs() {
     let mut cluster = Cluster::of(&[]).await;
     for _ in 0..4 {
         let work = WorkOptions { metrics_api: Some("127.0.0.1:0".into()), ..WorkOptions::usual() };
@@ -200,15 +201,15 @@ async fn exactly_as_many_nodes_run_as_were_asked_for() {
     let mut n_ordered = 0;
     for worker in &cluster.workers {
         let counts = counts(worker).await;
-        let told = counts.lines().find(|line| line.starts_with("b7s_node_workorders{"));
-        n_ordered += told.unwrap().rsplit(' ').next().unwrap().parse::<i64>().unwrap();
+        let line = counts.lines().find(|line| line.starts_with("b7s_node_workorders{"));
+        n_ordered += line.unwrap().rsplit(' ').next().unwrap().parse::<i64>().unwrap();
     }
     assert_eq!(n_ordered, n_asked);
     cluster.group.shutdown().await;
 }
 
 #[tokio::test]
-async fn too_few_answers_are_partial_content_by_the_threshold_of_the_request() {
+async fn too_few_results_are_partial_content_by_the_threshold() {
     let mut cluster = Cluster::with(answering_within(Duration::from_secs(4))).await;
     cluster.add_worker(&["gpu"], LIMITS_DEFAULT, 8).await;
     let hello = cluster.add("hello.wasm", HELLO).await;
@@ -225,7 +226,7 @@ async fn too_few_answers_are_partial_content_by_the_threshold_of_the_request() {
         assert_eq!(answer["results"][0]["peers"], json!([worker.as_str()]));
         assert_eq!(answer["results"][0]["frequency"], 100.0);
         assert_eq!(answer["cluster"]["peers"], json!([worker.as_str()]), "who answered");
-        let want = format!("1 of 2 nodes gave a result: {silent} did not answer in time");
+        let want = format!("1 of 2 nodes returned a result: {silent} did not respond in time");
         assert_eq!(answer["message"], json!(want));
     };
     tokio::join!(execute(json!(null), "206"), execute(json!(0.5), "200"), execute(json!(1), "206"));

@@ -1,4 +1,4 @@
-//! Workers that answer, and then do not for a while; slow ones beside fast ones; many at once.
+//! Workers that stall for a while, slow ones among fast ones, and many at one time.
 
 use std::{
     collections::BTreeSet,
@@ -18,8 +18,8 @@ use crate::{
     worker::ExternalRuntime,
 };
 
-/// Adds a worker that answers as `hello` does until the flag is set, and then not at all. Returns its
-/// id.
+/// Adds a worker that responds as `hello` does until the flag is set, and then not at all. Returns
+/// its id.
 async fn add_faltering(cluster: &Cluster, function: &str, is_stalled: Arc<AtomicBool>) -> PeerId {
     let (network, mut events) = cluster.stranger().await;
     let (head, id) = (cluster.head.peer_id().clone(), network.peer_id().clone());
@@ -54,7 +54,7 @@ async fn add_faltering(cluster: &Cluster, function: &str, is_stalled: Arc<Atomic
     id
 }
 
-/// What was made of the orders of `peer`.
+/// Returns the parts of `peer` in all executions.
 fn parts_of(cluster: &Cluster, peer: &PeerId) -> Vec<ExecutionPeerBody> {
     let executions = cluster.head.head().unwrap().executions().list(1000);
     let parts = executions.into_iter().flat_map(|execution| execution.peers);
@@ -62,11 +62,11 @@ fn parts_of(cluster: &Cluster, peer: &PeerId) -> Vec<ExecutionPeerBody> {
 }
 
 fn is_overtaken(part: &ExecutionPeerBody) -> bool {
-    part.state == "replaced" && part.reason.contains("a spare answered first")
+    part.state == "replaced" && part.reason.contains("a spare responded first")
 }
 
 #[tokio::test]
-async fn a_worker_that_stalls_costs_no_answer_and_no_time_out() {
+async fn stalled_worker_causes_no_failure_and_no_time_out() {
     let mut cluster = Cluster::of(&[]).await;
     for _ in 0..4 {
         cluster.add_worker(&[], LIMITS_DEFAULT, 10).await;
@@ -78,10 +78,10 @@ async fn a_worker_that_stalls_costs_no_answer_and_no_time_out() {
     let function = hello.id.to_string();
     let stalled = add_faltering(&cluster, &function, Arc::clone(&is_stalled)).await;
     for _ in 0..3 {
-        // Then it is trusted as much as the others.
+        // Then it is as trusted as the others.
         assert_eq!(cluster.execute(request(&hello, 5)).await["code"], "200");
     }
-    // The three that are left have to run it, until there are spares.
+    // The remaining three have to run the order until there are spares.
     let (some, spares) = (request(&hello, 3), &cluster.ids()[..2]);
     for spare in spares {
         changed(&cluster.head, spare, json!({"cordoned": true})).await;
@@ -119,7 +119,7 @@ async fn a_worker_that_stalls_costs_no_answer_and_no_time_out() {
     cluster.group.shutdown().await;
 }
 
-/// Adds a worker of 64 slots whose runtime is a program that takes a fifth of a second.
+/// Adds a worker of 64 slots with a runtime that needs a fifth of a second.
 async fn add_slow_worker(cluster: &mut Cluster) {
     let program = cluster.dir.path().join("slow-runtime");
     std::fs::write(&program, "#!/bin/sh\nsleep 0.2\necho hello\n").unwrap();
@@ -142,7 +142,7 @@ async fn add_slow_worker(cluster: &mut Cluster) {
     cluster.sees(&[id]).await;
 }
 
-/// How long 16 clients take for 40 executions each.
+/// Returns the time of 16 clients for 40 executions each.
 async fn time_load(cluster: &Cluster, request: &Value) -> Duration {
     let began = Instant::now();
     let clients = (0..16).map(|_| async {
@@ -155,7 +155,7 @@ async fn time_load(cluster: &Cluster, request: &Value) -> Duration {
 }
 
 #[tokio::test]
-async fn a_slow_worker_with_many_slots_does_not_slow_the_cluster() {
+async fn slow_worker_with_many_slots_does_not_slow_the_cluster() {
     let mut cluster = Cluster::of(&[]).await;
     for _ in 0..3 {
         cluster.add_worker(&[], LIMITS_DEFAULT, 10).await;
@@ -169,7 +169,7 @@ async fn a_slow_worker_with_many_slots_does_not_slow_the_cluster() {
     add_slow_worker(&mut cluster).await;
     cluster.execute(request(&hello, 4)).await;
     offered(&cluster, &hello).await;
-    // It is measured first.
+    // Measured first.
     time_load(&cluster, &alone).await;
     let with = time_load(&cluster, &alone).await;
     let ratio = without.as_secs_f64() / with.as_secs_f64();
@@ -179,7 +179,7 @@ async fn a_slow_worker_with_many_slots_does_not_slow_the_cluster() {
 }
 
 #[tokio::test]
-async fn all_workers_that_have_just_joined_serve_the_first_call() {
+async fn workers_that_have_just_joined_serve_the_first_call() {
     const N_WORKERS: usize = 24;
     let cluster = Cluster::of(&[&[] as &[&str]; N_WORKERS]).await;
     let hello = cluster.add("hello.wasm", HELLO).await;

@@ -19,7 +19,7 @@ use crate::{
 };
 use content::{FUNCTION_PROTOCOL, Function, Hosts, SourceOptions, StoreLimits};
 
-/// How long anything may take. Generous: the machine may be busy.
+/// Time limit of each step. Generous, since the machine may be busy.
 pub(super) const WITHIN: Duration = Duration::from_secs(20);
 
 /// Prints a greeting.
@@ -55,11 +55,11 @@ pub(super) const SHOW: &str = r#"(module
     (drop (call $read (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 12)))
     (call $put (i32.const 8192) (i32.load (i32.const 12)))))"#;
 
-/// Never ends by itself.
+/// Never ends.
 pub(super) const SPIN: &str = r#"(module (memory (export "memory") 1)
   (func (export "_start") (loop $again (br $again))))"#;
 
-/// A head, some workers, and the folder they keep their functions in.
+/// A head, some workers, and the directory of their functions.
 pub(super) struct Cluster {
     pub(super) group: Group,
     pub(super) head: Node,
@@ -68,7 +68,7 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a head and a worker for each list of subgroups, and waits until the head sees them.
+    /// Starts a head and a worker for each list of subgroups, and waits until the head knows them.
     pub(super) async fn of(subgroups: &[&[&str]]) -> Self {
         let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
         let options = head_options(dir.path().join("head"), Identity::random(), 0);
@@ -80,7 +80,7 @@ impl Cluster {
         cluster
     }
 
-    /// Starts a head alone, that works so.
+    /// Starts only a head, with these options.
     pub(super) async fn with(work: WorkOptions) -> Self {
         let (group, dir) = (Group::default(), tempfile::tempdir().unwrap());
         let options = head_options(dir.path().join("head"), Identity::random(), 0);
@@ -89,13 +89,13 @@ impl Cluster {
         Self { group, head, workers: Vec::new(), dir }
     }
 
-    /// Starts one more worker, and waits until the head sees it.
+    /// Starts another worker, and waits until the head knows it.
     pub(super) async fn add_worker(&mut self, subgroups: &[&str], limits: Limits, slots: u32) {
         self.add_worker_with(subgroups, (limits, slots), WorkOptions::usual()).await;
     }
 
-    /// Starts one more worker that keeps as many functions as `limits` say, and reads any host. Waits until
-    /// the head sees it.
+    /// Starts another worker with these limits of its store, which may fetch from any host. Waits
+    /// until the head knows it.
     pub(super) async fn add_worker_of_store(&mut self, limits: StoreLimits) {
         let name = format!("worker-{}", self.workers.len());
         let options = NodeOptions {
@@ -111,7 +111,7 @@ impl Cluster {
         self.sees(&[id]).await;
     }
 
-    /// The same, of one that works so.
+    /// Starts another worker with these options.
     pub(super) async fn add_worker_with(
         &mut self,
         subgroups: &[&str],
@@ -162,25 +162,25 @@ impl Cluster {
         ids
     }
 
-    /// Gives the head a function.
+    /// Adds a function to the head.
     pub(super) async fn add(&self, method: &str, wat: &str) -> Function {
         let module = wat::parse_str(wat).unwrap();
         self.head.functions().add(method.parse().unwrap(), module).await.unwrap()
     }
 
-    /// Executes through the REST API, and returns the body of the answer, which is HTTP 200.
+    /// Executes through the REST API with status 200, and returns the body of the response.
     pub(super) async fn execute(&self, body: Value) -> Value {
         let (status, answer) = post(self.head.api_address().unwrap(), &body.to_string()).await;
         assert_eq!(status, 200, "{answer}");
         answer
     }
 
-    /// Another peer of the network, made of nothing but the network.
+    /// Starts a bare peer that is connected to the head.
     pub(super) async fn stranger(&self) -> (Network, mpsc::Receiver<Event>) {
         self.stranger_of(&self.head).await
     }
 
-    /// The same, connected to `node`.
+    /// Starts a bare peer that is connected to `node`.
     pub(super) async fn stranger_of(&self, node: &Node) -> (Network, mpsc::Receiver<Event>) {
         let options = NetworkOptions {
             identity: Identity::random(),
@@ -230,7 +230,7 @@ pub(super) fn head_options(functions_dir: PathBuf, identity: Identity, port: u16
     }
 }
 
-/// A request to run `function` on `nodes` nodes, which may take long to report on a busy machine.
+/// Returns a request to run `function` on `nodes` nodes, with a long timeout for a busy machine.
 pub(super) fn request(function: &Function, nodes: i64) -> Value {
     json!({
         "function_id": function.id.to_string(),
@@ -247,7 +247,7 @@ pub(super) async fn get(address: SocketAddr, path: &str) -> (u16, Value) {
     send(address, &format!("GET {path}"), "", "").await
 }
 
-/// Sends a request, and returns the status and the JSON of the answer.
+/// Sends a request, and returns the status and the JSON of the response.
 pub(super) async fn send(
     address: SocketAddr,
     line: &str,
@@ -281,7 +281,7 @@ pub(super) async fn opened(
     stream
 }
 
-/// Sends a request of JSON on `stream`, and returns the whole answer.
+/// Sends a JSON request on `stream`, and returns the response.
 pub(super) async fn exchange(mut stream: TcpStream, line: &str, body: &str) -> String {
     let n_bytes = body.len();
     let request = format!(
@@ -294,7 +294,7 @@ pub(super) async fn exchange(mut stream: TcpStream, line: &str, body: &str) -> S
     answer
 }
 
-/// Sends a request with further headers, and returns the head of the answer and its body.
+/// Sends a request with additional headers, and returns the head and the body of the response.
 pub(super) async fn raw(
     address: SocketAddr,
     line: &str,
@@ -314,7 +314,7 @@ pub(super) async fn raw(
     (head.to_owned(), body.to_owned())
 }
 
-/// Returns the counts that a node serves.
+/// Returns the metrics of a node.
 pub(super) async fn counts(node: &Node) -> String {
     raw(node.api_address().unwrap(), "GET /metrics", "", "").await.1
 }

@@ -4,7 +4,7 @@ use tokio::{net::TcpSocket, time::Instant};
 
 use super::{executions::*, *};
 
-/// Executes from another address of this machine, and returns the body of the answer.
+/// Executes from another address of this machine, and returns the body of the response.
 async fn execute_from(address: &str, cluster: &Cluster, body: &Value) -> Value {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(format!("{address}:0").parse().unwrap()).unwrap();
@@ -13,8 +13,8 @@ async fn execute_from(address: &str, cluster: &Cluster, body: &Value) -> Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
-/// A cluster of one worker whose two slots are taken by as many runs of a second as wait for them,
-/// all of one client.
+/// Starts a cluster of one worker whose two slots are taken by runs of one second, with as many
+/// waiting, all of one client.
 async fn crowded() -> (Cluster, Value) {
     let mut cluster = Cluster::of(&[]).await;
     let limits = Limits { wall: Duration::from_secs(1), ..LIMITS_DEFAULT };
@@ -28,7 +28,7 @@ async fn crowded() -> (Cluster, Value) {
 }
 
 #[tokio::test]
-async fn a_client_with_thirty_long_calls_keeps_no_other_waiting() {
+async fn client_with_thirty_long_calls_does_not_delay_others() {
     let (cluster, request) = crowded().await;
     let greedy = (0..30).map(|_| cluster.execute(request.clone()));
     let modest = async {
@@ -47,7 +47,7 @@ async fn a_client_with_thirty_long_calls_keeps_no_other_waiting() {
 }
 
 #[tokio::test]
-async fn a_request_that_times_out_in_the_queue_reports_its_position() {
+async fn timed_out_request_reports_its_position_in_the_queue() {
     let (cluster, mut request) = crowded().await;
     let filling = (0..6).map(|_| cluster.execute(request.clone()));
     let filling = futures::future::join_all(filling);
@@ -61,21 +61,21 @@ async fn a_request_that_times_out_in_the_queue_reports_its_position() {
     let message = answer["message"].as_str().unwrap();
     let number = message
         .strip_prefix("no worker was free and responding within 1 s: the request was number ");
-    assert!(number.is_some_and(|rest| rest.contains("that wait for one")), "{message}");
+    assert!(number.is_some_and(|rest| rest.contains("in the queue")), "{message}");
     cluster.group.shutdown().await;
 }
 
 #[tokio::test]
-async fn when_all_workers_have_refused_the_answer_comes_at_once() {
+async fn refusal_by_all_workers_ends_the_execution_immediately() {
     let cluster = Cluster::of(&[&[], &[]]).await;
-    // Nobody has it.
+    // No node has it.
     let cid = FunctionId::from_module(b"nowhere").to_string();
     let mut asked = json!({"function_id": cid, "method": "m.wasm"});
     asked["config"] = json!({"number_of_nodes": 1, "timeout": 60});
     let answer = timeout(WITHIN, cluster.execute(asked)).await.expect("no wait of a minute");
     assert_eq!(answer["code"], "408", "{answer}");
     assert!(
-        answer["message"].as_str().unwrap().contains("no node or gateway gave the function"),
+        answer["message"].as_str().unwrap().contains("no node or gateway provided the function"),
         "{answer}"
     );
     cluster.group.shutdown().await;

@@ -7,12 +7,12 @@ use wire::functions::{ExecuteConfig, RuntimeConfig};
 use super::*;
 use crate::{identity::Identity, worker::LIMITS_DEFAULT};
 
-/// Runs for ever.
+/// Never ends.
 const ENDLESS: &str = r#"(module (memory (export "memory") 2)
     (func (export "_start") (loop $on (br $on)))
     (func (export "other")))"#;
 
-/// Makes the file "a" in its folder, and traps if it cannot.
+/// Creates the file "a" in its directory, and traps if it cannot.
 const KEEPS_A_FILE: &str = r#"(module
     (import "wasi_snapshot_preview1" "path_open"
         (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
@@ -21,7 +21,7 @@ const KEEPS_A_FILE: &str = r#"(module
         (if (call $open (i32.const 3) (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 1)
             (i64.const 64) (i64.const 64) (i32.const 0) (i32.const 100)) (then unreachable))))"#;
 
-/// An executor, the one function it can run, and where all that is.
+/// An executor, its function, and their directory.
 struct Bench {
     root: TempDir,
     executor: Executor,
@@ -78,7 +78,7 @@ fn workspace(root: &Path) -> ExecutionOptions {
     ExecutionOptions { workspace: Some(root.join("work")), ..ExecutionOptions::default() }
 }
 
-/// Runs a module with what a request asks of the runtime, and checks the code it ends with.
+/// Runs a module with the requested settings, and checks its exit code.
 async fn check(limits: Limits, settings: RuntimeConfig, exit_code: i32) {
     let bench = Bench::new(ENDLESS, limits, nothing).await;
     let result = bench.run(settings).await.unwrap();
@@ -86,7 +86,7 @@ async fn check(limits: Limits, settings: RuntimeConfig, exit_code: i32) {
 }
 
 #[tokio::test]
-async fn a_request_lowers_the_limits_of_the_node() {
+async fn request_lowers_the_limits_of_the_node() {
     let asked = RuntimeConfig { run_time_ms: 200, ..RuntimeConfig::default() };
     check(LIMITS_DEFAULT, asked, 15).await;
     let asked = RuntimeConfig { limited_fuel: 10_000, ..RuntimeConfig::default() };
@@ -98,7 +98,7 @@ async fn a_request_lowers_the_limits_of_the_node() {
 }
 
 #[tokio::test]
-async fn a_request_does_not_raise_the_limits_of_the_node() {
+async fn request_does_not_raise_the_limits_of_the_node() {
     let limits = Limits { wall: Duration::from_millis(200), ..LIMITS_DEFAULT };
     let asked = RuntimeConfig { run_time_ms: 3_600_000, ..RuntimeConfig::default() };
     check(limits, asked, 15).await;
@@ -123,7 +123,7 @@ async fn function_is_compiled_ahead_for_the_limits_of_the_node() {
 }
 
 #[tokio::test]
-async fn a_run_reports_its_usage() {
+async fn run_reports_its_usage() {
     let limits = Limits { wall: Duration::from_millis(300), ..LIMITS_DEFAULT };
     let bench = Bench::new(ENDLESS, limits, nothing).await;
     let usage = bench.run(RuntimeConfig::default()).await.unwrap().usage;
@@ -132,7 +132,7 @@ async fn a_run_reports_its_usage() {
 }
 
 #[tokio::test]
-async fn an_execution_has_a_folder_for_as_long_as_it_runs() {
+async fn execution_has_a_directory_while_it_runs() {
     let bench = Bench::new(KEEPS_A_FILE, LIMITS_DEFAULT, workspace).await;
     for _ in 0..2 {
         let result = bench.run(RuntimeConfig::default()).await.unwrap().result;
@@ -171,21 +171,21 @@ async fn nodes_share_compiled_functions() {
 }
 
 #[tokio::test]
-async fn a_module_of_the_blockless_host_is_refused_by_the_name_of_its_import() {
+async fn module_with_blockless_imports_is_rejected_with_their_name() {
     let http = r#"(module (import "blockless_http" "http_req" (func)) (func (export "_start")))"#;
     let bench = Bench::new(http, LIMITS_DEFAULT, nothing).await;
     let error = bench.run(RuntimeConfig::default()).await.unwrap_err();
-    let mut told = error.to_string();
+    let mut chain = error.to_string();
     let mut cause = std::error::Error::source(&error);
     while let Some(error) = cause {
-        told = format!("{told}: {error}");
+        chain = format!("{chain}: {error}");
         cause = error.source();
     }
-    assert!(told.contains("blockless_http::http_req"), "{told}");
+    assert!(chain.contains("blockless_http::http_req"), "{chain}");
 }
 
 #[tokio::test]
-async fn another_program_may_run_functions() {
+async fn external_runtime_runs_functions() {
     let options = |root: &Path| {
         let program = root.join("bls-runtime");
         fs::write(&program, "#!/bin/sh\necho \"$PEER_ID\"; echo \"$2 $3\"; exit 7\n").unwrap();
@@ -203,7 +203,7 @@ async fn another_program_may_run_functions() {
 }
 
 #[tokio::test]
-async fn another_program_needs_to_be_there_and_to_have_a_workspace() {
+async fn external_runtime_requires_the_program_and_a_workspace() {
     let root = tempfile::tempdir().unwrap();
     let functions = Functions::open(root.path().join("functions")).await.unwrap();
     for options in [

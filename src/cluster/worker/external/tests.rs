@@ -17,16 +17,16 @@ const LIMITS: Limits = Limits {
     fuel: None,
 };
 
-/// How long anything may take. Generous: the machine may be busy.
+/// Time limit of each step. Generous, since the machine may be busy.
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// A runtime that is a shell script, and its workspace.
+/// A shell script as runtime, and its workspace.
 struct Script {
     root: TempDir,
     external: External,
 }
 
-/// A runtime whose operator allows `variables`.
+/// Returns a runtime whose operator allows `variables`.
 fn allowing(program: &Path, variables: &[&str]) -> ExternalRuntime {
     let variables = variables.iter().map(|&name| name.to_owned()).collect();
     ExternalRuntime { program: program.to_owned(), variables }
@@ -48,7 +48,7 @@ impl Script {
         self.root.path().canonicalize().unwrap().join("work")
     }
 
-    /// Waits until no execution has a folder.
+    /// Waits until no execution has a directory.
     async fn check_clean(&self) {
         let places = self.workspace().join("t");
         let look = || {
@@ -58,13 +58,13 @@ impl Script {
         until(WITHIN, look).await.unwrap();
     }
 
-    /// Waits until the process, whose number the script wrote to `file`, is gone.
+    /// Waits until the process with the id in `file` has exited.
     async fn check_gone(&self, file: &str) {
         let path = self.root.path().join(file);
         let look = || {
             let number = fs::read_to_string(&path).unwrap_or_default();
             let stat = format!("/proc/{}/stat", number.trim());
-            // One that nobody waited for is a zombie: it runs no more.
+            // A zombie is no longer running.
             let state = fs::read_to_string(stat).unwrap_or_default();
             let is_gone = !number.trim().is_empty() && (state.is_empty() || state.contains(") Z "));
             async move { if is_gone { Ok(()) } else { Err(state) } }
@@ -103,7 +103,7 @@ async fn finished(script: &Script, run: ExternalRun) -> RunOutcome {
 }
 
 #[tokio::test]
-async fn the_runtime_gets_the_command_line_of_b7s() {
+async fn runtime_gets_the_command_line_of_b7s() {
     let script = Script::new("for word in \"$@\"; do echo \"$word\"; done; cat \"$1\"");
     let runtime = RuntimeConfig {
         entry: "main".to_owned(),
@@ -132,7 +132,7 @@ async fn the_runtime_gets_the_command_line_of_b7s() {
 }
 
 #[tokio::test]
-async fn the_runtime_is_started_by_the_name_of_its_link() {
+async fn runtime_is_started_by_the_name_of_its_link() {
     let mut script = Script::new("echo \"$0\"");
     let link = script.root.path().join("called-so");
     std::os::unix::fs::symlink("bls-runtime", &link).unwrap();
@@ -143,7 +143,7 @@ async fn the_runtime_is_started_by_the_name_of_its_link() {
 }
 
 #[test]
-fn a_file_that_is_not_executable_is_refused() {
+fn file_without_execute_permission_is_rejected() {
     let root = tempfile::tempdir().unwrap();
     let program = root.path().join("bls-runtime");
     fs::write(&program, "#!/bin/sh\n").unwrap();
@@ -153,7 +153,7 @@ fn a_file_that_is_not_executable_is_refused() {
     assert_eq!(refused.to_string(), "it is not executable");
 }
 
-/// Prints the folder, the environment and what is in the folder.
+/// Prints its directory, its environment and the content of the directory.
 const PRINT_ALL: &str = "pwd; env | sort | grep -v -e ^PWD= -e ^_= -e ^SHLVL=; ls";
 
 fn two_variables() -> BTreeMap<String, String> {
@@ -161,7 +161,7 @@ fn two_variables() -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn the_environment_is_fixed_except_for_the_request_s_variables() {
+async fn environment_is_fixed_except_for_the_variables_of_the_request() {
     let script = Script::new(PRINT_ALL);
     let call = FunctionCall { environment: two_variables(), ..call() };
     let finished = finished(&script, with(call, LIMITS)).await;
@@ -174,7 +174,7 @@ async fn the_environment_is_fixed_except_for_the_request_s_variables() {
 }
 
 #[tokio::test]
-async fn this_program_gets_the_variables_by_a_flag_and_not_in_its_environment() {
+async fn this_program_gets_the_variables_in_a_file() {
     let mut script = Script::new(&format!(
         "{PRINT_ALL}; stat -c %a variables; tr '\\0' '\\n' <variables; \
         while [ $# -gt 0 ]; do case $1 in --variables|--limited-files|--compiled-folder) \
@@ -196,7 +196,7 @@ async fn this_program_gets_the_variables_by_a_flag_and_not_in_its_environment() 
 }
 
 #[tokio::test]
-async fn variable_that_is_not_allowed_is_refused_before_the_program_starts() {
+async fn variable_that_is_not_allowed_is_rejected_before_the_program_starts() {
     let script = Script::new("echo ran >\"${0%/*}/ran\"");
     for name in ["LD_PRELOAD", "BASH_ENV", "XDG_CACHE_HOME", "BLS_LIST_VARS", "", "A=B", "A;B"] {
         let environment = [(name.to_owned(), "x".to_owned())].into();
@@ -209,7 +209,7 @@ async fn variable_that_is_not_allowed_is_refused_before_the_program_starts() {
 }
 
 #[tokio::test]
-async fn the_runtime_reads_standard_input_and_returns_its_exit_code() {
+async fn runtime_reads_standard_input_and_returns_its_exit_code() {
     let script = Script::new("cat; echo oops >&2; exit 14");
     let call = FunctionCall { stdin: Some("one\ntwo".to_owned()), ..call() };
     let finished = finished(&script, with(call, LIMITS)).await;
@@ -225,13 +225,13 @@ async fn unread_standard_input_is_no_failure() {
 }
 
 #[tokio::test]
-async fn without_input_there_is_none() {
+async fn missing_standard_input_is_closed() {
     let finished = finished(&Script::new("cat; kill -9 $$"), run(LIMITS)).await;
     assert_eq!((text(&finished.stdout), finished.exit_code), ("", 137));
 }
 
 #[tokio::test]
-async fn the_usage_of_the_process_is_reported() {
+async fn usage_of_the_process_is_reported() {
     let script = Script::new("i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done");
     let finished = finished(&script, run(LIMITS)).await;
     assert!(finished.cpu_user > Duration::ZERO && finished.wall >= finished.cpu_user / 2);
@@ -239,7 +239,7 @@ async fn the_usage_of_the_process_is_reported() {
 }
 
 #[tokio::test]
-async fn at_its_deadline_it_is_killed_with_all_it_started() {
+async fn runtime_is_killed_with_its_children_at_its_deadline() {
     let script = Script::new("sleep 1000 & echo $! > \"${0%/*}/child\"; echo early; sleep 1000");
     let limits = Limits { wall: Duration::from_millis(500), ..LIMITS };
     let finished = finished(&script, run(limits)).await;
@@ -250,14 +250,14 @@ async fn at_its_deadline_it_is_killed_with_all_it_started() {
 }
 
 #[tokio::test]
-async fn one_that_closes_its_output_has_a_deadline_all_the_same() {
+async fn runtime_that_closes_its_output_still_has_a_deadline() {
     let script = Script::new("exec >/dev/null 2>&1; sleep 1000");
     let limits = Limits { wall: Duration::from_millis(300), ..LIMITS };
     assert_eq!(finished(&script, run(limits)).await.ended, RunEnd::TimedOut);
 }
 
 #[tokio::test]
-async fn a_flood_of_output_is_cut_at_the_limit() {
+async fn output_is_cut_at_the_limit() {
     for (script, n_out) in
         [("while :; do echo flood; done", 1000), ("while :; do echo flood; done >&2", 0)]
     {
@@ -265,8 +265,8 @@ async fn a_flood_of_output_is_cut_at_the_limit() {
         let finished = finished(&Script::new(script), run(limits)).await;
         assert_eq!((finished.exit_code, finished.ended), (255, RunEnd::OutputFull));
         assert_eq!(finished.stdout.len(), n_out);
-        let told = text(&finished.stderr);
-        assert!(told.ends_with("runtime: output limit of 1000 bytes reached\n"), "{told}");
+        let stderr = text(&finished.stderr);
+        assert!(stderr.ends_with("runtime: output limit of 1000 bytes reached\n"), "{stderr}");
     }
 }
 
@@ -280,7 +280,7 @@ async fn child_processes_of_a_run_are_killed() {
 }
 
 #[tokio::test]
-async fn a_run_is_killed_when_its_future_is_dropped() {
+async fn run_is_killed_when_its_future_is_dropped() {
     let script = Script::new("echo $$ > \"${0%/*}/self\"; sleep 1000");
     let path = script.root.path().join("self");
     tokio::select! {
@@ -295,7 +295,7 @@ async fn a_run_is_killed_when_its_future_is_dropped() {
 }
 
 #[tokio::test]
-async fn runs_of_one_request_do_not_meet() {
+async fn runs_of_one_request_have_separate_directories() {
     let both_run = "until [ $(ls \"${0%/*}\" | grep -c ^run-) = 2 ]; do sleep 0.01; done";
     let script =
         Script::new(&format!("pwd; touch fs/mine; ls fs; touch \"${{0%/*}}/run-$$\"; {both_run}"));
@@ -308,7 +308,7 @@ async fn runs_of_one_request_do_not_meet() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_refused_at_start() {
+fn missing_program_is_rejected_at_start() {
     let root = tempfile::tempdir().unwrap();
     assert!(External::new(allowing(&root.path().join("none"), &[]), root.path(), None).is_err());
     assert!(External::new(allowing(root.path(), &[]), root.path(), None).is_err());

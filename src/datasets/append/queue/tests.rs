@@ -1,4 +1,4 @@
-//! Which appends share a transaction, and what each caller learns.
+//! Sharing of transactions between appends, and the outcome for each caller.
 
 use std::{path::Path, time::Duration};
 
@@ -13,7 +13,7 @@ use tsdb::{
 
 use super::*;
 
-/// A service with one dataset of one integer column.
+/// Opens a store with one dataset of one integer column.
 async fn open(folder: &Path) -> (Datasets, DatasetId, Vec<Column>) {
     let store = SqliteStore::open(&folder.join("datasets.sqlite")).unwrap();
     let datasets = Datasets::new(Arc::new(store), Clock::system(), &Group::default());
@@ -30,7 +30,7 @@ async fn open(folder: &Path) -> (Datasets, DatasetId, Vec<Column>) {
     (datasets, dataset, columns)
 }
 
-/// Rows at these seconds, all with the value `n`.
+/// Returns rows at these seconds, all with the value `n`.
 fn block(seconds: &[i64], n: i64) -> Block {
     let mut block = Block::new(&[Dtype::Integer]);
     block.times = seconds.iter().copied().map(Timestamp::from_seconds).collect();
@@ -39,7 +39,7 @@ fn block(seconds: &[i64], n: i64) -> Block {
     block
 }
 
-/// Appends all of `blocks` at once; each caller's number of rows and revision.
+/// Appends all `blocks` concurrently. Returns each caller's number of rows and revision.
 async fn append_at_once(
     datasets: &Datasets,
     dataset: DatasetId,
@@ -66,7 +66,7 @@ async fn stored(datasets: &Datasets, dataset: DatasetId) -> Vec<(i64, Option<Val
 }
 
 #[tokio::test]
-async fn appends_that_wait_share_a_transaction_and_are_sorted() {
+async fn waiting_appends_share_a_transaction_and_are_sorted() {
     let folder = tempdir().unwrap();
     let (datasets, dataset, columns) = open(folder.path()).await;
     let blocks =
@@ -80,7 +80,7 @@ async fn appends_that_wait_share_a_transaction_and_are_sorted() {
 }
 
 #[tokio::test]
-async fn a_refused_append_does_not_take_others_with_it() {
+async fn rejected_append_does_not_affect_others() {
     let folder = tempdir().unwrap();
     let (datasets, dataset, columns) = open(folder.path()).await;
     let day = 86_400;

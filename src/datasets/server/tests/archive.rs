@@ -1,4 +1,4 @@
-//! Reads over stored and archived rows give what those of a store without an archive give.
+//! Reads of stored and archived rows equal those of a store without an archive.
 
 use tsdb::archive::{ArchiveOptions, ArchivedStore, objects::Objects};
 
@@ -7,10 +7,10 @@ use super::{stream::Reader, *};
 /// Minutes of the rows: three days of July and some hours of August.
 const MINUTES: usize = 4_700;
 
-/// Time at which July is old enough, and August is not.
+/// Time at which July is old enough to be archived, but August is not.
 const ARCHIVED_AT: &str = "2026-08-20T00:00:00Z";
 
-/// Starts a service again on an archived store.
+/// Restarts a service on an archived store.
 async fn with_archive(service: Service) -> (Service, Arc<ArchivedStore>) {
     let Service { app, accounts, router: old, clock, group, owner, reader, folder } = service;
     group.shutdown().await;
@@ -29,7 +29,7 @@ async fn with_archive(service: Service) -> (Service, Arc<ArchivedStore>) {
     (Service { app, accounts, router, clock, group, owner, reader, folder }, store)
 }
 
-/// Everything that is read of dataset 1 over HTTP.
+/// Reads everything of dataset 1 over HTTP.
 async fn read_all(service: &Service) -> Vec<String> {
     let mut found = Vec::new();
     for query in [
@@ -63,7 +63,7 @@ async fn read_all(service: &Service) -> Vec<String> {
     found
 }
 
-/// Rows that a stream replays after the event `last_id`: two fields of each.
+/// Replays the rows of a stream after the event `last_id`, with two fields of each.
 async fn replay(service: &Service, last_id: &str, n_rows: usize) -> Vec<(Value, Value)> {
     let path = "/api/rows/stream/?dataset=1";
     let mut reader = Reader::of(&service.router, &service.reader, path, Some(last_id)).await;
@@ -78,7 +78,7 @@ async fn replay(service: &Service, last_id: &str, n_rows: usize) -> Vec<(Value, 
 }
 
 #[tokio::test]
-async fn reads_over_archived_rows_equal_those_of_stored_ones() {
+async fn reads_of_archived_rows_equal_those_of_stored_rows() {
     let plain = Service::with_bars(MINUTES).await;
     let (archived, store) = with_archive(Service::with_bars(MINUTES).await).await;
     let want = read_all(&plain).await;
@@ -91,7 +91,7 @@ async fn reads_over_archived_rows_equal_those_of_stored_ones() {
     assert_eq!((report.n_files, report.n_rows), (1, 4_320));
     assert_eq!(read_all(&archived).await, want);
 
-    // Late rows and corrections lie over the archived rows, and deletions cut them.
+    // Late rows and corrections overlap the archived rows, and deletions cut them.
     let last_id = async |service: &Service| {
         let path = "/api/rows/stream/?dataset=1";
         let mut reader = Reader::of(&service.router, &service.reader, path, None).await;

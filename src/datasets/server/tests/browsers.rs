@@ -1,4 +1,4 @@
-//! `GET /`, and what pages of other sites may read.
+//! `GET /`, and access by pages of other sites.
 
 use axum::{http::HeaderMap, routing::get};
 
@@ -6,7 +6,7 @@ use super::*;
 
 const SITE: &str = "https://example.com";
 
-/// Sends a request of a page of `origin`; returns the status and headers of the answer.
+/// Sends a request of a page of `origin`. Returns the status and headers of the response.
 async fn of_page(
     router: &Router,
     origin: &str,
@@ -17,7 +17,7 @@ async fn of_page(
     (response.status().as_u16(), response.headers().clone())
 }
 
-/// What a browser would be told of `method` with a key.
+/// Sends a preflight request for `method` with a key.
 async fn preflight(router: &Router, path: &str, origin: &str, method: &str) -> (u16, HeaderMap) {
     let request = Request::builder().method("OPTIONS").uri(path);
     let request = request
@@ -31,7 +31,7 @@ fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 }
 
 #[tokio::test]
-async fn pages_of_the_sites_that_are_named_read_and_do_no_more() {
+async fn pages_of_named_sites_can_only_read() {
     let service = Service::with_bars(1).await;
     let portal = Router::new().route("/portal", get(async || "portal"));
     let sites = [SITE, "http://localhost:3000"].map(|text| text.parse().unwrap());
@@ -66,7 +66,7 @@ async fn pages_of_the_sites_that_are_named_read_and_do_no_more() {
 }
 
 #[tokio::test]
-async fn without_the_flag_no_page_reads_and_with_a_star_every_page_does() {
+async fn other_sites_read_nothing_by_default_and_everything_with_a_star() {
     let service = Service::with_bars(1).await;
     let get = || Request::builder().uri("/api/rows/?dataset=1").header("x-api-key", &service.owner);
     let (status, headers) = of_page(&service.router, SITE, get()).await;
@@ -79,7 +79,7 @@ async fn without_the_flag_no_page_reads_and_with_a_star_every_page_does() {
 }
 
 #[tokio::test]
-async fn the_root_leads_to_what_there_is_for_people() {
+async fn root_links_to_the_pages_for_people() {
     let service = Service::start().await;
     for (portal, has_portal) in [(Some(Router::new()), true), (None, false)] {
         let router = router(Arc::clone(&service.app), portal, &[]);

@@ -9,11 +9,11 @@ use crate::download::{DOWNLOADS_MAX, DOWNLOADS_OF_KEY_MAX};
 
 const PATH: &str = "/api/rows/bulk_download/?dataset=1";
 
-/// A download that is not spooled.
+/// Parameter of a download that is not spooled.
 const STREAMED_PATH: &str = "/api/rows/bulk_download/?dataset=1&output=arrow";
 
 #[tokio::test]
-async fn json_is_one_array_of_flat_rows() {
+async fn json_download_is_an_array_of_flat_rows() {
     let service = Service::with_bars(5000).await;
     let (body, content_type) = service.text(PATH).await;
     assert_eq!(content_type, "application/json");
@@ -27,7 +27,7 @@ async fn json_is_one_array_of_flat_rows() {
 }
 
 #[tokio::test]
-async fn csv_has_a_header_and_a_line_for_each_row() {
+async fn csv_download_has_a_header_and_a_line_per_row() {
     let service = Service::with_bars(3000).await;
     let bounds = format!("start={}&end={}", moment(1), moment(2));
     let (body, content_type) = service.text(&format!("{PATH}&{bounds}&output=csv")).await;
@@ -47,7 +47,7 @@ async fn csv_has_a_header_and_a_line_for_each_row() {
 }
 
 #[tokio::test]
-async fn a_reader_that_leaves_gives_its_place_to_others() {
+async fn disconnected_download_releases_its_permit() {
     let service = Service::with_bars(20_000).await;
     for _ in 0..3 * DOWNLOADS_MAX {
         let download = async || {
@@ -59,7 +59,7 @@ async fn a_reader_that_leaves_gives_its_place_to_others() {
 }
 
 #[tokio::test]
-async fn readers_that_stall_hold_the_places_of_their_key_and_leave_those_of_others() {
+async fn stalled_downloads_only_occupy_the_permits_of_their_key() {
     let service = Service::with_bars(20_000).await;
     let open_one = async |key: &str| service.send(key, "GET", STREAMED_PATH, Body::empty()).await;
     let mut open = Vec::new();
@@ -77,7 +77,7 @@ async fn readers_that_stall_hold_the_places_of_their_key_and_leave_those_of_othe
 }
 
 #[tokio::test]
-async fn a_download_that_is_broken_off_does_not_look_whole() {
+async fn truncated_download_is_not_complete() {
     let service = Service::with_bars(20_000).await;
     let response = service.send(&service.reader, "GET", STREAMED_PATH, Body::empty()).await;
     service.group.stop();
@@ -85,7 +85,7 @@ async fn a_download_that_is_broken_off_does_not_look_whole() {
 }
 
 #[tokio::test]
-async fn an_unknown_output_is_refused() {
+async fn unknown_output_is_rejected() {
     let service = Service::with_bars(1).await;
     let answer = service.get(&service.reader, &format!("{PATH}&output=xml")).await;
     assert_eq!(
@@ -94,7 +94,7 @@ async fn an_unknown_output_is_refused() {
     );
 }
 
-/// The bytes and headers of a download to one who takes `accept`.
+/// Returns the body and headers of a download with `accept` as `Accept-Encoding`.
 async fn packed(service: &Service, path: &str, accept: &str) -> (Vec<u8>, HeaderMap) {
     let request = Request::builder()
         .uri(path)
@@ -107,7 +107,7 @@ async fn packed(service: &Service, path: &str, accept: &str) -> (Vec<u8>, Header
     (to_bytes(response.into_body(), usize::MAX).await.unwrap().to_vec(), headers)
 }
 
-/// What gzip, and zstd, make of it.
+/// Decompresses a body.
 fn unpacked(body: &[u8], coding: &str) -> Vec<u8> {
     let mut plain = Vec::new();
     match coding {
@@ -118,7 +118,7 @@ fn unpacked(body: &[u8], coding: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn kept_pieces_make_the_same_bodies_as_pieces_made_anew() {
+async fn cached_pieces_give_the_same_bodies_as_new_pieces() {
     let service = Service::with_bars(7000).await;
     let bounds = format!("start={}&end={}", moment(1), moment(6990));
     for query in [bounds.clone(), format!("{bounds}&output=csv"), format!("{bounds}&output=ndjson")]
@@ -134,7 +134,7 @@ async fn kept_pieces_make_the_same_bodies_as_pieces_made_anew() {
             assert!(again == first, "{path} {coding}");
         }
     }
-    // Late, corrected and new rows, and a new column, show at once.
+    // Late, corrected and new rows, and a new column, are visible immediately.
     service.insert(vec![bar(3000), bar(8000)]).await;
     let mut corrected = bar(10);
     corrected["values"]["open"] = json!(-1.0);
@@ -148,7 +148,7 @@ async fn kept_pieces_make_the_same_bodies_as_pieces_made_anew() {
 }
 
 #[tokio::test]
-async fn a_tag_holds_until_something_in_its_range_changes() {
+async fn tag_is_valid_until_a_row_in_its_range_changes() {
     let service = Service::with_bars(3000).await;
     let tag = async |query: &str| {
         let (_, headers) = packed(&service, &format!("{PATH}&{query}"), "gzip").await;
@@ -189,7 +189,7 @@ async fn a_tag_holds_until_something_in_its_range_changes() {
 }
 
 #[tokio::test]
-async fn a_download_has_a_name_and_its_columns_come_in_two_formats() {
+async fn download_has_a_file_name_and_two_columnar_formats() {
     let service = Service::with_bars(20).await;
     let range = format!("start={}&end={}", moment(5), moment(7));
     for (output, content_type, extension, magic) in [
@@ -206,9 +206,9 @@ async fn a_download_has_a_name_and_its_columns_come_in_two_formats() {
     }
 }
 
-/// Tools that scan files over HTTP ask for the length and then for parts.
+/// Tools that scan files over HTTP request the length and then parts.
 #[tokio::test]
-async fn files_are_read_in_parts_of_a_known_length() {
+async fn files_can_be_read_in_parts() {
     for (output, begin) in
         [("parquet", "PAR1"), ("csv", "timestamp,open,"), ("ndjson", "{\""), ("json", "[{\"")]
     {
@@ -255,12 +255,12 @@ async fn check_parts(output: &str, begin: &[u8]) {
     assert_eq!(ask("GET", &[("If-Match", "\"other\"")]).await.0, 412);
     assert_eq!(ask("GET", &[("If-Match", &tag), ("Range", "bytes=0-3")]).await.0, 206);
     assert_eq!(ask("HEAD", &[("If-Match", &tag), ("If-None-Match", &tag)]).await.0, 304);
-    // A scanner that sends no headers of ours shows the key in the query, and has no other place.
+    // A scanner that cannot send our headers passes the key in the query.
     let query = format!("{path}&api_key={}", service.owner);
     let bare = Request::builder().uri(&query).header("Range", "bytes=-4").body(Body::empty());
     let response = service.router.clone().oneshot(bare.unwrap()).await.unwrap();
     assert_eq!(response.status(), 206);
-    // Rows that come make it another file.
+    // New rows make it a different file.
     service.insert(vec![bar(300)]).await;
     let (_, header, _) = ask("HEAD", &[]).await;
     assert_ne!(header("etag"), tag);
@@ -268,7 +268,7 @@ async fn check_parts(output: &str, begin: &[u8]) {
 }
 
 #[tokio::test]
-async fn change_that_requires_a_tag_is_not_made() {
+async fn change_with_if_match_is_rejected() {
     let service = Service::with_bars(1).await;
     let request = Request::builder().method("DELETE").uri("/api/datasets/1/");
     let request = request.header("X-API-Key", &service.owner).header("If-Match", "\"x\"");
@@ -279,7 +279,7 @@ async fn change_that_requires_a_tag_is_not_made() {
 }
 
 #[tokio::test]
-async fn the_newest_rows_come_first_one_a_line() {
+async fn live_returns_the_newest_rows_first() {
     let service = Service::with_bars(150).await;
     let (body, content_type) = service.text("/api/rows/live/?dataset_name=btc&limit=2").await;
     assert_eq!(content_type, "application/x-ndjson");

@@ -14,7 +14,7 @@ async fn bucket(service: &Service, resolution: &str) -> Value {
 }
 
 #[tokio::test]
-async fn late_rows_and_corrections_are_in_the_buckets_at_once() {
+async fn late_rows_and_corrections_update_buckets_immediately() {
     let service = Service::with_bars(0).await;
     service.insert(vec![bar(0), bar(2)]).await;
     service.insert(vec![bar(1)]).await;
@@ -35,9 +35,9 @@ async fn late_rows_and_corrections_are_in_the_buckets_at_once() {
 }
 
 #[tokio::test]
-async fn a_merged_row_changes_the_columns_that_it_names() {
+async fn merged_row_only_changes_its_columns() {
     let service = Service::with_bars(0).await;
-    // So many that they are in chunks, with later ones and a late one that are not.
+    // There are enough rows for chunks, and later rows and a late one outside of them.
     service.insert((0..3_000).map(|n| bar(n * 2)).collect()).await;
     service.insert(vec![bar(6_001), bar(7)]).await;
     let part = |minute, values| json!({"timestamp": moment(minute), "values": values});
@@ -81,7 +81,7 @@ async fn a_merged_row_changes_the_columns_that_it_names() {
     same(&row(6).await, &with(6, &[]));
     let (_, page) = service.get(&service.reader, "/api/rows/?dataset=1&resolution=5m&start=2026-07-29T00:00:00Z&end=2026-07-29T00:05:00Z").await;
     assert_eq!(page["results"][0]["low"], -7, "buckets follow: {page}");
-    // Without the mode a row is what it is.
+    // Without the mode, the row replaces the stored one.
     service.insert(vec![part(4, json!({"low": 1}))]).await;
     same(&row(4).await, &json!({"low": 1}));
     let refused = service.post(&service.owner, &format!("{PATH}?mode=add"), &body).await;
@@ -93,7 +93,7 @@ async fn a_merged_row_changes_the_columns_that_it_names() {
 }
 
 #[tokio::test]
-async fn a_batch_is_stored_as_a_whole_or_not_at_all() {
+async fn batch_is_stored_completely_or_not_at_all() {
     let service = Service::with_bars(1).await;
     let rows = json!([bar(1), {"timestamp": moment(2), "values": {"nothing": 1, "open": "high"}}]);
     let body = json!({"dataset": 1, "rows": rows});
@@ -113,10 +113,10 @@ async fn a_batch_is_stored_as_a_whole_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn only_the_owner_inserts() {
+async fn only_the_owner_can_insert() {
     let service = Service::with_bars(0).await;
     let body = json!({"dataset": 1, "rows": [bar(0)]});
-    let refused = refusal("only the owner of the dataset may do that: forbidden");
+    let refused = refusal("only the owner of the dataset can do this: forbidden");
     assert_eq!(service.post(&service.reader, PATH, &body).await, (403, refused));
     let body = json!({"dataset": 2, "rows": [bar(0)]});
     let answer = service.post(&service.owner, PATH, &body).await;
@@ -124,7 +124,7 @@ async fn only_the_owner_inserts() {
 }
 
 #[tokio::test]
-async fn first_rows_that_are_refused_leave_no_columns() {
+async fn rejected_first_rows_create_no_columns() {
     let service = Service::start().await;
     service.post(&service.owner, "/api/datasets/", &json!({"name": "bare"})).await;
     let row = |minute, value| json!({"timestamp": moment(minute), "values": {"load": value}});
@@ -137,7 +137,7 @@ async fn first_rows_that_are_refused_leave_no_columns() {
     assert_eq!(service.get(&service.owner, columns).await.1["results"][0]["dtype"], "string");
 }
 
-/// All places for bodies of `key`.
+/// Acquires all permits for bodies of `key`.
 async fn all_of(service: &Service, key: i64) -> KeyPermit {
     let mut room = service.app.inserts.empty_permit(KeyId::new(key));
     let n_permits = BODY_BYTES_MAX / crate::server::bulk_insert::PERMIT_BYTES;
@@ -146,7 +146,7 @@ async fn all_of(service: &Service, key: i64) -> KeyPermit {
 }
 
 #[tokio::test]
-async fn an_insert_waits_until_there_is_room_for_its_body() {
+async fn insert_waits_for_memory_for_its_body() {
     let service = Service::with_bars(0).await;
     let (one, _two) = (all_of(&service, 8).await, all_of(&service, 9).await);
     let insert = service.insert(vec![bar(0)]);
@@ -159,7 +159,7 @@ async fn an_insert_waits_until_there_is_room_for_its_body() {
 }
 
 #[tokio::test]
-async fn a_key_takes_its_own_share_of_the_room_and_no_more() {
+async fn key_is_limited_to_its_share_of_the_memory() {
     let service = Service::with_bars(0).await;
     let _own = all_of(&service, 1).await;
     let own = service.insert(vec![bar(0)]);
@@ -174,7 +174,7 @@ async fn a_key_takes_its_own_share_of_the_room_and_no_more() {
     assert_eq!(crowded, (503, refusal("too many rows are being inserted: unavailable")));
 }
 
-/// Begins to send a body of `n_bytes` to dataset 1, and sends `first` of it alone.
+/// Starts a request with a body of `n_bytes` to dataset 1, of which only `first` is sent.
 fn begin(key: &str, n_bytes: usize, first: &'static str) -> Request<Body> {
     let parts = futures::stream::iter([Ok::<_, io::Error>(first)]);
     let body = Body::from_stream(parts.chain(futures::stream::pending()));
@@ -184,7 +184,7 @@ fn begin(key: &str, n_bytes: usize, first: &'static str) -> Request<Body> {
 }
 
 #[tokio::test]
-async fn a_body_takes_room_as_it_arrives_and_ends_where_it_stops_arriving() {
+async fn body_acquires_memory_as_it_arrives_and_times_out() {
     let service = Service::with_bars(0).await;
     let request = begin(&service.owner, BODY_BYTES_MAX, "{\"timestamp\":");
     let stalled = service.router.clone().oneshot(request);
@@ -207,16 +207,16 @@ async fn a_body_takes_room_as_it_arrives_and_ends_where_it_stops_arriving() {
 }
 
 #[tokio::test]
-async fn a_long_body_of_one_who_may_not_insert_is_not_waited_for() {
+async fn long_body_of_an_unauthorized_key_is_rejected_early() {
     let service = Service::with_bars(0).await;
     let request = begin(&service.reader, BODY_BYTES_MAX, "");
     let answer = json_of(service.router.clone().oneshot(request).await.unwrap()).await;
-    let refused = refusal("only the owner of the dataset may do that: forbidden");
+    let refused = refusal("only the owner of the dataset can do this: forbidden");
     assert_eq!(answer, (403, refused));
 }
 
 #[tokio::test]
-async fn what_shrinks_much_is_taken_and_what_is_too_long_is_not() {
+async fn highly_compressed_body_is_accepted_up_to_the_maximum_length() {
     let service = Service::with_bars(0).await;
     let line = format!("{{\"timestamp\":\"{}\",\"open\":1}}\n", moment(0));
     let headers = [NDJSON, ("Content-Encoding", "zstd")];
@@ -231,7 +231,7 @@ async fn what_shrinks_much_is_taken_and_what_is_too_long_is_not() {
 }
 
 #[tokio::test]
-async fn rows_at_the_end_of_time_and_of_too_much_text_are_refused_with_the_reason() {
+async fn too_late_and_too_long_rows_are_rejected_with_a_reason() {
     let service = Service::start().await;
     let columns = ["a", "b"].map(|name| json!({"name": name, "dtype": "string"}));
     let body = json!({"name": "texts", "columns": columns});
@@ -254,7 +254,7 @@ async fn rows_at_the_end_of_time_and_of_too_much_text_are_refused_with_the_reaso
 }
 
 #[tokio::test]
-async fn the_first_rows_make_the_columns_of_a_dataset_without_any() {
+async fn first_rows_create_the_columns_of_an_empty_dataset() {
     let service = Service::start().await;
     service.post(&service.owner, "/api/datasets/", &json!({"name": "bare"})).await;
     let row = json!({"timestamp": moment(0), "values": {"load": 3, "host": "a", "up": true, "gone": null}});
@@ -266,7 +266,7 @@ async fn the_first_rows_make_the_columns_of_a_dataset_without_any() {
     assert_eq!((&bucket["close"], &bucket["volume"]), (&json!(3), &json!(0)));
 }
 
-/// Sends a body of a kind, compressed or not, to dataset 1.
+/// Sends a body with these headers to dataset 1.
 async fn send(
     service: &Service,
     query: &str,
@@ -285,7 +285,7 @@ const NDJSON: (&str, &str) = ("Content-Type", "application/x-ndjson");
 const CSV: (&str, &str) = ("Content-Type", "text/csv; charset=utf-8");
 
 #[tokio::test]
-async fn rows_come_as_ndjson_and_csv_and_compressed() {
+async fn rows_are_accepted_as_ndjson_and_csv_and_compressed() {
     let service = Service::with_bars(0).await;
     let line =
         |minute: usize| format!("{{\"timestamp\":\"{}\",\"open\":{minute}.5}}\n", moment(minute));
@@ -318,7 +318,7 @@ async fn rows_come_as_ndjson_and_csv_and_compressed() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_not_what_it_says_is_refused() {
+async fn body_that_contradicts_its_headers_is_rejected() {
     let service = Service::with_bars(0).await;
     let check = async |query: &str, headers: &[(&str, &str)], body: &[u8], want: &str| {
         let (status, answer) = send(&service, query, headers, body.to_vec()).await;
@@ -327,18 +327,18 @@ async fn a_body_that_is_not_what_it_says_is_refused() {
     };
     check("?dataset=1", &[CSV], b"open\n1\n", "the header has no timestamp").await;
     check("", &[CSV], b"timestamp\n", "one of dataset or dataset_name is required").await;
-    check("", &[], b"{\"rows\":[]}", "it does not name its dataset").await;
-    check("", &[], b"{\"dataset\":1,\"rows\":[}", "as JSON: ").await;
-    check("", &[], b"{\"dataset\":1,\"rows\":{}}", "rows: it must be a list").await;
-    check("?dataset=1", &[NDJSON], b"\xff", "it is no UTF-8 from byte 0 on").await;
+    check("", &[], b"{\"rows\":[]}", "dataset is missing").await;
+    check("", &[], b"{\"dataset\":1,\"rows\":[}", "invalid JSON: ").await;
+    check("", &[], b"{\"dataset\":1,\"rows\":{}}", "rows must be a list").await;
+    check("?dataset=1", &[NDJSON], b"\xff", "not valid UTF-8 at byte 0").await;
     let gzip = ("Content-Encoding", "gzip");
-    check("?dataset=1", &[NDJSON, gzip], b"{}", "it does not decompress").await;
+    check("?dataset=1", &[NDJSON, gzip], b"{}", "decompression failed").await;
     let brotli = ("Content-Encoding", "br");
     check("?dataset=1", &[NDJSON, brotli], b"{}", "content-encoding must be gzip or zstd").await;
 }
 
 #[tokio::test]
-async fn parquet_is_inserted_by_its_type_or_by_how_it_begins() {
+async fn parquet_is_detected_by_content_type_or_first_bytes() {
     let service = Service::with_bars(5).await;
     let path = "/api/rows/bulk_download/?dataset=1&output=parquet";
     let download = service.send(&service.owner, "GET", path, Body::empty()).await;
@@ -362,11 +362,14 @@ async fn parquet_is_inserted_by_its_type_or_by_how_it_begins() {
         (400, &json!("one of dataset or dataset_name is required: bad request"))
     );
     let (status, answer) = send(&service, "?dataset=2", &[parquet], file[..99].to_vec()).await;
-    assert!(status == 400 && answer["error"].as_str().unwrap().contains("as Parquet"), "{answer}");
+    assert!(
+        status == 400 && answer["error"].as_str().unwrap().contains("invalid Parquet"),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
-async fn first_rows_of_two_at_once_make_columns_once() {
+async fn concurrent_first_rows_create_columns_once() {
     let service = Service::start().await;
     service.post(&service.owner, "/api/datasets/", &json!({"name": "bare"})).await;
     let body = |minute: usize, name: &str| json!({"dataset": 1, "rows": [{"timestamp": moment(minute), "values": {name: 1}}]});
@@ -381,20 +384,20 @@ async fn first_rows_of_two_at_once_make_columns_once() {
     assert_eq!(service.get(&service.owner, "/api/rows/?dataset=1").await.1["count"], 2);
 }
 
-/// Inserts bars of these minutes into dataset 1 with an idempotency key; the answer.
+/// Inserts bars of these minutes into dataset 1 with an idempotency key.
 async fn insert_named(service: &Service, name: &str, minutes: &[usize]) -> (u16, Value) {
     let rows: Vec<_> = minutes.iter().copied().map(bar).collect();
     let body = json!({"dataset": 1, "rows": rows}).to_string();
     send(service, "", &[("Idempotency-Key", name)], body.into()).await
 }
 
-/// The answer to an insert with an idempotency key.
+/// Returns the expected response to an insert with an idempotency key.
 fn stored(n_rows: usize, revision: u64) -> (u16, Value) {
     (201, json!({"inserted": n_rows, "revision": revision}))
 }
 
 #[tokio::test]
-async fn a_request_of_an_idempotency_key_is_stored_once() {
+async fn request_with_an_idempotency_key_is_stored_once() {
     let service = Service::with_bars(0).await;
     assert_eq!(insert_named(&service, "\"a-1\"", &[0, 1]).await, stored(2, 1));
     let mut corrected = bar(1);
@@ -409,8 +412,8 @@ async fn a_request_of_an_idempotency_key_is_stored_once() {
     let last = page["results"].as_array().unwrap().last().unwrap();
     assert_eq!(last["values"]["high"], 99, "what came later stays");
 
-    let refused = "Idempotency-Key was sent before with another request; give each batch a key of \
-        its own: unprocessable content";
+    let refused = "Idempotency-Key was sent before with another request; use a new key for each \
+        batch: unprocessable content";
     assert_eq!(insert_named(&service, "a-1", &[0]).await, (422, refusal(refused)));
     let body = json!({"dataset": 1, "rows": [bar(0), bar(1)]}).to_string();
     let header = [("Idempotency-Key", "a-1")];
@@ -421,7 +424,7 @@ async fn a_request_of_an_idempotency_key_is_stored_once() {
     let answer = json_of(service.router.clone().oneshot(request).await.unwrap()).await;
     assert_eq!(answer.0, 403, "another key's are others");
 
-    // What was refused is not kept.
+    // A rejected request is not kept.
     let header = [("Idempotency-Key", "b")];
     let bad = json!({"dataset": 1, "rows": [{"timestamp": "never"}]}).to_string();
     assert_eq!(send(&service, "", &header, bad.into()).await.0, 400);
@@ -429,7 +432,7 @@ async fn a_request_of_an_idempotency_key_is_stored_once() {
 }
 
 #[tokio::test]
-async fn of_the_same_request_many_times_at_once_one_is_stored() {
+async fn concurrent_identical_requests_are_stored_once() {
     let service = Service::with_bars(0).await;
     let insert = |n: usize| {
         let service = &service;
@@ -452,7 +455,7 @@ async fn of_the_same_request_many_times_at_once_one_is_stored() {
 }
 
 #[tokio::test]
-async fn the_first_rows_of_a_dataset_without_columns_may_be_sent_again() {
+async fn first_rows_can_be_sent_again() {
     let service = Service::start().await;
     service.post(&service.owner, "/api/datasets/", &json!({"name": "bare"})).await;
     for _ in 0..2 {
@@ -461,7 +464,7 @@ async fn the_first_rows_of_a_dataset_without_columns_may_be_sent_again() {
 }
 
 #[tokio::test]
-async fn an_idempotency_key_that_is_none_is_refused() {
+async fn invalid_idempotency_key_is_rejected() {
     let service = Service::with_bars(0).await;
     let want = "idempotency key must have 1 to 128 visible ASCII characters other than quotes \
         and backslashes: bad request";
@@ -475,7 +478,7 @@ async fn an_idempotency_key_that_is_none_is_refused() {
 
 /// Some kilobytes that decompress to a header of millions of fields.
 #[tokio::test]
-async fn header_bomb_is_rejected_by_its_beginning() {
+async fn compressed_header_bomb_is_rejected_early() {
     let service = Service::with_bars(0).await;
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     io::Write::write_all(&mut gzip, b"timestamp").unwrap();

@@ -14,7 +14,7 @@ use tsdb::{
 use super::*;
 
 #[tokio::test]
-async fn columns_are_listed_in_their_order() {
+async fn columns_are_listed_in_order() {
     let service = Service::with_bars(0).await;
     let (status, body) = service.get(&service.reader, "/api/columns/?dataset=1").await;
     assert_eq!((status, &body["count"], &body["next"]), (200, &json!(5), &Value::Null));
@@ -27,7 +27,7 @@ async fn columns_are_listed_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_column_is_added_by_the_owner() {
+async fn owner_can_add_a_column() {
     let service = Service::with_bars(2).await;
     let path = "/api/columns/";
     let add = |name: &str, dtype: &str| json!({"dataset": 1, "name": name, "dtype": dtype});
@@ -65,7 +65,7 @@ async fn a_column_is_added_by_the_owner() {
 }
 
 #[tokio::test]
-async fn a_column_is_renamed_with_its_values() {
+async fn renamed_column_keeps_its_values() {
     let service = Service::with_bars(2).await;
     let path = "/api/columns/";
     let add = json!({"dataset": 1, "name": "vwap", "dtype": "float"});
@@ -105,11 +105,11 @@ async fn a_column_is_renamed_with_its_values() {
 }
 
 #[tokio::test]
-async fn a_deleted_column_is_shown_to_nobody_and_its_name_is_free() {
+async fn deleted_column_is_invisible_and_its_name_is_available() {
     let service = Service::with_bars(0).await;
     add_column(&service, "vwap", "float").await;
     add_column(&service, "note", "string").await;
-    // Enough for chunks, and some more.
+    // There are enough rows for chunks, and some more.
     service.insert((0..2_500).map(|minute| noted(minute, "vwap", 7.5)).collect()).await;
     let refused = service.delete(&service.reader, "/api/columns/?dataset=1&name=vwap").await;
     assert_eq!(refused.0, 403);
@@ -117,18 +117,15 @@ async fn a_deleted_column_is_shown_to_nobody_and_its_name_is_free() {
         ("none", (404, "column not found")),
         ("", (400, "name is required: bad request")),
         ("timestamp", (400, "the timestamp cannot be deleted: bad request")),
-        (
-            "close",
-            (409, "the dataset has rows, and its buckets are made of column close: conflict"),
-        ),
+        ("close", (409, "the dataset has rows, and its buckets depend on column close: conflict")),
         (
             "volume",
-            (409, "the dataset has rows, and its buckets are made of column volume: conflict"),
+            (409, "the dataset has rows, and its buckets depend on column volume: conflict"),
         ),
     ] {
         assert_eq!(delete_column(&service, name).await, (want.0, refusal(want.1)), "{name}");
     }
-    // Everything that is kept for readers has the column.
+    // All caches have the column.
     check_vwap(&service, 2_499, Some("7.5")).await;
     let want = json!({"message": "Column deleted successfully"});
     assert_eq!(delete_column(&service, "vwap").await, (200, want));
@@ -152,7 +149,7 @@ async fn a_deleted_column_is_shown_to_nobody_and_its_name_is_free() {
     assert!(!stored.contains(&Some(7.5)), "packed chunks have no values of it");
     drop(store);
 
-    // A new column of the name is empty, of a type of its own, and takes values.
+    // A new column with the name is empty, can have another type, and accepts values.
     let column = add_column(&service, "vwap", "integer").await;
     assert_eq!((&column["id"], &column["dtype"]), (&json!(8), &json!("integer")));
     check_vwap(&service, 2_499, Some("")).await;
@@ -182,7 +179,7 @@ async fn delete_column(service: &Service, name: &str) -> (u16, Value) {
     service.delete(&service.owner, &format!("/api/columns/?dataset=1&name={name}")).await
 }
 
-/// A bar with a note, and a value in another column.
+/// Returns a bar with a note, and a value in another column.
 fn noted(minute: usize, name: &str, value: f64) -> Value {
     let mut row = bar(minute);
     row["values"]["note"] = json!(format!("n{minute}"));
@@ -190,7 +187,7 @@ fn noted(minute: usize, name: &str, value: f64) -> Value {
     row
 }
 
-/// The values that the store has in the sixth column of the first rows.
+/// Returns the stored values in the sixth column of the first rows.
 fn stored_in_sixth(store: &dyn Store) -> Vec<Option<f64>> {
     let span = Span { first: Timestamp::MIN, last: Timestamp::MAX };
     let read = PageRead {
@@ -207,8 +204,8 @@ fn stored_in_sixth(store: &dyn Store) -> Vec<Option<f64>> {
     values.clone()
 }
 
-/// Checks what readers see of the row at `minute`: what it has in the column `vwap`, nothing in an
-/// empty text, and no such column without one.
+/// Checks the row at `minute` in all kinds of reads: the value of the column `vwap`, an empty text
+/// for a missing value, or `None` for a missing column.
 async fn check_vwap(service: &Service, minute: usize, vwap: Option<&str>) {
     let (at, value) = (moment(minute), vwap.filter(|value| !value.is_empty()));
     let check_json = |row: &Value| {

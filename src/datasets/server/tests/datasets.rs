@@ -8,7 +8,7 @@ async fn create(service: &Service, name: &str) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn a_created_dataset_is_returned_listed_and_found() {
+async fn created_dataset_is_returned_listed_and_found() {
     let service = Service::with_bars(0).await;
     let want = json!({
         "id": 1, "name": "btc", "description": "Bars",
@@ -21,7 +21,7 @@ async fn a_created_dataset_is_returned_listed_and_found() {
 }
 
 #[tokio::test]
-async fn without_a_tag_a_dataset_is_as_good_as_missing() {
+async fn dataset_without_a_matching_tag_is_not_found() {
     let service = Service::start().await;
     assert_eq!(create(&service, "a").await.0, 201);
     let nothing = (404, refusal("dataset not found"));
@@ -36,7 +36,7 @@ async fn without_a_tag_a_dataset_is_as_good_as_missing() {
 }
 
 #[tokio::test]
-async fn lists_have_pages_and_the_best_match_first() {
+async fn listing_has_pages_and_the_best_match_first() {
     let service = Service::with_bars(0).await;
     for name in ["tiingo_ethusd_1min", "tiingo_btcusd_1min", "old_tiingo_btcusd_1min"] {
         create(&service, name).await;
@@ -60,7 +60,7 @@ async fn lists_have_pages_and_the_best_match_first() {
 }
 
 #[tokio::test]
-async fn an_unfit_dataset_is_refused() {
+async fn invalid_dataset_is_rejected() {
     let service = Service::start().await;
     assert_eq!(create(&service, "a").await.0, 201);
     let taken = refusal("dataset name is already taken: a: conflict");
@@ -85,7 +85,7 @@ async fn an_unfit_dataset_is_refused() {
 }
 
 #[tokio::test]
-async fn a_name_is_taken_among_ones_own_only() {
+async fn name_is_unique_per_owner() {
     let service = Service::start().await;
     assert_eq!(create(&service, "a").await.0, 201);
     let body = json!({"name": "a"});
@@ -109,7 +109,7 @@ async fn a_name_is_taken_among_ones_own_only() {
 }
 
 #[tokio::test]
-async fn a_name_that_several_strangers_use_is_answered_with_their_ids() {
+async fn ambiguous_name_is_a_conflict_with_the_ids() {
     let service = Service::start().await;
     let body = json!({"name": "btc", "tags": ["public"]});
     for key in [&service.owner, &service.reader] {
@@ -136,13 +136,13 @@ async fn a_name_that_several_strangers_use_is_answered_with_their_ids() {
     let insert = "/api/rows/bulk_insert/?dataset_name=btc";
     assert_eq!(service.post(third, insert, &json!({"rows": []})).await, (409, want));
     assert_eq!(service.get(third, "/api/columns/?dataset=2").await.0, 200);
-    // A dataset of one's own comes before those of others.
+    // The key's own dataset takes precedence over those of others.
     assert_eq!(service.post(third, "/api/datasets/", &json!({"name": "btc"})).await.0, 201);
     assert_eq!(service.get(third, "/api/columns/?dataset_name=btc").await.0, 200);
 }
 
 #[tokio::test]
-async fn a_list_of_datasets_is_created_as_a_whole_or_not_at_all() {
+async fn list_of_datasets_is_created_completely_or_not_at_all() {
     let service = Service::start().await;
     let path = "/api/datasets/";
     let twice = json!([{"name": "a"}, {"name": "b"}, {"name": "a"}]);
@@ -162,7 +162,7 @@ async fn a_list_of_datasets_is_created_as_a_whole_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn a_dataset_is_changed_in_part_or_as_a_whole() {
+async fn dataset_can_be_patched_or_replaced() {
     let service = Service::with_bars(1).await;
     let path = "/api/datasets/1/";
     let body = json!({"description": "Candles", "metadata": {"source": null, "frequency": "1min"}});
@@ -199,7 +199,7 @@ async fn a_dataset_is_changed_in_part_or_as_a_whole() {
 }
 
 #[tokio::test]
-async fn buckets_that_are_there_stay_what_rows_fold_into() {
+async fn change_that_would_affect_existing_buckets_is_rejected() {
     let service = Service::start().await;
     let float = |name: &str| json!({"name": name, "dtype": "float"});
     let body = json!({"name": "a", "columns": [float("x"), float("y")]});
@@ -233,7 +233,7 @@ async fn buckets_that_are_there_stay_what_rows_fold_into() {
 }
 
 #[tokio::test]
-async fn a_deleted_dataset_is_gone_from_every_list() {
+async fn deleted_dataset_is_in_no_list() {
     let service = Service::with_bars(3).await;
     assert_eq!(create(&service, "btc_other").await.0, 201);
     assert_eq!(service.delete(&service.owner, "/api/datasets/1/").await.0, 200);
@@ -255,7 +255,7 @@ async fn a_deleted_dataset_is_gone_from_every_list() {
 }
 
 #[tokio::test]
-async fn letters_have_case_in_no_language() {
+async fn search_ignores_case_in_all_languages() {
     let service = Service::with_bars(0).await;
     for name in ["Köln_1min", "ÉTÉ", "a_b", "axb"] {
         create(&service, name).await;
@@ -274,7 +274,7 @@ async fn letters_have_case_in_no_language() {
 }
 
 #[tokio::test]
-async fn one_metadata_field_is_matched_exactly() {
+async fn metadata_search_matches_one_field_exactly() {
     let service = Service::with_bars(0).await;
     let count = async |query: &str| {
         let path = format!("/api/datasets/search/?{query}");
@@ -287,7 +287,7 @@ async fn one_metadata_field_is_matched_exactly() {
 }
 
 #[tokio::test]
-async fn two_filters_are_one_too_many() {
+async fn two_metadata_filters_are_rejected() {
     let service = Service::with_bars(0).await;
     let path = "/api/datasets/search/?source=tiingo&ticker=btcusd";
     let text = "multiple metadata filters are temporarily unsupported: bad request";
@@ -296,7 +296,7 @@ async fn two_filters_are_one_too_many() {
 }
 
 #[tokio::test]
-async fn several_filters_are_taken_where_the_operator_allows_it() {
+async fn several_metadata_filters_are_accepted_if_allowed() {
     let mut service = Service::with_bars(0).await;
     Arc::make_mut(&mut service.app).metadata_filters = MetadataFilters::All;
     service.router = router(Arc::clone(&service.app), None, &[]);
@@ -308,7 +308,7 @@ async fn several_filters_are_taken_where_the_operator_allows_it() {
 }
 
 #[tokio::test]
-async fn what_is_found_has_pages() {
+async fn search_results_have_pages() {
     let service = Service::start().await;
     let all: Vec<_> =
         (0..7).map(|n| json!({"name": format!("d{n}"), "metadata": {"k": "v"}})).collect();
@@ -333,7 +333,7 @@ fn check_access(got: &(u16, Value), has_access: bool, is_owner: bool, matching_t
 }
 
 #[tokio::test]
-async fn owners_write_holders_read_and_others_see_nothing() {
+async fn owner_can_write_holder_can_read_and_others_see_nothing() {
     let service = Service::with_bars(0).await;
     let ask = async |key: &str, dataset_id: i64, require_write: bool| {
         let body = json!({"dataset_id": dataset_id, "require_write": require_write});

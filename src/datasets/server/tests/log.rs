@@ -11,10 +11,10 @@ use super::*;
 
 const PATH: &str = "/api/rows/log/?dataset=1";
 
-/// Readers that wait at the same time.
+/// Number of concurrently waiting readers.
 const READERS: usize = 1000;
 
-/// The status, `Cache-Control` and body of an answer.
+/// Returns the status, `Cache-Control` and body of a response.
 async fn answer(service: &Service, key: &str, query: &str) -> (u16, String, Bytes) {
     let response = service.send(key, "GET", &format!("{PATH}{query}"), Body::empty()).await;
     let (status, kept) = (response.status().as_u16(), response.headers()[CACHE_CONTROL].clone());
@@ -22,7 +22,7 @@ async fn answer(service: &Service, key: &str, query: &str) -> (u16, String, Byte
     (status, kept.to_str().unwrap().to_owned(), body)
 }
 
-/// Where the log ends, and its era.
+/// Returns the end of the log, and its era.
 async fn end(service: &Service) -> (u64, String) {
     let (status, body) = service.get(&service.reader, PATH).await;
     assert_eq!((status, &body["commits"]), (200, &json!([])), "{body}");
@@ -30,7 +30,8 @@ async fn end(service: &Service) -> (u64, String) {
     (body["revision"].as_u64().unwrap(), body["era"].as_str().unwrap().to_owned())
 }
 
-/// The commits that the answer to `query` has, each with its revision and the minutes of its rows.
+/// Returns the commits in the response to `query`, each with its revision and the minutes of its
+/// rows.
 async fn commits(service: &Service, query: &str) -> Vec<(u64, Vec<u64>)> {
     let (status, _, body) = answer(service, &service.reader, query).await;
     let text = String::from_utf8_lossy(&body);
@@ -45,7 +46,7 @@ async fn commits(service: &Service, query: &str) -> Vec<(u64, Vec<u64>)> {
 }
 
 #[tokio::test]
-async fn a_reader_learns_the_end_and_goes_on_commit_by_commit() {
+async fn reader_starts_at_the_end_and_continues_by_commit() {
     let service = Service::with_bars(2).await;
     let (revision, era) = end(&service).await;
     assert_eq!(revision, 1);
@@ -65,7 +66,7 @@ async fn a_reader_learns_the_end_and_goes_on_commit_by_commit() {
 }
 
 #[tokio::test]
-async fn an_answer_is_the_same_bytes_whatever_becomes_of_its_rows() {
+async fn log_response_never_changes() {
     let service = Service::with_bars(2).await;
     end(&service).await;
     service.insert(vec![bar(2), bar(3)]).await;
@@ -86,7 +87,7 @@ async fn an_answer_is_the_same_bytes_whatever_becomes_of_its_rows() {
 }
 
 #[tokio::test]
-async fn commits_that_are_not_known_any_more_send_the_reader_to_the_rows() {
+async fn unknown_commits_are_gone() {
     let service = Service::with_bars(2).await;
     let (_, era) = end(&service).await;
     let gone = async |service: &Service, query: &str| {
@@ -109,7 +110,7 @@ async fn commits_that_are_not_known_any_more_send_the_reader_to_the_rows() {
 }
 
 #[tokio::test]
-async fn pruned_rows_do_not_stop_a_reader() {
+async fn pruned_rows_do_not_stop_a_log_reader() {
     let service = Service::with_bars(2000).await;
     end(&service).await;
     let before = moment(1900).parse().unwrap();
@@ -122,7 +123,7 @@ async fn pruned_rows_do_not_stop_a_reader() {
 }
 
 #[tokio::test]
-async fn caches_keep_what_every_key_may_read_and_nothing_else() {
+async fn only_public_log_responses_are_cacheable() {
     let service = Service::with_bars(1).await;
     let new = json!({"name": "mine", "columns": [{"name": "x", "dtype": "float"}]});
     assert_eq!(service.post(&service.owner, "/api/datasets/", &new).await.0, 201);
@@ -151,7 +152,7 @@ async fn caches_keep_what_every_key_may_read_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn public_dataset_is_cacheable_also_for_its_owner_without_the_tag() {
+async fn log_of_a_public_dataset_is_cacheable_for_its_owner_without_the_tag() {
     let service = Service::start().await;
     let columns = json!([{"name": "x", "dtype": "float"}]);
     let new = json!({"name": "btc", "columns": columns, "tags": ["public"]});
@@ -168,7 +169,7 @@ async fn listen(service: &Service) -> String {
     address
 }
 
-/// Asks for the commit after the first one, and waits for it.
+/// Requests the commit after the first one, and waits for it.
 async fn ask(service: &Service, address: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!(
@@ -180,7 +181,7 @@ async fn ask(service: &Service, address: &str) -> TcpStream {
     stream
 }
 
-/// Waits until so many readers wait.
+/// Waits until there are `n_readers` waiting readers.
 async fn wait_for_readers(service: &Service, n_readers: usize) {
     let counted = async || match service.app.datasets.hub.n_all_readers() {
         n if n == n_readers => Ok(()),
@@ -190,7 +191,7 @@ async fn wait_for_readers(service: &Service, n_readers: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_commit_answers_a_thousand_waiting_readers() {
+async fn commit_is_sent_to_a_thousand_waiting_readers() {
     let service = Service::with_bars(1).await;
     let address = listen(&service).await;
     let mut readers = Vec::new();
@@ -214,7 +215,7 @@ async fn one_commit_answers_a_thousand_waiting_readers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_is_gone_frees_its_place_and_one_too_many_comes_again() {
+async fn disconnected_log_reader_releases_its_place() {
     let mut service = Service::with_bars(1).await;
     let datasets = Datasets {
         hub: crate::hub::Hub::new(1, crate::hub::Writers::One),
@@ -234,7 +235,7 @@ async fn a_reader_that_is_gone_frees_its_place_and_one_too_many_comes_again() {
 }
 
 #[tokio::test]
-async fn a_reader_that_loses_access_while_it_waits_gets_no_rows() {
+async fn waiting_reader_that_loses_access_gets_no_rows() {
     let service = Service::with_bars(1).await;
     let waiting = answer(&service, &service.reader, "&after=1&wait=30");
     let change = async {

@@ -1,4 +1,4 @@
-//! Two services on one database: each serves what the other one committed.
+//! Two services on one database: each serves the commits of the other.
 
 mod lost_answers;
 
@@ -11,17 +11,17 @@ use crate::{
     server::stream::NO_ACCESS,
 };
 
-/// Rows that each service inserts in one test.
+/// Number of rows that each service inserts in a test.
 const ROWS_EACH: usize = 60;
 
-/// Two services on one database, with a dataset that only one test uses.
+/// Two services on one database, with a dataset for a single test.
 struct Pair {
     one: Service,
     two: Service,
     dataset: i64,
-    /// The name of the dataset, and of the tag by which the reader sees it.
+    /// Name of the dataset, and of the tag through which the reader sees it.
     name: String,
-    /// Keeps the keys.
+    /// Owner of the keys.
     base: Service,
     url: String,
 }
@@ -41,7 +41,7 @@ impl Pair {
         Some(Self { one, two, dataset: created["id"].as_i64().unwrap(), name, base, url })
     }
 
-    /// Inserts a row of a minute by one of the services.
+    /// Inserts a row of a minute through one of the services.
     async fn insert(&self, by: &Service, minute: usize, close: f64) {
         let row = json!({"timestamp": moment(minute), "values": {"close": close}});
         let body = json!({"dataset": self.dataset, "rows": [row]});
@@ -56,7 +56,8 @@ impl Pair {
         reader
     }
 
-    /// The page of all rows from a service, and its tag; 304 and no text if it is `known`.
+    /// Returns the page of all rows from a service, and its tag. It is a 304 without text if it is
+    /// `known`.
     async fn page(&self, at: &Service, known: &str) -> (u16, String, String) {
         let path = format!(
             "/api/rows/?dataset={}&start={FIRST}&end={}&resolution=raw",
@@ -72,7 +73,7 @@ impl Pair {
         (status, String::from_utf8(body.to_vec()).unwrap(), tag)
     }
 
-    /// Asks a service for a part of the log.
+    /// Requests a part of the log from a service.
     async fn log(&self, at: &Service, query: &str) -> (u16, String) {
         let path = format!("/api/rows/log/?dataset={}{query}", self.dataset);
         let response = at.send(&at.reader, "GET", &path, Body::empty()).await;
@@ -82,14 +83,14 @@ impl Pair {
     }
 }
 
-/// A service on the database at `url`, which knows the keys of `base`.
+/// Starts a service on the database at `url` with the keys of `base`.
 async fn replica_at(base: &Service, url: &str) -> Service {
     let url: DatabaseUrl = url.parse().unwrap();
     let store = run_blocking(move || PostgresStore::open(&url)).await.unwrap().unwrap();
     service_on(base, store)
 }
 
-/// A service on `store`, which knows the keys of `base`.
+/// Starts a service on `store` with the keys of `base`.
 fn service_on(base: &Service, store: PostgresStore) -> Service {
     let folder = tempdir().unwrap();
     let (accounts, clock) = (base.accounts.clone(), base.clock.clone());
@@ -100,7 +101,7 @@ fn service_on(base: &Service, store: PostgresStore) -> Service {
     Service { app, accounts, router, clock, group, owner, reader, folder }
 }
 
-/// The next rows of a stream: their values, and the numbers in the ids of the events.
+/// Reads the next rows of a stream: their values, and the numbers in the ids of the events.
 async fn read_rows(reader: &mut Reader, n_rows: usize) -> Vec<(f64, i64)> {
     let mut rows = Vec::new();
     while rows.len() < n_rows {
@@ -117,7 +118,7 @@ async fn read_rows(reader: &mut Reader, n_rows: usize) -> Vec<(f64, i64)> {
 }
 
 #[tokio::test]
-async fn readers_of_each_service_get_the_rows_of_both_once_and_in_one_order() {
+async fn readers_of_both_services_get_all_rows_once_in_the_same_order() {
     let Some(pair) = Pair::start("both").await else { return };
     let mut readers = [pair.follow(&pair.one, None).await, pair.follow(&pair.two, None).await];
     let insert = async |by: &Service, place: usize| {
@@ -136,7 +137,7 @@ async fn readers_of_each_service_get_the_rows_of_both_once_and_in_one_order() {
     let n_rows = i64::try_from(2 * ROWS_EACH).unwrap();
     assert_eq!(numbers, (1..=n_rows).collect::<Vec<_>>(), "rows are numbered as committed");
     assert_eq!(got_one, got_two);
-    // A reader goes on at the other service where it stopped.
+    // A reader resumes at the other service.
     let last_id = readers[0].last_id.clone();
     pair.insert(&pair.one, 900, 7.0).await;
     let mut resumed = pair.follow(&pair.two, last_id.as_deref()).await;
@@ -144,7 +145,7 @@ async fn readers_of_each_service_get_the_rows_of_both_once_and_in_one_order() {
 }
 
 #[tokio::test]
-async fn rows_follow_deletions_and_corrections_of_the_other_service() {
+async fn reader_gets_deletions_and_corrections_of_the_other_service() {
     let Some(pair) = Pair::start("deleted").await else { return };
     let mut reader = pair.follow(&pair.two, None).await;
     pair.insert(&pair.one, 1, 1.0).await;
@@ -161,7 +162,7 @@ async fn rows_follow_deletions_and_corrections_of_the_other_service() {
 }
 
 #[tokio::test]
-async fn streams_end_when_the_other_service_takes_access_away() {
+async fn streams_end_when_the_other_service_revokes_access() {
     let Some(pair) = Pair::start("taken").await else { return };
     let holder = format!("/api/tags/{}/holders/", pair.name);
     let mut reader = pair.follow(&pair.two, None).await;
@@ -182,7 +183,7 @@ async fn streams_end_when_the_other_service_takes_access_away() {
 }
 
 #[tokio::test]
-async fn cached_pages_downloads_and_tags_follow_the_other_service() {
+async fn caches_and_tags_reflect_commits_of_the_other_service() {
     let Some(pair) = Pair::start("cached").await else { return };
     for minute in 0..3 {
         pair.insert(&pair.one, minute, 1.0).await;
@@ -191,7 +192,7 @@ async fn cached_pages_downloads_and_tags_follow_the_other_service() {
     assert_eq!((status, page.matches("\"close\":1").count()), (200, 3), "{page}");
     assert_eq!(pair.page(&pair.two, &tag).await.0, 304, "the tag is the same at each service");
     assert_eq!(pair.page(&pair.one, "").await, (200, page, tag.clone()), "out of the cache");
-    // A row in the page is replaced elsewhere; then one behind it comes here.
+    // A row in the page is replaced at the other service, then a row after it is added here.
     pair.insert(&pair.two, 1, 5.0).await;
     let (status, page, tag) = pair.page(&pair.one, &tag).await;
     assert_eq!((status, page.matches("\"close\":5").count()), (200, 1), "{page}");
@@ -207,7 +208,7 @@ async fn cached_pages_downloads_and_tags_follow_the_other_service() {
     pair.insert(&pair.two, 2, 8.0).await;
     let (csv, _) = pair.one.text(&download).await;
     assert!(csv.contains(",8\n") && !csv.contains(",6\n"), "{csv}");
-    // A column that is added elsewhere changes the tag, since later rows have values in it.
+    // A column added at the other service changes the tag, since later rows have values in it.
     let (_, _, tag) = pair.page(&pair.one, "").await;
     let column = json!({"dataset": pair.dataset, "name": "open", "dtype": "float"});
     let (status, added) = pair.two.post(&pair.two.owner, "/api/columns/", &column).await;
@@ -216,7 +217,7 @@ async fn cached_pages_downloads_and_tags_follow_the_other_service() {
 }
 
 #[tokio::test]
-async fn a_caller_waits_for_a_commit_of_the_other_service() {
+async fn log_request_waits_for_a_commit_of_the_other_service() {
     let Some(pair) = Pair::start("waits").await else { return };
     let id = DatasetId::new(pair.dataset).unwrap();
     let mut watch = pair.two.app.datasets.hub.watch(id).unwrap();
@@ -225,7 +226,7 @@ async fn a_caller_waits_for_a_commit_of_the_other_service() {
 }
 
 #[tokio::test]
-async fn the_log_has_the_commits_of_both_services_in_the_same_bytes() {
+async fn log_of_both_services_has_identical_bytes() {
     let Some(pair) = Pair::start("log").await else { return };
     let log = async |at: &Service, query: &str| pair.log(at, query).await;
     assert_eq!(log(&pair.one, "").await.0, 200);
@@ -237,7 +238,7 @@ async fn the_log_has_the_commits_of_both_services_in_the_same_bytes() {
     pair.insert(&pair.two, 2, 3.0).await;
     let range = log(&pair.one, "&after=0&until=3").await;
     assert_eq!((range.0, log(&pair.two, "&after=0&until=3").await), (200, range.clone()));
-    // What was read before is the same; what was not read is not known any more.
+    // Commits that were read before are unchanged. Those that were not are unknown.
     pair.insert(&pair.two, 1, 4.0).await;
     assert_eq!(log(&pair.one, "&after=0&until=3").await, range);
     let restarted = replica_at(&pair.base, &pair.url).await;
@@ -246,7 +247,7 @@ async fn the_log_has_the_commits_of_both_services_in_the_same_bytes() {
 }
 
 #[tokio::test]
-async fn the_log_has_what_the_other_service_removed() {
+async fn log_includes_removals_by_the_other_service() {
     let Some(pair) = Pair::start("removed").await else { return };
     let id = DatasetId::new(pair.dataset).unwrap();
     assert_eq!(pair.log(&pair.one, "").await.0, 200);
@@ -267,7 +268,7 @@ async fn the_log_has_what_the_other_service_removed() {
 }
 
 #[tokio::test]
-async fn a_prune_of_nothing_hides_no_commit_of_the_other_service() {
+async fn empty_prune_does_not_hide_a_commit_of_the_other_service() {
     let Some(pair) = Pair::start("kept").await else { return };
     let id = DatasetId::new(pair.dataset).unwrap();
     assert_eq!(pair.log(&pair.one, "").await.0, 200);
@@ -283,7 +284,7 @@ async fn a_prune_of_nothing_hides_no_commit_of_the_other_service() {
 }
 
 #[tokio::test]
-async fn the_log_never_has_two_answers_for_one_commit() {
+async fn log_never_has_two_versions_of_a_commit() {
     let Some(pair) = Pair::start("renamed").await else { return };
     assert_eq!(pair.log(&pair.one, "").await.0, 200);
     let (one, owner, path) = (&pair.one, &pair.one.owner, "/api/columns/");
@@ -303,7 +304,7 @@ async fn the_log_never_has_two_answers_for_one_commit() {
 }
 
 #[tokio::test]
-async fn the_servers_of_the_database_are_in_the_metrics() {
+async fn metrics_include_the_database_servers() {
     let Some(pair) = Pair::start("metrics").await else { return };
     pair.insert(&pair.one, 0, 1.0).await;
     let text = status::counts(&pair.one).await;
@@ -317,7 +318,7 @@ async fn the_servers_of_the_database_are_in_the_metrics() {
 }
 
 #[tokio::test]
-async fn read_only_service_reads_what_callers_have_seen_and_rejects_writes() {
+async fn read_only_service_waits_for_seen_commits_and_rejects_writes() {
     let Some(pair) = Pair::start("read_only").await else { return };
     let url: DatabaseUrl = pair.url.parse().unwrap();
     let store = run_blocking(move || PostgresStore::open_read_only(&url)).await.unwrap().unwrap();

@@ -1,9 +1,9 @@
-//! Metadata that say how much of the rows is kept.
+//! Retention by metadata.
 
 use super::*;
 use crate::retention::delete_old;
 
-/// Minutes of rows: two chunks.
+/// Minutes of rows in two chunks.
 const MINUTES: usize = 2_400;
 
 async fn first_minute(service: &Service) -> Value {
@@ -26,7 +26,7 @@ async fn service_with(metadata: &Value) -> Service {
 }
 
 #[tokio::test]
-async fn rows_of_before_the_days_that_are_kept_go_and_buckets_stay() {
+async fn rows_beyond_keep_days_are_deleted_and_buckets_stay() {
     let service = service_with(&json!({"keep_days": "1"})).await;
     let (_, buckets) = service.get(&service.owner, "/api/rows/?dataset=1&resolution=1h").await;
     let date = service.clock.now();
@@ -41,7 +41,7 @@ async fn rows_of_before_the_days_that_are_kept_go_and_buckets_stay() {
 }
 
 #[tokio::test]
-async fn rows_beyond_the_bytes_that_are_kept_go_and_the_newest_stay() {
+async fn rows_beyond_keep_bytes_are_deleted() {
     let service = service_with(&json!({"keep_bytes": "1"})).await;
     let n_gone = delete_old(&service.app.datasets, service.clock.now()).await.unwrap();
     assert!((1_024..2_400).contains(&n_gone), "{n_gone}");
@@ -52,7 +52,7 @@ async fn rows_beyond_the_bytes_that_are_kept_go_and_the_newest_stay() {
 }
 
 #[tokio::test]
-async fn retention_that_means_nothing_is_refused() {
+async fn invalid_retention_is_rejected() {
     let service = Service::with_bars(1).await;
     for (field, value) in
         [("keep_days", "0"), ("keep_days", "a week"), ("keep_bytes", "-1"), ("keep_bytes", "1 GB")]

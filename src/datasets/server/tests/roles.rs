@@ -1,15 +1,15 @@
-//! Who may do what, on every path: the owner, a holder of a tag, a key that shares none, and those
-//! whose key is none.
+//! Permissions on every path of the owner, a holder of a tag, a key without access, and an invalid
+//! key.
 
 use super::*;
 
-/// A request to a service where dataset 1 is the owner's and carries `public`.
+/// A request to a service in which dataset 1 belongs to the owner and has the tag `public`.
 struct Walk {
     method: &'static str,
     path: &'static str,
     body: Value,
-    /// What the owner, a holder and a stranger get. Where a stranger gets 404 it is the answer that
-    /// there would be without the dataset.
+    /// Statuses for the owner, a holder and a stranger. A 404 for a stranger is the same response
+    /// as for a missing dataset.
     want: [u16; 3],
 }
 
@@ -17,7 +17,7 @@ fn walk(method: &'static str, path: &'static str, body: Value, want: [u16; 3]) -
     Walk { method, path, body, want }
 }
 
-/// Every path, what destroys last.
+/// Returns all paths, with destructive requests last.
 fn walks() -> Vec<Walk> {
     let (tag, none) = (json!({"tag_name": "mine"}), Value::Null);
     let access = json!({"dataset_id": 1, "require_write": true});
@@ -71,7 +71,7 @@ async fn status(service: &Service, key: &str, walk: &Walk) -> u16 {
 }
 
 #[tokio::test]
-async fn each_role_may_do_on_every_path_what_it_may() {
+async fn every_path_enforces_the_role_of_the_key() {
     let service = Service::with_bars(3).await;
     let (_, stranger) = service.accounts.create_key("stranger").await.unwrap();
     let (revoked_id, revoked) = service.accounts.create_key("revoked").await.unwrap();
@@ -82,7 +82,7 @@ async fn each_role_may_do_on_every_path_what_it_may() {
         for key in ["", "nonsense", "UP-0123456789abcdef01234567", revoked.reveal()] {
             assert_eq!(status(&service, key, &walk).await, 401, "{what} with {key:?}");
         }
-        // Those who may not come first: what they were refused is still there for the owner.
+        // Unauthorized keys come first, so the data is still there for the owner.
         let [owner, holder, other] = walk.want;
         if other == 404 {
             let asked = service.call(stranger.reveal(), walk.method, walk.path, &walk.body).await;
@@ -96,7 +96,7 @@ async fn each_role_may_do_on_every_path_what_it_may() {
 }
 
 #[tokio::test]
-async fn a_stranger_sees_nothing_in_any_list() {
+async fn lists_are_empty_for_a_key_without_access() {
     let service = Service::with_bars(3).await;
     let (_, stranger) = service.accounts.create_key("stranger").await.unwrap();
     for path in ["", "?search=btc", "?search=b", "search/?ticker=btcusd"] {

@@ -21,7 +21,7 @@ fn minutes(minutes: impl IntoIterator<Item = usize>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_raw_page_is_written_to_the_byte() {
+async fn raw_page_has_the_expected_bytes() {
     let service = Service::with_bars(2).await;
     let (body, content_type) = service.text("/api/rows/?dataset_name=btc&limit=1").await;
     assert_eq!(content_type, "application/json");
@@ -37,7 +37,7 @@ async fn a_raw_page_is_written_to_the_byte() {
 }
 
 #[tokio::test]
-async fn a_page_of_buckets_is_written_to_the_byte() {
+async fn page_of_buckets_has_the_expected_bytes() {
     let service = Service::with_bars(130).await;
     let path = "/api/rows/?dataset_name=btc&resolution=1h&limit=1&ordering=-timestamp&offset=1";
     assert_eq!(
@@ -53,7 +53,7 @@ async fn a_page_of_buckets_is_written_to_the_byte() {
 }
 
 #[tokio::test]
-async fn offset_pages_follow_next_to_the_end() {
+async fn offset_pages_end_with_a_null_next() {
     let service = Service::with_bars(25).await;
     let mut path = "/api/rows/?dataset=1&ordering=timestamp&limit=10".to_owned();
     let mut seen = Vec::new();
@@ -73,7 +73,7 @@ async fn offset_pages_follow_next_to_the_end() {
 }
 
 #[tokio::test]
-async fn cursor_pages_go_either_way_and_do_not_count() {
+async fn cursor_pages_work_in_both_orders_without_a_count() {
     let service = Service::with_bars(10).await;
     let query = format!("dataset=1&limit=4&ordering=timestamp&after={}", moment(3));
     let first = page(&service, &query).await;
@@ -92,7 +92,7 @@ async fn cursor_pages_go_either_way_and_do_not_count() {
 }
 
 #[tokio::test]
-async fn the_newest_row_is_found_however_old_it_is() {
+async fn default_window_includes_the_newest_row() {
     let service = Service::with_bars(5).await;
     service.clock.advance(Duration::from_hours(24 * 365));
     let newest = page(&service, "dataset=1&limit=1&ordering=-timestamp").await;
@@ -100,7 +100,7 @@ async fn the_newest_row_is_found_however_old_it_is() {
 }
 
 #[tokio::test]
-async fn without_bounds_a_day_of_rows_is_shown_and_with_a_start_all_of_them() {
+async fn default_window_is_a_day_and_a_start_lifts_it() {
     let service = Service::with_bars(1500).await;
     assert_eq!(page(&service, "dataset=1&limit=1").await["count"], 1440);
     let query = format!("dataset=1&limit=1&start={FIRST}");
@@ -108,7 +108,7 @@ async fn without_bounds_a_day_of_rows_is_shown_and_with_a_start_all_of_them() {
 }
 
 #[tokio::test]
-async fn bounds_include_both_ends_of_rows_and_only_the_start_of_buckets() {
+async fn end_is_inclusive_for_rows_and_exclusive_for_buckets() {
     let service = Service::with_bars(20).await;
     let bounds = format!("dataset=1&start={}&end={}", moment(5), moment(10));
     assert_eq!(moments(&page(&service, &bounds).await), minutes(5..11));
@@ -117,7 +117,7 @@ async fn bounds_include_both_ends_of_rows_and_only_the_start_of_buckets() {
 }
 
 #[tokio::test]
-async fn too_wide_a_span_is_refused_as_the_upstream_does() {
+async fn span_beyond_the_cap_is_rejected_with_the_documented_body() {
     let service = Service::with_bars(1).await;
     let path = "/api/rows/?dataset=1&start=2026-07-01T00:00:00Z&end=2026-07-03T00:00:00Z";
     let text = "time range exceeds maximum of 24h0m0s for resolution=raw; \
@@ -127,7 +127,7 @@ async fn too_wide_a_span_is_refused_as_the_upstream_does() {
 }
 
 #[tokio::test]
-async fn a_query_for_nothing_known_is_refused() {
+async fn query_for_an_unknown_dataset_is_rejected() {
     let service = Service::with_bars(1).await;
     let required = refusal("one of dataset or dataset_name is required: bad request");
     assert_eq!(service.get(&service.reader, "/api/rows/").await, (400, required));
@@ -139,7 +139,7 @@ async fn a_query_for_nothing_known_is_refused() {
 }
 
 #[tokio::test]
-async fn rows_are_deleted_by_range_and_their_buckets_with_them() {
+async fn deleting_a_range_updates_its_buckets() {
     let service = Service::with_bars(10).await;
     let range = |start: usize, end: usize| {
         format!("/api/rows/?dataset=1&start={}&end={}", moment(start), moment(end))
@@ -167,7 +167,7 @@ async fn rows_are_deleted_by_range_and_their_buckets_with_them() {
 }
 
 #[tokio::test]
-async fn deleting_pruned_days_tells_the_buckets_that_are_gone() {
+async fn deleting_pruned_days_returns_the_number_of_buckets() {
     let service = Service::with_bars(3000).await;
     let id = model::dataset::DatasetId::new(1).unwrap();
     let before = moment(2500).parse().unwrap();
@@ -178,7 +178,7 @@ async fn deleting_pruned_days_tells_the_buckets_that_are_gone() {
 }
 
 #[tokio::test]
-async fn a_page_that_was_read_before_is_as_the_last_commit_left_it() {
+async fn cached_page_reflects_the_last_commit() {
     let service = Service::with_bars(3).await;
     let open = "/api/rows/?dataset=1";
     let closed = format!("{open}&start={}&end={}", moment(0), moment(9));
@@ -211,7 +211,7 @@ async fn a_page_that_was_read_before_is_as_the_last_commit_left_it() {
 }
 
 #[tokio::test]
-async fn a_page_of_history_keeps_its_tag_while_rows_come_elsewhere() {
+async fn page_of_history_keeps_its_tag_while_other_rows_arrive() {
     let service = Service::with_bars(60).await;
     let path = format!(
         "/api/rows/?dataset=1&after={}&limit=10&start={}&end={}&ordering=timestamp",
@@ -229,13 +229,13 @@ async fn a_page_of_history_keeps_its_tag_while_rows_come_elsewhere() {
         assert_eq!(tag().await, first, "minute {minute} is not on the page");
     }
     let mut tags = vec![first];
-    // The first row, the last, and the one that only says that there is a next page.
+    // The first row, the last one, and the one that only indicates a next page.
     for minute in [10, 19, 20] {
         service.insert(vec![bar(minute)]).await;
         tags.push(tag().await);
         assert_eq!(tag().await, tags[tags.len() - 1]);
     }
-    // Which rows were deleted nobody tells.
+    // A deletion does not record which rows it removed.
     let path = format!("/api/rows/?dataset=1&start={0}&end={0}", moment(50));
     assert_eq!(service.delete(&service.owner, &path).await.0, 200);
     tags.push(tag().await);
@@ -244,9 +244,9 @@ async fn a_page_of_history_keeps_its_tag_while_rows_come_elsewhere() {
     assert_eq!(tags.len(), 5);
 }
 
-/// Each page is asked for again after each deed, as one that is kept and as one that is not.
+/// Requests each page after each change, once with a cache and once without.
 #[tokio::test]
-async fn whatever_is_done_a_kept_page_is_what_would_be_read() {
+async fn cached_page_equals_an_uncached_one_after_any_change() {
     let service = Service::with_bars(0).await;
     let paths: Vec<String> = [
         String::new(),
@@ -284,7 +284,7 @@ async fn whatever_is_done_a_kept_page_is_what_would_be_read() {
 }
 
 #[tokio::test]
-async fn pages_are_read_ahead_of_a_caller_that_follows_links() {
+async fn pages_are_read_ahead_for_a_caller_that_follows_links() {
     let service = Service::with_bars(100).await;
     let query = format!("dataset=1&limit=5&ordering=-timestamp&start={}", moment(0));
     let mut path = format!("/api/rows/?after={}&{query}", moment(99));
@@ -300,7 +300,7 @@ async fn pages_are_read_ahead_of_a_caller_that_follows_links() {
 }
 
 #[tokio::test]
-async fn whatever_is_done_a_page_read_with_others_is_what_would_be_read() {
+async fn page_read_ahead_equals_an_uncached_one_after_any_change() {
     let service = Service::with_bars(60).await;
     let mut deed: usize = 1;
     for (round, query) in [
@@ -334,14 +334,14 @@ async fn whatever_is_done_a_page_read_with_others_is_what_would_be_read() {
 }
 
 #[tokio::test]
-async fn a_page_is_not_older_than_what_another_process_committed() {
+async fn page_includes_commits_of_another_process() {
     let service = Service::with_bars(2).await;
     let path = "/api/rows/?dataset=1";
     for _ in 0..2 {
         assert_eq!(service.get(&service.reader, path).await.1["count"], 2);
     }
-    // What another process has open is another store to this one.
-    // Other programs need not know of the lock.
+    // A store opened by another process is a separate store here.
+    // Programs other than ours do not know the lock.
     std::fs::remove_file(service.folder.path().join("datasets.sqlite.lock")).unwrap();
     let other = SqliteStore::open(&service.folder.path().join("datasets.sqlite")).unwrap();
     let other = Datasets::new(Arc::new(other), service.clock.clone(), &service.group);
@@ -355,7 +355,7 @@ async fn a_page_is_not_older_than_what_another_process_committed() {
 }
 
 #[tokio::test]
-async fn what_one_key_was_shown_is_not_shown_to_another() {
+async fn cached_page_is_not_shown_to_a_key_without_access() {
     let service = Service::start().await;
     let body = json!({"name": "own", "columns": [{"name": "open", "dtype": "float"}]});
     service.post(&service.owner, "/api/datasets/", &body).await;
@@ -367,13 +367,13 @@ async fn what_one_key_was_shown_is_not_shown_to_another() {
 }
 
 #[tokio::test]
-async fn a_page_of_long_rows_ends_early_and_next_goes_on() {
+async fn page_of_long_rows_ends_early_and_next_continues() {
     let service = Service::start().await;
     let columns = ["a", "b"].map(|name| json!({"name": name, "dtype": "string"}));
     let body = json!({"name": "texts", "columns": columns, "tags": ["public"]});
     service.post(&service.owner, "/api/datasets/", &body).await;
     service.post(&service.reader, "/api/tags/acquire/", &json!({"tag_name": "public"})).await;
-    // As JSON a quote takes two bytes.
+    // A quote takes two bytes as JSON.
     let text = "\"".repeat(8000);
     let row = |minute| json!({"timestamp": moment(minute), "values": {"a": text, "b": text}});
     for from in [0, 350] {
@@ -399,7 +399,7 @@ async fn a_page_of_long_rows_ends_early_and_next_goes_on() {
 }
 
 #[tokio::test]
-async fn a_page_of_very_many_columns_has_fewer_rows() {
+async fn page_of_many_columns_has_fewer_rows() {
     let service = Service::start().await;
     let columns: Vec<_> = (0..256)
         .map(|n| json!({"name": format!("{n}{}", "x".repeat(190)), "dtype": "float"}))
@@ -421,7 +421,7 @@ async fn a_page_of_very_many_columns_has_fewer_rows() {
 }
 
 #[tokio::test]
-async fn a_row_dated_in_the_future_does_not_hide_the_others() {
+async fn future_row_does_not_hide_the_others() {
     let service = Service::with_bars(3).await;
     let newest = "/api/rows/?dataset=1&limit=2&ordering=-timestamp";
     let insert = |timestamp: &str| json!({"dataset": 1, "rows": [{"timestamp": timestamp, "values": {"close": 7}}]});
@@ -434,7 +434,7 @@ async fn a_row_dated_in_the_future_does_not_hide_the_others() {
 }
 
 #[tokio::test]
-async fn a_dataset_with_future_rows_alone_shows_them() {
+async fn dataset_with_only_future_rows_shows_them() {
     let service = Service::with_bars(0).await;
     let row = json!({"timestamp": "2027-07-30T00:00:00Z", "values": {"close": 7}});
     let body = json!({"dataset": 1, "rows": [row]});
@@ -445,7 +445,7 @@ async fn a_dataset_with_future_rows_alone_shows_them() {
 }
 
 #[tokio::test]
-async fn a_misspelt_parameter_is_refused_with_the_nearest_one() {
+async fn misspelt_parameter_is_rejected_with_a_suggestion() {
     let service = Service::with_bars(1).await;
     for (path, want) in [
         (

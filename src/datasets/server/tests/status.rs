@@ -1,4 +1,4 @@
-//! The description of the API with its page, and metrics.
+//! Description of the API with its page, and metrics.
 
 use axum::body::Bytes;
 use futures::StreamExt as _;
@@ -6,14 +6,14 @@ use futures::StreamExt as _;
 use super::*;
 
 #[tokio::test]
-async fn the_description_and_its_page_need_no_key() {
+async fn description_and_its_page_need_no_key() {
     let service = Service::start().await;
     let (status, document) = service.get("", "/api/openapi.json").await;
     assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")));
-    // Readers of the description send the header as it is written here.
+    // The header is documented with this spelling.
     let key = &document["components"]["securitySchemes"]["key"];
     assert_eq!(key["name"], "X-API-Key");
-    // An empty page is of rows and of buckets.
+    // An empty page matches both rows and buckets.
     assert!(document["components"]["schemas"]["RowsPage"]["anyOf"].is_array());
     let response = service.send("", "GET", "/api/docs/", Body::empty()).await;
     assert_eq!(response.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
@@ -26,12 +26,12 @@ async fn the_description_and_its_page_need_no_key() {
     }
 }
 
-/// What came of a stream.
+/// Returns the text of a piece of a stream.
 fn text_of(piece: Option<Result<Bytes, axum::Error>>) -> String {
     String::from_utf8(piece.unwrap().unwrap().to_vec()).unwrap()
 }
 
-/// The counts as they are told now.
+/// Returns the current metrics.
 pub(super) async fn counts(service: &Service) -> String {
     let response = service.send("", "GET", "/metrics", Body::empty()).await;
     assert_eq!(response.headers()[CONTENT_TYPE], "text/plain; version=0.0.4; charset=utf-8");
@@ -68,7 +68,7 @@ async fn rows_commits_and_requests_are_counted() {
 }
 
 #[tokio::test]
-async fn what_scrapers_read_of_each_metric_stays() {
+async fn metric_names_and_help_are_stable() {
     let text = counts(&Service::with_bars(0).await).await;
     let is_own = |line: &&str| line.starts_with('#') && !line.contains(" process_");
     let want = include_str!("../../../../tests/data/datasets/metrics.txt");
@@ -76,12 +76,12 @@ async fn what_scrapers_read_of_each_metric_stays() {
 }
 
 #[tokio::test]
-async fn a_stream_is_counted_for_as_long_as_it_is_open() {
+async fn stream_is_counted_while_it_is_open() {
     let service = Service::with_bars(1).await;
     let path = "/api/rows/stream/?dataset=1";
     let stream = service.send(&service.reader, "GET", path, Body::empty()).await;
     let mut stream = stream.into_body().into_data_stream();
-    // Rows are followed from the moment on at which what was there is sent.
+    // The stream counts as open from the replay on.
     while !text_of(stream.next().await).contains("event: data") {}
     let following = stream.next();
     assert!(futures::poll!(std::pin::pin!(following)).is_pending());

@@ -9,11 +9,11 @@ use crate::server::stream::NO_ACCESS;
 
 const PATH: &str = "/api/rows/stream/?dataset=1";
 
-/// A stream being read, event by event.
+/// A stream that is read event by event.
 pub(super) struct Reader {
     body: BodyDataStream,
     text: String,
-    /// The id of the last event that had one.
+    /// Id of the last event that had one.
     pub(super) last_id: Option<String>,
 }
 
@@ -22,12 +22,12 @@ impl Reader {
         Self::after(service, None).await
     }
 
-    /// Goes on where another one stopped.
+    /// Resumes after another reader.
     async fn after(service: &Service, last_id: Option<&str>) -> Self {
         Self::of(&service.router, &service.reader, PATH, last_id).await
     }
 
-    /// Goes on where another one stopped, with a key on a path.
+    /// Resumes after another reader, with a key on a path.
     pub(super) async fn of(router: &Router, key: &str, path: &str, last_id: Option<&str>) -> Self {
         let mut request = Request::builder().uri(path).header("X-API-Key", key);
         if let Some(last_id) = last_id {
@@ -40,7 +40,7 @@ impl Reader {
         Self { body: response.into_body().into_data_stream(), text: String::new(), last_id: None }
     }
 
-    /// The next event's name and data; none at the end.
+    /// Returns the next event's name and data; `None` at the end.
     pub(super) async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
@@ -58,7 +58,7 @@ impl Reader {
         }
     }
 
-    /// Reads the event that ends the stream, and returns the reason it gives.
+    /// Reads the event that ends the stream, and returns its reason.
     pub(super) async fn read_end(&mut self) -> String {
         let (name, data) = self.next().await.unwrap();
         assert_eq!(name, "end", "{data}");
@@ -66,7 +66,7 @@ impl Reader {
         data["reason"].as_str().unwrap().to_owned()
     }
 
-    /// The next `n` events, all of rows, by the minute of their row.
+    /// Reads the next `n` events, which must be rows, and returns their minutes.
     async fn minutes(&mut self, n: usize) -> Vec<u64> {
         let mut minutes = Vec::new();
         for _ in 0..n {
@@ -79,7 +79,7 @@ impl Reader {
 }
 
 #[tokio::test]
-async fn a_stream_says_hello_replays_and_goes_on_live() {
+async fn stream_connects_replays_and_follows() {
     let service = Service::with_bars(120).await;
     let mut reader = Reader::open(&service).await;
     let hello = json!({"dataset_id": 1, "message": "Connected to real-time stream"});
@@ -95,7 +95,7 @@ async fn a_stream_says_hello_replays_and_goes_on_live() {
 }
 
 #[tokio::test]
-async fn heartbeats_come_every_thirty_seconds() {
+async fn heartbeats_are_sent_every_thirty_seconds() {
     let service = Service::with_bars(1).await;
     let mut reader = Reader::open(&service).await;
     reader.next().await.unwrap();
@@ -111,7 +111,7 @@ async fn heartbeats_come_every_thirty_seconds() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_at_the_first_heartbeat_after_its_key_is_revoked() {
+async fn stream_ends_at_the_first_heartbeat_after_its_key_is_revoked() {
     let service = Service::with_bars(1).await;
     let mut reader = Reader::open(&service).await;
     assert_eq!(reader.next().await.unwrap().0, "connected");
@@ -128,19 +128,19 @@ async fn a_stream_ends_at_the_first_heartbeat_after_its_key_is_revoked() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_at_once_when_its_dataset_is_hidden_or_deleted() {
+async fn stream_ends_immediately_when_its_dataset_is_hidden_or_deleted() {
     for path in ["/api/datasets/1/tags/public/", "/api/datasets/1/"] {
         let service = Service::with_bars(1).await;
         let mut reader = resumed(&service, None).await;
         reader.minutes(1).await;
         assert_eq!(service.delete(&service.owner, path).await.0, 200);
-        // Before the first heartbeat, which is 30 seconds off.
+        // This is before the first heartbeat, which is 30 seconds later.
         assert_eq!(reader.read_end().await, NO_ACCESS);
     }
 }
 
 #[tokio::test]
-async fn the_streams_of_a_key_end_at_once_when_a_tag_is_taken_from_it() {
+async fn streams_of_a_key_end_immediately_when_its_tag_is_revoked() {
     let service = Service::start().await;
     let column = json!({"name": "open", "dtype": "float"});
     let body = json!({"name": "a", "tags": ["members"], "columns": [column]});
@@ -150,7 +150,7 @@ async fn the_streams_of_a_key_end_at_once_when_a_tag_is_taken_from_it() {
     service.insert(vec![json!({"timestamp": moment(0), "open": 0})]).await;
     let mut reader = resumed(&service, None).await;
     reader.minutes(1).await;
-    // One that has something to read first ends as well.
+    // A stream with pending rows ends as well.
     let mut behind = resumed(&service, None).await;
     let own = service.send(&service.owner, "GET", PATH, Body::empty()).await;
     assert_eq!(service.delete(&service.owner, &format!("{holders}2/")).await.0, 200);
@@ -166,7 +166,7 @@ async fn the_streams_of_a_key_end_at_once_when_a_tag_is_taken_from_it() {
 }
 
 #[tokio::test]
-async fn rows_that_are_inserted_meanwhile_come_once() {
+async fn rows_inserted_during_the_replay_are_sent_once() {
     let service = Service::with_bars(1).await;
     let writer = async {
         for minute in 1..60 {
@@ -189,7 +189,7 @@ async fn rows_that_are_inserted_meanwhile_come_once() {
 }
 
 #[tokio::test]
-async fn a_reader_that_takes_nothing_is_cut_off() {
+async fn stalled_reader_is_cut_off() {
     let service = Service::with_bars(1).await;
     let mut reader = Reader::open(&service).await;
     reader.next().await.unwrap();
@@ -212,7 +212,7 @@ async fn streams_end_when_the_service_stops() {
 }
 
 #[tokio::test]
-async fn streams_of_one_key_are_limited_before_the_headers() {
+async fn stream_limit_of_a_key_is_checked_before_the_response() {
     let mut service = Service::with_bars(1).await;
     let streams = StreamLimit::new(8);
     service.app = App::from(Shared { streams, ..Shared::clone(&service.app) });
@@ -230,7 +230,7 @@ async fn streams_of_one_key_are_limited_before_the_headers() {
 }
 
 #[tokio::test]
-async fn every_stream_that_begins_has_its_place_until_it_ends() {
+async fn accepted_stream_keeps_its_place_until_it_ends() {
     let mut service = Service::with_bars(1).await;
     let hub = crate::hub::Hub::new(3, crate::hub::Writers::One);
     let datasets = Datasets { hub, ..service.app.datasets.clone() };
@@ -248,7 +248,7 @@ async fn every_stream_that_begins_has_its_place_until_it_ends() {
 }
 
 #[tokio::test]
-async fn stream_tells_proxies_not_to_hold_it_back() {
+async fn stream_disables_buffering_by_proxies() {
     let service = Service::with_bars(1).await;
     let response = service.send(&service.reader, "GET", PATH, Body::empty()).await;
     let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
@@ -257,7 +257,7 @@ async fn stream_tells_proxies_not_to_hold_it_back() {
 }
 
 #[tokio::test]
-async fn the_key_may_be_in_the_query_here_and_nowhere_else() {
+async fn key_is_accepted_in_the_query_of_the_stream_only() {
     let service = Service::with_bars(1).await;
     let query = format!("api_key={}", service.reader);
     let stream = service.send("", "GET", &format!("{PATH}&{query}"), Body::empty()).await;
@@ -266,7 +266,7 @@ async fn the_key_may_be_in_the_query_here_and_nowhere_else() {
     assert_eq!(service.get("", &format!("{PATH}&api_key=wrong")).await.0, 401);
 }
 
-/// The stream, its hello read already.
+/// Opens a stream and reads its first event.
 async fn resumed(service: &Service, last_id: Option<&str>) -> Reader {
     let mut reader = Reader::after(service, last_id).await;
     assert_eq!(reader.next().await.unwrap().0, "connected");
@@ -274,7 +274,7 @@ async fn resumed(service: &Service, last_id: Option<&str>) -> Reader {
 }
 
 #[tokio::test]
-async fn a_reader_goes_on_where_it_stopped_also_with_late_and_corrected_rows() {
+async fn resumed_reader_gets_late_and_corrected_rows() {
     let service = Service::with_bars(120).await;
     let mut reader = resumed(&service, None).await;
     reader.minutes(100).await;
@@ -299,7 +299,7 @@ async fn a_reader_goes_on_where_it_stopped_also_with_late_and_corrected_rows() {
 }
 
 #[tokio::test]
-async fn a_reader_that_stops_anywhere_misses_nothing() {
+async fn reader_can_resume_after_any_event() {
     let service = Service::with_bars(40).await;
     service.insert(vec![bar(3), bar(20)]).await;
     for n_read in 1..40 {
@@ -324,7 +324,7 @@ async fn a_reader_that_stops_anywhere_misses_nothing() {
 }
 
 #[tokio::test]
-async fn a_reader_far_behind_catches_up_step_by_step() {
+async fn reader_far_behind_catches_up_in_steps() {
     let service = Service::with_bars(1).await;
     let mut reader = resumed(&service, None).await;
     reader.minutes(1).await;
@@ -337,7 +337,7 @@ async fn a_reader_far_behind_catches_up_step_by_step() {
 }
 
 #[tokio::test]
-async fn a_reader_that_cannot_go_on_is_told_so_and_gets_the_newest_rows() {
+async fn reader_that_cannot_resume_gets_a_reset_and_the_newest_rows() {
     let service = Service::with_bars(2).await;
     let mut reader = resumed(&service, None).await;
     reader.minutes(2).await;

@@ -5,7 +5,7 @@ use super::*;
 const ACQUIRE: &str = "/api/tags/acquire/";
 
 #[tokio::test]
-async fn a_public_tag_is_acquired_once() {
+async fn public_tag_is_acquired_once() {
     let service = Service::start().await;
     let tag = json!({"tag_name": "public"});
     let done = json!({"message": "Tag acquired successfully"});
@@ -15,7 +15,7 @@ async fn a_public_tag_is_acquired_once() {
 }
 
 #[tokio::test]
-async fn a_private_tag_of_another_key_is_as_unknown_as_one_that_does_not_exist() {
+async fn private_tag_of_another_key_is_indistinguishable_from_a_missing_one() {
     let service = Service::start().await;
     let dataset = json!({"name": "a", "tags": ["members"]});
     assert_eq!(service.post(&service.owner, "/api/datasets/", &dataset).await.0, 201);
@@ -29,13 +29,13 @@ async fn a_private_tag_of_another_key_is_as_unknown_as_one_that_does_not_exist()
 }
 
 #[tokio::test]
-async fn tags_are_listed_and_added_by_the_owner() {
+async fn owner_can_list_and_add_tags() {
     let service = Service::with_bars(0).await;
     let public = json!({"name": "public", "is_public": true});
     let members = json!({"name": "members", "is_public": false});
     let path = "/api/datasets/1/tags/";
     let tag = json!({"tag_name": "members"});
-    let refused = refusal("only the owner of the dataset may do that: forbidden");
+    let refused = refusal("only the owner of the dataset can do this: forbidden");
     assert_eq!(service.post(&service.reader, path, &tag).await, (403, refused));
     assert_eq!(service.post(&service.owner, path, &tag).await.0, 201);
     assert_eq!(service.post(&service.owner, path, &tag).await.0, 200);
@@ -57,9 +57,9 @@ async fn tags_are_listed_and_added_by_the_owner() {
 }
 
 #[tokio::test]
-async fn a_tag_taken_away_hides_the_dataset_from_its_holders() {
+async fn removed_tag_hides_the_dataset_from_its_holders() {
     let service = Service::with_bars(1).await;
-    let refused = refusal("only the owner of the dataset may do that: forbidden");
+    let refused = refusal("only the owner of the dataset can do this: forbidden");
     let path = "/api/datasets/1/tags/public/";
     assert_eq!(service.delete(&service.reader, path).await, (403, refused));
     let done = json!({"message": "Tag removed successfully"});
@@ -77,7 +77,7 @@ async fn a_tag_taken_away_hides_the_dataset_from_its_holders() {
 
 const PATH: &str = "/api/tags/members/holders/";
 
-/// A service where key 1 owns the tag `members` and dataset 1, which carries it.
+/// Starts a service in which key 1 owns the tag `members`, and dataset 1, which has it.
 async fn with_members() -> Service {
     let service = Service::start().await;
     let body = json!({"name": "a", "tags": ["members"]});
@@ -86,7 +86,7 @@ async fn with_members() -> Service {
 }
 
 #[tokio::test]
-async fn the_owner_of_a_tag_gives_it_and_takes_it_back() {
+async fn owner_of_a_tag_can_grant_and_revoke_it() {
     let service = with_members().await;
     let holder = json!({"key": 2});
     assert_eq!(service.get(&service.reader, "/api/datasets/1/").await.0, 404);
@@ -109,7 +109,7 @@ async fn the_owner_of_a_tag_gives_it_and_takes_it_back() {
 }
 
 #[tokio::test]
-async fn only_the_owner_of_a_tag_gives_it_and_only_to_keys_there_are() {
+async fn only_the_owner_can_grant_a_tag_and_only_to_existing_keys() {
     let service = with_members().await;
     let hidden = (404, refusal("tag not found"));
     let body = json!({"key": 2});
@@ -132,7 +132,7 @@ async fn only_the_owner_of_a_tag_gives_it_and_only_to_keys_there_are() {
 }
 
 #[tokio::test]
-async fn a_name_that_another_key_uses_is_free_and_tells_nothing() {
+async fn tag_name_of_another_key_is_available_and_reveals_nothing() {
     let service = with_members().await;
     assert_eq!(service.post(&service.owner, PATH, &json!({"key": 1})).await.0, 201);
     let create = async |name: &str, tag: &str| {
@@ -156,7 +156,7 @@ async fn a_name_that_another_key_uses_is_free_and_tells_nothing() {
         let path = format!("/api/datasets/{id}/");
         assert_eq!(service.get(&service.owner, &path).await.0, 404, "it holds its own alone");
     }
-    // Both have holders of their own.
+    // Each has its own holders.
     let nobody = json!({"count": 0, "next": null, "previous": null, "results": []});
     assert_eq!(service.get(&service.reader, PATH).await, (200, nobody));
     assert_eq!(service.post(&service.owner, PATH, &json!({"key": 2})).await.0, 201);

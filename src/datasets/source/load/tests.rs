@@ -1,4 +1,4 @@
-//! The machine that runs the test is measured for real.
+//! These tests measure the machine that runs them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use tsdb::{catalog::DatasetRef, span::Span, store::sqlite::SqliteStore};
 use super::*;
 
 #[tokio::test]
-async fn each_dataset_gets_a_row_a_tick_and_keeps_them_for_a_day() {
+async fn each_dataset_gets_a_row_per_tick_and_keeps_a_day() {
     let folder = tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
     let clock = Clock::manual(Timestamp::from_seconds(1_800_000_000));
@@ -53,7 +53,7 @@ async fn each_dataset_gets_a_row_a_tick_and_keeps_them_for_a_day() {
     group.shutdown().await;
 }
 
-/// The seconds of all rows of `machine_cpu`, in order.
+/// Returns the seconds of all rows of `machine_cpu`, in order.
 async fn seconds_of_rows(datasets: &Datasets) -> Vec<i64> {
     let read = datasets.read_store(|store| {
         let mut seconds = Vec::new();
@@ -81,7 +81,7 @@ async fn put_seconds(store: &mut LoadStore, clock: &Clock, n_seconds: u32) {
 }
 
 #[tokio::test]
-async fn a_leap_of_the_clock_costs_no_rows() {
+async fn clock_leap_loses_no_rows() {
     const START: i64 = 1_800_000_000;
     let folder = tempdir().unwrap();
     let store = SqliteStore::open(&folder.path().join("datasets.sqlite")).unwrap();
@@ -101,7 +101,7 @@ async fn a_leap_of_the_clock_costs_no_rows() {
         "{rows:?}"
     );
 
-    // Started ahead of its time, it stores rows.
+    // If the clock is ahead when the service starts, rows are stored.
     clock.set(clock.now() + leap);
     let mut store = LoadStore::open(&datasets, &clock).await.unwrap();
     put_seconds(&mut store, &clock, 130).await;
@@ -109,7 +109,7 @@ async fn a_leap_of_the_clock_costs_no_rows() {
     put_seconds(&mut store, &clock, 130).await;
     assert_eq!(seconds_of_rows(&datasets).await.len(), rows.len() + 260);
 
-    // A leap that holds is the date.
+    // A leap that persists is accepted as the date.
     clock.set(clock.now() + leap);
     put_seconds(&mut store, &clock, 61).await;
     assert_eq!(seconds_of_rows(&datasets).await.last(), Some(&clock.now().seconds()));

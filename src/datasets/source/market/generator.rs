@@ -1,26 +1,27 @@
-//! Bars derived from a seed: each is a function of its first second and its length alone.
+//! Bars derived from a seed. Each is a function of its first second and its length.
 //!
 //! The logarithm of the price is a sum of smooth random curves, each of which takes a step every
-//! 2^octave seconds. The long ones are a random walk over months, the one of minutes is a drift that
-//! a model can extrapolate. On top of it the market alternates between two regimes: it drifts, or it
-//! swings around the drift in cycles of [`CYCLE_SECONDS`], which a model can look up one cycle back.
-//! Extrapolation fails in a swing and the last cycle says nothing about a drift, so no model is best
-//! all the time. That is the structure for forecasters to find.
+//! 2^octave seconds. The long ones form a random walk over months, and one of minutes is a drift
+//! that a model can extrapolate. In addition, the market alternates between two regimes: it drifts,
+//! or it swings around the drift in cycles of [`CYCLE_SECONDS`], which a model can predict from the
+//! previous cycle. Extrapolation fails in a swing, and the previous cycle is irrelevant in a drift,
+//! so no model is always the best. This is the structure that forecasters can learn.
 
-/// Curves of single seconds, by octave and height in units of the volatility: what nobody can predict.
+/// Unpredictable curve of single seconds: octave and height in units of the volatility.
 const NOISE: [(u32, f64); 1] = [(0, 0.2)];
 
-/// The drift, by octave and height: it turns every few minutes.
+/// Octave and height of the drift, which turns every few minutes.
 const DRIFT: (u32, f64) = (8, 60.0);
 
-/// Seconds of a full swing. No multiple of the 12 seconds of an epoch, so that epochs see all its
-/// phases, and short enough for 12 seconds ahead to be nearly the opposite phase.
+/// Duration of a full swing in seconds. It is not a multiple of the 12 seconds of an epoch, so
+/// epochs see all its phases, and it is short enough that 12 seconds ahead is nearly the opposite
+/// phase.
 const CYCLE_SECONDS: i64 = 20;
 
-/// Height of a swing in units of the volatility: as much as the drift moves in half a minute.
+/// Height of a swing in units of the volatility, comparable to half a minute of drift.
 const CYCLE_HEIGHT: f64 = 15.0;
 
-/// How much the height of swings varies.
+/// Relative variation of the height of swings.
 const CYCLE_VARIATION: f64 = 0.25;
 
 /// Octaves of the random walk. The longest curve takes 2^24 seconds, half a year, per step.
@@ -29,51 +30,50 @@ const SLOW_OCTAVES: std::ops::Range<u32> = 10..25;
 /// Height of a slow curve relative to the square root of its step, which is that of a random walk.
 const SLOW_HEIGHT: f64 = 0.55;
 
-/// Seconds from the start of one regime to that of the next: a dozen epochs, so that ten minutes see
-/// each regime twice.
+/// Duration of a regime in seconds: a dozen epochs, so that ten minutes include each regime twice.
 const REGIME_SECONDS: i64 = 150;
 
-/// Seconds at the end of a regime that turn into the next.
+/// Duration of the transition at the end of a regime in seconds.
 const TURN_SECONDS: i64 = 20;
 
-/// Octaves of the mood: hours and days.
+/// Octaves and heights of the mood, which changes over hours and days.
 const MOOD_OCTAVES: [(u32, f64); 2] = [(13, 0.45), (17, 0.35)];
 
-/// Seconds of a day, over which volume swells and shrinks once.
+/// Seconds of a day, over which the volume rises and falls once.
 const DAY_SECONDS: i64 = 86_400;
 
-/// Seconds of a minute, for which [`Ticker::volume`] is given.
+/// Seconds of a minute, the unit of [`Ticker::volume`].
 const MINUTE_SECONDS: f64 = 60.0;
 
-/// The longest that a late or corrected bar takes to arrive, in seconds.
+/// Maximum delay of a late or corrected bar in seconds.
 pub(super) const DELAY_MAX: i64 = 25;
 
-/// One second in this many never arrives.
+/// One in this many seconds is missing.
 const MISSING_ONE_IN: u64 = 250;
 
-/// One stretch of ten seconds in this many never arrives, as in an outage.
+/// One in this many stretches of ten seconds is missing, as in an outage.
 const OUTAGE_ONE_IN: u64 = 700;
 
-/// One second in this many arrives late.
+/// One in this many seconds is late.
 const LATE_ONE_IN: u64 = 90;
 
-/// One second in this many arrives wrong and is corrected.
+/// One in this many seconds arrives with wrong values and is corrected later.
 const CORRECTED_ONE_IN: u64 = 120;
 
-/// One bar in this many has a burst of trades.
+/// One in this many bars has a burst of trades.
 const BURST_ONE_IN: u64 = 160;
 
-/// The parameters of a pair.
+/// Parameters of a pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ticker {
     pub(super) name: &'static str,
-    /// The price around which it wanders.
+    /// Price around which it moves.
     pub(super) price: f64,
-    /// The decimals of a price.
+    /// Number of decimals of a price.
     pub(super) decimals: i32,
-    /// How far it moves in a usual second, as a share of the price.
+    /// Usual change in a second, as a share of the price.
     pub(super) volatility: f64,
-    /// The volume of a usual minute.
+    /// Usual volume in a minute.
     pub(super) volume: f64,
 }
 
@@ -89,7 +89,7 @@ pub(super) struct Bar {
     pub(super) trades: f64,
 }
 
-/// The purpose of a draw, so that two decisions about one second do not agree by accident.
+/// Purpose of a random number, so that different decisions about a second are independent.
 #[derive(Debug, Clone, Copy)]
 enum Draw {
     Price,
@@ -107,7 +107,7 @@ enum Draw {
     Trades,
 }
 
-/// Makes the bars of one pair.
+/// Generates the bars of one pair.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Generator {
     ticker: Ticker,
@@ -120,8 +120,8 @@ impl Generator {
         Self { ticker, seed: named }
     }
 
-    /// Returns the bars of one second that arrive in `second`, oldest first: its own, and late and
-    /// corrected ones.
+    /// Returns the bars that arrive in `second`, oldest first: its own bar, and late and corrected
+    /// ones.
     pub(super) fn arrivals(&self, second: i64) -> Vec<(i64, Bar)> {
         let mut arrivals = Vec::new();
         for first in second - DELAY_MAX..=second {
@@ -143,13 +143,13 @@ impl Generator {
         arrivals
     }
 
-    /// Returns true if the bar of `second` never arrives.
+    /// Returns true if the bar of `second` is missing.
     pub(super) fn is_missing(&self, second: i64) -> bool {
         self.draw(Draw::Missing, second).is_multiple_of(MISSING_ONE_IN)
             || self.draw(Draw::Outage, second.div_euclid(10)).is_multiple_of(OUTAGE_ONE_IN)
     }
 
-    /// Returns the seconds after which something happens to a bar, if it does.
+    /// Returns the delay of a bar in seconds, if it has one.
     fn delay(&self, what: Draw, one_in: u64, second: i64) -> Option<i64> {
         let drawn = self.draw(what, second);
         let delays = u64::try_from(DELAY_MAX - 1).unwrap_or(1);
@@ -157,13 +157,13 @@ impl Generator {
         drawn.is_multiple_of(one_in).then_some(delay + 2)
     }
 
-    /// Returns the final bar of the `seconds` from `first` on.
+    /// Returns the final bar of the `seconds` from `first`.
     pub(super) fn bar(&self, first: i64, seconds: i64) -> Bar {
         let Ticker { decimals, volatility, volume, .. } = self.ticker;
         let last = first + seconds - 1;
         let (open, close) = (self.price(first - 1), self.price(last));
         let mood = self.mood(last);
-        // A random walk strays by the square root of its steps.
+        // A random walk moves by the square root of its steps.
         let usual_move = volatility * share_of(seconds, 1).sqrt();
         let reach = usual_move * mood * 0.6;
         let above = reach * self.normal(Draw::Upper, first).abs();
@@ -205,14 +205,14 @@ impl Generator {
         self.ticker.price * (self.ticker.volatility * sum).exp()
     }
 
-    /// Returns the cycle's part of the price.
+    /// Returns the contribution of the cycle to the price.
     fn swing(&self, second: i64) -> f64 {
         let phase = share_of(second.rem_euclid(CYCLE_SECONDS), CYCLE_SECONDS);
         let varied = 1.0 + CYCLE_VARIATION * self.curve(Draw::Swing, 7, second);
         CYCLE_HEIGHT * varied * (std::f64::consts::TAU * phase).sin()
     }
 
-    /// Returns the share of a swing that the market is in, from 0 in a drift to 1.
+    /// Returns the weight of the swing, from 0 in a drift to 1.
     pub(super) fn swing_share(&self, second: i64) -> f64 {
         let offset = i64::from(self.draw(Draw::Regime, 0).is_multiple_of(2));
         let place = second.div_euclid(REGIME_SECONDS) + offset;
@@ -221,13 +221,13 @@ impl Generator {
         if place.rem_euclid(2) == 0 { share } else { 1.0 - share }
     }
 
-    /// Returns the factor of volume and of the reach of bars, around 1.
+    /// Returns the factor of the volume and of the range of bars, around 1.
     fn mood(&self, second: i64) -> f64 {
         let curve = |(octave, height): (u32, f64)| height * self.curve(Draw::Mood, octave, second);
         MOOD_OCTAVES.map(curve).iter().sum::<f64>().exp()
     }
 
-    /// A smooth random curve, around 0, that takes a step every 2^octave seconds.
+    /// Returns a smooth random curve around 0 that takes a step every 2^octave seconds.
     fn curve(&self, what: Draw, octave: u32, second: i64) -> f64 {
         let step = 1_i64 << octave;
         let (at, within) = (second.div_euclid(step), second.rem_euclid(step));
@@ -239,7 +239,8 @@ impl Generator {
         from + (to - from) * smooth(share_of(within, step))
     }
 
-    /// A number close to normally distributed: the sum of four even ones, of spread 1.
+    /// Returns an approximately normal random number: the sum of four uniform ones, with deviation
+    /// 1.
     fn normal(&self, what: Draw, at: i64) -> f64 {
         let drawn = self.draw(what, at);
         let quarter = |shift: u32| f64::from(u16::try_from(drawn >> shift & 0xFFFF).unwrap_or(0));
@@ -247,7 +248,7 @@ impl Generator {
         (sum / 65_536.0 - 2.0) * 3.0_f64.sqrt()
     }
 
-    /// A number from 0 to 1.
+    /// Returns a random number from 0 to 1.
     fn unit(&self, what: Draw, at: i64) -> f64 {
         f64::from(u32::try_from(self.draw(what, at) >> 32).unwrap_or(0)) / f64::from(u32::MAX)
     }
@@ -258,7 +259,7 @@ impl Generator {
     }
 }
 
-/// A bar as it first arrives when it is corrected later: some of its trades are not in yet.
+/// Returns the first version of a bar that is corrected later, in which some trades are missing.
 fn mistaken(bar: Bar) -> Bar {
     let close = f64::midpoint(bar.open, bar.close);
     Bar {
@@ -270,13 +271,13 @@ fn mistaken(bar: Bar) -> Bar {
     }
 }
 
-/// Returns the factor of volume at this time of the day, around 1.
+/// Returns the factor of the volume at this time of the day, around 1.
 fn time_of_day(second: i64) -> f64 {
     let share = share_of(second.rem_euclid(DAY_SECONDS), DAY_SECONDS);
     1.0 + 0.5 * (std::f64::consts::TAU * (share - 0.3)).sin()
 }
 
-/// A step from 0 to 1 that begins and ends without a bend.
+/// Returns a smooth step from 0 to 1.
 fn smooth(share: f64) -> f64 {
     share * share * (3.0 - 2.0 * share)
 }
@@ -291,7 +292,7 @@ fn rounded(number: f64, decimals: i32) -> f64 {
     (number * scale).round() / scale
 }
 
-/// `SplitMix64`: every bit of the result depends on every bit of `number`.
+/// Mixes the bits of `number` (`SplitMix64`).
 const fn mixed(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

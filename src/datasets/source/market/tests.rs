@@ -1,4 +1,4 @@
-//! Bars that could be a market's, and their way into the datasets.
+//! Validity of bars, and their storage in the datasets.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +15,7 @@ use super::{generator::DELAY_MAX, *};
 const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;
 
-/// The second at which the tests' clock begins.
+/// Second at which the tests' clock begins.
 const NOW: i64 = 1_800_000_000;
 
 fn generator() -> Generator {
@@ -23,7 +23,7 @@ fn generator() -> Generator {
 }
 
 #[test]
-fn bars_are_bars_and_hang_together() {
+fn bars_are_valid_and_continuous() {
     let generator = generator();
     for length in [1, 60, 300] {
         let mut last: Option<Bar> = None;
@@ -43,14 +43,14 @@ fn bars_are_bars_and_hang_together() {
 }
 
 #[test]
-fn a_bar_follows_from_the_seed_and_its_second() {
+fn bar_is_determined_by_seed_and_second() {
     assert_eq!(generator().bar(12_345, 1), generator().bar(12_345, 1));
     assert_ne!(generator().bar(12_345, 1), Generator::new(TICKERS[0], 8).bar(12_345, 1));
     assert_ne!(generator().bar(12_345, 1), Generator::new(TICKERS[1], 7).bar(12_345, 1));
 }
 
 #[test]
-fn some_seconds_are_missing_some_late_and_some_corrected() {
+fn some_bars_are_missing_late_or_corrected() {
     let generator = generator();
     let (mut n_late, mut n_corrected) = (0, 0);
     let mut rows: BTreeMap<i64, Bar> = BTreeMap::new();
@@ -78,7 +78,7 @@ fn some_seconds_are_missing_some_late_and_some_corrected() {
 }
 
 #[test]
-fn longer_bars_begin_at_multiples_of_their_length_and_leave_no_gap() {
+fn longer_bars_start_at_multiples_of_their_length_without_gaps() {
     let begin = NOW - 3 * DAY;
     let mut spans = Vec::new();
     let mut next = begin;
@@ -98,7 +98,7 @@ fn longer_bars_begin_at_multiples_of_their_length_and_leave_no_gap() {
         assert_eq!(length, want, "{age} s ago");
         assert_eq!(span.start % length, 0);
     }
-    // After a pause it continues with the next whole bar.
+    // After a pause it continues with the next complete bar.
     assert_eq!(super::spans(NOW - 2 * DAY + 1, NOW).first().map(|span| span.start % 300), Some(0));
     assert_eq!(super::spans(NOW, NOW), []);
     let history = super::spans(NOW - MarketOptions::USUAL.history.as_secs().cast_signed(), NOW);
@@ -122,7 +122,7 @@ async fn rows_of(datasets: &Datasets, name: &str) -> Vec<i64> {
     read.await.unwrap()
 }
 
-/// A store, and the market that feeds it until the group ends.
+/// A store, and the market that feeds it until the group stops.
 struct Stage {
     _folder: tempfile::TempDir,
     datasets: Datasets,
@@ -156,7 +156,7 @@ impl Stage {
         newest.into_iter().min().flatten()
     }
 
-    /// Waits until the newest bar is that of `second` or a later one.
+    /// Waits until the newest bar is that of `second` or later.
     async fn reach(&self, second: i64) {
         let seen = || async {
             let newest = self.newest().await;
@@ -167,7 +167,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn history_is_written_bars_follow_the_clock_and_a_restart_continues() {
+async fn market_writes_history_follows_the_clock_and_resumes() {
     let stage = Stage::new(Duration::from_hours(48));
     let group = stage.start();
     stage.reach(NOW - 10).await;
@@ -177,7 +177,7 @@ async fn history_is_written_bars_follow_the_clock_and_a_restart_continues() {
     let n_bars = usize::try_from(DAY / 300 + 23 * 60 + HOUR).unwrap();
     assert!((n_bars - 300..=n_bars).contains(&first.len()), "{} of {n_bars}", first.len());
 
-    // Two hours later, of which one is written in minutes.
+    // Two hours later, one of which is written in bars of a minute.
     stage.clock.advance(Duration::from_hours(2));
     let group = stage.start();
     stage.reach(NOW + 2 * HOUR - 10).await;
@@ -188,19 +188,19 @@ async fn history_is_written_bars_follow_the_clock_and_a_restart_continues() {
     let n_minutes = rows.iter().filter(|second| (NOW..NOW + HOUR).contains(second)).count();
     assert!((59..=61).contains(&n_minutes), "{n_minutes} bars of an hour without the service");
     let generator = generator();
-    // The last bar of a minute begins exactly an hour ago.
+    // The last bar of a minute begins exactly an hour earlier.
     let seconds = NOW + HOUR + 60..NOW + 2 * HOUR - 40;
     let gaps = seconds.filter(|at| rows.binary_search(at).is_err());
     assert!(gaps.into_iter().all(|second| generator.is_missing(second)));
 }
 
 #[tokio::test]
-async fn a_leap_of_the_clock_makes_no_bars_of_the_future() {
+async fn clock_leap_creates_no_future_bars() {
     let stage = Stage::new(Duration::from_mins(5));
     let (group, clock) = (stage.start(), &stage.clock);
     stage.reach(NOW - 10).await;
     clock.set(clock.now() + Duration::from_hours(48));
-    // A few looks at the clock, each a bar if there were one to write.
+    // There are several checks of the clock, each of which could write a bar.
     let mut ticks = interval(TICK);
     for _ in 0..4 {
         ticks.tick().await;
@@ -212,8 +212,8 @@ async fn a_leap_of_the_clock_makes_no_bars_of_the_future() {
     group.shutdown().await;
 }
 
-/// Correlation of the moves of `before` seconds with those of the 12 seconds after them, while the
-/// market is wholly in a swing or wholly in a drift. Above 0 moves continue, below it they return.
+/// Correlation of the moves in `before` seconds with those in the next 12 seconds, entirely in a
+/// swing or entirely in a drift. Positive moves continue, negative ones reverse.
 fn correlation(generator: &Generator, is_swing: bool, before: i64) -> f64 {
     let share = if is_swing { 1.0 } else { 0.0 };
     let is_whole = |second: i64| {
@@ -233,7 +233,7 @@ fn correlation(generator: &Generator, is_swing: bool, before: i64) -> f64 {
 }
 
 #[test]
-fn moves_continue_in_a_drift_and_return_in_a_swing() {
+fn moves_continue_in_a_drift_and_reverse_in_a_swing() {
     let drift = correlation(&generator(), false, 12);
     assert!(drift > 0.9, "{drift}");
     let swing = correlation(&generator(), true, 10);

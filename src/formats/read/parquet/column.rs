@@ -1,4 +1,4 @@
-//! A column of a row group: a batch of its values at a time, each as a cell.
+//! A column of a row group, read in batches and returned as cells.
 
 use std::fmt::Write as _;
 
@@ -20,28 +20,28 @@ use super::{
     source::catch,
 };
 
-/// Rows decoded at a time: enough that calls cost nothing, few enough for many columns at once.
+/// Number of rows decoded at a time: large enough to amortize calls, small enough for many columns.
 const BATCH_ROWS: usize = 1024;
 
-/// Seconds of a day.
+/// Seconds per day.
 const DAY_SECONDS: i64 = 86_400;
 
-/// 1970-01-01 as a Julian day, which timestamps of 96 bits count.
+/// 1970-01-01 as a Julian day, which 96-bit timestamps use.
 const JULIAN_1970: i64 = 2_440_588;
 
 /// A column of a row group.
 pub(super) struct ColumnBatch {
     values: Values,
-    /// For each row 1 or 0: whether it has a value. Empty if all rows have.
+    /// 1 for each row with a value, 0 for others. Empty if all rows have values.
     levels: Vec<i16>,
     n_rows: usize,
     next_row: usize,
     next_value: usize,
-    /// A value that is written here to be a text.
+    /// Buffer for values that are converted to text.
     text: String,
 }
 
-/// A reader and the values that it decoded last.
+/// A reader and its last decoded values.
 enum Values {
     Boolean(ColumnReaderImpl<BoolType>, Vec<bool>),
     Int32(ColumnReaderImpl<Int32Type>, Vec<i32>),
@@ -71,7 +71,7 @@ impl ColumnBatch {
         Self { values, levels: Vec::new(), n_rows: 0, next_row: 0, next_value: 0, text }
     }
 
-    /// The next value, as `kind` says.
+    /// Returns the next value, interpreted as `kind`.
     ///
     /// # Errors
     /// If the column is damaged, or shorter than its row group.
@@ -110,8 +110,8 @@ impl ColumnBatch {
         cell.ok_or_else(damaged)
     }
 
-    /// The numbers of the rows from the next one to the end of its batch, if it is at the beginning
-    /// of one and all of these have one.
+    /// Returns the numbers from the next row to the end of its batch. Returns none unless the next
+    /// row begins a batch in which all rows have numbers.
     ///
     /// # Errors
     /// As [`Self::next_cell`].
@@ -127,7 +127,7 @@ impl ColumnBatch {
         }
     }
 
-    /// Passes over rows that have values.
+    /// Skips rows that have values.
     pub(super) fn skip(&mut self, n_rows: usize) {
         self.next_row += n_rows;
         self.next_value += n_rows;
@@ -148,7 +148,7 @@ impl ColumnBatch {
             Values::Fixed(reader, values) => read_batch(reader, levels, values),
         }?;
         if self.n_rows == 0 {
-            return Err("it has fewer rows than the file".to_owned());
+            return Err("fewer rows than the file declares".to_owned());
         }
         Ok(())
     }
@@ -184,7 +184,7 @@ fn read_whole(number: i64, kind: Kind, text: &mut String) -> Cell<'_> {
 }
 
 fn read_int96<'a>(value: &Int96) -> Cell<'a> {
-    let [low, high, day] = *value.data() else { return Cell::Unfit("its timestamp is damaged") };
+    let [low, high, day] = *value.data() else { return Cell::Unfit("timestamp is damaged") };
     let nanos = ((u64::from(high) << 32) | u64::from(low)).cast_signed();
     let seconds = (i64::from(day) - JULIAN_1970).checked_mul(DAY_SECONDS);
     let micros = seconds.and_then(|seconds| seconds.checked_mul(1_000_000));
@@ -196,11 +196,11 @@ fn read_bytes<'a>(bytes: &'a [u8], kind: Kind, text: &'a mut String) -> Cell<'a>
     match kind {
         Kind::Decimal { n_decimals } => match whole_number(bytes) {
             Some(number) => read_decimal(number, n_decimals, text),
-            None => Cell::Unfit("it has more than 38 digits"),
+            None => Cell::Unfit("number has more than 38 digits"),
         },
         Kind::Half => match bytes.try_into() {
             Ok(bytes) => Cell::Float(f16::from_le_bytes(bytes).to_f64()),
-            Err(_) => Cell::Unfit("its number is damaged"),
+            Err(_) => Cell::Unfit("number is damaged"),
         },
         Kind::Uuid => {
             text.clear();
@@ -213,12 +213,12 @@ fn read_bytes<'a>(bytes: &'a [u8], kind: Kind, text: &'a mut String) -> Cell<'a>
         }
         _ => match std::str::from_utf8(bytes) {
             Ok(text) => Cell::Text(text),
-            Err(_) => Cell::Unfit("it holds bytes that are no text"),
+            Err(_) => Cell::Unfit("value is not UTF-8 text"),
         },
     }
 }
 
-/// A number with a sign, its highest byte first; none if it takes more than 16 bytes.
+/// Parses a signed big-endian integer; `None` if it exceeds 16 bytes.
 fn whole_number(bytes: &[u8]) -> Option<i128> {
     let is_negative = bytes.first().is_some_and(|first| first & 0x80 != 0);
     let fill = if is_negative { 0xff } else { 0 };
@@ -229,7 +229,7 @@ fn whole_number(bytes: &[u8]) -> Option<i128> {
     (extra.iter().all(|byte| *byte == fill) && (number < 0) == is_negative).then_some(number)
 }
 
-/// `number` divided by ten as often as it has decimals, to the nearest float.
+/// Divides `number` by ten to the power of `n_decimals`, rounding to the nearest float.
 fn read_decimal(number: i128, n_decimals: u32, text: &mut String) -> Cell<'_> {
     if n_decimals == 0 {
         return i64::try_from(number).map_or(Cell::Large(number), Cell::Integer);
@@ -237,7 +237,7 @@ fn read_decimal(number: i128, n_decimals: u32, text: &mut String) -> Cell<'_> {
     text.clear();
     // Writing to memory cannot fail.
     write!(text, "{number}e-{n_decimals}").unwrap_or_default();
-    text.parse().map_or(Cell::Unfit("its number is damaged"), Cell::Float)
+    text.parse().map_or(Cell::Unfit("number is damaged"), Cell::Float)
 }
 
 fn read_date<'a>(days: i32) -> Cell<'a> {
@@ -249,11 +249,11 @@ fn read_time<'a>(micros: Option<i64>, is_cut: bool, zone: WrittenZone) -> Cell<'
     let at = micros.map(Timestamp::from_micros);
     match at.filter(|at| Some(at.micros()) == micros) {
         Some(at) => Cell::Time(TypedTime { at, is_cut, zone }),
-        None => Cell::Unfit("its timestamp is not within the years -9999 to 9999"),
+        None => Cell::Unfit("timestamp is not within the years -9999 to 9999"),
     }
 }
 
-/// A time of day as a text, with a fraction where it has one.
+/// Formats a time of day as a text, with a fraction if it has one.
 fn read_time_of_day(number: i64, unit: TimeUnit, text: &mut String) -> Cell<'_> {
     let (per_second, n_digits) = match unit {
         TimeUnit::MILLIS => (1_000, 3),
@@ -262,7 +262,7 @@ fn read_time_of_day(number: i64, unit: TimeUnit, text: &mut String) -> Cell<'_> 
     };
     let (seconds, fraction) = (number.div_euclid(per_second), number.rem_euclid(per_second));
     if !(0..=DAY_SECONDS).contains(&seconds) {
-        return Cell::Unfit("its time of day is not within a day");
+        return Cell::Unfit("time of day is not within a day");
     }
     text.clear();
     let (hour, minute) = (seconds / 3600, seconds / 60 % 60);

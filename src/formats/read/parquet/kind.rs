@@ -1,42 +1,42 @@
-//! What the values of a Parquet column mean, as far as a column of a dataset can hold them.
+//! Meaning of the values of a Parquet column.
 
 use ::parquet::{
     basic::{ConvertedType, LogicalType, Repetition, TimeUnit, Type as Physical},
     schema::types::Type,
 };
 
-/// The most digits of a decimal that is read: those of 128 bits.
+/// Maximum number of digits of a supported decimal, which has 128 bits.
 const DECIMAL_DIGITS_MAX: i32 = 38;
 
-/// What values mean.
+/// Meaning of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// What they are: true or false, whole numbers, others, or texts.
+    /// Booleans, integers, floats, or texts, as stored.
     Plain,
-    /// Whole numbers without a sign.
+    /// Unsigned integers.
     Unsigned,
-    /// Numbers of 16 bits.
+    /// 16-bit floats.
     Half,
-    /// Whole numbers of this many digits behind the point.
+    /// Integers with this number of digits after the decimal point.
     Decimal { n_decimals: u32 },
-    /// Days since 1970, in no time zone.
+    /// Days since 1970, without a time zone.
     Date,
-    /// Time since 1970; in no time zone if not in UTC.
+    /// Time since 1970, either in UTC or without a time zone.
     Timestamp { unit: TimeUnit, is_utc: bool },
     /// Time since midnight.
     TimeOfDay(TimeUnit),
-    /// 16 bytes, written with hyphens.
+    /// 16 bytes, formatted with hyphens.
     Uuid,
 }
 
 impl Kind {
-    /// What the values of a column at the top of a schema mean.
+    /// Returns the meaning of a top-level column.
     ///
     /// # Errors
-    /// Why no dataset could have such a column.
+    /// Reason why datasets do not support the column.
     pub(super) fn classify(column: &Type) -> Result<Self, String> {
         let basic = column.get_basic_info();
-        let none = |what: &str| Err(format!("it holds {what}, which no column of a dataset holds"));
+        let none = |what: &str| Err(format!("values are {what}, which datasets do not support"));
         if column.is_group() {
             return match (basic.logical_type_ref(), basic.converted_type()) {
                 (Some(LogicalType::List), _) | (_, ConvertedType::LIST) => none("lists"),
@@ -60,7 +60,7 @@ impl Kind {
     }
 }
 
-/// What the logical type says; none if it is not known here.
+/// Returns the meaning by the logical type; `None` if it is unknown.
 fn of_logical(logical: &LogicalType, column: &Type) -> Option<Result<Kind, &'static str>> {
     Some(match logical {
         LogicalType::Decimal(_) => decimal(column),
@@ -86,7 +86,7 @@ fn of_logical(logical: &LogicalType, column: &Type) -> Option<Result<Kind, &'sta
     })
 }
 
-/// What the older way of saying it says. Its timestamps are in UTC.
+/// Returns the meaning by the older converted type, whose timestamps are in UTC.
 fn of_converted(converted: ConvertedType, column: &Type) -> Result<Kind, &'static str> {
     match converted {
         ConvertedType::DECIMAL => decimal(column),

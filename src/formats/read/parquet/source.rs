@@ -1,7 +1,7 @@
-//! The bytes of a Parquet file, and a look at each page before it is decoded.
+//! Bytes of a Parquet file, and checks of each page before it is decoded.
 //!
-//! The `parquet` crate takes a file at its word: it allocates what a page claims to hold, and panics
-//! on some damage. What a page claims is checked here first, and a panic is damage.
+//! The `parquet` crate trusts a file: it allocates the memory that a page declares, and panics on
+//! some damage. The declared sizes are checked here first, and a panic is reported as damage.
 
 use std::{
     fs::File,
@@ -23,27 +23,27 @@ use bytes::Bytes;
 
 use super::damaged;
 
-/// The longest page: writers make pages of about a megabyte.
+/// Maximum length of a page. Writers make pages of about a megabyte.
 const PAGE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// The longest footer of a body: that of 1 024 columns in a dozen row groups. The crate makes up to
-/// thirty times as many bytes of it.
+/// Maximum length of the footer of a body, which fits 1 024 columns in a dozen row groups. The
+/// crate needs up to thirty times as much memory for it.
 const FOOTER_BYTES_MAX: u32 = 2 * 1024 * 1024;
 
-/// Bytes at the beginning of a page that hold its length: a type and a number, of five bytes at
-/// most, each with a byte in front.
+/// Number of bytes at the beginning of a page that contain its length: a type and a number of at
+/// most five bytes, each preceded by a byte.
 const HEAD_BYTES: u64 = 12;
 
-/// What Thrift's compact protocol puts in front of 32 bits that are the next field.
+/// Prefix of a 32-bit number in the next field in Thrift's compact protocol.
 const NEXT_I32: u8 = 0x15;
 
-/// The bytes of a file.
+/// Bytes of a file.
 #[derive(Debug)]
 pub struct ParquetSource {
     bytes: Storage,
-    /// Bytes of decompressed pages that may still be decoded; `None` for a local file.
+    /// Remaining limit on the decompressed pages; `None` for a local file.
     left_bytes: Option<AtomicU64>,
-    /// Whether there were more.
+    /// True if the limit was exceeded.
     is_exceeded: AtomicBool,
 }
 
@@ -53,10 +53,10 @@ enum Storage {
     Memory(Bytes),
 }
 
-/// Calls the crate; what it refuses or panics at is damage.
+/// Calls the crate. Errors and panics count as damage.
 ///
 /// # Errors
-/// What is wrong, for people.
+/// Human-readable description.
 pub(super) fn catch<T>(call: impl FnOnce() -> ParquetResult<T>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => Ok(value),
@@ -67,29 +67,29 @@ pub(super) fn catch<T>(call: impl FnOnce() -> ParquetResult<T>) -> Result<T, Str
 }
 
 impl ParquetSource {
-    /// A local file, whose pages are not limited.
+    /// Creates the source of a local file, whose pages are not limited.
     pub const fn of_file(file: File) -> Self {
         let is_exceeded = AtomicBool::new(false);
         Self { bytes: Storage::Disk(file), left_bytes: None, is_exceeded }
     }
 
-    /// A body that somebody sent, whose pages are at most `bytes_max` once they are decompressed.
+    /// Creates the source of a received body, whose decompressed pages are limited to `bytes_max`.
     pub const fn of_body(body: Bytes, bytes_max: u64) -> Self {
         let left_bytes = Some(AtomicU64::new(bytes_max));
         Self { bytes: Storage::Memory(body), left_bytes, is_exceeded: AtomicBool::new(false) }
     }
 
-    /// Reads what the end of the file says of it.
+    /// Reads the metadata at the end of the file.
     ///
     /// # Errors
-    /// If it is no Parquet file, is encrypted, or is damaged.
+    /// If it is not a Parquet file, is encrypted, or is damaged.
     pub(super) fn read_metadata(&self) -> Result<ParquetMetaData, String> {
         if let Storage::Memory(bytes) = &self.bytes
             && self.left_bytes.is_some()
             && footer_bytes(bytes) > FOOTER_BYTES_MAX
         {
             let mib_max = FOOTER_BYTES_MAX >> 20;
-            return Err(format!("its footer exceeds {mib_max} MiB: write fewer columns or groups"));
+            return Err(format!("footer exceeds {mib_max} MiB; write fewer columns or groups"));
         }
         let reader = ParquetMetaDataReader::new();
         catch(|| match &self.bytes {
@@ -102,11 +102,11 @@ impl ParquetSource {
         self.is_exceeded.load(Ordering::Relaxed)
     }
 
-    /// Checks that a column compressed by `codec` is read. Of what somebody sent only codecs are
-    /// that never write more than a page's length: the crate does not bound the others.
+    /// Checks that the codec of a column is supported. Received bodies can only use codecs whose
+    /// output is limited to the length of a page, since the crate does not limit the others.
     ///
     /// # Errors
-    /// What to compress it with.
+    /// Description of the codec and the alternatives.
     pub(super) fn check_codec(&self, codec: Compression) -> Result<(), String> {
         let name = match codec {
             Compression::LZO => "LZO",
@@ -115,10 +115,10 @@ impl ParquetSource {
             Compression::LZ4 if self.left_bytes.is_some() => "LZ4 of Hadoop",
             _ => return Ok(()),
         };
-        Err(format!("it is compressed by {name}; write it with snappy, zstd or none"))
+        Err(format!("compressed with {name}; write it with snappy, zstd or none"))
     }
 
-    /// Counts the page that begins with `head`.
+    /// Counts the page that begins with `head` against the limit.
     fn count_page(&self, head: &[u8]) -> ParquetResult<()> {
         let page_bytes = page_bytes(head).ok_or_else(|| ParquetError::General(damaged()))?;
         let has_room = self.left_bytes.as_ref().is_none_or(|left| {
@@ -145,7 +145,7 @@ impl Length for ParquetSource {
 impl ChunkReader for ParquetSource {
     type T = Chain<Cursor<Vec<u8>>, Box<dyn Read>>;
 
-    /// The crate reads the header of each page so, and nothing else.
+    /// Called by the crate only to read the header of a page.
     fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
         let mut read: Box<dyn Read> = match &self.bytes {
             Storage::Disk(file) => Box::new(file.get_read(start)?),
@@ -160,7 +160,7 @@ impl ChunkReader for ParquetSource {
     fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
         let end = start.checked_add(length as u64);
         if end.is_none_or(|end| end > Length::len(self)) {
-            return Err(ParquetError::EOF("it is not whole".to_owned()));
+            return Err(ParquetError::EOF("file is truncated".to_owned()));
         }
         match &self.bytes {
             Storage::Disk(file) => file.get_bytes(start, length),
@@ -169,13 +169,14 @@ impl ChunkReader for ParquetSource {
     }
 }
 
-/// Length of the footer of a file, by its own word: the number before its last four bytes.
+/// Returns the declared length of a file's footer, which precedes its last four bytes.
 fn footer_bytes(file: &[u8]) -> u32 {
     let length = file.len().checked_sub(8).and_then(|at| file.get(at..)?.first_chunk());
     length.copied().map_or(0, u32::from_le_bytes)
 }
 
-/// How long the page that begins with `head` is, decompressed: the second number of its header.
+/// Returns the decompressed length of the page that begins with `head`, the second number of its
+/// header.
 fn page_bytes(head: &[u8]) -> Option<u64> {
     let mut rest = head;
     let mut zigzag = 0;
@@ -187,7 +188,7 @@ fn page_bytes(head: &[u8]) -> Option<u64> {
     (zigzag & 1 == 0).then_some(zigzag >> 1)
 }
 
-/// A number of seven bits in each byte, the lowest first.
+/// Parses a variable-length number of seven bits per byte, lowest first.
 fn varint(rest: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
@@ -201,12 +202,13 @@ fn varint(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// The pages of a column, each checked to hold as many values as it claims before they are decoded.
+/// Pages of a column. Each is checked to have enough data for its declared values before it is
+/// decoded.
 pub(super) struct CheckedPages<P> {
     pub(super) pages: P,
-    /// Rows of its row group.
+    /// Number of rows of the row group.
     pub(super) n_rows: usize,
-    /// Whether pages begin with levels that say which rows have a value.
+    /// True if pages begin with levels that mark the rows with a value.
     pub(super) has_levels: bool,
 }
 
@@ -214,7 +216,7 @@ impl<P> CheckedPages<P> {
     fn is_sound(&self, page: &Page) -> bool {
         let n_values = page.num_values() as usize;
         match page {
-            // Even a boolean takes a bit.
+            // Even a boolean takes one bit.
             Page::DictionaryPage { buf, .. } => n_values <= buf.len().saturating_mul(8),
             Page::DataPage { buf, encoding, .. } => {
                 let n_levels = buf.first_chunk().map_or(0, |length| u32::from_le_bytes(*length));
@@ -257,8 +259,8 @@ impl<P: PageReader> PageReader for CheckedPages<P> {
     }
 }
 
-/// Whether texts written by their lengths are no more than `n_values`: the crate makes room for as
-/// many as the lengths claim to be.
+/// Returns true if length-prefixed texts are at most `n_values`. The crate allocates memory for the
+/// declared number of lengths.
 fn has_sound_lengths(encoding: Encoding, values: Option<&[u8]>, n_values: usize) -> bool {
     let Some(values) = values else { return false };
     let is_few = |n_lengths: u64| n_lengths <= n_values as u64;
@@ -275,8 +277,8 @@ fn has_sound_lengths(encoding: Encoding, values: Option<&[u8]>, n_values: usize)
     }
 }
 
-/// How many numbers there are at the beginning of `bytes`, packed as differences, and what follows
-/// them. None: they are damaged.
+/// Returns the number of delta-encoded numbers at the beginning of `bytes`, and the remaining
+/// bytes; `None` if they are damaged.
 fn delta_packed(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut rest = bytes;
     let [n_block, n_parts, n_numbers, _first] =

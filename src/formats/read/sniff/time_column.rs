@@ -1,7 +1,7 @@
-//! Choice of the field with the timestamps, by evidence: its name, how many of its values are
+//! Chooses the field with the timestamps by evidence: its name, the number of its values that are
 //! timestamps, how many of these differ, and their order.
 //!
-//! Two fields that are as good as each other, and do not say the same, are left to the user.
+//! If two fields are equally likely and do not agree, the user has to choose.
 
 use model::timestamp::Timestamp;
 
@@ -10,7 +10,7 @@ use super::{
     Field, SniffedFields,
 };
 
-/// Names of the field with the timestamp, the likeliest first, in lower case.
+/// Names of the field with the timestamp, the most likely first, in lower case.
 const TIME_NAMES: [&str; 14] = [
     "timestamp",
     "time",
@@ -28,7 +28,7 @@ const TIME_NAMES: [&str; 14] = [
     "epoch",
 ];
 
-/// Words of names of times, in lower case.
+/// Words in names of times, in lower case.
 const TIME_WORDS: [&str; 16] = [
     "time",
     "timestamp",
@@ -48,8 +48,8 @@ const TIME_WORDS: [&str; 16] = [
     "begin",
 ];
 
-/// Words of names of other things, also where they are times: those that a row is valid until, and
-/// numbers that grow. The end of an interval is no name of its begin.
+/// Words in names of other fields, even if they are times: deadlines, and numbers that grow. Names
+/// of the end of an interval are not names of its beginning.
 const OTHER_WORDS: [&str; 21] = [
     "id",
     "expiry",
@@ -74,63 +74,63 @@ const OTHER_WORDS: [&str; 21] = [
     "sequence",
 ];
 
-/// Names of the field with the time of day beside one with the date, in lower case.
+/// Names of the field with the time of day next to one with the date, in lower case.
 const CLOCK_NAMES: [&str; 3] = ["time", "time_of_day", "time of day"];
 
-/// Names of the field with the hour of a day beside one with the date, in lower case.
+/// Names of the field with the hour of a day next to one with the date, in lower case.
 const HOUR_NAMES: [&str; 6] = ["hour", "hr", "he", "hour_ending", "hour ending", "hour of day"];
 
-/// Names of fields that, next to a date, may make the time of day if they can be read, in lower case.
+/// Names of fields that may be the time of day next to a date, but in an unsupported format, in
+/// lower case.
 const DAY_PART_NAMES: [&str; 5] = ["hhmm", "hrmn", "hhmmss", "minute", "minutes"];
 
-/// Fields of which a wrong choice is likely are told apart if one has at least this share more of
-/// different values.
+/// Minimum percentage of different values, or of ordered pairs, for a field to count as distinct or
+/// ordered.
 const DISTINCT_PERCENT: usize = 90;
 
-/// Fields whose timestamps are this close in every record say the same.
+/// Maximum difference of the timestamps of two fields that agree.
 const SAME_MICROS: i64 = 1_000_000;
 
-/// Which fields of a file hold the timestamp.
+/// Fields of a file that contain the timestamp.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimeFields {
-    /// The field with the timestamp, or with its date alone.
+    /// Field with the timestamp, or with only the date.
     pub name: String,
-    /// The field with the time of day, where the other has the date alone.
+    /// Field with the time of day, if the other one has only the date.
     pub time_of_day: Option<String>,
-    /// Number of the first hour of a day, if the time of day is the number of an hour; `None` if it
-    /// is a clock.
+    /// Number of the first hour of a day, if the time of day is an hour; `None` if it is a clock.
     pub first_hour: Option<i8>,
-    /// What numbers count; `None` to see by the size of each.
+    /// Unit of numbers; `None` to detect it from the size of each.
     pub unit: Option<TimeUnit>,
 }
 
 impl TimeFields {
-    /// Whether `field` is one of them.
+    /// Returns true if `field` is one of them.
     #[must_use]
     pub fn contains(&self, field: &str) -> bool {
         self.name == field || self.time_of_day.as_deref() == Some(field)
     }
 }
 
-/// How strongly a name says that its field is the timestamp.
+/// Strength of the evidence that a name is that of the timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum NameStrength {
-    /// It says something else, or the values are numbers and it says nothing.
+    /// The name suggests something else, or suggests nothing and the values are numbers.
     Other,
-    /// It says nothing.
+    /// The name suggests nothing.
     Silent,
-    /// It has a word of time.
+    /// The name contains a word for time.
     Word,
-    /// It is the usual name.
+    /// The name is a usual one.
     Usual,
 }
 
-/// A field, or two, that may hold the timestamps.
+/// A field, or two, that may contain the timestamps.
 struct Candidate<'a> {
     field: &'a Field,
     time_of_day: Option<&'a Field>,
     strength: NameStrength,
-    /// Place of the name among the usual ones.
+    /// Index of the name among the usual ones.
     name_idx: usize,
     is_distinct: bool,
     /// True if it has more than one timestamp.
@@ -140,18 +140,18 @@ struct Candidate<'a> {
     times: &'a [Option<Timestamp>],
 }
 
-/// Returns true if a header calls the field with the timestamps so.
+/// Returns true if the name is a usual one for the field with the timestamps.
 pub(in crate::read) fn is_time_name(name: &str) -> bool {
     let name = name.trim().trim_start_matches('<').trim_end_matches('>');
     usual_idx(name).is_some()
 }
 
-/// Returns true if a field of this name may have times of day without colons.
+/// Returns true if a field of this name can have times of day without colons.
 pub(super) fn is_clock_name(name: &str) -> bool {
     CLOCK_NAMES.iter().any(|clock| name.eq_ignore_ascii_case(clock))
 }
 
-/// Returns true if a field of this name may have numbers of hours.
+/// Returns true if a field of this name can have numbers of hours.
 pub(super) fn is_hour_name(name: &str) -> bool {
     HOUR_NAMES.iter().any(|hour| name.eq_ignore_ascii_case(hour))
 }
@@ -167,7 +167,7 @@ fn strength(field: &Field) -> NameStrength {
     }
     let mut spaced = String::new();
     for letter in name.chars() {
-        // quoteTime has two words, and EXPIRY one.
+        // quoteTime consists of two words, and EXPIRY of one.
         if letter.is_uppercase() && spaced.ends_with(char::is_lowercase) {
             spaced.push(' ');
         }
@@ -186,7 +186,7 @@ fn strength(field: &Field) -> NameStrength {
 
 impl<'a> Candidate<'a> {
     fn new(field: &'a Field, time_of_day: Option<&'a Field>) -> Self {
-        // A pair has the times of its date: the clock makes the difference.
+        // A pair only has the times of its date here, without the time of day.
         let times: &[_] = if time_of_day.is_some() { &[] } else { &field.seen.times };
         let known: Vec<Timestamp> = times.iter().copied().flatten().collect();
         let mut sorted = known.clone();
@@ -210,22 +210,22 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// What makes it better than another, the most important first. A name that says something else
-    /// counts most: an expiry may well be in order.
+    /// Returns the evidence for the candidate, the most important first. A name that suggests
+    /// something else weighs most, since an expiry may well be ordered.
     fn evidence(&self) -> (bool, bool, NameStrength, bool) {
         let is_named = self.strength > NameStrength::Other;
         (is_named, self.is_distinct, self.strength, self.is_ordered)
     }
 
-    /// Returns true if both say the same of every record.
+    /// Returns true if both have the same timestamp in every record.
     fn agrees(&self, other: &Self) -> bool {
         let both = self.times.iter().zip(other.times);
         let mut both = both.filter_map(|(one, other)| Some((*one)?.micros() - (*other)?.micros()));
         !self.times.is_empty() && both.all(|apart| apart.abs() < SAME_MICROS)
     }
 
-    /// Returns true if every record ends the same time after it begins: of two fields without names
-    /// the first one is the begin of an interval, and the other its end.
+    /// Returns true if the distance to the other field is the same in every record. Of two fields
+    /// without names, the first is then the beginning of an interval and the other its end.
     fn begins(&self, other: &Self) -> bool {
         let both = self.times.iter().zip(other.times);
         let apart: Vec<i64> =
@@ -238,7 +238,7 @@ impl<'a> Candidate<'a> {
             && apart.first().is_some_and(|it| *it > 0)
     }
 
-    /// Returns true if it is as good as `best`, or is better by its name and worse by its values.
+    /// Returns true if the candidate is equal to `best`, or has a better name and worse values.
     fn rivals(&self, best: &Self) -> bool {
         let is_equal = self.evidence() == best.evidence();
         let is_better_named =
@@ -246,7 +246,7 @@ impl<'a> Candidate<'a> {
         (is_equal || is_better_named) && !best.agrees(self) && !best.begins(self)
     }
 
-    /// The name and an example, for people.
+    /// Returns the name and an example for error messages.
     fn describe(&self) -> String {
         let fields = [Some(self.field), self.time_of_day];
         let names: Vec<_> = fields.iter().flatten().map(|field| field.name.as_str()).collect();
@@ -254,7 +254,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// The first values of fields with a space between them.
+/// Returns the first values of fields, separated by a space.
 fn example(fields: &[Option<&Field>]) -> String {
     let texts = fields.iter().flatten().map(|field| field.example.as_deref().unwrap_or_default());
     let texts: Vec<_> = texts.map(|text| text.trim_matches('`').trim()).collect();
@@ -262,13 +262,12 @@ fn example(fields: &[Option<&Field>]) -> String {
 }
 
 impl SniffedFields {
-    /// Returns the field with the timestamp: `named`, or the one with the best evidence; one with
-    /// dates alone together with one of times of day. `first_hour` is the number of a day's first
-    /// hour, if the time of day is one; `None` to see by the numbers.
+    /// Returns the field with the timestamp: `named`, or the one with the best evidence. A field
+    /// with only dates is combined with one of times of day. `first_hour` is the number of a day's
+    /// first hour, if the time of day is an hour; `None` to detect it from the numbers.
     ///
     /// # Errors
-    /// [`FileError::Columns`] if there is none or there are two, or its dates or hours may be read in
-    /// two ways.
+    /// [`FileError::Columns`] if there is none or several, or its dates or hours are ambiguous.
     pub fn time(
         &self,
         named: Option<&str>,
@@ -319,7 +318,7 @@ impl SniffedFields {
         let mut candidates: Vec<_> = candidates.collect();
         candidates.sort_by_key(|it| (std::cmp::Reverse(it.evidence()), it.name_idx));
         let Some(best) = candidates.first() else { return Err(self.no_time()) };
-        // A number that nothing calls a time is one only in a file without names, and in order.
+        // An unnamed number is only a time in a file without names, and if it is ordered.
         let is_numbered = best.field.name.starts_with("column_");
         let is_sure = best.strength > NameStrength::Other
             || is_numbered && best.is_distinct && best.is_ordered;
@@ -332,7 +331,7 @@ impl SniffedFields {
                 Ok((best.field, best.time_of_day))
             }
             Some(rival) => Err(FileError::Columns(format!(
-                "cannot tell which column is the time, {} or {}: pass --time-column {} or \
+                "unclear which column is the time, {} or {}: pass --time-column {} or \
                  --time-column {}",
                 best.describe(),
                 rival.describe(),
@@ -342,8 +341,8 @@ impl SniffedFields {
         }
     }
 
-    /// Checks that next to a date alone no field seems to have the time of day in a form that is not
-    /// read: all rows of a day would be one.
+    /// Checks that there is no unsupported time of day next to a field with only dates: all rows of
+    /// a day would become one.
     ///
     /// # Errors
     /// [`FileError::Columns`] if there is one.
@@ -362,7 +361,7 @@ impl SniffedFields {
             None => Ok(()),
             Some(part) => Err(FileError::Columns(format!(
                 "unclear times of day in column {} ({}) next to {}: write them as 09:30, or pass \
-                 --time-column {} to have the date alone",
+                 --time-column {} to only use the date",
                 part.name,
                 example(&[Some(part)]),
                 date.name,
@@ -376,7 +375,8 @@ impl SniffedFields {
         names.join(", ")
     }
 
-    /// Says that no field has timestamps, and what a field that is called so has.
+    /// Describes that no field has timestamps, and why the field with the most likely name was
+    /// rejected.
     fn no_time(&self) -> FileError {
         let names = self.names();
         let why = self.fields.iter().find_map(|field| {
@@ -389,8 +389,8 @@ impl SniffedFields {
         ))
     }
 
-    /// The field of dates alone and the one of times of day that belongs to it: called so, or just
-    /// after it; or one of hours.
+    /// Returns the field with only dates and the matching field with times of day: one with a usual
+    /// name, the one just after it, or one with hours.
     fn date_and_clock(&self) -> Option<(&Field, &Field)> {
         let (idx, date) = self.fields.iter().enumerate().find(|(_, field)| field.is_date())?;
         let called =
@@ -401,7 +401,7 @@ impl SniffedFields {
     }
 }
 
-/// Says which dates of a field may be read in two ways.
+/// Describes the ambiguous dates of a field.
 fn unclear_dates(field: &Field, clock: Option<&Field>) -> FileError {
     let text = example(&[Some(field), clock]);
     let reason = TimeTexts::default().read(&text).err();

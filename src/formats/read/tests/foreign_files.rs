@@ -1,11 +1,11 @@
-//! Files of other programs, in the layouts that they have.
+//! Files of other programs, in their original layouts.
 
 use std::fmt::Write as _;
 
 use super::*;
 use crate::read::time_text::{Ambiguous, Zone};
 
-/// The mapping of a file, or why it has none.
+/// Returns the mapping of a file, or the error.
 fn try_mapped(
     path: &Path,
     options: ReadOptions,
@@ -58,7 +58,7 @@ fn time_column_is_chosen_by_evidence() {
     let expiry =
         "expiration,quote_time\n2024-03-15,2024-01-02 00:00\n2024-03-15,2024-01-02 00:01\n";
     check_time(expiry, "quote_time");
-    // Each row expires later than the one before: the name tells.
+    // Each row expires later than the previous one, but the name is decisive.
     let weekly = "quoted_at,expiry\n2024-01-01,2024-01-08\n2024-01-08,2024-01-15\n";
     check_time(weekly, "quoted_at");
     check_time("open_time,close_time\n1704153600000,1704153659999\n", "open_time");
@@ -67,7 +67,7 @@ fn time_column_is_chosen_by_evidence() {
         "date,recorded_at\n2024-01-02,2024-01-02 01:00\n2024-01-02,2024-01-02 02:00\n",
         "recorded_at",
     );
-    // Both say the same.
+    // Both columns agree.
     check_time("unix,date\n1704153600000,2024-01-02 00:00:00\n", "date");
 }
 
@@ -100,7 +100,7 @@ fn numbers_before_1971_are_rejected_with_a_hint() {
 }
 
 #[test]
-fn unit_of_a_number_is_its_own() {
+fn unit_is_detected_for_each_number() {
     check_csv(
         "unix,close\n1704153600000,0\n1704153660000,1\n1704153720,2\n",
         &["2: 2024-01-02T00:00:00Z 0", "3: 2024-01-02T00:01:00Z 1", "4: 2024-01-02T00:02:00Z 2"],
@@ -112,7 +112,7 @@ fn unit_of_a_number_is_its_own() {
 }
 
 #[test]
-fn first_record_is_a_header_or_data_by_what_is_below_it() {
+fn header_is_detected_by_the_values_below_it() {
     check_csv(
         "timestamp,0.1,0.5\n2024-01-02T00:00:00Z,1,2\n2024-01-02T00:01:00Z,3,4\n",
         &["2: 2024-01-02T00:00:00Z 1 2", "3: 2024-01-02T00:01:00Z 3 4"],
@@ -125,7 +125,7 @@ fn first_record_is_a_header_or_data_by_what_is_below_it() {
         "1381095240,122.0,1\n1381095300,122.5,2\n",
         &["1: 2013-10-06T21:34:00Z 122 1", "2: 2013-10-06T21:35:00Z 122.5 2"],
     );
-    // Bars without a header: the time of their begin, and that of their end.
+    // Bars without a header have the times of their begin and end.
     check_csv(
         "1704153600000,1.5,1704153659999\n1704153660000,2.5,1704153719999\n",
         &["1: 2024-01-02T00:00:00Z 1.5 1704153659999", "2: 2024-01-02T00:01:00Z 2.5 1704153719999"],
@@ -151,14 +151,14 @@ fn lines_before_the_header_are_skipped() {
 }
 
 #[test]
-fn comment_lines_are_skipped_and_one_may_be_the_header() {
+fn comment_lines_are_skipped_and_one_can_be_the_header() {
     check_csv(
         "# source: x\n#date,x\n2024-01-02,1\n# a gap\n2024-01-04,2\n",
         &["3: 2024-01-02T00:00:00Z 1", "5: 2024-01-04T00:00:00Z 2"],
     );
     let (_folder, path, options) = file("a.csv", b"#date,x\n2024-01-02,1\n2024-01-04,2\n");
     assert_eq!(mapped(&path, options).names(), ["x"]);
-    // A text that begins so is a text.
+    // A text can begin with this character.
     check_csv(
         "tag,date\n#a,2024-01-02\n#b,2024-01-03\n",
         &["2: 2024-01-02T00:00:00Z '#a'", "3: 2024-01-03T00:00:00Z '#b'"],
@@ -178,7 +178,7 @@ fn headers_of_several_lines_name_each_column_once() {
     let both = "Price,Close,Close,High,High\nTicker,A,B,A,B\nDate,,,,\n2024-01-02,1,2,3,4\n";
     let (_folder, path, options) = file("a.csv", both.as_bytes());
     assert_eq!(mapped(&path, options).names(), ["Close_A", "Close_B", "High_A", "High_B"]);
-    // Rows without values are no names.
+    // Rows without values are not names.
     check_csv(
         "Date,a,b\n2024-01-01,,\n2024-01-02,1,2\n",
         &["2: 2024-01-01T00:00:00Z - -", "3: 2024-01-02T00:00:00Z 1 2"],
@@ -216,7 +216,7 @@ fn text_in_utf16_is_read_and_resumed() {
 }
 
 #[test]
-fn dates_have_clocks_with_points_and_hours_next_to_them() {
+fn dates_are_combined_with_clocks_and_hours() {
     check_csv(
         "Date;Time;CO\n2004-03-10;18.00.00;2,6\n2004-03-10;19.00.00;2\n",
         &["2: 2004-03-10T18:00:00Z 2.6", "3: 2004-03-10T19:00:00Z 2"],
@@ -242,7 +242,7 @@ fn dates_have_clocks_with_points_and_hours_next_to_them() {
     assert_eq!(survey.time(None, Some(1)).unwrap().first_hour, Some(1));
 }
 
-/// Hours of New York around the night in which the clock is set back, as a local clock shows them.
+/// Hours of New York around the night in which the clock is set back, in local time.
 fn local_hours(is_descending: bool) -> String {
     let mut hours: Vec<_> = (22..24).map(|hour| format!("2024-11-02 {hour}:00")).collect();
     hours.extend([0, 1, 1, 2].map(|hour| format!("2024-11-03 0{hour}:00")));
@@ -262,7 +262,7 @@ fn new_york(ambiguous: Ambiguous) -> TimeTexts {
 }
 
 #[test]
-fn order_of_rows_tells_the_two_meanings_of_a_repeated_hour() {
+fn order_of_rows_resolves_a_repeated_hour() {
     let starts = ["02:00", "03:00", "04:00", "05:00", "06:00", "07:00"];
     for is_descending in [false, true] {
         let (_folder, path, options) = file("a.csv", local_hours(is_descending).as_bytes());
@@ -287,7 +287,7 @@ fn order_of_rows_tells_the_two_meanings_of_a_repeated_hour() {
 }
 
 #[test]
-fn repeated_hour_that_is_there_once_takes_an_option() {
+fn repeated_hour_without_a_restart_requires_an_option() {
     let text = "time,x\n2024-11-03 00:00,0\n2024-11-03 01:00,1\n2024-11-03 02:00,2\n";
     let (_folder, path, options) = file("a.csv", text.as_bytes());
     let read = |ambiguous| {
@@ -303,7 +303,7 @@ fn repeated_hour_that_is_there_once_takes_an_option() {
 }
 
 #[test]
-fn member_that_is_there_twice_is_rejected() {
+fn duplicate_member_is_rejected() {
     let at = "\"timestamp\":\"2024-01-02T00:00:00Z\"";
     check(
         "a.ndjson",
@@ -312,8 +312,8 @@ fn member_that_is_there_twice_is_rejected() {
         ),
         &[
             "1: 2024-01-02T00:00:00Z 1 -",
-            "2: bad: column x is there twice",
-            "3: bad: column y is there twice",
+            "2: bad: duplicate column x",
+            "3: bad: duplicate column y",
         ],
     );
 }
@@ -349,14 +349,14 @@ fn whole_numbers_are_exact_or_rejected() {
             "1: bad: column id: 18446744073709551615 is not exact as a float: --type id=float rounds \
          such numbers",
             "2: 2024-01-02T00:00:00Z 10000000000000000000",
-            "3: bad: 123456789012345678901 is not exact as a float: write it as a text",
+            "3: bad: 123456789012345678901 is not exact as a float; write it as a text",
             "4: 2024-01-02T00:00:00Z 12345678901234567000",
         ],
     );
 }
 
 #[test]
-fn quoted_texts_that_look_like_no_value_are_texts() {
+fn quoted_texts_that_look_like_missing_values_are_texts() {
     check_csv(
         "timestamp,note,x\n2024-01-02,\"NA\",\"1.5\"\n2024-01-03,\"\",\"NA\"\n2024-01-04,NA,\n\
          2024-01-05,,2\n2024-01-06,\"null\",2\n",

@@ -1,5 +1,5 @@
-//! Files of columns, byte by byte: those in `tests/data/datasets` were read with pyarrow, and hold
-//! what the rows here hold.
+//! Columnar files, byte by byte. The files in `tests/data/datasets` were read with pyarrow, with
+//! the same values as the rows here.
 
 use std::{env, fs};
 
@@ -26,7 +26,7 @@ fn columns() -> Vec<Column> {
     DTYPES.into_iter().map(column).collect()
 }
 
-/// Rows of every type, with values missing here and there.
+/// Returns rows of every type, with some missing values.
 fn block(rows: std::ops::Range<usize>) -> Block {
     let number = |n: usize| f64::from(u32::try_from(n).unwrap());
     let whole = |n: usize| i64::try_from(n).unwrap();
@@ -61,7 +61,7 @@ fn written(output: Output, resolution: Resolution, pieces: &[Rows]) -> Vec<u8> {
     to
 }
 
-/// Compares with a file; writes it anew where `UPDATE_FILES` is set.
+/// Compares with a file, which is updated if `UPDATE_FILES` is set.
 #[track_caller]
 fn check(name: &str, got: &[u8]) {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/datasets");
@@ -74,7 +74,7 @@ fn check(name: &str, got: &[u8]) {
 }
 
 #[test]
-fn columns_of_every_type_are_files_that_others_read() {
+fn columnar_files_match_files_read_by_others() {
     let rows = || vec![Rows::Raw(block(0..7)), Rows::Raw(block(7..7)), Rows::Raw(block(7..20))];
     check("rows.arrows", &written(Output::Arrow, Resolution::Raw, &rows()));
     check("rows.parquet", &written(Output::Parquet, Resolution::Raw, &rows()));
@@ -95,7 +95,7 @@ fn columns_of_every_type_are_files_that_others_read() {
 }
 
 #[test]
-fn rows_are_written_in_batches_of_one_length() {
+fn rows_are_written_in_batches_of_equal_length() {
     let n = 3 * arrow::BATCH_ROWS + 1;
     let mut batched = Batched::new(fields(&columns(), false), Vec::new());
     for start in (0..n).step_by(1000) {

@@ -1,21 +1,32 @@
-//! Keys and clicks on the Cluster screen: move the selection, filter, sort.
+//! Updates of the Cluster screen: keys, clicks, lists of nodes, and events of local processes.
 
-pub(crate) mod local;
-pub(crate) mod nodes;
-pub(crate) mod operator;
-pub(crate) mod processes;
-pub(crate) mod start;
+use std::time::Duration;
 
-use super::state::{
-    ClusterContext, NodeOrder, Pane, State,
-    grouping::{self, Folds, NodeGroup, NodeRow},
-};
+use wire::functions::{FunctionBody, NodeBody};
+
 use crate::{
     action::Action,
-    event::Target,
+    event::{Effect, Target, Timer},
+    keymap::Layer,
+    local::{Level, LocalEvent, LocalFunction},
+    screens::{
+        Screen,
+        cluster::{
+            processes,
+            state::{
+                ClusterContext, Folds, NodeGroup, NodeOrder, NodeRow, Pane, State, next_attribute,
+            },
+        },
+        execute,
+        update::{PROCESS_SCREENS, connect, note},
+    },
     state::{
+        State as Whole,
+        loadable::Failure,
         navigation::{Steps as _, moved, sort_by},
         nodes::Node,
+        overlay::Overlay,
+        services::{HeadId, Service},
     },
 };
 
@@ -47,7 +58,7 @@ impl State {
             Action::GroupNodes => {
                 self.focus = Pane::Nodes;
                 let all = known.nodes.all(known.stack);
-                self.grouped_by = grouping::next_attribute(&all, self.grouped_by.as_deref());
+                self.grouped_by = next_attribute(&all, self.grouped_by.as_deref());
                 self.group = None;
                 self.folds = Folds::of_nodes(all.len());
                 self.select_shown(known);
@@ -184,5 +195,85 @@ impl State {
         if let Some(id) = self.runs(known.runs).get(idx).map(|run| run.id) {
             self.results.show(id);
         }
+    }
+}
+
+/// How often the nodes are looked at while they are in view.
+pub(crate) const NODES_EVERY: Duration = Duration::from_secs(2);
+
+/// How often they are looked at otherwise, for the header's sake.
+pub(crate) const NODES_HIDDEN_EVERY: Duration = Duration::from_secs(15);
+
+/// Takes the list of nodes of `head`, and sets the time of the next.
+pub(crate) fn on_nodes(
+    state: &mut Whole,
+    head: HeadId,
+    result: Result<Vec<NodeBody>, Failure>,
+    latency: Duration,
+) {
+    let service = Service::Head(head);
+    let was_down = state.services.health(service).is_away();
+    note(state, service, &result, Some(latency));
+    let is_listed = result.is_ok();
+    state.nodes.settle(head, result, state.now);
+    if matches!(state.overlays.last(), Some(Overlay::AddNode)) {
+        let nodes = state.nodes.all(&state.stack);
+        state.cluster.node_form.learn(&nodes);
+    }
+    let is_seen = matches!(state.screen, Screen::Cluster | Screen::Execute | Screen::Overview);
+    let wait = if is_seen { NODES_EVERY } else { NODES_HIDDEN_EVERY };
+    // Back off exponentially from a head that is down, capped at `NODES_HIDDEN_EVERY`.
+    let n_failures = state.nodes.head(head).map_or(0, |nodes| nodes.n_failures);
+    let wait = wait.saturating_mul(1 << n_failures.min(4)).min(NODES_HIDDEN_EVERY.max(wait));
+    state.effects.push(Effect::SetTimer(Timer::Nodes(head), wait));
+    // Another head may have come up at the address, with other functions.
+    if was_down && is_listed && state.nodes.run_head == Some(head) {
+        state.effects.push(Effect::LoadFunctions(head));
+    }
+}
+
+/// A function of the local stack, in the shape of the head's list.
+fn function(function: &LocalFunction) -> FunctionBody {
+    let LocalFunction { name, function_id, method } = function.clone();
+    FunctionBody { name, function_id, method, bytes: 0, by_manifest: Vec::new() }
+}
+
+/// Handles an event of the local stack.
+pub(crate) fn on_local(state: &mut Whole, event: LocalEvent) {
+    state.stack.on(&event, state.now);
+    match event {
+        LocalEvent::Node(node) => processes::started(state, node),
+        LocalEvent::Found(node) => {
+            let text = format!("{} still runs, pid {}", node.name, node.pid);
+            let key = state.keys.key_text(Layer::Cluster, Action::StopProcess);
+            state.notify(text, format!("it was left running; {key} stops it"));
+        }
+        LocalEvent::Service { name, pid } => {
+            let text = format!("{name} runs, pid {pid}");
+            state.report(PROCESS_SCREENS, Level::Info, text, "");
+        }
+        LocalEvent::Starting { what } => {
+            state.logs.log(Level::Info, state.now, format!("starting {what}"));
+        }
+        LocalEvent::Attached(addresses) => {
+            let detail = "another process runs it, and quitting here does not stop it".to_owned();
+            state.notify("attached to the running local stack", detail);
+            connect(state, &addresses);
+        }
+        LocalEvent::Ready(ready) => {
+            if let Some(summary) = state.stack.summary() {
+                state.report(PROCESS_SCREENS, Level::Info, "local stack", summary);
+            }
+            state.execute.form.know(ready.functions.iter().map(function).collect());
+            connect(state, &ready.addresses);
+        }
+        LocalEvent::Log(log) => {
+            execute::update::on_log(state, &log);
+            state.logs.push(log);
+        }
+        LocalEvent::Restarting { process, code, restart_in } => {
+            processes::ended(state, &process, code, Some(restart_in));
+        }
+        LocalEvent::Exited { process, code } => processes::ended(state, &process, code, None),
     }
 }

@@ -9,27 +9,18 @@
 //! ╰────────────────╯╰────────────────╯
 //! ```
 
-mod activity;
-mod heads;
-pub(crate) mod node_form;
-mod nodes;
-pub(crate) mod operator;
-pub(crate) mod processes;
-mod runs;
-pub(crate) mod start;
-
 use ratatui::{buffer::Buffer, layout::Rect};
 
 use crate::{
     action::Action,
     event::Target,
     keymap::Layer,
-    screens::{Screen, cluster::state::Pane, execute::view},
-    state::{layout::Divider, navigation::Steps as _, runs::Phase, stack},
-    view::{
-        Frame, Tier, focus_if, hits::Hits, results, spinner, split_columns, split_rows,
-        table::Column,
+    screens::{
+        cluster::{activity, nodes, processes, runs, start, state::Pane},
+        execute::view,
     },
+    state::{layout::Divider, navigation::Steps as _, runs::Phase, stack},
+    view::{Frame, Tier, focus_if, hits::Hits, results, split_columns, split_rows, table::Column},
     widget::{format, pane},
 };
 
@@ -153,10 +144,6 @@ fn draw_pane(pane: Pane, area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &
     }
 }
 
-fn is_focused(pane: Pane, frame: Frame<'_>) -> bool {
-    frame.state.screen == Screen::Cluster && frame.state.cluster.focus == pane
-}
-
 fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
     let Frame { state, theme, .. } = frame;
     let run = state.cluster.results.selected(&state.runs);
@@ -182,7 +169,7 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
     let frame_of_pane =
         pane::Pane::new(results::title_with_workers("Result groups".to_owned(), run))
             .info(info)
-            .focus(focus_if(is_focused(Pane::Groups, frame)));
+            .focus(focus_if(state.is_pane_focused(Pane::Groups)));
     let inside = frame_of_pane.draw(area, buf, theme);
     if let Some(run) = run {
         let peers_height = view::peers_height(run);
@@ -192,36 +179,5 @@ fn draw_groups(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) 
             view::draw_peer_table(place, buf, frame, run);
         }
         results::draw(inside, buf, frame, run, hits);
-    }
-}
-
-/// What is being started now.
-fn step_name(frame: Frame<'_>) -> &str {
-    frame.state.stack.step().filter(|step| !step.is_empty()).unwrap_or("the local stack")
-}
-
-/// What is to be said while no local process has said anything.
-fn start_lines(frame: Frame<'_>) -> Vec<String> {
-    let state = frame.state;
-    match &state.stack.phase {
-        phase @ (stack::Phase::Absent | stack::Phase::Attached) => {
-            let place = match phase {
-                stack::Phase::Attached => "Another process runs the local stack.",
-                _ => "The services run elsewhere.",
-            };
-            let key = frame.key(Layer::Cluster, Action::AddNode);
-            vec![place.to_owned(), format!("{key} starts a node on this machine.")]
-        }
-        stack::Phase::Starting => {
-            let n_done = state.stack.steps.len().saturating_sub(1);
-            let mut lines: Vec<String> =
-                state.stack.steps.iter().take(n_done).map(|step| format!("✓ {step}")).collect();
-            lines.push(format!("{} starting {}", spinner::picture(state.now), step_name(frame)));
-            lines
-        }
-        stack::Phase::Ready => vec!["No log lines yet.".to_owned()],
-        stack::Phase::Failed(failure) => {
-            vec![format!("✗ failed to {}", failure.what), failure.why.clone(), failure.next.clone()]
-        }
     }
 }

@@ -36,7 +36,9 @@ use crate::{
         rows::{RecentValues, SPARK_VALUES},
     },
     state::{
-        columns::TableName, layout::Divider, loadable::Loadable, navigation::Steps as _,
+        layout::{Divider, TableName},
+        loadable::Loadable,
+        navigation::Steps as _,
         services::Service,
     },
     view::{
@@ -48,9 +50,9 @@ use crate::{
         table::{self, Cell, Column, Side, Table, draw_facts},
     },
     widget::{
+        bars::{Floor, Sparkline},
         format, paint,
         pane::{self, divider},
-        sparkline::{Floor, Sparkline},
     },
 };
 

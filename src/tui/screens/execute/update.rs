@@ -10,7 +10,7 @@ use crate::{
     event::{Effect, HeadEvent, RunOrder, StreamEvent},
     keymap::Layer,
     local::{Level, LocalLog},
-    overlay::{Overlay, copy_as::state::curl_of, save::state::SaveForm},
+    overlay::copy_as::curl_of,
     screens::{
         Screen, cluster,
         execute::state::{
@@ -23,6 +23,7 @@ use crate::{
         Dirty, State,
         field::Field,
         loadable::Failure,
+        overlay::{Overlay, SaveForm},
         pattern::Pattern,
         results::{self, Position, RunView},
         runs::{Input, Phase, RunHead, RunId, Verdict, workers_text},
@@ -131,7 +132,7 @@ fn run_at(state: &mut State, head: Option<HeadId>) {
         state.execute.edit_form();
         if state.stack.phase == stack::Phase::Starting {
             let why = "the head is starting; its functions are listed then";
-            state.notify_refused("cannot run yet".to_owned(), why.to_owned());
+            state.notify_refused("cannot run yet", why.to_owned());
         }
         return;
     };
@@ -188,7 +189,7 @@ pub(crate) fn on_function_added(
 /// Repeats the selected run with the same request, at the head that runs go to now.
 pub(crate) fn repeat(state: &mut State) {
     let Some(run) = state.results().selected(&state.runs) else {
-        state.notify_refused("no run yet".to_owned(), String::new());
+        state.notify_refused("no run yet", String::new());
         return;
     };
     let (request, input) = (run.request.clone(), run.input.clone());
@@ -250,7 +251,7 @@ pub(crate) fn copy_as_curl(state: &mut State) {
     let text = curl_of(addresses, head, &request);
     send_copy(state, Some(text));
     if input != Input::Typed {
-        state.notify("standard input is not included".to_owned(), String::new());
+        state.notify("standard input is not included", String::new());
     }
 }
 
@@ -292,7 +293,7 @@ pub(crate) fn keep_preset(state: &mut State) {
     let kept = presets::keep_preset(&mut state.execute.presets, name.value(), preset);
     let (name, left_out) = match kept {
         Ok(kept) => kept,
-        Err(why) => return state.notify(why, String::new()),
+        Err(why) => return state.notify(why, ""),
     };
     state.close();
     let detail = match left_out.as_slice() {
@@ -386,11 +387,11 @@ pub(crate) fn act_on_output(state: &mut State, action: Action) -> bool {
         Action::OutputRight => shift_output(state, 1),
         Action::Export => match state.output() {
             Some((name, text)) => state.open(Overlay::Save(SaveForm::new(&name, Some(text)))),
-            None => state.notify_refused("nothing to save yet".to_owned(), String::new()),
+            None => state.notify_refused("nothing to save yet", String::new()),
         },
         Action::OpenPager => match state.output() {
             Some((_, text)) => state.effects.push(Effect::Page(text)),
-            None => state.notify_refused("nothing to page through yet".to_owned(), String::new()),
+            None => state.notify_refused("nothing to page through yet", String::new()),
         },
         _ => return false,
     }

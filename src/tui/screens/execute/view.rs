@@ -39,9 +39,9 @@ use crate::{
         text_cut,
     },
     widget::{
+        bars::{Floor, Sparkline},
         format::{self, NONE},
         paint, pane,
-        sparkline::{Floor, Sparkline},
     },
 };
 
@@ -87,7 +87,7 @@ fn draw_results(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits)
         ]);
         paint::line(buf, inside, (0, 1), &line);
         let [_, rest] = split_rows(inside, 3);
-        cluster::view::start::draw_functions(rest, buf, frame);
+        cluster::start::draw_functions(rest, buf, frame);
         return;
     };
     draw_phases(inside, buf, frame, run);

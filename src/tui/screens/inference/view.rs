@@ -44,8 +44,7 @@ use crate::{
         },
     },
     state::{
-        columns::TableName,
-        layout::{Divider, Nudge},
+        layout::{Divider, Nudge, TableName},
         navigation::Steps as _,
         services::Service,
     },
@@ -57,11 +56,11 @@ use crate::{
         table::{self, Cell, Column, Side, Table},
     },
     widget::{
+        bars::{Floor, Sparkline},
         format,
         line::{self, Lines, Point},
         note, paint,
         pane::{self, Focus},
-        sparkline::{Floor, Sparkline},
         stats,
         strip::Strip,
     },

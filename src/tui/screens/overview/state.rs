@@ -1,13 +1,20 @@
-//! The Overview screen: the newest bundle of every topic, and what is selected.
-//!
-//! The rest of what it shows is known already: nodes, runs, pinned datasets, the past of topics,
-//! notices.
+//! The Overview screen: the latest bundle of each topic, and the selected row.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use model::topic::TopicId;
+use model::{timestamp::Timestamp, topic::TopicId};
 
-use crate::{event::LatestBundle, state::loadable::Loadable};
+use crate::{
+    action::Action,
+    event::{Effect, LatestBundle, Timer},
+    overlay,
+    state::{
+        State as Whole,
+        loadable::{Failure, Loadable},
+        overlay::moved,
+        palette::Goal,
+    },
+};
 
 /// Poll interval of topics in view, as on the Inference screen.
 pub(crate) const TOPICS_EVERY: Duration = Duration::from_secs(15);
@@ -42,6 +49,117 @@ impl State {
         });
         let last = n_rows.iter().rposition(|n| *n > 0).unwrap_or(0);
         ends.iter().position(|end| self.row < *end).unwrap_or(last)
+    }
+}
+
+impl State {
+    /// Takes the newest bundle of a topic.
+    pub(crate) fn on_latest(
+        &mut self,
+        topic: TopicId,
+        result: Result<LatestBundle, Failure>,
+        now: Timestamp,
+    ) {
+        if let Some(known) = self.topics.get_mut(&topic) {
+            known.settle(result, now);
+        }
+    }
+
+    /// Handles an action; `n_rows` is the number of rows of each pane.
+    pub(crate) fn act(&mut self, action: Action, n_rows: [usize; N_PANES]) {
+        let n_all: usize = n_rows.iter().sum();
+        let pane = self.pane(n_rows);
+        match action {
+            Action::NextPane | Action::PreviousPane => {
+                // Past those without rows.
+                let step = if action == Action::NextPane { 1 } else { N_PANES - 1 };
+                let others = (1..=N_PANES).map(|n| (pane + n * step) % N_PANES);
+                let has_rows = |pane: &usize| n_rows.get(*pane).is_some_and(|n| *n > 0);
+                if let Some(other) = others.into_iter().find(has_rows) {
+                    self.enter(other, n_rows);
+                }
+            }
+            _ => self.row = moved(action, self.row.min(n_all.saturating_sub(1)), n_all),
+        }
+    }
+
+    /// Selects the first row of a pane, if it has one.
+    pub(crate) fn enter(&mut self, pane: usize, n_rows: [usize; N_PANES]) {
+        if n_rows.get(pane).is_some_and(|n| *n > 0) {
+            self.row = n_rows.iter().take(pane).sum();
+        }
+    }
+}
+
+/// Asks for the newest bundle of each topic, and again after a while.
+pub(crate) fn load_bundles(state: &mut Whole) {
+    if !state.overview.is_shown {
+        return;
+    }
+    // The first value of a topic is waited for.
+    let is_missing = |topic: &TopicId| {
+        state.overview.topics.get(topic).is_some_and(|newest| newest.value().is_none())
+    };
+    let is_any_missing = state.topic_ids().iter().take(TOPICS_MAX).any(is_missing);
+    // Poll interval while a topic has no value yet.
+    let wait = if is_any_missing { Duration::from_secs(3) } else { TOPICS_EVERY };
+    state.effects.push(Effect::SetTimer(Timer::Overview, wait));
+    for topic in state.topic_ids().into_iter().take(TOPICS_MAX) {
+        if !state.overview.topics.contains_key(&topic) {
+            // Epochs of each topic that are loaded: more than its line has columns.
+            state.effects.push(Effect::LoadHistory { topic, limit: 120 });
+        }
+        state.overview.topics.entry(topic).or_default().begin(state.now);
+        state.effects.push(Effect::LoadLatest { topic, is_resistant: false });
+    }
+}
+
+/// Requests what the Overview screen shows of topics, and their list if it is missing or old.
+pub(crate) fn load_topics(state: &mut Whole) {
+    load_bundles(state);
+    let topics = &state.inference.topics;
+    let list = topics.value().map_or(&[][..], |list| &list.topics);
+    // Until the first epoch of a topic has closed, the list says when it does.
+    let is_first_open = list.is_empty() || list.iter().any(|it| it.last_nonce.is_none());
+    // New topics are rare.
+    let is_old = topics.age(state.now).is_none_or(|age| age >= Duration::from_mins(1));
+    if state.overview.is_shown && (is_first_open || is_old) {
+        state.inference.reload_list(state.now);
+    }
+}
+
+/// Handles an action on the Overview screen, whose rows lead to where the palette's do.
+pub(crate) fn act(state: &mut Whole, action: Action) {
+    if action == Action::Open {
+        if let Some(goal) = state.overview_rows().into_iter().nth(state.overview.row) {
+            overlay::update::reach(state, goal);
+        }
+        return;
+    }
+    let counts = state.overview_counts();
+    state.overview.act(action, counts);
+}
+
+impl Whole {
+    /// The target of each row of the Overview screen, left column first.
+    pub(crate) fn overview_rows(&self) -> Vec<Goal> {
+        let runs = self.runs.iter().take(RUNS_MAX).map(|run| Goal::Run(run.id));
+        let watched = self.data.watched().into_iter();
+        let watched = watched.map(|watched| Goal::Dataset(watched.dataset));
+        let topics = self.topic_ids().into_iter().take(TOPICS_MAX).map(Goal::Topic);
+        runs.chain(watched).chain(topics).collect()
+    }
+
+    /// Numbers of those rows in each pane: runs, datasets, topics.
+    pub(crate) fn overview_counts(&self) -> [usize; N_PANES] {
+        let n_runs = self.runs.iter().len().min(RUNS_MAX);
+        [n_runs, self.data.watched().len(), self.topic_ids().len().min(TOPICS_MAX)]
+    }
+
+    /// The topics that are listed.
+    pub(crate) fn topic_ids(&self) -> Vec<TopicId> {
+        let topics = self.inference.topics.value().map_or(&[][..], |list| &list.topics);
+        topics.iter().filter_map(|topic| TopicId::new(topic.topic_id)).collect()
     }
 }
 

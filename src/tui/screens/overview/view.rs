@@ -26,7 +26,7 @@ use crate::{
     event::{LatestBundle, Target},
     keymap::Layer,
     screens::{
-        cluster::{self, update::nodes::NODES_HIDDEN_EVERY},
+        cluster::{self, update::NODES_HIDDEN_EVERY},
         data::{self, update::DATASETS_EVERY},
     },
     state::{
@@ -42,9 +42,9 @@ use crate::{
         split_columns, split_rows, text_cut,
     },
     widget::{
+        bars::{Floor, Sparkline},
         format, note, paint,
         pane::Pane,
-        sparkline::{Floor, Sparkline},
     },
 };
 
@@ -108,7 +108,7 @@ pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hi
     draw_notices(notices, buf, frame);
     if has_processes {
         // Processes are selected on the Cluster screen.
-        cluster::view::processes::draw(processes, buf, frame, &mut Hits::default());
+        cluster::processes::draw(processes, buf, frame, &mut Hits::default());
     }
     draw_pins(pins, buf, frame, hits);
     draw_topics(topics, buf, frame, hits);

@@ -202,7 +202,7 @@ fn a_notice_covers_no_figure() {
         screen.run_split();
         screen.state.notices.clear();
         let before = middle(&screen);
-        screen.state.notify("preset \"mean x3\" saved".to_owned(), String::new());
+        screen.state.notify("preset \"mean x3\" saved", String::new());
         assert!(screen.text().lines().last().unwrap().contains("✓ preset"), "{}", screen.text());
         assert_eq!(middle(&screen), before);
         // A long one takes rows of its own; the panes are whole above it.

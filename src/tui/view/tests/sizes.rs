@@ -6,7 +6,6 @@ use model::{
     dataset::{Dataset, DatasetId},
     topic::TopicId,
 };
-
 use wire::inference::{Bundle, LabeledValue, WorkerValues};
 
 use super::*;

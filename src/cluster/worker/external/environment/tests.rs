@@ -16,7 +16,7 @@ fn only_allowed_names_are_passed() {
 }
 
 #[test]
-fn a_name_that_is_no_identifier_is_refused() {
+fn invalid_variable_name_is_rejected() {
     for name in [
         "",
         "A=B",
@@ -34,7 +34,7 @@ fn a_name_that_is_no_identifier_is_refused() {
     ] {
         let error = check(&one(name, "x")).unwrap_err();
         assert_eq!(error, VariableError::Name { name: name.to_owned() });
-        // Nothing in a name reaches a terminal or a log as it is.
+        // Names are escaped for terminals and logs.
         assert!(!error.to_string().contains(['\n', '\0', '\u{202e}']), "{error}");
     }
     let long = check(&one(&"-".repeat(1000), "x")).unwrap_err();
@@ -42,14 +42,14 @@ fn a_name_that_is_no_identifier_is_refused() {
 }
 
 #[test]
-fn a_value_is_anything_but_nul() {
+fn value_can_contain_anything_but_nul() {
     check(&one("A", "\u{1b}[2J\n$(id) `id` ;=")).unwrap();
     let error = check(&one("A", "a\0b")).unwrap_err();
     assert_eq!(error, VariableError::Value { name: "A".to_owned() });
 }
 
 #[test]
-fn variables_of_people_pass_and_are_listed() {
+fn allowed_variables_are_passed_and_listed() {
     let variables = ["PEER_ID", "COLOR", "_a", "env", "home", "A1", "HOMEPAGE", "PATHS", "LANGS"];
     let variables: BTreeMap<_, _> =
         variables.iter().map(|name| ((*name).to_owned(), "x".to_owned())).collect();

@@ -1,4 +1,4 @@
-//! A service whose connection ends between a commit and its answer.
+//! A service whose connection ends between a commit and its confirmation.
 
 use std::{
     net::SocketAddr,
@@ -18,21 +18,21 @@ use tokio::{
 
 use super::*;
 
-/// How long anything here may take. Generous: the machine may be busy.
+/// Time limit of each wait, generous for a busy machine.
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// Forwards connections to a server, and once that is asked for holds their first commit, and cuts the
-/// second one when the server has answered.
+/// Proxy to a server. On request, it delays the first commit, and cuts the connection of the second
+/// one after the server has responded.
 struct Proxy {
     server: SocketAddr,
     is_armed: AtomicBool,
     n_commits: AtomicUsize,
-    /// A permit lets the first commit pass.
+    /// A permit releases the first commit.
     released: Semaphore,
 }
 
 impl Proxy {
-    /// Starts it; where it listens.
+    /// Starts the proxy and returns its address.
     async fn start(server: SocketAddr, group: &Group) -> (Arc<Self>, SocketAddr) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -52,7 +52,7 @@ impl Proxy {
         (proxy, address)
     }
 
-    /// Forwards until one side ends.
+    /// Forwards until one side closes.
     async fn forward(&self, mut client: TcpStream) {
         let mut server = TcpStream::connect(self.server).await.unwrap();
         let (mut asked, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
@@ -82,7 +82,7 @@ impl Proxy {
         }
     }
 
-    /// How many commits came before that of `asked`, if it is one.
+    /// Returns the number of earlier commits, if the request is a commit.
     fn place_of_commit(&self, asked: &[u8]) -> Option<usize> {
         let is_commit = asked.ends_with(b"COMMIT\0");
         let is_counted = is_commit && self.is_armed.load(Ordering::SeqCst);
@@ -91,7 +91,7 @@ impl Proxy {
 }
 
 #[tokio::test]
-async fn appends_whose_joint_commit_was_not_answered_are_not_sent_again() {
+async fn appends_with_an_unconfirmed_commit_are_not_retried() {
     let Some(url) = test_postgres::new_database() else { return };
     let (scheme, at) = url.rsplit_once('@').unwrap();
     let (at, name) = at.split_once('/').unwrap();
@@ -126,7 +126,8 @@ async fn appends_whose_joint_commit_was_not_answered_are_not_sent_again() {
             queued(2).await;
             proxy.released.add_permits(1);
         };
-        // Before the row that is stored: appended in a transaction, as those of a writer that is new.
+        // It is before the stored row, so it is appended in a transaction like those of a new
+        // writer.
         let (answers, ()) = tokio::join!(join_all([insert(1), insert(2)]), release);
         answers
     };
@@ -138,7 +139,7 @@ async fn appends_whose_joint_commit_was_not_answered_are_not_sent_again() {
         "{answers:?}"
     );
     let text = answers[1].1.to_string();
-    assert!(text.contains("may be stored"), "{text}");
+    assert!(text.contains("may or may not be stored"), "{text}");
     let page = format!("/api/rows/?dataset={id}&start={FIRST}&end={}&resolution=raw", moment(600));
     let response = service.send(&service.owner, "GET", &page, Body::empty()).await;
     assert_eq!(response.headers()["X-Revision"], "2");

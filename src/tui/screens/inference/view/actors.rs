@@ -22,7 +22,7 @@ use crate::{
         },
         view::{Scene, loss_text, points},
     },
-    state::{columns::TableName, navigation::Steps as _, services::Service},
+    state::{layout::TableName, navigation::Steps as _, services::Service},
     theme::Theme,
     view::{
         hits::Hits,
@@ -30,13 +30,11 @@ use crate::{
         table::{self, Cell, Column, Side, Table, draw_facts},
     },
     widget::{
-        diverge::DivergingBar,
+        bars::{DivergingBar, Floor, ShareBar, Sparkline},
         format::{self, or_none},
         line::{self, Point},
         paint,
         pane::{self, padded},
-        share::ShareBar,
-        sparkline::{Floor, Sparkline},
         stats::Quartiles,
     },
 };

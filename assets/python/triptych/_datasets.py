@@ -1,0 +1,306 @@
+"""Rows of datasets: read, followed and inserted."""
+
+from __future__ import annotations
+
+import datetime as dt
+import http.client
+import json
+import time as clock
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from . import _frames, _time
+from ._client import Client
+from ._errors import ServiceError, TriptychError, UnreachableError
+from ._frames import Frame
+from ._http import Pauses, events
+from ._time import Time
+
+Name = str | int
+Row = dict[str, Any]
+
+# A download may be read from an archive first.
+DOWNLOAD_WITHIN_S = 300.0
+INSERT_WITHIN_S = 120.0
+# A heartbeat comes every 30 seconds.
+SILENCE_MAX_S = 45.0
+ROWS_MAX = 10_000
+REPLAY_ROWS = 100
+REMEMBERED_ROWS = 4 * REPLAY_ROWS
+BATCH_ROWS = 20_000
+BATCH_VALUES = 500_000
+MICROSECOND = dt.timedelta(microseconds=1)
+EARLIEST = dt.datetime.min.replace(tzinfo=dt.timezone.utc)
+
+
+def rows(
+    name: Name,
+    start: Time | None = None,
+    end: Time | None = None,
+    *,
+    resolution: str = "raw",
+    columns: list[str] | None = None,
+    frame: str | None = None,
+    client: Client | None = None,
+) -> Frame:
+    """Returns rows or buckets of a dataset as a DataFrame, oldest first.
+
+    Args:
+        name: Name or number of the dataset.
+        start: First time, inclusive; by default the first row. Times without a zone are in UTC.
+        end: Last time, inclusive for rows and exclusive for buckets; by default the newest row.
+        resolution: "raw" for rows as they were inserted, or "5m", "15m", "1h", "4h" or "1d" for
+            buckets with open, high, low, close, volume and count.
+        columns: Columns to return, in addition to `timestamp`; by default all.
+        frame: "pandas", "polars" or "arrow"; by default the first of them that is installed.
+        client: Services to use; by default those that the commands use.
+
+    Example:
+        >>> import triptych                                                      # doctest: +SKIP
+        >>> triptych.rows("synthetic_btcusd", "2026-07-01", resolution="1h")     # doctest: +SKIP
+    """
+    client = client or Client()
+    library = _frames.kind(frame or client.frame)
+    query = {**_dataset(name), "resolution": resolution, "output": "parquet", **_bounds(start, end)}
+    path = "/rows/bulk_download/"
+    data = client.datasets.call("GET", path, query, within=DOWNLOAD_WITHIN_S)
+    wanted = None if columns is None else ["timestamp", *(c for c in columns if c != "timestamp")]
+    try:
+        return _frames.from_parquet(data, library, wanted)
+    except Exception as error:
+        if wanted is None:
+            raise
+        raise TriptychError(f"dataset {name} has not all of the columns {columns}: {error}") from None
+
+
+def newest(
+    name: Name, n: int = 120, *, frame: str | None = None, client: Client | None = None
+) -> Frame:
+    """Returns the newest `n` rows of a dataset as a DataFrame, oldest first; at most 10 000."""
+    client = client or Client()
+    library = _frames.kind(frame or client.frame)
+    query = {**_dataset(name), "limit": n, "output": "parquet"}
+    data = client.datasets.call("GET", "/rows/live/", query)
+    return _frames.reversed_rows(_frames.from_parquet(data, library), library)
+
+
+def follow(
+    name: Name,
+    *,
+    last: int = 0,
+    since: Time | None = None,
+    client: Client | None = None,
+) -> Iterator[Row]:
+    """Yields the rows of a dataset as they arrive, each once, as a dict with `timestamp` and values.
+
+    A connection that is lost is opened again, and goes on after the last row. A row comes again only
+    if it was corrected.
+
+    Args:
+        name: Name or number of the dataset.
+        last: Number of the newest rows to begin with.
+        since: Time from which stored rows are yielded first, in place of `last`.
+        client: Services to use; by default those that the commands use.
+
+    Example:
+        >>> for row in triptych.follow("synthetic_btcusd"):      # doctest: +SKIP
+        ...     print(row["timestamp"], row["close"])
+    """
+    client = client or Client()
+    if since is not None:
+        return _Follower(client, name, _time.parse(since) - MICROSECOND).rows()
+    query = {**_dataset(name), "limit": min(max(last, 1), ROWS_MAX), "output": "ndjson"}
+    found = [_row(line) for line in client.datasets.call("GET", "/rows/live/", query).splitlines()]
+    newest_at = found[0]["timestamp"] if found else EARLIEST
+    first = list(reversed(found[:last]))
+    return _chain(first, _Follower(client, name, newest_at).rows())
+
+
+def _chain(first: list[Row], others: Iterator[Row]) -> Iterator[Row]:
+    yield from first
+    yield from others
+
+
+class _Follower:
+    """A reader of a stream, and what it has seen."""
+
+    def __init__(self, client: Client, name: Name, newest_at: dt.datetime) -> None:
+        self.client, self.name, self.newest_at = client, name, newest_at
+        self.last_event_id = ""
+        self.recent: dict[dt.datetime, Row] = {}
+
+    def rows(self) -> Iterator[Row]:
+        pauses = Pauses(0.5, 30.0)
+        while True:
+            wait = 0.0
+            try:
+                yield from self._line(pauses)
+            except ServiceError as error:
+                if not error.is_passing:
+                    raise
+                wait = error.retry_after
+            except (UnreachableError, http.client.HTTPException, OSError):
+                pass
+            clock.sleep(max(wait, pauses.next()))
+
+    def _line(self, pauses: Pauses) -> Iterator[Row]:
+        """Yields the new rows of one connection."""
+        headers = {"Last-Event-ID": self.last_event_id} if self.last_event_id else {}
+        is_resumed, n_rows, previous = bool(headers), 0, None
+        query = _dataset(self.name)
+        path = "/rows/stream/"
+        line = self.client.datasets.open("GET", path, query, headers=headers, within=SILENCE_MAX_S)
+        with line:
+            for event, event_id, data in events(line):
+                pauses.reset()
+                if event == "reset":
+                    is_resumed, self.last_event_id = False, ""
+                if event != "data":
+                    continue
+                row = _row(data)
+                at = row["timestamp"]
+                if n_rows == 0 and not is_resumed and at > self.newest_at:
+                    yield from self._missed(at)
+                # Without a resumed line the newest rows come first, in the order of their times.
+                n_rows += 1
+                if previous is not None and previous >= at:
+                    n_rows = REPLAY_ROWS + 1
+                previous = at
+                is_replay = not is_resumed and n_rows <= REPLAY_ROWS
+                self.last_event_id = event_id or self.last_event_id
+                if self._remember(row) and not (is_replay and at <= self.newest_at):
+                    self.newest_at = max(self.newest_at, at)
+                    yield row
+
+    def _missed(self, until: dt.datetime) -> Iterator[Row]:
+        """Yields the rows between the newest one and the first of the replay."""
+        if self.newest_at + MICROSECOND >= until:
+            return
+        start = None if self.newest_at == EARLIEST else self.newest_at + MICROSECOND
+        query = {**_dataset(self.name), "output": "ndjson", **_bounds(start, until - MICROSECOND)}
+        path = "/rows/bulk_download/"
+        with self.client.datasets.open("GET", path, query, within=DOWNLOAD_WITHIN_S) as lines:
+            for line in lines:
+                row = _row(line)
+                if self._remember(row):
+                    self.newest_at = max(self.newest_at, row["timestamp"])
+                    yield row
+
+    def _remember(self, row: Row) -> bool:
+        """Returns true if `row` is new or corrected."""
+        if self.recent.get(row["timestamp"]) == row:
+            return False
+        self.recent[row["timestamp"]] = row
+        if len(self.recent) > REMEMBERED_ROWS:
+            del self.recent[min(self.recent)]
+        return True
+
+
+def insert(
+    name: Name,
+    frame: Frame,
+    *,
+    create: bool = False,
+    time: str = "timestamp",
+    tags: list[str] | None = None,
+    description: str = "",
+    metadata: dict[str, str] | None = None,
+    merge: bool = False,
+    client: Client | None = None,
+) -> int:
+    """Inserts rows into a dataset and returns how many. On return they are durable.
+
+    A row replaces the stored row of its time, so that an insert can be repeated. NaN and None are no
+    values. Times without a zone are in UTC.
+
+    Args:
+        name: Name or number of the dataset.
+        frame: A DataFrame of pandas or polars, an Arrow table, or dicts.
+        create: Creates the dataset and the columns that are missing.
+        time: Column of the times; the index of a pandas frame without such a column.
+        tags: Tags of a new dataset, whose holders can read it. "public" lets every key.
+        description: Description of a new dataset.
+        metadata: Metadata of a new dataset, such as `{"ticker": "btcusd"}`.
+        merge: Changes only the columns that a row has a value in.
+        client: Services to use; by default those that the commands use.
+
+    Example:
+        >>> triptych.insert("signals", frame, create=True)      # doctest: +SKIP
+        1440
+    """
+    client = client or Client()
+    new = _frames.Rows(frame, time)
+    dataset = find_dataset(client, name)
+    if dataset is None:
+        if not create or isinstance(name, int):
+            hint = "" if isinstance(name, int) else ": pass create=True to create it"
+            raise TriptychError(f"there is no dataset {name} that the key can see{hint}")
+        columns = [{"name": column, "dtype": dtype} for column, dtype in new.columns.items()]
+        new_dataset = {
+            "name": name, "description": description, "columns": columns, "tags": tags or [],
+            "metadata": metadata or {},
+        }
+        # A second attempt could fail because the first one succeeded.
+        dataset = client.datasets.send_json("POST", "/datasets/", new_dataset, tries=1)
+    number = dataset["id"]
+    types = _columns(client, number)
+    missing = {column: dtype for column, dtype in new.columns.items() if column not in types}
+    if missing and not create:
+        names = ", ".join(missing)
+        raise TriptychError(f"dataset {name} has no column {names}: pass create=True to create it")
+    for column, dtype in missing.items():
+        new_column = {"dataset": number, "name": column, "dtype": dtype}
+        client.datasets.send_json("POST", "/columns/", new_column, tries=1)
+    rows_max = min(BATCH_ROWS, ROWS_MAX if merge else BATCH_ROWS, BATCH_VALUES // max(len(types), 1)) or 1
+    query = {"dataset": number, "mode": "merge" if merge else None}
+    n_inserted = 0
+    for body, n_rows in new.bodies({**types, **missing}, rows_max):
+        headers = {"Content-Type": new.content_type, "Idempotency-Key": str(uuid.uuid4())}
+        path = "/rows/bulk_insert/"
+        client.datasets.call("POST", path, query, data=body, headers=headers, within=INSERT_WITHIN_S)
+        n_inserted += n_rows
+    return n_inserted
+
+
+def find_dataset(client: Client, name: Name) -> dict[str, Any] | None:
+    """Returns the dataset with this name or number; `None` if the key sees none."""
+    if isinstance(name, int):
+        try:
+            dataset: dict[str, Any] = client.datasets.get_json(f"/datasets/{name}/")
+            return dataset
+        except ServiceError as error:
+            if error.status == 404:
+                return None
+            raise
+    page = client.datasets.get_json("/datasets/", {"search": name, "limit": 100})
+    found: list[dict[str, Any]] = [dataset for dataset in page["results"] if dataset["name"] == name]
+    if len(found) > 1:
+        numbers = ", ".join(str(dataset["id"]) for dataset in found)
+        raise TriptychError(f"several datasets are called {name}: pass one of the numbers {numbers}")
+    return found[0] if found else None
+
+
+def _columns(client: Client, dataset: int) -> dict[str, str]:
+    page = client.datasets.get_json("/columns/", {"dataset": dataset})
+    return {column["name"]: column["dtype"] for column in page["results"]}
+
+
+def _dataset(name: Name) -> dict[str, Any]:
+    if isinstance(name, int) and not isinstance(name, bool):
+        return {"dataset": name}
+    if not isinstance(name, str) or not name:
+        raise TriptychError(f"{name!r} is not a dataset: pass its name or its number")
+    return {"dataset_name": name}
+
+
+def _bounds(start: Time | None, end: Time | None) -> dict[str, str | None]:
+    if start is not None and end is not None and _time.parse(start) > _time.parse(end):
+        raise TriptychError(f"start {_time.text(start)} is after end {_time.text(end)}")
+    bounds = (("start", start), ("end", end))
+    return {name: None if at is None else _time.text(at) for name, at in bounds}
+
+
+def _row(line: str | bytes) -> Row:
+    row = json.loads(line)
+    return {"timestamp": _time.parse(row.pop("timestamp")), **row}

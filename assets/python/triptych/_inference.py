@@ -1,0 +1,274 @@
+"""Topics: their past epochs, their leaderboard, and models over the past."""
+
+from __future__ import annotations
+
+import bisect
+import datetime as dt
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import _frames, _time
+from ._answers import Answer, read_answer
+from ._client import Client
+from ._datasets import rows
+from ._errors import TriptychError
+from ._frames import Frame
+from ._time import Time
+
+HISTORY_WITHIN_S = 120.0
+# The smallest loss of a topic that does not say.
+LOSS_FLOOR = 1e-12
+# The least probability that a cross entropy counts with.
+PROBABILITY_MIN = 1e-9
+
+Model = Callable[..., Answer]
+
+
+def history(
+    topic: int,
+    epochs: int = 1000,
+    *,
+    first: int | None = None,
+    last: int | None = None,
+    actor: str | None = None,
+    frame: str | None = None,
+    client: Client | None = None,
+) -> Frame:
+    """Returns the newest past epochs of a topic, oldest first: a row for each epoch and actor.
+
+    A topic with several labels has a row for each of them. Losses are base-10 logarithms, unless the
+    topic allows negative losses. Truth, losses and scores are missing until the truth is known.
+
+    Args:
+        topic: Number of the topic.
+        epochs: Maximum number of epochs, up to 10 000.
+        first: First nonce, inclusive.
+        last: Last nonce, inclusive.
+        actor: Address or name of the only actor to return.
+        frame: "pandas", "polars" or "arrow"; by default the first of them that is installed.
+        client: Services to use; by default those that the commands use.
+
+    Returns:
+        Columns `timestamp` (when the epoch opened), `nonce`, `worker`, `role`, `name`, `label`, `value`,
+        `weight`, `loss`, `score`, `truth`, `combined_value`, `naive_value`, `combined_loss` and
+        `naive_loss`.
+
+    Example:
+        >>> past = triptych.history(1)                                   # doctest: +SKIP
+        >>> past.groupby("name")["loss"].mean().sort_values()            # doctest: +SKIP
+    """
+    client = client or Client()
+    library = _frames.kind(frame or client.frame)
+    query = {"output": "parquet", "limit": epochs, "from": first, "to": last, "actor": actor}
+    path = f"/api/v1/topics/{topic}/epochs/"
+    data = client.inference.call("GET", path, query, within=HISTORY_WITHIN_S)
+    return _frames.from_parquet(data, library)
+
+
+def leaderboard(
+    topic: int, epochs: int = 100, *, frame: str | None = None, client: Client | None = None
+) -> Frame:
+    """Returns the actors of a topic by their mean loss over its newest epochs.
+
+    `rank` is missing for an actor with too few epochs.
+
+    Example:
+        >>> triptych.leaderboard(1)[["rank", "name", "mean_loss"]]      # doctest: +SKIP
+    """
+    client = client or Client()
+    library = _frames.kind(frame or client.frame)
+    path = f"/api/v1/topics/{topic}/leaderboard"
+    return _frames.from_rows(client.inference.get_json(path, {"epochs": epochs})["actors"], library)
+
+
+def backtest(
+    model: Model | dict[str, Model],
+    topic: int | dict[str, Any],
+    start: Time,
+    end: Time,
+    *,
+    every: float = 60.0,
+    n_rows: int = 120,
+    train: float | None = None,
+    refit: float | None = None,
+    baseline: bool = True,
+    frame: str | None = None,
+    client: Client | None = None,
+) -> Frame:
+    """Runs models over the past of a topic's dataset, and returns what they predicted and lost.
+
+    In each epoch a model sees the rows up to then and none after. Its truth is the value of the
+    topic's column one horizon after the newest of these rows.
+
+    Args:
+        model: A function as for `worker`, or several by name. An object with `fit(frame)` and
+            `predict(frame)` is trained first, and again every `refit` seconds.
+        topic: Number of the topic, or settings as for `triptych inference topics create`.
+        start: Time of the first epoch.
+        end: Last time of the rows.
+        every: Seconds between two epochs, in the dataset's time.
+        n_rows: Number of rows that a model sees.
+        train: Seconds of rows that `fit` sees; by default as many rows as a prediction.
+        refit: Seconds between two calls of `fit`; by default it is called once.
+        baseline: Adds the model `last`: the newest value, or equal probabilities of the labels.
+        frame: "pandas", "polars" or "arrow"; by default the first of them that is installed.
+        client: Services to use; by default those that the commands use.
+
+    Returns:
+        Columns `timestamp` (of the newest row that the model saw), `model`, `label`, `value`, `truth`
+        and `loss`, which is of the same kind as in `history`. An epoch without a prediction has no row.
+
+    Example:
+        >>> tested = triptych.backtest(mine, 1, "2026-07-01", "2026-07-02")      # doctest: +SKIP
+        >>> tested.groupby("model")["loss"].mean()                               # doctest: +SKIP
+    """
+    client = client or Client()
+    library = _frames.kind(frame or client.frame)
+    settings = _Settings(_settings(client, topic))
+    start, end = _time.parse(start), _time.parse(end)
+    if every <= 0:
+        raise TriptychError(f"every is {every}: epochs have to be some seconds apart")
+    earlier = start - dt.timedelta(seconds=max(n_rows * every, train or 0))
+    past = rows(settings.dataset, earlier, end, frame=library, client=client)
+    walk = _Walk(settings, past, library, n_rows)
+    models = model if isinstance(model, dict) else {getattr(model, "__name__", "model"): model}
+    found: list[dict[str, Any]] = []
+    fitted_at: dt.datetime | None = None
+    for at in walk.epochs(start, every):
+        is_due = fitted_at is None or (refit is not None and (at - fitted_at).total_seconds() >= refit)
+        if is_due:
+            fitted_at = at
+            for one in models.values():
+                if hasattr(one, "fit"):
+                    one.fit(walk.training(at, train))
+        found += walk.predictions(at, models, baseline)
+    if not found:
+        raise TriptychError(
+            f"nothing was predicted: dataset {settings.dataset} has too few rows of `{settings.column}` "
+            f"from {_time.text(start)} to {_time.text(end)}, or no truth {settings.horizon} later"
+        )
+    return _frames.from_rows(found, library)
+
+
+def _settings(client: Client, topic: int | dict[str, Any]) -> dict[str, Any]:
+    return topic if isinstance(topic, dict) else client.inference.get_json(f"/api/v1/topics/{topic}")
+
+
+class _Settings:
+    """The settings of a topic that its truth and its losses follow from."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        try:
+            self.dataset = settings.get("dataset_id") or settings["dataset"]
+            self.column = settings["column"]
+            self.horizon = dt.timedelta(seconds=settings["horizon_seconds"])
+        except KeyError as error:
+            raise TriptychError(f"the settings of the topic have no {error.args[0]}") from None
+        threshold = settings.get("direction_threshold")
+        self.threshold = None if threshold is None else float(threshold)
+        self.labels = settings.get("label_whitelist") or ["y"]
+        if self.threshold is not None and not settings.get("label_whitelist"):
+            self.labels = ["up", "down", "flat"]
+        self.method = (settings.get("loss_method") or "mse").lower()
+        self.is_plain = bool(settings.get("allow_negative"))
+        self.floor = float(settings.get("loss_floor") or LOSS_FLOOR)
+        if self.method not in LOSSES:
+            raise TriptychError(f"loss method {self.method} is not known: use {', '.join(LOSSES)}")
+
+    def truth(self, before: float, after: float) -> list[float]:
+        """Returns what came true: the value, or 1 for one of the labels."""
+        if self.threshold is None:
+            return [after]
+        move = 0.0 if before == 0 else (after - before) / abs(before)
+        label = "up" if move > self.threshold else "down" if move < -self.threshold else "flat"
+        return [float(one == label) for one in self.labels]
+
+    def loss(self, values: list[float], truth: list[float]) -> float:
+        """Returns the loss of `values`, as the network learns from it."""
+        loss = sum(LOSSES[self.method](value, true) for value, true in zip(values, truth))
+        return loss if self.is_plain else math.log10(max(loss, self.floor))
+
+
+def _huber(value: float, truth: float) -> float:
+    error = abs(value - truth)
+    return error * error / 2 if error <= 1 else error - 0.5
+
+
+def _log_cosh(value: float, truth: float) -> float:
+    error = abs(value - truth)
+    return error + math.log1p(math.exp(-2 * error)) - math.log(2)
+
+
+LOSSES: dict[str, Callable[[float, float], float]] = {
+    "mse": lambda value, truth: (value - truth) ** 2,
+    "mae": lambda value, truth: abs(value - truth),
+    "huber": _huber,
+    "logcosh": _log_cosh,
+    "ce": lambda value, truth: -truth * math.log(max(value, PROBABILITY_MIN)),
+}
+
+
+class _Walk:
+    """Rows of the past, of which each epoch sees a part."""
+
+    def __init__(self, settings: _Settings, past: Frame, library: str, n_rows: int) -> None:
+        self.settings, self.past, self.library, self.n_rows = settings, past, library, n_rows
+        self.times = [_time.parse(at) for at in _frames.values(past, "timestamp")]
+        known = _frames.values(past, settings.column)
+        # Rows with a value of the column: their places, times and values.
+        self.places = [at for at, value in enumerate(known) if value is not None and value == value]
+        self.known_times = [self.times[at] for at in self.places]
+        self.known = [float(known[at]) for at in self.places]
+
+    def epochs(self, start: dt.datetime, every: float) -> Iterator[dt.datetime]:
+        if not self.known_times:
+            return
+        at = max(start, self.known_times[0])
+        while at <= self.known_times[-1]:
+            yield at
+            at += dt.timedelta(seconds=every)
+
+    def training(self, at: dt.datetime, seconds: float | None) -> Frame:
+        end = bisect.bisect_right(self.times, at)
+        if seconds is None:
+            begin = max(0, end - self.n_rows)
+        else:
+            begin = bisect.bisect_left(self.times, at - dt.timedelta(seconds=seconds))
+        return _frames.part(self.past, begin, end, self.library)
+
+    def predictions(
+        self, at: dt.datetime, models: dict[str, Model], baseline: bool
+    ) -> Iterator[dict[str, Any]]:
+        """Yields the rows of an epoch whose truth is known."""
+        n_seen = bisect.bisect_right(self.known_times, at)
+        if n_seen == 0:
+            return
+        before_at, before = self.known_times[n_seen - 1], self.known[n_seen - 1]
+        due = before_at + self.settings.horizon
+        place = bisect.bisect_left(self.known_times, due)
+        # As in a running network, a row a horizon late is no truth of this epoch.
+        if place == len(self.known) or self.known_times[place] > due + self.settings.horizon:
+            return
+        truth = self.settings.truth(before, self.known[place])
+        end = self.places[n_seen - 1] + 1
+        seen = _frames.part(self.past, max(0, end - self.n_rows), end, self.library)
+        for name, model in models.items():
+            call = model.predict if hasattr(model, "predict") else model
+            answer = read_answer(call(seen), self.settings.labels)
+            if answer.values:
+                values = [answer.values.get(label, 0.0) for label in self.settings.labels]
+                yield from self._rows(before_at, name, values, truth)
+        if baseline and "last" not in models:
+            n_labels = len(self.settings.labels)
+            values = [before] if self.settings.threshold is None else [1 / n_labels] * n_labels
+            yield from self._rows(before_at, "last", values, truth)
+
+    def _rows(
+        self, at: dt.datetime, model: str, values: list[float], truth: list[float]
+    ) -> Iterator[dict[str, Any]]:
+        loss = self.settings.loss(values, truth)
+        for label, value, true in zip(self.settings.labels, values, truth):
+            yield {
+                "timestamp": at, "model": model, "label": label, "value": value, "truth": true, "loss": loss,
+            }

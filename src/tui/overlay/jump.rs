@@ -1,3 +1,0 @@
-//! Labels on everything that can be clicked.
-
-pub(crate) mod view;

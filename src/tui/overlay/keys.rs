@@ -1,3 +1,0 @@
-//! The keys that continue a key sequence.
-
-pub(crate) mod view;

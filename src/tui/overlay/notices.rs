@@ -1,3 +1,0 @@
-//! The list of past notices.
-
-pub(crate) mod view;

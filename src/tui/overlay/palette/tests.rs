@@ -1,0 +1,85 @@
+use super::*;
+use crate::{event::Event, harness::Harness, state::overlay::Overlay, theme::Name};
+
+#[track_caller]
+fn check(typed: &str, want: &str) {
+    let mut screen = Harness::ready(160, 45);
+    screen.run_split();
+    screen.press("esc ctrl-p");
+    screen.take(Event::Paste(typed.to_owned()));
+    let Some(Overlay::Palette(palette)) = screen.state.overlays.last() else {
+        panic!("no palette")
+    };
+    let found = palette.selected().map_or_else(String::new, |entry| {
+        format!("{} {} {}", entry.group, entry.text, entry.keys).trim_end().to_owned()
+    });
+    assert_eq!(found, want, "for `{typed}`");
+}
+
+#[test]
+fn fuzzy_search_finds_commands_screens_nodes_and_runs() {
+    check("resol coa", "Data Coarser resolution ,");
+    check("logs", "View Logs 5");
+    check("h-contrast", "Theme high-contrast T");
+    check("!worker-2", "node worker-2");
+    check(&format!("!{}", crate::harness::PEERS[2]), "node worker-2");
+    check("%mean", "function mean");
+    check("#hello 2 result", "run 1 hello.wasm");
+    check("zzzz", "");
+}
+
+#[test]
+fn a_prefix_restricts_the_search_to_one_kind() {
+    let entries = entries(&Harness::ready(160, 45).state);
+    let mut palette = Palette::new(entries);
+    for kind in Kind::VARIANTS {
+        palette.input.set(&kind.sign().to_string());
+        palette.find();
+        let n_of_kind = palette.entries.iter().filter(|entry| entry.kind == *kind).count();
+        assert_eq!(palette.matches.len(), n_of_kind, "{kind:?}");
+    }
+}
+
+#[test]
+fn every_action_except_movement_is_in_the_palette() {
+    let state = Harness::ready(160, 45).state;
+    let found = entries(&state);
+    let offered = crate::keymap::TABLE.iter().filter(|it| group(it.layer).is_some());
+    for binding in offered {
+        let is_found = found
+            .iter()
+            .any(|entry| matches!(entry.goal, Goal::Act(_, action) if action == binding.action));
+        let is_left_out = binding.action == Action::Palette
+            || (binding.action.is_step() && !matches!(binding.action, Action::Show(_)));
+        assert_ne!(is_found, is_left_out, "{:?}", binding.action);
+    }
+}
+
+#[test]
+fn choosing_an_entry_performs_it() {
+    let mut screen = Harness::ready(160, 45);
+    screen.press(":");
+    screen.type_text("logs");
+    screen.press("enter");
+    assert_eq!(screen.state.screen, Screen::Logs);
+    assert!(screen.state.overlays.is_empty());
+    screen.press(":");
+    screen.type_text("!worker-3");
+    screen.press("enter");
+    assert_eq!(screen.state.screen, Screen::Cluster);
+    assert_eq!(screen.state.cluster.node.as_deref(), Some(crate::harness::PEERS[3]));
+}
+
+#[test]
+fn a_selected_theme_is_previewed_and_applied_on_confirm() {
+    let mut screen = Harness::ready(160, 45);
+    assert_eq!(screen.state.theme_name(), Name::Dark);
+    screen.take(Event::Background([250, 250, 250]));
+    assert_eq!(screen.state.theme_name(), Name::Light);
+    screen.press("T down");
+    assert_eq!(screen.state.theme_name(), Name::Dark);
+    screen.press("esc");
+    assert_eq!((screen.state.theme, screen.state.theme_name()), (None, Name::Light));
+    screen.press("T down down down enter");
+    assert_eq!(screen.state.theme, Some(Name::Cvd));
+}

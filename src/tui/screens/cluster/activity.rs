@@ -1,0 +1,80 @@
+//! What each worker answered lately, a bar for each period.
+
+use ratatui::{buffer::Buffer, layout::Rect, widgets::Widget as _};
+
+use crate::{
+    state::nodes::{Node, PERIOD},
+    view::{Frame, draw_empty, focus_if, split_rows},
+    widget::{
+        bars::{Floor, Sparkline},
+        format, paint, pane,
+    },
+};
+
+/// Rows of a worker.
+const ROWS: u16 = 2;
+
+/// Columns before the bars: a peer id or a group, and a gap.
+const NAME_WIDTH: u16 = 21;
+
+/// Columns after the bars: a gap, and a number.
+const COUNT_WIDTH: u16 = 9;
+
+/// The rows this takes for `n_workers`, its frame included.
+pub(crate) fn height(n_workers: usize) -> u16 {
+    u16::try_from(n_workers.max(1)).unwrap_or(u16::MAX).saturating_mul(ROWS).saturating_add(2)
+}
+
+/// Draws the workers among `nodes`, as many as there is room for.
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, nodes: &[Node]) {
+    let Frame { state, theme, .. } = frame;
+    let workers: Vec<&Node> = nodes.iter().filter(|node| is_worker(node)).collect();
+    let n_fit = usize::from(area.height.saturating_sub(2) / ROWS);
+    let more = match workers.len().saturating_sub(n_fit) {
+        0 => String::new(),
+        n => format!("{n} more · "),
+    };
+    let mut rest = pane::Pane::new("Activity")
+        .info(format!("{more}executions answered, a bar for {} s", PERIOD.as_secs()))
+        .focus(focus_if(false))
+        .draw(area, buf, theme);
+    if workers.is_empty() {
+        draw_empty(rest, buf, theme, &["No worker is known.".to_owned()]);
+        return;
+    }
+    let width = rest.width.saturating_sub(NAME_WIDTH + COUNT_WIDTH);
+    let bars = |node: &Node| state.nodes.last_periods(&node.peer_id, width.into(), state.now);
+    // One scale for all, so that who does more stands higher; with air above the highest, so that
+    // it does not run into the bar over it.
+    let all: Vec<Vec<Option<f64>>> = workers.iter().map(|node| bars(node)).collect();
+    let highest = all.iter().flatten().flatten().fold(1.0, |high: f64, n| high.max(*n)) * 1.1;
+    for (node, values) in workers.iter().zip(&all).take(n_fit) {
+        let [row, below] = split_rows(rest, ROWS);
+        rest = below;
+        paint::text(buf, row, (0, 0), &state.stack.node_name(&node.peer_id), theme.text);
+        let group = match &node.process {
+            Some(_) => {
+                format!("{} · {}", format::shorten(&node.peer_id, 4, 6), node.group_text())
+            }
+            None => node.group_text(),
+        };
+        let room = usize::from(NAME_WIDTH - 2);
+        paint::text(buf, row, (0, 1), &format::fit(&group, room), theme.muted);
+        let place = Rect { x: row.x.saturating_add(NAME_WIDTH), width, ..row }.intersection(row);
+        let style = if node.exited.is_some() { theme.muted } else { theme.series(0) };
+        Sparkline { values, floor: Floor::Zero, top_min: highest, style }.render(place, buf);
+        let a_minute = state.nodes.a_minute(&node.peer_id, state.now);
+        // In the first minute nobody knows how many a minute are.
+        let text = a_minute.map_or_else(
+            || format!("{} in all", format::count(node.n_runs)),
+            |n| format!("{}/min", format::count(n)),
+        );
+        let style = if a_minute > Some(0) { theme.text } else { theme.muted };
+        paint::text_before(buf, row, (row.width, 1), &text, style);
+    }
+}
+
+/// Whether a node is one, as far as is known.
+pub(crate) fn is_worker(node: &Node) -> bool {
+    node.role.as_deref() == Some("worker")
+}

@@ -1,0 +1,127 @@
+//! Draws the form that starts a node, and the question before a process is stopped.
+
+use ratatui::{buffer::Buffer, layout::Rect, text::Line};
+
+use crate::{
+    action::Action,
+    event::Target,
+    keymap::Layer,
+    overlay::view::{Question, Surface, raise},
+    screens::cluster::state::node_form::NodeField,
+    view::{Frame, centered, field::LabelledField, split_rows, strip, wrap::wrapped},
+    widget::{paint, pane::Pane},
+};
+
+/// Columns of the labels.
+const LABEL_WIDTH: u16 = 11;
+
+/// The widest the form is: a multiaddress fits.
+const WIDTH_MAX: u16 = 104;
+
+/// Draws the form over `area`.
+pub(crate) fn draw(on: Surface<'_>) {
+    let Surface { area, buf, frame, hits } = on;
+    let Frame { state, theme, .. } = frame;
+    let form = &state.cluster.node_form;
+    let n_fields = u16::try_from(form.fields().count()).unwrap_or(u16::MAX);
+    // What is to be said stands below each field where there is room for it.
+    let is_roomy = area.height >= n_fields.saturating_mul(2) + 6;
+    let is_airy = area.height >= n_fields.saturating_mul(3) + 6;
+    let step = 1 + u16::from(is_roomy) + u16::from(is_airy);
+    let height = n_fields.saturating_mul(step).saturating_add(if is_roomy { 5 } else { 4 });
+    let width = WIDTH_MAX.min(area.width.saturating_sub(2));
+    let place = centered(area, width, height.min(area.height));
+    let title = if form.is_head { "Start a head" } else { "Start a worker" };
+    let of = Pane::new(title).info("a process of this machine");
+    let inside = raise(place, buf, frame, of, hits);
+    let mut y = u16::from(is_roomy);
+    for field in form.fields() {
+        draw_node_field(inside, buf, frame, field, y, is_roomy);
+        y = y.saturating_add(step);
+    }
+    // Where notes have no room of their own, that of the focused field stands at the end.
+    if !is_roomy {
+        let (note, style) = note(frame, form.focus);
+        paint::text(buf, inside, (LABEL_WIDTH + 2, y), &note, style);
+        y = y.saturating_add(1);
+    }
+    let from = LABEL_WIDTH + 1;
+    let end = paint::text(buf, inside, (from, y), " ⏎ Start ", theme.tag(theme.focus));
+    let button = strip(inside, (from, y), end.saturating_sub(from));
+    hits.add(button, Target::Action(Action::StartNode));
+}
+
+fn draw_node_field(
+    area: Rect,
+    buf: &mut Buffer,
+    frame: Frame<'_>,
+    field: NodeField,
+    y: u16,
+    is_roomy: bool,
+) {
+    let Frame { state, theme, .. } = frame;
+    let form = &state.cluster.node_form;
+    let of = LabelledField {
+        label: field.into_str(),
+        label_width: LABEL_WIDTH,
+        width: match field {
+            NodeField::BootNodes | NodeField::Attributes | NodeField::Runtime => area.width,
+            NodeField::Subgroups => 40,
+            NodeField::Kept => 26,
+            _ => 12,
+        },
+        is_focused: form.focus == field,
+        has_caret: form.focus == field,
+        ground: theme.bg,
+        choice: match field {
+            NodeField::Role => Some(if form.is_head { "head" } else { "worker" }),
+            NodeField::Kept => Some(if form.is_kept { "it keeps running" } else { "it stops" }),
+            _ => None,
+        },
+        text: form.text(field),
+    };
+    of.draw(split_rows(area, y)[1], buf, theme);
+    if is_roomy {
+        let (note, style) = note(frame, field);
+        let room = area.width.saturating_sub(LABEL_WIDTH + 2);
+        // There is a row for it; a longer one goes on below, over the gap.
+        for (y, line) in (y + 1..).zip(wrapped(&note, room).iter().take(2)) {
+            paint::text(buf, area, (LABEL_WIDTH + 2, y), line, style);
+        }
+    }
+}
+
+/// The hint or error of a field.
+fn note(frame: Frame<'_>, field: NodeField) -> (String, ratatui::style::Style) {
+    let form = &frame.state.cluster.node_form;
+    match form.trouble(field).filter(|_| form.is_tried) {
+        Some(trouble) => (format!("└ {trouble}"), frame.theme.down),
+        None => (field.note().to_owned(), frame.theme.muted),
+    }
+}
+
+/// Asks whether to stop the selected process.
+pub(crate) fn draw_confirm(on: Surface<'_>) {
+    let Frame { state, theme, .. } = on.frame;
+    let process = state.cluster.selected_process(&state.stack);
+    let (what, note) = match &process {
+        None => ("It has already stopped.".to_owned(), ""),
+        Some(process) => {
+            let is_head = process.node.as_ref().is_some_and(|node| node.role == "head");
+            let note = match (is_head, &process.node) {
+                (true, _) => "Its executions are lost.",
+                (false, Some(_)) => "Its executions end, or move to spares.",
+                (false, None) => "Its service is unavailable until it restarts.",
+            };
+            (format!("Stop {}, pid {}?", process.name, process.pid), note)
+        }
+    };
+    let hints = [(Action::StopNow, "stop it "), (Action::Back, "leave it")];
+    Question {
+        title: "Stop?",
+        width: 52,
+        lines: vec![Line::styled(what, theme.text), Line::styled(note, theme.muted)],
+        keys: on.frame.hints(Layer::ConfirmStop, &hints),
+    }
+    .draw(on);
+}

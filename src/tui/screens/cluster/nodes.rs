@@ -1,0 +1,577 @@
+//! The table of nodes, and the selected one in detail.
+
+use std::time::Duration;
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::{Modifier, Style},
+    text::{Line, Span},
+    widgets::Widget as _,
+};
+
+use crate::{
+    action::Action,
+    keymap::Layer,
+    screens::cluster::{
+        processes,
+        state::{NodeGroup, NodeOrder, NodeRow, Pane},
+    },
+    state::{
+        layout::TableName,
+        navigation::Steps as _,
+        nodes::{Node, Origin},
+        services::{Health, Service, host_of, why_at},
+        stack,
+    },
+    view::{
+        Frame, Tier, draw_empty,
+        field::draw_search,
+        focus_if, header,
+        hits::Hits,
+        spinner, split_rows, strip,
+        table::{self, Cell, Column, Side, Table, draw_facts},
+        text_cut,
+    },
+    widget::{
+        bars::ShareBar,
+        format::{self, NONE},
+        paint, pane,
+    },
+};
+
+/// Rows of the detail, its rule included.
+const DETAIL_HEIGHT: u16 = 8;
+
+/// Columns of the bar of a node's agreement.
+const AGREE_WIDTH: u16 = 10;
+
+/// Columns of the groups of a node in detail, before what it holds.
+const GROUPS_WIDTH: usize = 24;
+
+/// The title of the nodes' names, which only nodes of this machine have.
+const NAME: &str = "NODE";
+
+/// The title of the peer ids.
+const PEER: &str = "PEER";
+
+/// The width of a reason: that of `cordoned`, `draining`.
+const STATUS_WIDTH: u16 = 8;
+
+/// The title of the column with the reason why a node gets no work.
+const STATUS: &str = "STATUS";
+
+/// The title of how many heads see a node, which there is where there are several.
+const HEADS: &str = "HEADS";
+
+/// The title of the free slots.
+const SLOTS: &str = "SLOTS";
+
+/// The shortest peer id: ids share a prefix and differ at the end.
+const PEER_WIDTH_MIN: u16 = 10;
+
+/// The widest column of peer ids.
+const PEER_WIDTH_MAX: u16 = 19;
+
+/// The widest column of names: a longer one would leave no room for the rest.
+const NAME_WIDTH_MAX: u16 = 14;
+
+/// The columns that a narrow table leaves out, the first one first; the detail below has them, too.
+/// Without STATUS, the slots of a node that gets no work give way to the reason.
+const LEFT_OUT: [&str; 5] = ["ORIGIN", STATUS, "PING", "LAST", SLOTS];
+
+/// The same where the nodes are grouped: groups have no round trip.
+const LEFT_OUT_GROUPED: [&str; 5] = ["ORIGIN", "PING", "LAST", STATUS, SLOTS];
+
+/// The columns of the table, left to right.
+pub(super) const COLUMNS: [Column; 13] = [
+    Column { title: "", width: 1, side: Side::Left },
+    Column { title: NAME, width: 8, side: Side::Left },
+    Column { title: PEER, width: 19, side: Side::Left },
+    Column { title: "ROLE", width: 6, side: Side::Left },
+    Column { title: "ORIGIN", width: 6, side: Side::Left },
+    Column { title: "GROUP", width: 7, side: Side::Left },
+    Column { title: HEADS, width: 5, side: Side::Right },
+    Column { title: STATUS, width: 8, side: Side::Left },
+    Column { title: SLOTS, width: 5, side: Side::Right },
+    Column { title: "RUNS", width: 5, side: Side::Right },
+    Column { title: "AGREE", width: 5, side: Side::Right },
+    Column { title: "PING", width: 7, side: Side::Right },
+    Column { title: "LAST", width: 6, side: Side::Right },
+];
+
+/// The rows this takes for `n_nodes`, with some air: its frame, the filter, the head, the detail.
+pub(crate) fn height(n_nodes: usize) -> u16 {
+    let n_rows = u16::try_from(n_nodes.max(5)).unwrap_or(u16::MAX);
+    n_rows.saturating_add(DETAIL_HEIGHT + 5)
+}
+
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Frame { state, theme, tier } = frame;
+    let cluster = &state.cluster;
+    let nodes = cluster.nodes(state.cluster_context());
+    let rows_shown = cluster.node_rows(&nodes);
+    let selected = cluster.row_idx(&nodes, &rows_shown);
+    let focus = focus_if(state.is_pane_focused(Pane::Nodes));
+    let inside =
+        pane::Pane::new("Nodes").info(info(&nodes, frame)).focus(focus).draw(area, buf, theme);
+    if nodes.is_empty() && cluster.filter.value().is_empty() {
+        draw_empty(inside, buf, theme, &empty_lines(frame));
+        return;
+    }
+    let has_detail = tier >= Tier::Large || state.is_zoomed;
+    let detail_height = if has_detail { DETAIL_HEIGHT } else { 1 };
+    let table_height = inside.height.saturating_sub(detail_height);
+    let [upper, lower] = split_rows(inside, table_height);
+    let has_filter = has_detail || cluster.filter.is_edited() || !cluster.filter.value().is_empty();
+    let [filter, rows] = split_rows(upper, u16::from(has_filter));
+    draw_filter(filter, buf, frame);
+    let rows = draw_failures(rows, buf, frame);
+
+    let (mut columns, peer_width) = columns(rows.width, &nodes, frame);
+    let has_status = columns.iter().any(|it| it.title == STATUS && it.width > 0);
+    table::hide(&state.hidden_columns, TableName::Nodes, &mut columns);
+    let table = Table {
+        columns: &columns,
+        n_rows: rows_shown.len(),
+        selected: Some(selected).filter(|_| !rows_shown.is_empty()),
+        pane: Pane::Nodes.number(),
+        sorted: columns.iter().position(|it| NodeOrder::of_column(it.title) == Some(cluster.order)),
+        ..Table::default()
+    };
+    table.draw(rows, buf, theme, hits, |row| match rows_shown.get(row) {
+        Some(NodeRow::Group(group)) => group_cells(group, frame),
+        Some(NodeRow::Node(idx)) => {
+            let cells = |node| cells(node, frame, peer_width, has_status);
+            nodes.get(*idx).map(cells).unwrap_or_default()
+        }
+        None => Vec::new(),
+    });
+    let title = match rows_shown.get(selected) {
+        Some(NodeRow::Group(group)) => group.title.clone(),
+        Some(NodeRow::Node(idx)) => match nodes.get(*idx) {
+            Some(node) => state.stack.node_name(&node.peer_id).into_owned(),
+            None => return,
+        },
+        None => return,
+    };
+    let lower = if has_detail {
+        let y = lower.y.saturating_sub(area.y);
+        pane::divider(buf, area.intersection(buf.area), y, title, focus, theme);
+        split_rows(lower, 1)[1]
+    } else {
+        lower
+    };
+    match rows_shown.get(selected) {
+        Some(NodeRow::Group(group)) if has_detail => draw_facts(lower, buf, theme, &facts(group)),
+        Some(NodeRow::Group(group)) => {
+            let parts: Vec<String> = facts(group).into_iter().map(|(_, text)| text).collect();
+            let text = format!("{} · {}", group.title, parts.join(" · "));
+            text_cut(buf, lower, (0, 0), &text, theme.muted);
+        }
+        Some(NodeRow::Node(idx)) => {
+            let Some(node) = nodes.get(*idx) else { return };
+            let draw = if has_detail { draw_detail } else { draw_short_detail };
+            draw(lower, buf, frame, node);
+        }
+        None => {}
+    }
+}
+
+/// What the nodes of a group have together.
+fn facts(group: &NodeGroup) -> Vec<(&'static str, String)> {
+    let NodeGroup { n_connected, n_withheld, n_slots, n_free, n_runs, .. } = *group;
+    let mut facts = vec![("nodes", format!("{n_connected} of {} connected", group.n_nodes()))];
+    if n_withheld > 0 {
+        facts.push(("out", format!("{n_withheld} get no work")));
+    }
+    facts.push(("slots", format!("{n_free} of {n_slots} slots free")));
+    facts.push(("runs", format::counted(usize::try_from(n_runs).unwrap_or(usize::MAX), "run")));
+    facts
+}
+
+/// The columns that fit into `width`, and the width of the peer ids among them.
+fn columns(width: u16, nodes: &[Node], frame: Frame<'_>) -> ([Column; COLUMNS.len()], usize) {
+    let is_grouped = frame.state.cluster.grouped_by.is_some();
+    let mut columns = COLUMNS;
+    let names = nodes.iter().filter_map(|node| node.process.as_ref());
+    let name_width = names.map(|(name, _)| name.chars().count()).max();
+    let name_width = name_width.map(|width| u16::try_from(width).unwrap_or(u16::MAX));
+    let mut set = |title, to: u16| {
+        for column in columns.iter_mut().filter(|column| column.title == title) {
+            column.width = to;
+        }
+        let others = columns.iter().filter(|column| column.title != PEER && column.width > 0);
+        let others: u16 = others.map(|column| column.width + 1).sum();
+        width.saturating_sub(others)
+    };
+    // `cordoned`, and with several heads `cordoned 1/2`. Its width does not depend on the nodes: the
+    // columns stay where they are when a node is cordoned.
+    let has_several_heads = frame.state.services.has_several_heads();
+    let status_width = if has_several_heads { STATUS_WIDTH + 4 } else { STATUS_WIDTH };
+    set(STATUS, status_width);
+    set(HEADS, if has_several_heads { 5 } else { 0 });
+    if is_grouped {
+        // Sums have more digits.
+        set(SLOTS, 9);
+    }
+    let mut room = set(NAME, name_width.map_or(0, |width| width.clamp(8, NAME_WIDTH_MAX)));
+    for title in if is_grouped { LEFT_OUT_GROUPED } else { LEFT_OUT } {
+        if room < PEER_WIDTH_MIN + 3 {
+            room = set(title, 0);
+            if title == STATUS && !is_grouped {
+                room = set(SLOTS, status_width);
+            }
+        }
+    }
+    let peer_width = room.clamp(PEER_WIDTH_MIN, PEER_WIDTH_MAX);
+    set(PEER, peer_width);
+    (columns, peer_width.into())
+}
+
+fn info(nodes: &[Node], frame: Frame<'_>) -> Line<'static> {
+    let cluster = &frame.state.cluster;
+    let n_local = nodes.iter().filter(|node| node.origin == Origin::Local).count();
+    let arrow = if cluster.is_reversed { '▴' } else { '▾' };
+    let listed = frame.state.nodes.best_list();
+    let away = frame.state.nodes.run_head.and_then(|head| frame.away(Service::Head(head)));
+    let age = match listed.failure() {
+        _ if frame.state.services.has_several_heads() => None,
+        _ if away.is_some() => away,
+        Some(_) => Some(Span::styled(listed.note(frame.state.now), frame.theme.warn)),
+        None => None,
+    };
+    let n_withheld = nodes.iter().filter(|node| node.withheld_by.is_some()).count();
+    let withheld = if n_withheld > 0 { format!(" · {n_withheld} out") } else { String::new() };
+    let grouped = cluster.grouped_by.as_ref().map(|name| format!(" · by {name}"));
+    let (n_nodes, order) = (nodes.len(), cluster.order.into_str());
+    let grouped = grouped.unwrap_or_default();
+    let facts = format!("{n_nodes} · {n_local} local{withheld}{grouped} · {order} {arrow}");
+    let mut line = Line::from(facts);
+    if let Some(age) = age {
+        line.extend([Span::raw(" · "), age]);
+    }
+    line
+}
+
+fn draw_filter(area: Rect, buf: &mut Buffer, frame: Frame<'_>) {
+    let filter = &frame.state.cluster.filter;
+    draw_search(area, buf, frame.theme, filter, "filter…");
+}
+
+fn status(node: &Node, frame: Frame<'_>) -> (char, Style) {
+    let theme = frame.theme;
+    match (node.exited, node.is_connected) {
+        (Some(_), _) => ('✗', theme.down),
+        (None, Some(true)) if node.withheld_by.is_some() => ('○', theme.warn),
+        (None, Some(true)) => ('●', theme.up),
+        (None, None) if !node.reports.is_empty() => ('◌', theme.warn),
+        (None, None) if node.origin == Origin::Local => ('◌', theme.info),
+        (None, Some(false) | None) => ('○', theme.muted),
+    }
+}
+
+fn cells(node: &Node, frame: Frame<'_>, peer_width: usize, has_status: bool) -> Vec<Cell> {
+    let Frame { state, theme, .. } = frame;
+    let (glyph, glyph_style) = status(node, frame);
+    let role = node.role.as_deref().unwrap_or("?");
+    let role_style = if role == "head" { theme.accent2 } else { theme.text };
+    let is_typed = node.origin == Origin::Typed;
+    let is_head = role == "head";
+    let runs = if is_head { NONE.to_owned() } else { format::count(node.n_runs) };
+    let (agree, agree_style) = match node.agree_percent() {
+        None => (NONE.to_owned(), theme.muted),
+        Some(percent) if percent < 90.0 => (format!("{percent:.0}%"), theme.warn),
+        Some(percent) => (format!("{percent:.0}%"), theme.text),
+    };
+    vec![
+        (glyph.to_string(), glyph_style),
+        match &node.process {
+            Some((name, _)) => (name.clone(), theme.accent2),
+            None => (NONE.to_owned(), theme.muted),
+        },
+        // Ids share a prefix and differ at the end.
+        (format::shorten(&node.peer_id, peer_width.saturating_sub(7), 6).into_owned(), theme.text),
+        (role.to_owned(), role_style),
+        (node.origin.into_str().to_owned(), if is_typed { theme.text } else { theme.muted }),
+        (node.group_text(), theme.muted),
+        seen_by(node, frame),
+        (node.withheld_text().unwrap_or_default(), theme.warn),
+        match node.withheld_text().filter(|_| !has_status) {
+            Some(reason) => (reason, theme.warn),
+            None => slots(node, frame),
+        },
+        (runs, theme.text),
+        (agree, agree_style),
+        (ping(node), theme.muted),
+        (last(node, state.now), if node.exited.is_some() { theme.down } else { theme.muted }),
+    ]
+}
+
+/// The head of a group: how many of its nodes are connected, get no work, and what all have together.
+fn group_cells(group: &NodeGroup, frame: Frame<'_>) -> Vec<Cell> {
+    let theme = frame.theme;
+    let bold = theme.text.add_modifier(Modifier::BOLD);
+    let none = || (String::new(), theme.muted);
+    let NodeGroup { n_connected, n_withheld, n_slots, n_free, is_folded, .. } = *group;
+    let n_nodes = group.n_nodes();
+    let withheld = match n_withheld {
+        0 => String::new(),
+        n => format!("{n} out"),
+    };
+    let agree = Node { n_runs: group.n_runs, n_agreed: group.n_agreed, ..Node::default() };
+    let agree = agree.agree_percent().map_or_else(String::new, |share| format!("{share:.0}%"));
+    vec![
+        (if is_folded { "▸" } else { "▾" }.to_owned(), theme.muted),
+        none(),
+        (group.title.clone(), bold),
+        (format!("{n_connected}/{n_nodes}"), theme.text),
+        none(),
+        none(),
+        none(),
+        (withheld, theme.warn),
+        (if n_slots > 0 { format!("{n_free}/{n_slots}") } else { String::new() }, theme.text),
+        (format::count(group.n_runs), theme.text),
+        (agree, theme.text),
+        none(),
+        none(),
+    ]
+}
+
+/// How many of a node's slots are free, of how many: `8/10`.
+fn slots(node: &Node, frame: Frame<'_>) -> Cell {
+    let theme = frame.theme;
+    match node.slots {
+        None => (NONE.to_owned(), theme.muted),
+        Some((n_slots, None)) => (n_slots.to_string(), theme.text),
+        Some((n_slots, Some(0))) => (format!("0/{n_slots}"), theme.warn),
+        Some((n_slots, Some(n_free))) => (format!("{n_free}/{n_slots}"), theme.text),
+    }
+}
+
+/// The recent round trip: `0.4 ms`, from a tenth of a second on without a fraction.
+fn ping(node: &Node) -> String {
+    match node.latency_ms {
+        None => NONE.to_owned(),
+        Some(ms) if ms < 99.95 => format!("{ms:.1} ms"),
+        Some(ms) => format!("{ms:.0} ms"),
+    }
+}
+
+/// Ages of connected nodes below this are not told apart: heads hear of their peers several times in a
+/// minute, and each time would be worth a frame.
+const SILENT_MAX: Duration = Duration::from_mins(1);
+
+/// When a node was last seen: its exit code, `now` for the head that sent the list, or an age.
+fn last(node: &Node, now: model::timestamp::Timestamp) -> String {
+    if let Some(exit) = node.exited {
+        return exit.code.map_or_else(|| "signal".to_owned(), |code| format!("exit {code}"));
+    }
+    match (node.is_connected, node.last_seen) {
+        (Some(true), Some(at)) if now.since(at) < SILENT_MAX => "< 1m".to_owned(),
+        (_, Some(at)) => format::age(now.since(at)),
+        (Some(true), None) => "now".to_owned(),
+        _ => NONE.to_owned(),
+    }
+}
+
+fn draw_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
+    let theme = frame.theme;
+    let groups = match node.subgroups.as_deref() {
+        None => "not known".to_owned(),
+        Some(groups) => {
+            let mut all = vec!["general"];
+            all.extend(groups.iter().map(String::as_str));
+            all.join(" + ")
+        }
+    };
+    let process = match (&node.process, node.exited) {
+        (Some((name, pid)), None) => {
+            let status = frame.state.stack.status(name);
+            // Its name is the title above.
+            let mut parts = vec![format!("pid {pid}")];
+            if let Some(since) = status.since {
+                parts.push(format!("up {}", format::coarse(frame.state.now.since(since))));
+            }
+            if let Some(usage) = status.usage {
+                parts.extend(usage.cpu_percent.map(|cpu| format!("cpu {cpu:.1}%")));
+                parts.push(format::bytes(usage.memory_bytes));
+            }
+            parts.join(" · ")
+        }
+        (Some(_), Some(_)) => format!("ended: {}", last(node, frame.state.now)),
+        (None, _) => "not local".to_owned(),
+    };
+    let mut facts = vec![("peer id", node.peer_id.clone())];
+    let listen = match node.addresses.as_slice() {
+        [] => NONE.to_owned(),
+        [one] => without_peer(one).to_owned(),
+        [one, more @ ..] => format!("{}  and {} more", without_peer(one), more.len()),
+    };
+    facts.push(("listen", listen));
+    let functions = match node.n_functions {
+        0 => String::new(),
+        n if node.n_ready == 0 => format!("holds {}", format::counted(n, "function")),
+        n => format!("holds {}, {} ready", format::counted(n, "function"), node.n_ready),
+    };
+    // The functions begin at one column: from node to node little is drawn again.
+    facts.push(("groups", format!("{groups:<GROUPS_WIDTH$} {functions}")));
+    facts.push(("process", process));
+    facts.extend(head_facts(node, frame));
+    let mut declared = node.attribute_text();
+    if let Some(status) = node.withheld_text() {
+        let runs =
+            if node.n_running > 0 { format!(", runs {}", node.n_running) } else { String::new() };
+        declared = format!("{status}{runs}  {declared}");
+    }
+    if !declared.is_empty() {
+        facts.push(("declares", declared));
+    }
+    for (y, (label, text)) in (0..).zip(&facts) {
+        paint::text(buf, area, (0, y), &format::right(label, 8), theme.muted);
+        text_cut(buf, area, (9, y), text, theme.text);
+    }
+    let y = u16::try_from(facts.len()).unwrap_or(u16::MAX);
+    paint::text(buf, area, (0, y), &format::right("agree", 8), theme.muted);
+    match node.agree_percent() {
+        None => {
+            paint::text(buf, area, (9, y), "no executions yet", theme.muted);
+        }
+        Some(percent) => {
+            let style = if percent < 90.0 { theme.warn } else { theme.up };
+            let share = ShareBar { share: percent / 100.0, bar: style, rest: theme.faint };
+            share.render(strip(area, (9, y), AGREE_WIDTH), buf);
+            let text =
+                format!("{} of {}", format::count(node.n_agreed), format::count(node.n_runs));
+            paint::text(buf, area, (9 + AGREE_WIDTH + 2, y), &text, theme.muted);
+        }
+    }
+}
+
+/// An address without the peer id at its end.
+fn without_peer(address: &str) -> &str {
+    address.rsplit_once("/p2p/").map_or(address, |(host, _)| host)
+}
+
+fn draw_short_detail(area: Rect, buf: &mut Buffer, frame: Frame<'_>, node: &Node) {
+    let theme = frame.theme;
+    let name = match &node.process {
+        Some((name, _)) => name.as_str(),
+        None => node.role.as_deref().unwrap_or("node"),
+    };
+    let mut parts = vec![String::new(), format::shorten(&node.peer_id, 4, 6).into_owned()];
+    parts.extend(node.process.as_ref().map(|(_, pid)| format!("pid {pid}")));
+    parts.push(match node.subgroups.as_deref() {
+        None => "groups not known".to_owned(),
+        Some([]) => "general".to_owned(),
+        Some(groups) => format!("{}+general", groups.join("+")),
+    });
+    parts.extend(node.withheld_text());
+    parts.extend(Some(node.attribute_text()).filter(|text| !text.is_empty()));
+    parts.extend(node.addresses.first().map(|address| without_peer(address).to_owned()));
+    let (name, rest) = (Span::styled(name, theme.text), parts.join(" · "));
+    let line = Line::from(vec![name, Span::styled(rest, theme.muted)]);
+    paint::line_cut(buf, area, (0, 0), &line);
+}
+
+fn empty_lines(frame: Frame<'_>) -> Vec<String> {
+    let state = frame.state;
+    let picture = spinner::picture(state.now);
+    match (&state.stack.phase, state.nodes.best_list().failure()) {
+        (stack::Phase::Starting, _) => {
+            vec![format!("{picture} starting {}", state.stack.step().unwrap_or_default())]
+        }
+        (_, Some(failure)) => vec![
+            format!("✗ failed to {}", failure.what),
+            failure.why.clone(),
+            failure.next.clone(),
+            format!("{} tries again", frame.key(Layer::Global, Action::Refresh)),
+        ],
+        (stack::Phase::Failed(_), _) => processes::empty_lines(frame),
+        _ if state.nodes.best_list().is_loading() => {
+            vec![format!("{picture} loading from the head")]
+        }
+        _ if state.services.addresses.heads.is_empty() => {
+            vec![
+                "No head is known.".to_owned(),
+                format!(
+                    "{} starts one on this machine; --head names another.",
+                    frame.key(Layer::Cluster, Action::AddNode)
+                ),
+            ]
+        }
+        _ => vec!["The head lists no nodes.".to_owned()],
+    }
+}
+
+/// The most heads whose failures stand above the nodes, which need the room.
+const FAILURES_MAX: usize = 3;
+
+/// Draws a line for each head that fails, where there are several; returns what is left below.
+pub(super) fn draw_failures(area: Rect, buf: &mut Buffer, frame: Frame<'_>) -> Rect {
+    let Frame { state, theme, .. } = frame;
+    if !state.services.has_several_heads() {
+        return area;
+    }
+    let mut rest = area;
+    let failing = state.services.heads().filter_map(|head| {
+        let service = Service::Head(head);
+        let address = state.services.address(service)?;
+        let health = state.services.health(service);
+        let (glyph, style) = header::mark(health, theme);
+        let why = match health {
+            Health::Refused { why } => why.why.clone(),
+            Health::Down { why } => match header::away(service, state) {
+                Some(away) if away != "down" => format!("{}, {away}", why_at(address, &why.why)),
+                _ => why.why.clone(),
+            },
+            Health::Idle { .. } | Health::Live => {
+                state.nodes.head(head)?.listed.failure()?.why.clone()
+            }
+            Health::Unknown | Health::Absent => return None,
+            Health::Limited { .. } | Health::Silent => header::note(service, state),
+        };
+        Some((format!("{glyph} {address}  {}", why_at(address, &why)), style))
+    });
+    for (line, style) in failing.take(FAILURES_MAX) {
+        text_cut(buf, rest, (0, 0), &line, style);
+        [_, rest] = split_rows(rest, 1);
+    }
+    rest
+}
+
+/// How many heads see a node, of how many: `2/3`.
+pub(super) fn seen_by(node: &Node, frame: Frame<'_>) -> Cell {
+    let theme = frame.theme;
+    let n_seen = node.n_seen_by();
+    let n_heads = frame.state.services.heads().len();
+    // A head need not see the others.
+    let is_whole = n_seen == n_heads || (n_seen > 0 && node.is_head());
+    let style = if is_whole { theme.muted } else { theme.warn };
+    (format!("{n_seen}/{n_heads}"), style)
+}
+
+/// What each of several heads says of a node in detail.
+fn head_facts(node: &Node, frame: Frame<'_>) -> Option<(&'static str, String)> {
+    let state = frame.state;
+    if !state.services.has_several_heads() {
+        return None;
+    }
+    let words = state.services.heads().map(|head| {
+        let service = Service::Head(head);
+        let address = state.services.address(service).unwrap_or_default();
+        let is_failing =
+            state.nodes.head(head).is_some_and(|nodes| nodes.listed.failure().is_some());
+        let report = node.reports.iter().find(|report| report.head == head);
+        let word = match (state.services.health(service), report) {
+            (Health::Refused { .. }, _) => "refuses the screen",
+            (Health::Limited { .. }, _) => "limits the screen",
+            (Health::Silent, _) => "does not respond",
+            _ if is_failing => "does not answer",
+            (_, None) => "does not see it",
+            (_, Some(report)) => report.withheld_by.unwrap_or("sees it"),
+        };
+        format!("{} {word}", host_of(address))
+    });
+    Some(("heads", words.collect::<Vec<_>>().join(" · ")))
+}

@@ -1,0 +1,223 @@
+use std::time::Duration;
+
+use wire::nodes::NodeOrderBody;
+
+use super::*;
+use crate::{
+    event::Event,
+    harness::{self, Harness},
+    screens::cluster::state::NodeRow,
+};
+
+/// A screen on many nodes, and what it was asked for taken.
+fn many(width: u16, height: u16) -> Harness {
+    let mut screen = Harness::ready(width, height);
+    screen.take(Event::Nodes(screen.head(), Ok(harness::many_nodes()), Duration::ZERO));
+    screen.state.notices.clear();
+    screen.take_effects();
+    screen
+}
+
+/// The selected node.
+fn selected(screen: &Harness) -> Node {
+    screen.state.cluster.selected_node(screen.state.cluster_context()).unwrap()
+}
+
+fn change(screen: &Harness, peer_id: &str, patch: NodePatch) -> Effect {
+    let peer_ids = vec![peer_id.to_owned()];
+    Effect::ChangeNode(screen.head(), NodeChange { peer_ids, patch, group: None })
+}
+
+#[test]
+fn cordoning_asks_first_and_uncordoning_does_not() {
+    let mut screen = many(160, 45);
+    screen.press("c");
+    assert!(screen.state.overlays.is_empty(), "the head itself is selected");
+    screen.press("down");
+    let id = selected(&screen).peer_id;
+    screen.press("c");
+    assert!(screen.text().contains("Cordon this node?"), "{}", screen.text());
+    screen.press("n");
+    assert_eq!(screen.take_effects(), []);
+    screen.press("c y");
+    let patch = NodePatch { cordoned: Some(true), ..NodePatch::default() };
+    assert_eq!(screen.take_effects(), [change(&screen, &id, patch)]);
+    screen.type_text("/cordoned");
+    screen.press("enter c");
+    let id = selected(&screen).peer_id;
+    let patch = NodePatch { cordoned: Some(false), ..NodePatch::default() };
+    assert_eq!(screen.take_effects(), [change(&screen, &id, patch)]);
+}
+
+#[test]
+fn approving_shows_the_whole_id_and_what_came_of_it() {
+    let mut screen = many(160, 45);
+    screen.type_text("/pending");
+    screen.press("enter A");
+    let id = selected(&screen).peer_id;
+    assert!(screen.text().contains(&id), "{}", screen.text());
+    screen.press("y");
+    let patch = NodePatch { approval: Some(NodeApproval::Approved), ..NodePatch::default() };
+    assert_eq!(screen.take_effects(), [change(&screen, &id, patch)]);
+    let mut nodes = harness::many_nodes().into_iter();
+    let mut node = nodes.find(|node| node.peer_id == id).unwrap();
+    node.approval = Some(NodeApproval::Approved);
+    let detail = NodeDetail { node: node.clone(), orders: Vec::new() };
+    screen.take(Event::NodeChanged(screen.head(), Ok(detail)));
+    assert!(screen.text().contains("is approved, and gets work"), "{}", screen.text());
+    assert!(screen.take_effects().contains(&Effect::LoadNodes(screen.head())));
+    node.cordoned = true;
+    node.running = 1;
+    let detail = NodeDetail { node, orders: vec![NodeOrderBody::default()] };
+    screen.take(Event::NodeChanged(screen.head(), Ok(detail)));
+    assert!(screen.text().contains("is cordoned, and drains"), "{}", screen.text());
+    let failure = Failure { what: "change the node".to_owned(), ..Failure::default() };
+    screen.take(Event::NodeChanged(screen.head(), Err(failure)));
+    assert!(screen.text().contains("failed to change the node"), "{}", screen.text());
+}
+
+#[test]
+fn groups_sum_up_what_their_nodes_have() {
+    let mut screen = many(160, 45);
+    screen.press("b b");
+    let cluster = &screen.state.cluster;
+    let nodes = cluster.nodes(screen.state.cluster_context());
+    let rows = cluster.node_rows(&nodes);
+    let heads: Vec<(&str, usize, usize)> = rows
+        .iter()
+        .filter_map(|row| match row {
+            NodeRow::Group(group) => Some((&*group.title, group.n_nodes(), group.n_withheld)),
+            NodeRow::Node(_) => None,
+        })
+        .collect();
+    let want = [
+        ("zone=a", 60, 0),
+        ("zone=b", 60, 0),
+        ("zone=c", 60, 10),
+        ("zone=d", 60, 10),
+        ("no zone", 61, 10),
+    ];
+    assert_eq!(heads, want);
+    assert_eq!(rows.len(), want.len(), "all are folded");
+    screen.press("b");
+    assert_eq!(screen.state.cluster.grouped_by, None, "after the last attribute");
+}
+
+#[test]
+fn groups_of_many_nodes_are_folded_and_show_every_sum() {
+    for (width, height) in [(80, 24), (160, 45)] {
+        let mut screen = many(width, height);
+        screen.press("b b");
+        let shown = screen.text();
+        for title in ["zone=a", "zone=b", "zone=c", "zone=d", "no zone"] {
+            assert!(shown.contains(title), "`{title}` is not in\n{shown}");
+        }
+    }
+}
+
+#[test]
+fn keys_fold_a_group_and_all_of_them() {
+    let mut screen = many(160, 45);
+    let n_rows = |screen: &Harness| {
+        let nodes = screen.state.cluster.nodes(screen.state.cluster_context());
+        screen.state.cluster.node_rows(&nodes).len()
+    };
+    screen.press("b b home enter");
+    assert_eq!((n_rows(&screen), screen.state.is_zoomed), (65, false));
+    screen.press("down down");
+    assert_eq!(selected(&screen).attributes["zone"], "a");
+    screen.press("space");
+    assert_eq!(n_rows(&screen), 5, "a node's group is folded, too");
+    assert_eq!(screen.state.cluster.group.as_deref(), Some("zone=a"));
+    screen.press("space end");
+    assert_eq!((n_rows(&screen), screen.state.cluster.group.as_deref()), (65, Some("no zone")));
+    screen.press("B");
+    assert_eq!(n_rows(&screen), 5);
+    screen.press("B home down enter");
+    assert_eq!((n_rows(&screen), screen.state.is_zoomed), (306, true), "of a node it zooms");
+    screen.press("z B :");
+    screen.type_text("12D3KooWManyzz1W");
+    screen.press("enter");
+    assert!(selected(&screen).peer_id.contains("zz1W"), "the palette finds what was folded");
+    screen.take(Event::Nodes(screen.head(), Ok(harness::nodes()), Duration::ZERO));
+    assert_eq!(n_rows(&screen), 5, "four nodes of no zone below their head");
+}
+
+#[test]
+fn what_is_decided_of_a_group_is_decided_of_its_workers_after_a_question() {
+    let ask = |keys: &str| {
+        let mut screen = many(80, 24);
+        screen.press("b b home down down");
+        assert_eq!(screen.state.cluster.group.as_deref(), Some("zone=c"));
+        screen.press(keys);
+        screen
+    };
+    for (keys, question, n_nodes, patch) in [
+        (
+            "c",
+            "Cordon 50 of 60 nodes?",
+            50,
+            NodePatch { cordoned: Some(true), ..NodePatch::default() },
+        ),
+        (
+            "X",
+            "Refuse 60 of 60 nodes?",
+            60,
+            NodePatch { approval: Some(NodeApproval::Refused), ..NodePatch::default() },
+        ),
+    ] {
+        let mut screen = ask(keys);
+        assert!(screen.text().contains(question), "{}", screen.text());
+        assert_eq!(screen.take_effects(), [], "it asks first");
+        screen.press("n");
+        assert_eq!(screen.take_effects(), []);
+        screen.press(keys);
+        screen.press("y");
+        let asked = screen.take_effects();
+        let [Effect::ChangeNode(_, change)] = asked.as_slice() else { panic!("{asked:?}") };
+        let group = Some(("zone=c".to_owned(), 60));
+        assert_eq!((change.peer_ids.len(), change.patch, &change.group), (n_nodes, patch, &group));
+        let outcome = GroupChange { change: change.clone(), n_changed: n_nodes, failure: None };
+        screen.take(Event::GroupChanged(screen.head(), outcome.clone()));
+        assert!(screen.text().contains(&format!("{n_nodes} nodes of zone=c are")));
+        let why = "connection refused".to_owned();
+        let failure = Some(Failure { why, ..Failure::default() });
+        screen.take(Event::GroupChanged(
+            screen.head(),
+            GroupChange { n_changed: 20, failure, ..outcome },
+        ));
+        let want = format!("failed to change {} of {n_nodes} nodes of zone=c", n_nodes - 20);
+        assert!(screen.text().contains(&want), "{}", screen.text());
+        assert!(screen.take_effects().contains(&Effect::LoadNodes(screen.head())));
+    }
+    let mut screen = ask("A");
+    assert!(screen.text().contains("nothing to change"), "{}", screen.text());
+    screen.press("end A");
+    assert!(screen.text().contains("Approve 10 of 60 nodes?"), "{}", screen.text());
+}
+
+#[test]
+fn a_group_whose_workers_are_all_cordoned_is_uncordoned() {
+    let mut screen = many(160, 45);
+    let mut nodes = harness::many_nodes();
+    for node in &mut nodes {
+        node.cordoned = true;
+    }
+    screen.take(Event::Nodes(screen.head(), Ok(nodes), Duration::ZERO));
+    screen.press("b b home c");
+    assert!(screen.text().contains("Uncordon 60 of 60 nodes?"), "{}", screen.text());
+    screen.press("y");
+    let asked = screen.take_effects();
+    let [Effect::ChangeNode(_, change)] = asked.as_slice() else { panic!("{asked:?}") };
+    assert_eq!(change.patch.cordoned, Some(false));
+}
+
+#[test]
+fn nodes_are_found_by_what_they_declare() {
+    let mut screen = many(160, 45);
+    screen.type_text("/gpu=a100,zone=b");
+    screen.press("enter");
+    let nodes = screen.state.cluster.nodes(screen.state.cluster_context());
+    assert_eq!(nodes.len(), 15);
+    assert!(nodes.iter().all(|node| node.attribute_text() == "gpu=a100,zone=b"));
+}

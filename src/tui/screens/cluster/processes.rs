@@ -1,0 +1,302 @@
+//! Local processes: their table, starting, stopping and restarting them.
+
+use std::time::Duration;
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    text::{Line, Span},
+};
+
+use crate::{
+    action::Action,
+    event::{Effect, Target},
+    keymap::Layer,
+    local::{Level, LocalNode},
+    screens::{
+        Screen,
+        cluster::state::{Pane, node_form::NodeForm},
+        logs,
+        update::{PROCESS_SCREENS, connect, load_nodes},
+    },
+    state::{
+        State,
+        layout::TableName,
+        loadable::Failure,
+        navigation::Steps as _,
+        overlay::Overlay,
+        services::{Health, Service},
+        stack::{Phase, Process},
+    },
+    view::{
+        Frame, draw_empty, focus_if,
+        hits::Hits,
+        spinner, split_rows,
+        table::{self, Cell, Column, Side, Table},
+    },
+    widget::{
+        format::{self, NONE},
+        pane,
+    },
+};
+
+/// Handles an action on local processes.
+pub(crate) fn act(state: &mut State, action: Action) {
+    match action {
+        Action::AddNode => {
+            let nodes = state.nodes.all(&state.stack);
+            state.cluster.node_form = NodeForm::new(&nodes);
+            state.open(Overlay::AddNode);
+        }
+        Action::StartNode => {
+            if let Some(wish) = state.cluster.node_form.options() {
+                state.close();
+                state.logs.log(Level::Info, state.now, format!("starting a {}", wish.role));
+                state.effects.push(Effect::AddNode(wish));
+            }
+        }
+        Action::StopProcess => match state.cluster.selected_process(&state.stack) {
+            None => {
+                let detail = "only processes of this screen can be stopped".to_owned();
+                state.notify_refused("no local process is selected", detail);
+            }
+            Some(process) if process.status.exited.is_some() => {
+                state.stack.forget(&process.name);
+                // One that is about to be restarted is not.
+                if process.status.is_restarting {
+                    state.effects.push(Effect::StopProcess(process.name));
+                }
+            }
+            Some(_) => state.open(Overlay::ConfirmStop),
+        },
+        Action::StopNow => {
+            state.close();
+            if let Some(process) = state.cluster.selected_process(&state.stack) {
+                state.stack.status_mut(&process.name).is_stopping = true;
+                state.effects.push(Effect::StopProcess(process.name));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Handles an action while the node form is open.
+pub(crate) fn in_form(state: &mut State, action: Action) {
+    let form = &mut state.cluster.node_form;
+    match action {
+        Action::NextField => form.move_focus(1),
+        Action::PreviousField => form.move_focus(-1),
+        Action::NextChoice => form.choose(1),
+        Action::PreviousChoice => form.choose(-1),
+        _ => {}
+    }
+}
+
+/// Starts the selected process again.
+pub(crate) fn restart(state: &mut State) {
+    let Some(process) = state.cluster.selected_process(&state.stack) else {
+        let detail = "only processes of this screen can be restarted".to_owned();
+        state.notify_refused("no local process is selected", detail);
+        return;
+    };
+    if process.status.exited.is_none() {
+        state.stack.status_mut(&process.name).is_stopping = true;
+    }
+    state.logs.log(Level::Info, state.now, format!("restarting {}", process.name));
+    state.effects.push(Effect::RestartProcess(process.name));
+}
+
+/// A node was started.
+pub(crate) fn started(state: &mut State, node: LocalNode) {
+    let detail = if node.is_kept { "keeps running when the screen is closed" } else { "" };
+    let text = format!("{} runs, pid {}", node.name, node.pid);
+    state.report(PROCESS_SCREENS, Level::Info, text, detail);
+    let is_head_wanted = state.services.addresses.heads.is_empty();
+    match node.rest_api {
+        Some(head) if is_head_wanted => {
+            let mut addresses = state.services.addresses.clone();
+            addresses.heads = vec![head];
+            connect(state, &addresses);
+        }
+        _ => load_nodes(state),
+    }
+}
+
+/// A process ended; it is started again after `restart_in`, or left to the user.
+pub(crate) fn ended(
+    state: &mut State,
+    name: &str,
+    code: Option<i32>,
+    restart_in: Option<Duration>,
+) {
+    let how = match code {
+        Some(code) => format!("with code {code}"),
+        None => "by a signal".to_owned(),
+    };
+    let log = state.keys.key_text(Layer::Global, Action::Show(Screen::Logs));
+    let again = state.keys.key_text(Layer::Cluster, Action::Again);
+    let next = match restart_in {
+        Some(wait) => format!("it restarts in {:.1} s; see its log ({log})", wait.as_secs_f64()),
+        None => format!("see its log ({log}); restart it with {again}"),
+    };
+    if restart_in.is_none() && std::mem::take(&mut state.stack.status_mut(name).is_stopping) {
+        state.report(PROCESS_SCREENS, Level::Info, format!("{name} stopped"), how);
+    } else {
+        let why = format!("it ended {how}");
+        state.notify_failure(&Failure::new(format!("keep {name} running"), why, next));
+    }
+    load_nodes(state);
+}
+
+/// The columns of the table, left to right.
+pub(super) const COLUMNS: [Column; 7] = [
+    Column { title: "", width: 1, side: Side::Left },
+    Column { title: "NAME", width: 11, side: Side::Left },
+    Column { title: "PID", width: 7, side: Side::Right },
+    Column { title: "CPU", width: 6, side: Side::Right },
+    Column { title: "MEMORY", width: 8, side: Side::Right },
+    Column { title: "UP", width: 5, side: Side::Right },
+    Column { title: "STATE", width: 12, side: Side::Left },
+];
+
+/// The place of the time that a process runs.
+const UP: usize = 5;
+
+/// The narrowest table with all columns.
+const WIDE_FROM: u16 = 58;
+
+/// The least rows left for what the processes wrote.
+const LOG_ROWS_MIN: u16 = 3;
+
+/// Draws the pane.
+pub(crate) fn draw(area: Rect, buf: &mut Buffer, frame: Frame<'_>, hits: &mut Hits) {
+    let Frame { state, theme, .. } = frame;
+    let processes = state.cluster.processes(&state.stack);
+    let mut info = state.stack.summary().unwrap_or_default();
+    let n_ended = processes.iter().filter(|process| process.status.exited.is_some()).count();
+    if n_ended > 0 {
+        info = format!("{info} · {n_ended} ended");
+    }
+    let own = [(Action::AddNode, "add"), (Action::StopProcess, "stop"), (Action::Again, "restart")];
+    let mut footer = Line::default();
+    if state.screen == Screen::Cluster {
+        footer = frame.hints(Layer::Cluster, &own);
+        footer.push_span(Span::raw("  "));
+    }
+    footer.extend(frame.hints(Layer::Global, &[(Action::Show(Screen::Logs), "logs")]));
+    let is_here = state.is_pane_focused(Pane::Processes);
+    let frame_of_pane =
+        pane::Pane::new("Local processes").info(info).footer(footer).focus(focus_if(is_here));
+    let inside = frame_of_pane.draw(area, buf, theme);
+    if processes.is_empty() {
+        draw_empty(inside, buf, theme, &empty_lines(frame));
+        return;
+    }
+    let n_rows = u16::try_from(processes.len()).unwrap_or(u16::MAX).saturating_add(1);
+    let room = inside.height.saturating_sub(LOG_ROWS_MIN).max(inside.height / 2);
+    let [table_area, below] = split_rows(inside, n_rows.min(room));
+    let selected = state.cluster.process_idx(&processes);
+    // In a narrow pane the time that a process runs is left out.
+    let mut columns = COLUMNS;
+    if inside.width < WIDE_FROM {
+        columns[UP].width = 0;
+    }
+    table::hide(&state.hidden_columns, TableName::Processes, &mut columns);
+    let table = Table {
+        columns: &columns,
+        n_rows: processes.len(),
+        selected: is_here.then_some(selected),
+        pane: Pane::Processes.number(),
+        sorted: columns.iter().position(|it| Some(it.title) == state.cluster.process_order.column),
+        ..Table::default()
+    };
+    table.draw(table_area, buf, theme, hits, |row| {
+        processes.get(row).map(|process| cells(process, frame)).unwrap_or_default()
+    });
+    // With the keys, the log is that of the selected one.
+    let only = processes.get(selected).filter(|_| is_here).map(|process| process.name.as_str());
+    logs::view::draw_tail(
+        below,
+        buf,
+        frame,
+        &state.logs.tail(below.height.into(), only),
+        below.width > 100,
+    );
+    hits.add(below, Target::Pane(Pane::Processes.number()));
+}
+
+/// Text of the pane while there are no processes: the state of the local stack, or what to do.
+pub(super) fn empty_lines(frame: Frame<'_>) -> Vec<String> {
+    let state = frame.state;
+    match &state.stack.phase {
+        phase @ (Phase::Absent | Phase::Attached) => {
+            let place = match phase {
+                Phase::Attached => "Another process runs the local stack.",
+                _ => "The services run elsewhere.",
+            };
+            let key = frame.key(Layer::Cluster, Action::AddNode);
+            vec![place.to_owned(), format!("{key} starts a node on this machine.")]
+        }
+        Phase::Starting => {
+            let n_done = state.stack.steps.len().saturating_sub(1);
+            let mut lines: Vec<String> =
+                state.stack.steps.iter().take(n_done).map(|step| format!("✓ {step}")).collect();
+            lines.push(format!(
+                "{} starting {}",
+                spinner::picture(state.now),
+                state.stack.step().unwrap_or_default()
+            ));
+            lines
+        }
+        Phase::Ready => vec!["No log lines yet.".to_owned()],
+        Phase::Failed(failure) => {
+            vec![format!("✗ failed to {}", failure.what), failure.why.clone(), failure.next.clone()]
+        }
+    }
+}
+
+/// The service of the header that a process of the local stack is.
+fn service_of(process: &Process, frame: Frame<'_>) -> Option<Service> {
+    match (process.name.as_str(), &process.node) {
+        ("datasets", None) => Some(Service::Data),
+        ("inference", None) => Some(Service::Inference),
+        (_, Some(node)) if node.role == "head" && !node.is_added => {
+            frame.state.nodes.run_head.map(Service::Head)
+        }
+        _ => None,
+    }
+}
+
+fn cells(process: &Process, frame: Frame<'_>) -> Vec<Cell> {
+    let Frame { state, theme, .. } = frame;
+    let picture = spinner::picture(state.now);
+    let status = process.status;
+    let is_kept = process.node.as_ref().is_some_and(|node| node.is_kept);
+    let is_silent = service_of(process, frame)
+        .is_some_and(|service| *state.services.health(service) == Health::Silent);
+    let (glyph, word, style) = match (status.exited.map(|exit| exit.code), status.is_stopping) {
+        (Some(_), _) if status.is_restarting => (picture, "restarting".to_owned(), theme.warn),
+        (Some(Some(0)), _) => ('–', "stopped".to_owned(), theme.muted),
+        (Some(Some(code)), _) => ('✗', format!("exit {code}"), theme.down),
+        (Some(None), _) => ('✗', "by a signal".to_owned(), theme.down),
+        (None, true) => (picture, "stopping".to_owned(), theme.warn),
+        (None, false) if is_silent => ('!', "no response".to_owned(), theme.down),
+        (None, false) if is_kept => ('●', "kept".to_owned(), theme.up),
+        (None, false) => ('●', "running".to_owned(), theme.up),
+    };
+    let none = || NONE.to_owned();
+    let cpu = status.usage.and_then(|usage| usage.cpu_percent);
+    let up = status.since.filter(|_| status.exited.is_none());
+    vec![
+        (glyph.to_string(), style),
+        (process.name.clone(), theme.accent2),
+        (process.pid.to_string(), theme.text),
+        (cpu.map_or_else(none, |cpu| format!("{cpu:.1}%")), theme.text),
+        (status.usage.map_or_else(none, |usage| format::bytes(usage.memory_bytes)), theme.text),
+        (up.map_or_else(none, |since| format::coarse(state.now.since(since))), theme.muted),
+        (word, style),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

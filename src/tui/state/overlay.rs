@@ -1,0 +1,222 @@
+//! The stack of modal overlays, topmost last, and the state of each.
+
+use std::fmt;
+
+use model::key::ApiKey;
+
+use crate::{
+    action::Action,
+    keymap::{Bound, Layer},
+    state::{field::Field, loadable::Failure, navigation, nodes::NodeChange, palette::Palette},
+    theme::{Name, custom::CustomTheme},
+};
+
+/// A modal overlay.
+#[derive(Debug, Clone)]
+pub(crate) enum Overlay {
+    Help(Help),
+    /// Labels on everything that can be clicked, and the typed part of a label.
+    Jump(String),
+    /// Whether to quit although a run is awaited.
+    ConfirmQuit,
+    /// The command palette.
+    Palette(Box<Palette>),
+    /// The choice of a theme, with a live preview.
+    Themes(Themes),
+    /// The columns of the table that has focus: the selected row.
+    Columns(usize),
+    /// The list of past notices: the selected row, counted from the newest.
+    Notices(usize),
+    /// The choice of a profile: the selected row of its choices.
+    Profiles(usize),
+    /// The form that takes a profile's key.
+    Key(KeyForm),
+    /// The form that starts a node on this machine.
+    AddNode,
+    /// Whether to stop the selected local process.
+    ConfirmStop,
+    /// Whether to change a node.
+    ConfirmNode(NodeChange),
+    /// The list of presets: the selected row.
+    Presets(usize),
+    /// The name of a preset to be kept.
+    PresetName(Field),
+    /// The form that asks for a file to write to.
+    Save(SaveForm),
+    /// The choice of a format to copy the selection in.
+    CopyAs(CopyMenu),
+}
+
+impl Overlay {
+    /// The first layer of keys in force while it is on top.
+    pub(crate) const fn layer(&self) -> Layer {
+        match self {
+            Self::Help(_) => Layer::Help,
+            Self::Jump(_) => Layer::Jump,
+            Self::ConfirmQuit => Layer::Confirm,
+            Self::Palette(_) => Layer::Palette,
+            Self::Profiles(_) => Layer::Profiles,
+            Self::Key(_) => Layer::Secret,
+            Self::AddNode => Layer::NodeForm,
+            Self::ConfirmStop => Layer::ConfirmStop,
+            Self::ConfirmNode(_) => Layer::ConfirmNode,
+            Self::Presets(_) => Layer::Presets,
+            Self::PresetName(_) => Layer::PresetName,
+            Self::Save(_) => Layer::Save,
+            Self::Themes(_) | Self::Notices(_) | Self::CopyAs(_) | Self::Columns(_) => {
+                Layer::Choice
+            }
+        }
+    }
+
+    /// The text field that has focus, if the overlay owns it.
+    pub(crate) const fn field(&mut self) -> Option<&mut Field> {
+        match self {
+            Self::Help(help) => Some(&mut help.filter),
+            Self::Palette(palette) => Some(&mut palette.input),
+            Self::Key(form) => Some(&mut form.input),
+            Self::PresetName(name) => Some(name),
+            Self::Save(save) => Some(&mut save.path),
+            _ => None,
+        }
+    }
+
+    /// The selected row, or the first one shown, where it is a list.
+    pub(crate) const fn row(&mut self) -> Option<&mut usize> {
+        match self {
+            Self::Help(help) => Some(&mut help.scroll),
+            Self::Palette(palette) => Some(&mut palette.row),
+            Self::Themes(themes) => Some(&mut themes.row),
+            Self::CopyAs(copy_as) => Some(&mut copy_as.row),
+            Self::Notices(row) | Self::Profiles(row) | Self::Presets(row) | Self::Columns(row) => {
+                Some(row)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The row that `action` moves to from `row` of a list that stands in an overlay.
+pub(crate) fn moved(action: Action, row: usize, n_rows: usize) -> usize {
+    /// Rows in a page of an overlay, about as many as are shown.
+    const PAGE: usize = 10;
+    navigation::moved(action, row, n_rows, PAGE).unwrap_or(row)
+}
+
+/// The choice of a format.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CopyMenu {
+    /// The selected format.
+    pub(crate) row: usize,
+    /// The name and the text of each format.
+    pub(crate) forms: Vec<(&'static str, String)>,
+}
+
+/// The form that asks for a file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SaveForm {
+    /// The path, as typed.
+    pub(crate) path: Field,
+    /// The text to write; none for the table in view.
+    pub(crate) text: Option<String>,
+}
+
+/// The state of the help overlay.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Help {
+    /// The text filter over keys and titles.
+    pub(crate) filter: Field,
+    /// The first row shown.
+    pub(crate) scroll: usize,
+}
+
+impl Help {
+    /// Whether `binding` passes the filter.
+    pub(crate) fn shows(&self, binding: &Bound) -> bool {
+        let wanted = self.filter.value().trim();
+        let title = binding.action.title().to_lowercase();
+        wanted.is_empty()
+            || title.contains(&wanted.to_lowercase())
+            || binding.keys_text().split("  ").any(|keys| keys == wanted)
+    }
+}
+
+/// The choice of a theme.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Themes {
+    /// The theme to restore on cancel.
+    pub(crate) before: Option<Name>,
+    /// The row selected, of [`Self::rows`].
+    pub(crate) row: usize,
+}
+
+impl Themes {
+    /// The choice, with `current` selected.
+    pub(crate) fn new(current: Option<Name>, own: &[&'static CustomTheme]) -> Self {
+        let row = Self::rows(own).position(|row| row == current).unwrap_or(0);
+        Self { before: current, row }
+    }
+
+    /// All choices: none is automatic; custom themes come last.
+    pub(crate) fn rows(own: &[&'static CustomTheme]) -> impl Iterator<Item = Option<Name>> {
+        let all = Name::ALL.into_iter().chain(own.iter().map(|own| Name::Custom(own)));
+        std::iter::once(None).chain(all.map(Some))
+    }
+
+    /// The selected entry.
+    pub(crate) fn selected(&self, own: &[&'static CustomTheme]) -> Option<Name> {
+        Self::rows(own).nth(self.row).flatten()
+    }
+}
+
+/// The form that takes a key. What is typed is never shown.
+#[derive(Clone)]
+pub(crate) struct KeyForm {
+    /// The profile that the key belongs to.
+    pub(crate) profile: String,
+    /// What is typed.
+    pub(crate) input: Field,
+    pub(crate) step: KeyStep,
+}
+
+/// The state of an entered key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum KeyStep {
+    /// It is typed.
+    Typed,
+    /// The key is being checked with a service.
+    Tried,
+    /// The key was refused, or no service could be reached.
+    Refused(Failure),
+}
+
+impl KeyForm {
+    /// An empty form for the key of `profile`.
+    pub(crate) fn new(profile: &str) -> Self {
+        let input = Field::edited("");
+        Self { profile: profile.to_owned(), input, step: KeyStep::Typed }
+    }
+
+    /// The typed key; otherwise sets an error that describes the format.
+    pub(crate) fn key(&mut self) -> Option<ApiKey> {
+        let key = self.input.value().parse().ok();
+        self.step = match key {
+            Some(_) => KeyStep::Tried,
+            None => KeyStep::Refused(Failure::new(
+                "read the key",
+                "a key is UP- and 24 hexadecimal digits",
+                "",
+            )),
+        };
+        key
+    }
+}
+
+impl fmt::Debug for KeyForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyForm")
+            .field("profile", &self.profile)
+            .field("step", &self.step)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,169 @@
+//! Bars: a share of a whole, a difference from a center, a series in a row.
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::{Modifier, Style},
+    widgets::{Sparkline as Bars, Widget},
+};
+
+use crate::widget::{axis::Scale, paint};
+
+/// Blocks from empty to full, in eighths of a cell from its left.
+pub(crate) const BLOCKS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
+
+/// A bar in the first row of its area: `█████▍····`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShareBar {
+    /// The share, from 0 to 1.
+    pub(crate) share: f64,
+    /// The style of the bar.
+    pub(crate) bar: Style,
+    /// The style of the dots.
+    pub(crate) rest: Style,
+}
+
+impl Widget for ShareBar {
+    fn render(self, area: Rect, buf: &mut Buffer) {
+        let all = area.width.saturating_mul(8);
+        let mut eighths = paint::cells(self.share * f64::from(area.width) * 8.0, all);
+        // A share above zero is always seen.
+        if self.share > 0.0 {
+            eighths = eighths.max(1);
+        }
+        for x in 0..area.width {
+            let here = eighths.min(8);
+            eighths -= here;
+            match BLOCKS.get(usize::from(here)).copied().filter(|_| here > 0) {
+                Some(symbol) => paint::put(buf, area, (x, 0), symbol, self.bar),
+                None => paint::put(buf, area, (x, 0), '·', self.rest),
+            }
+        }
+    }
+}
+
+/// A bar in the first row of its area.
+///
+/// Values below zero go left. A bar is cut where it leaves the area; a value that is not finite has
+/// none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DivergingBar {
+    /// The difference that the bar shows.
+    pub(crate) value: f64,
+    /// The difference whose bar would reach the edge.
+    pub(crate) extreme: f64,
+    /// The style of the bar.
+    pub(crate) bar: Style,
+    /// The style of the line in the middle.
+    pub(crate) center: Style,
+}
+
+/// The column of the center in an area of `width` columns.
+pub(crate) const fn center(width: u16) -> u16 {
+    width / 2
+}
+
+impl Widget for DivergingBar {
+    fn render(self, area: Rect, buf: &mut Buffer) {
+        if area.is_empty() {
+            return;
+        }
+        let center = center(area.width);
+        paint::put(buf, area, (center, 0), '│', self.center);
+        let share = self.value / self.extreme.abs();
+        if !share.is_finite() || share == 0.0 {
+            return;
+        }
+        let room = if share < 0.0 { center } else { area.width - center - 1 };
+        let all = room.saturating_mul(8);
+        let eighths = paint::cells(share.abs() * f64::from(room) * 8.0, all);
+        let eighths = eighths.max(u16::from(room > 0));
+        let (full, rest) = (eighths / 8, usize::from(eighths % 8));
+        let column = |n: u16| if share > 0.0 { center + 1 + n } else { center - 1 - n };
+        for n in 0..full {
+            paint::put(buf, area, (column(n), 0), '█', self.bar);
+        }
+        // There are no blocks from the right: the free part of an inverted one from the left is one.
+        let (eighths, style) = if share > 0.0 {
+            (rest, self.bar)
+        } else {
+            (8 - rest, self.bar.add_modifier(Modifier::REVERSED))
+        };
+        if let Some(symbol) = BLOCKS.get(eighths).filter(|_| rest > 0) {
+            paint::put(buf, area, (column(full), 0), *symbol, style);
+        }
+    }
+}
+
+/// Where the bars of a sparkline stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Floor {
+    /// At zero: for amounts, of which half is half as high.
+    Zero,
+    /// At the lowest value: for levels, whose changes are to be seen.
+    Lowest,
+}
+
+/// A series of bars.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sparkline<'a> {
+    /// The values, oldest first; a gap for `None` and for values that are not finite.
+    pub(crate) values: &'a [Option<f64>],
+    /// Where the bars stand.
+    pub(crate) floor: Floor,
+    /// The least value of the top, as of other sparklines beside it; negative infinity for none.
+    pub(crate) top_min: f64,
+    /// The style of the bars.
+    pub(crate) style: Style,
+}
+
+impl<'a> Sparkline<'a> {
+    /// A sparkline whose top is its highest value.
+    pub(crate) const fn new(values: &'a [Option<f64>], floor: Floor, style: Style) -> Self {
+        Self { values, floor, top_min: f64::NEG_INFINITY, style }
+    }
+
+    /// The scale of the values `seen`; `None` if there are none.
+    fn scale(&self, seen: &[Option<f64>]) -> Option<Scale> {
+        let finite = || seen.iter().copied().flatten().filter(|value| value.is_finite());
+        let scale = Scale::over(finite(), 0.0)?;
+        // A series that does not change at all lies on the floor.
+        let is_flat = finite().all(|value| finite().next() == Some(value));
+        let (low, high) = match self.floor {
+            Floor::Lowest if is_flat => (scale.high().min(f64::MAX / 2.0), f64::MAX),
+            // Not by the scale, which has air around a series that does not change.
+            Floor::Zero => {
+                let high = finite().fold(self.top_min.max(0.0), f64::max);
+                (finite().fold(0.0, f64::min), if high > 0.0 { high } else { 1.0 })
+            }
+            Floor::Lowest => (scale.low(), scale.high().max(self.top_min)),
+        };
+        Scale::between(low, high)
+    }
+}
+
+impl Widget for Sparkline<'_> {
+    /// Draws the newest values, one in each column, the newest in the last.
+    fn render(self, area: Rect, buf: &mut Buffer) {
+        let area = area.intersection(buf.area);
+        let n_older = self.values.len().saturating_sub(area.width.into());
+        let seen = self.values.get(n_older..).unwrap_or_default();
+        let Some(scale) = self.scale(seen) else { return };
+        let all = area.height.saturating_mul(8);
+        // A single row leaves an eighth free, so that it does not run into the row above.
+        let top = if area.height == 1 { 0.875 } else { 1.0 };
+        let eighths = |value: f64| {
+            let share = match self.floor {
+                Floor::Zero => scale.position(value) * top,
+                Floor::Lowest => scale.position(value).mul_add(top - 0.125, 0.125),
+            };
+            // The lowest level is an eighth high, so that it is not taken for a gap.
+            u64::from(paint::cells(share * f64::from(all), all).max(1))
+        };
+        let bars = seen.iter().map(|value| value.filter(|it| it.is_finite()).map(eighths));
+        let width = u16::try_from(seen.len()).unwrap_or(area.width);
+        let right = Rect { x: area.right() - width, width, ..area };
+        let bars = Bars::default().data(bars).max(all.into()).style(self.style);
+        bars.absent_value_symbol(" ").render(right, buf);
+    }
+}

@@ -1,0 +1,65 @@
+"""Tests the Python package with a local stack of the real program.
+
+    python check.py path/to/triptych [name of a test]…
+"""
+
+import sys
+import time
+
+import errors
+import inference
+import inserts
+import one_liners
+import reads
+import stream
+from stack import Stack
+
+# In this order: `worker_is_ranked` looks at last for the submissions of `worker_submits`.
+TESTS = [
+    reads.doctests_pass,
+    errors.missing_stack_is_explained,
+    errors.configuration_is_found,
+    inference.worker_submits,
+    reads.rows_are_frames_of_three_libraries,
+    reads.times_without_a_zone_are_in_utc,
+    reads.empty_range_has_columns,
+    errors.refusals_are_explained,
+    inserts.frames_are_stored_and_read_back,
+    inserts.missing_values_are_left_out,
+    inserts.unfit_frames_are_rejected,
+    inference.functions_run_on_workers,
+    inference.history_agrees_with_other_queries,
+    inference.backtest_agrees_with_the_command,
+    one_liners.readme_runs,
+    one_liners.readme_of_the_package_runs,
+    stream.rows_arrive_once_over_a_restart,
+    inference.worker_is_ranked,
+]
+
+
+def main(program, names):
+    """Runs the tests; returns the exit code."""
+    unknown = set(names) - {test.__name__ for test in TESTS}
+    if unknown:
+        print(f"no test is called {', '.join(unknown)}: there are {', '.join(t.__name__ for t in TESTS)}")
+        return 2
+    stack = Stack(program)
+    try:
+        for test in TESTS:
+            if names and test.__name__ not in names:
+                continue
+            if test not in (reads.doctests_pass, errors.missing_stack_is_explained) and not stack.process:
+                stack.start()
+            started = time.monotonic()
+            test(stack)
+            print(f"python: {time.monotonic() - started:5.1f} s  {test.__name__}", flush=True)
+    except BaseException:
+        print(stack.log()[-4000:] if stack.process else "")
+        raise
+    finally:
+        stack.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

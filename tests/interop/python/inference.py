@@ -1,0 +1,123 @@
+"""Topics: a worker, the past, backtests; and functions."""
+
+import json
+import math
+import pathlib
+import sys
+import time
+
+import pandas
+
+import triptych
+from errors import expect
+from reads import settled
+from stack import MARKET
+from triptych._time import text
+
+WITHIN_S = 240
+FUNCTIONS = pathlib.Path(__file__).resolve().parents[3] / "assets/functions"
+
+
+def worker_submits(_):
+    calls = []
+
+    @triptych.worker(topic=1)
+    def mine(rows):
+        """A mean."""
+        calls.append(len(rows))
+        if len(calls) == 1:
+            raise ValueError("the first call fails")
+        return rows["close"].tail(30).mean()
+
+    assert mine.run(limit=2) == 2 and mine.__doc__ == "A mean."
+    assert len(calls) >= 3, "it was called again after a failure"
+
+    @triptych.worker(topic=2, model="python", rows=10, frame="polars")
+    def labels(rows, epoch):
+        assert (rows.height, epoch.column, epoch.labels) == (10, "close", ["up", "down", "flat"])
+        assert epoch.seconds_left > 0
+        return {"up": 0.5, "down": 0.25, "flat": 0.25}
+
+    assert labels.run(limit=1) == 1
+    # It goes on while the other tests run.
+    mine.start()
+
+
+def worker_is_ranked(stack):
+    deadline = time.monotonic() + WITHIN_S
+    while "mine" not in list(triptych.leaderboard(1)["name"]):
+        assert time.monotonic() < deadline, triptych.leaderboard(1).to_string()
+        time.sleep(1)
+    past = triptych.history(1, actor="mine")
+    assert past["loss"].notna().any() and set(past["role"]) == {"inferer"}
+    directions = triptych.history(2, actor="python", frame="polars")
+    assert directions.height % 3 == 0 and set(directions["label"]) == {"up", "down", "flat"}
+
+
+def history_agrees_with_other_queries(stack):
+    deadline = time.monotonic() + WITHIN_S
+    while len(past := triptych.history(1, epochs=5)) == 0:
+        assert time.monotonic() < deadline, "no epoch closed"
+        time.sleep(1)
+    epochs = stack.json("/api/v1/topics/1/history", limit=5)["epochs"]
+    assert list(past["nonce"].drop_duplicates())[-1] >= epochs[-1]["nonce"]
+    for nonce, actors in past.groupby("nonce"):
+        one = stack.json(f"/api/v1/topics/1/epochs/{nonce}")
+        values = one["network_inferences"]["inferer_values"] + one["network_inferences"]["forecaster_values"]
+        want = {value["worker"]: float(value["values"][0]["value"]) for value in values}
+        assert dict(zip(actors["worker"], actors["value"])) == want
+        weights = {**one["weights"]["inferers"], **one["weights"]["forecasters"]}
+        for worker, weight in zip(actors["worker"], actors["weight"]):
+            assert math.isclose(weight, float(weights.get(worker, "nan"))) or worker not in weights
+    first = int(past["nonce"].iloc[0])
+    assert set(triptych.history(1, first=first, last=first)["nonce"]) == {first}
+    assert len(triptych.history(1, actor="nobody")) == 0
+    assert triptych.history(1, 3, frame="arrow").column_names == list(past.columns)
+
+
+def backtest_agrees_with_the_command(stack):
+    end = triptych.rows(MARKET, resolution="1h")["timestamp"].iloc[-1]
+    start = end - pandas.Timedelta("6h")
+    value = {"metadata": "ten minutes ahead", "dataset": MARKET, "column": "close", "horizon_seconds": 600}
+    direction = value | {
+        "topic_type": "classification", "output_arity": "multi", "loss_method": "ce", "allow_negative": True,
+        "label_whitelist": ["up", "down", "flat"], "direction_threshold": "0.0005",
+    }
+    answers = {"one": "{'value': 1}", "two": "{'values': {'up': 0.5, 'down': 0.25, 'flat': 0.25}}"}
+    for (name, answer), settings in zip(answers.items(), (value, direction)):
+        file = stack.path / f"{name}.json"
+        file.write_text(json.dumps(settings))
+        command = f"{name}={sys.executable} -c \"import json; print(json.dumps({answer}))\""
+        bounds = ["--from", text(start), "--to", text(end), "--every", "1800"]
+        told = stack.command("inference", "backtest", str(file), *bounds, "--no-baselines", "--model", command, "--json")
+        want = next(actor for actor in json.loads(told)["actors"] if actor["name"] == name)
+        got = triptych.backtest({name: lambda rows: eval(answer)}, settings, start, end, every=1800)
+        losses = got[got["model"] == name].drop_duplicates("timestamp")["loss"]
+        assert len(losses) == want["n_epochs"], (losses, want)
+        assert math.isclose(losses.mean(), want["mean_loss"]), (losses.mean(), want)
+    assert triptych.backtest(lambda rows: None, 1, settled() - pandas.Timedelta("1min"), settled(), every=10) is not None
+
+    class Drift:
+        fitted = []
+
+        def fit(self, rows):
+            self.fitted.append(len(rows))
+            self.step = rows["close"].diff().mean()
+
+        def predict(self, rows):
+            return rows["close"].iloc[-1] + self.step
+
+    models = {"drift": Drift(), "mean": lambda rows: rows["close"].mean()}
+    tested = triptych.backtest(models, value, start, end, every=1800, train=7200, refit=7200)
+    assert set(tested["model"]) == {"drift", "mean", "last"} and len(Drift.fitted) == 4
+    assert tested["timestamp"].is_monotonic_increasing
+    expect(lambda: triptych.backtest(len, 1, "2001-01-01", "2001-01-02"), "nothing was predicted", "from 2001")
+    expect(lambda: triptych.backtest(lambda rows: "x", value, start, end), "the model returned 'x', expected a finite number")
+
+
+def functions_run_on_workers(_):
+    (group,) = triptych.run("hello", nodes=3)
+    assert (group.frequency, len(group.peers), group.exit_code) == (100, 3, 0) and "Hello" in group.stdout
+    assert len(triptych.run("whoami", nodes="all")) == 3
+    assert triptych.run(f"{FUNCTIONS}/hello.wasm")[0].stdout == group.stdout
+    expect(lambda: triptych.run("hello", subgroup="nowhere", timeout=1), "cannot run hello")

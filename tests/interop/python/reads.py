@@ -1,0 +1,55 @@
+"""Rows as frames."""
+
+import datetime as dt
+import doctest
+import importlib
+
+import pandas
+
+import triptych
+from stack import MARKET
+
+
+def doctests_pass(_):
+    for name in ("_time", "_answers"):
+        result = doctest.testmod(importlib.import_module(f"triptych.{name}"))
+        assert result.attempted and not result.failed, result
+
+
+def settled():
+    """A time before which no rows arrive."""
+    return triptych.newest(MARKET, 1)["timestamp"].iloc[0] - pandas.Timedelta("10s")
+
+
+def rows_are_frames_of_three_libraries(_):
+    end = settled()
+    start = end - dt.timedelta(minutes=5)
+    bars = triptych.rows(MARKET, start, end)
+    assert list(bars.columns)[:5] == ["timestamp", "open", "high", "low", "close"], bars.columns
+    assert str(bars["timestamp"].dtype) == "datetime64[us, UTC]" and bars["timestamp"].is_monotonic_increasing
+    polars = triptych.rows(MARKET, start, end, frame="polars")
+    arrow = triptych.rows(MARKET, start, end, client=triptych.Client(frame="arrow"))
+    assert bars["close"].tolist() == polars["close"].to_list() == arrow["close"].to_pylist()
+    close = triptych.rows(MARKET, start, end, columns=["close"])
+    assert list(close.columns) == ["timestamp", "close"] and len(close) == len(bars)
+    hours = triptych.rows(MARKET, end - dt.timedelta(hours=3), end, resolution="1h")
+    assert list(hours.columns) == ["timestamp", "open", "high", "low", "close", "volume", "count"]
+    newest = triptych.newest(MARKET, 7)
+    assert len(newest) == 7 and newest["timestamp"].is_monotonic_increasing
+
+
+def times_without_a_zone_are_in_utc(_):
+    end = settled()
+    start = end - pandas.Timedelta("1min")
+    want = triptych.rows(MARKET, start, end)
+    for zone in (None, "Europe/Berlin"):
+        bounds = [time.tz_convert(zone) if zone else time.tz_localize(None) for time in (start, end)]
+        pandas.testing.assert_frame_equal(triptych.rows(MARKET, *bounds), want)
+    texts = [str(time.tz_localize(None)) for time in (start, end)]
+    pandas.testing.assert_frame_equal(triptych.rows(MARKET, *texts), want)
+
+
+def empty_range_has_columns(_):
+    none = triptych.rows(MARKET, "2001-01-01", "2001-01-02")
+    assert len(none) == 0 and "close" in none.columns
+    assert len(triptych.rows(MARKET, "2001-01-01", dt.date(2001, 1, 2), resolution="1d", frame="polars")) == 0

@@ -1,0 +1,72 @@
+"""A local stack in a directory of its own: started, stopped, started again."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+
+import triptych
+
+MARKET = "synthetic_btcusd"
+WITHIN_S = 120
+
+
+class Stack:
+    """`triptych up`, which the package finds by TRIPTYCH_DATA_DIR."""
+
+    def __init__(self, program):
+        self.program = program
+        self.folder = tempfile.TemporaryDirectory(prefix="interop-python-")
+        self.path = pathlib.Path(self.folder.name)
+        self.process = None
+        # Nothing of the user who runs this is found.
+        for name in [name for name in os.environ if name.startswith("TRIPTYCH_")]:
+            del os.environ[name]
+        os.environ |= {
+            "HOME": self.folder.name, "XDG_CONFIG_HOME": f"{self.path}/config", "XDG_DATA_HOME": f"{self.path}/share",
+            "TRIPTYCH_DATA_DIR": f"{self.path}/stack", "TRIPTYCH_KEYRING": "off",
+        }
+
+    def start(self):
+        """Starts it, and waits until it serves."""
+        with open(self.path / "log", "a") as log:
+            command = [self.program, "up", "--json", "--data-dir", f"{self.path}/stack"]
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the stack did not start:\n{self.log()[-2000:]}")
+        # The market has its past before its first live row.
+        deadline = time.monotonic() + WITHIN_S
+        while len(triptych.newest(MARKET, 5, frame="arrow")) < 5:
+            assert time.monotonic() < deadline, f"the market has no rows:\n{self.log()[-2000:]}"
+            time.sleep(0.2)
+        return json.loads(line)
+
+    def stop(self):
+        """Ends it, and waits until it has ended."""
+        if self.process:
+            self.process.send_signal(signal.SIGINT)
+            self.process.wait()
+            self.process.stdout.close()
+            self.process = None
+
+    def close(self):
+        """Ends it for good."""
+        self.stop()
+        self.folder.cleanup()
+
+    def log(self):
+        return (self.path / "log").read_text()
+
+    def command(self, *arguments):
+        """The standard output of a command of the program."""
+        done = subprocess.run([self.program, *arguments], capture_output=True, text=True)
+        assert done.returncode == 0, f"{arguments}: {done.stderr}"
+        return done.stdout
+
+    def json(self, path, **query):
+        """The response of the inference service."""
+        return triptych.Client().inference.get_json(path, query)

@@ -1,0 +1,45 @@
+"""A stream over a restart of the service, which then has another port."""
+
+import queue
+import threading
+
+import triptych
+
+WITHIN_S = 180
+
+
+def row(number):
+    return {"timestamp": f"2026-01-01T00:{number // 60:02}:{number % 60:02}Z", "n": number}
+
+
+def rows_arrive_once_over_a_restart(stack):
+    triptych.insert("feed", [row(number) for number in range(3)], create=True)
+    old = triptych.Client().services().datasets
+    arrived = queue.Queue()
+
+    def read(**options):
+        try:
+            for one in triptych.follow("feed", **options):
+                arrived.put(one["n"])
+        except triptych.TriptychError as error:
+            arrived.put(error)
+
+    def take(n_rows):
+        return [arrived.get(timeout=WITHIN_S) for _ in range(n_rows)]
+
+    threading.Thread(target=read, kwargs={"last": 2}, daemon=True).start()
+    assert take(2) == [1, 2]
+    triptych.insert("feed", [row(3), row(4)])
+    assert take(2) == [3, 4]
+    stack.stop()
+    stack.start()
+    assert triptych.Client().services().datasets != old
+    # More than a replay, and a row that is late.
+    triptych.insert("feed", [row(number) for number in range(5, 255)])
+    triptych.insert("feed", [{"timestamp": "2025-12-31", "n": 255}])
+    assert sorted(take(251)) == list(range(5, 256))
+    triptych.insert("feed", [row(256)])
+    assert take(1) == [256]
+    assert arrived.empty()
+    since = triptych.follow("feed", since="2026-01-01T00:01:00")
+    assert [next(since)["n"] for _ in range(196)] == [*range(60, 255), 256]
