@@ -95,21 +95,21 @@ pub fn synthesized(case: &SynthesisCase) -> Result<CaseResult, CaseError> {
     let names = Names::from_case(case);
     let mut inferences = BTreeMap::new();
     for (name, list) in inferring {
-        let values = list.iter().map(|value| number("an inference", value));
+        let values = list.iter().map(|value| number("inference", value));
         inferences.insert(names.address(name)?, values.collect::<Result<Values, _>>()?);
     }
     let mut forecasts = BTreeMap::new();
     for (name, losses) in forecasting {
-        forecasts.insert(names.address(name)?, names.parse_numbers("a forecast", losses)?);
+        forecasts.insert(names.address(name)?, names.parse_numbers("forecast", losses)?);
     }
     let regrets = names.regrets(&case.regrets_after_previous_epoch)?;
     let params = params(case.algorithm.as_deref(), &case.params)?;
-    let newcomer = optional("the default regret", case.default_regret.as_ref())?.unwrap_or(0.0);
+    let newcomer = optional("default regret", case.default_regret.as_ref())?.unwrap_or(0.0);
     let synthesis = synthesize(&Epoch {
         params: &params,
         inferences: &inferences,
         forecasts: &forecasts.iter().map(|(name, losses)| (name.clone(), losses)).collect(),
-        previous_loss: optional("the previous loss", case.previous_network_loss_log10.as_ref())?,
+        previous_loss: optional("previous loss", case.previous_network_loss_log10.as_ref())?,
         regrets: &regrets,
         newcomers: if case.all_inferers_new {
             Newcomers::Everyone
@@ -310,8 +310,8 @@ impl Names {
         };
         let infers = |_: &String, name: &String| self.inferers.contains(name);
         Ok(PairwiseRegrets {
-            inferer: self.parse_rows("a regret", decimals, infers)?,
-            forecaster: self.parse_rows("a regret", decimals, forecasts)?,
+            inferer: self.parse_rows("regret", decimals, infers)?,
+            forecaster: self.parse_rows("regret", decimals, forecasts)?,
         })
     }
 
@@ -319,10 +319,10 @@ impl Names {
     fn regrets(&self, regrets: &CaseRegrets) -> Result<Regrets, CaseError> {
         Ok(Regrets {
             ordinary: RoleValues {
-                inferer: self.parse_numbers("a regret", &regrets.inferer)?,
-                forecaster: self.parse_numbers("a regret", &regrets.forecaster)?,
+                inferer: self.parse_numbers("regret", &regrets.inferer)?,
+                forecaster: self.parse_numbers("regret", &regrets.forecaster)?,
             },
-            naive: self.parse_numbers("a regret", &regrets.naive_inferer)?,
+            naive: self.parse_numbers("regret", &regrets.naive_inferer)?,
             one_out_inferer: self.parse_pairwise(&regrets.one_out_inferer, false)?,
             one_out_forecaster: self.parse_pairwise(&regrets.one_out_forecaster, false)?,
             one_in_forecaster: self.parse_pairwise(&regrets.one_in_forecaster, true)?,

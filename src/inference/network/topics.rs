@@ -135,8 +135,8 @@ impl Inference {
         let topic = Topic { creator: before.creator.clone(), ..topic }.with_dataset_of(&before);
         self.check_topic(&topic)?;
         for (what, stays) in [
-            ("the type", topic.kind == before.kind),
-            ("the arity", topic.is_single() == before.is_single()),
+            ("type", topic.kind == before.kind),
+            ("arity", topic.is_single() == before.is_single()),
             ("unity", topic.unity_tolerance.is_some() == before.unity_tolerance.is_some()),
             (
                 "case sensitivity",

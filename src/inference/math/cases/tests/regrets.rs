@@ -57,8 +57,8 @@ struct CaseScores {
 fn regrets(case: &RegretCase) -> Result<(CaseRegrets, CaseScores), CaseError> {
     let names = Names::in_regrets(case);
     let losses = names.losses(&case.network_losses)?;
-    let alpha = optional("the share of the newest loss", case.alpha_regret.as_ref())?;
-    let initial = optional("the default regret", case.default_regret.as_ref())?.unwrap_or(0.0);
+    let alpha = optional("share of the newest loss", case.alpha_regret.as_ref())?;
+    let initial = optional("default regret", case.default_regret.as_ref())?.unwrap_or(0.0);
     let mut regrets = names.regrets(&case.previous)?;
     regrets.learn(&losses, Pace { alpha: alpha.unwrap_or(ALPHA_REGRET_DEFAULT), initial });
     let scores = CaseScores {
@@ -85,8 +85,8 @@ impl Names {
     fn losses(&self, losses: &CaseLosses) -> Result<Losses, CaseError> {
         let parse = |decimals| self.parse_numbers("a loss", decimals);
         Ok(Losses {
-            combined: number("the combined loss", &losses.combined)?,
-            naive: number("the naive loss", &losses.naive)?,
+            combined: number("combined loss", &losses.combined)?,
+            naive: number("naive loss", &losses.naive)?,
             inferer: parse(&losses.inferer)?,
             forecaster: parse(&losses.forecaster)?,
             one_out_inferer: parse(&losses.one_out_inferer)?,
