@@ -23,14 +23,14 @@ async fn a_copy_made_while_the_service_writes_is_put_back() {
     let copy = home.path("copy.db");
     home.run_ok(&["datasets", "backup", &copy]);
     let why = home.run_err(&["datasets", "backup", &copy]);
-    assert!(why.contains("where there is a file already"), "{why}");
+    assert!(why.contains("already exists"), "{why}");
     let before = service.rows("kept").await;
     insert(&service.http(), dataset, &[minute_row(2_001)]).await;
 
     let why = home.run_err(&["datasets", "restore", &copy]);
     assert!(why.contains("say so with --yes"), "{why}");
     let why = home.run_err(&["datasets", "restore", &copy, "--yes"]);
-    assert!(why.contains("which a service has open"), "{why}");
+    assert!(why.contains("is in use by a service"), "{why}");
     assert_eq!(service.n_rows("kept").await, 2_001);
     service.stop();
     let said = home.run(&["datasets", "restore", &copy, "--yes"]);
