@@ -439,7 +439,7 @@ impl Connections {
         .boxed()
     }
 
-    /// Waits for a connection of the pool. Reconnects with other options if a pooler was found, and
+    /// Returns a connection of the pool. Reconnects with other options if a pooler was found, and
     /// with the current password if the server rejected the login.
     async fn acquire(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
         let _waiting = Waiting::new(&self.shared);
@@ -491,7 +491,6 @@ impl Connections {
         error
     }
 
-    /// Waits for the permit to write.
     async fn permit_write(&self) -> Result<OwnedSemaphorePermit, sqlx::Error> {
         let _waiting = Waiting::new(&self.shared);
         let writers = Arc::clone(&self.shared.writers);

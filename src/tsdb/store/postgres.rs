@@ -11,6 +11,7 @@
 
 mod append;
 mod archived;
+mod archived_files;
 mod batches;
 mod binary;
 mod buckets;

@@ -6,6 +6,7 @@
 
 mod append;
 mod archived;
+mod archived_files;
 pub(crate) mod backup;
 mod batches;
 mod bucket_reader;

@@ -96,7 +96,7 @@ fn what_is_no_store_is_told() {
     let home = Service::start().home();
     let junk = home.write("junk.db", &[7; 8192]);
     let why = home.run_err(&["datasets", "verify", "--file", &home.path("none.db")]);
-    assert!(why.contains("find a dataset store"), "{why}");
+    assert!(why.contains("no dataset store"), "{why}");
     let said = home.run(&["datasets", "verify", "--file", &junk]);
     assert_eq!(said.code, 1, "{said:?}");
     assert_eq!(fs::read(junk).unwrap(), [7; 8192], "it is left as it is");

@@ -10,7 +10,7 @@ use model::{
 use sqlx::PgConnection;
 
 use super::{
-    Result, StoreError, archived, batches, binary,
+    Result, StoreError, archived_files, batches, binary,
     buckets::{self, Levels},
     head::{Change, Head},
     reads,
@@ -42,7 +42,7 @@ pub(super) async fn append(
     let mut head = Head::lock(c, dataset).await?;
     let is_after = check(&head, rows)?;
     if let Some(first) = rows.times.first().filter(|_| !is_after) {
-        archived::check_beneath(c, &head, *first, beneath).await?;
+        archived_files::check_beneath(c, &head, *first, beneath).await?;
     }
     let empty = Block::new(&head.dtypes);
     let beneath = beneath.map_or(&empty, |beneath| &beneath.rows);
@@ -72,7 +72,7 @@ pub(super) async fn append_copied(
     let is_after = head.latest.is_none_or(|latest| latest < first);
     if !is_after {
         check(&head, rows)?;
-        archived::check_beneath(c, &head, first, None).await?;
+        archived_files::check_beneath(c, &head, first, None).await?;
     }
     let n_folded = head.kept_from.map_or(0, |kept_from| rows.first_not_before(kept_from));
     let beneath = &Block::new(&head.dtypes);
@@ -194,12 +194,12 @@ pub(super) async fn prune(
     // Only whole buckets, since the rest of one could not be folded again.
     let mut before = FINEST.bucket_start(before);
     if head.archived_until.is_some() {
-        if let Some(n_rows) = archived::prune(c, &mut head, before).await? {
+        if let Some(n_rows) = archived_files::prune(c, &mut head, before).await? {
             return Ok(head.removed(n_rows));
         }
         // Pruned rows would no longer replace those of an archived month that stays.
         let month = Month::of(before);
-        if archived::has_files(c, dataset, month.span()).await? {
+        if archived_files::has_files(c, dataset, month.span()).await? {
             before = month.start();
         }
     }
@@ -238,7 +238,7 @@ pub(super) async fn delete_rows(
     now: Timestamp,
 ) -> Result<Removed> {
     let head = Head::lock(c, dataset).await?;
-    if head.archived_until.is_some() && archived::has_files(c, dataset, Span::ALL).await? {
+    if head.archived_until.is_some() && archived_files::has_files(c, dataset, Span::ALL).await? {
         return Err(StoreError::ArchiveChanged { dataset });
     }
     let beneath = Block::new(&head.dtypes);
@@ -255,8 +255,8 @@ pub(super) async fn delete_over(
     if head.revision != deletion.revision {
         return Err(StoreError::ArchiveChanged { dataset });
     }
-    archived::check_stamps(c, dataset, &deletion.beneath).await?;
-    archived::cut(c, dataset, deletion).await?;
+    archived_files::check_stamps(c, dataset, &deletion.beneath).await?;
+    archived_files::cut(c, dataset, deletion).await?;
     head.newest_archived = deletion.newest_archived;
     let RowDeletion { span, now, .. } = *deletion;
     let mut removed = delete(c, head, span, now, &deletion.beneath.rows).await?;

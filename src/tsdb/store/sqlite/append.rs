@@ -9,7 +9,7 @@ use model::{block::Block, dataset::DatasetId, resolution::Resolution, timestamp:
 use rusqlite::Connection;
 
 use super::{
-    Result, StoreError, archived, buckets, catalog,
+    Result, StoreError, archived_files, buckets, catalog,
     chunks::{self, CHUNK_ROWS, CHUNK_ROWS_MIN},
     progress::{self, Progress},
     rebuild_buckets::Layers,
@@ -74,7 +74,7 @@ fn append_created(
     let fold = catalog::fold(connection, dataset)?;
     let is_after = progress.newest.is_none_or(|newest| newest < first);
     if !is_after {
-        archived::check_beneath(connection, dataset, &progress, first, beneath)?;
+        archived_files::check_beneath(connection, dataset, &progress, first, beneath)?;
     }
     let beneath = beneath.map(|beneath| &beneath.rows);
     let kept_from = progress.kept_from;
@@ -189,12 +189,12 @@ pub(super) fn prune(
     // Only whole buckets, since the rest of one could not be folded again.
     let mut before = Resolution::FiveMinutes.bucket_start(before);
     if progress.archived_until.is_some() {
-        if let Some(n_rows) = archived::prune(connection, dataset, &mut progress, before)? {
+        if let Some(n_rows) = archived_files::prune(connection, dataset, &mut progress, before)? {
             return Ok(Removed { n_rows, revision: progress.revision });
         }
         // Pruned rows would no longer replace those of an archived month that stays.
         let month = Month::of(before);
-        if archived::has_files(connection, dataset, month.span())? {
+        if archived_files::has_files(connection, dataset, month.span())? {
             before = month.start();
         }
     }

@@ -6,7 +6,7 @@ use model::{block::Block, dataset::DatasetId, timestamp::Timestamp};
 use rusqlite::Connection;
 
 use super::{
-    Result, StoreError, archived,
+    Result, StoreError, archived_files,
     buckets::{self, Cut},
     catalog, chunks,
     progress::{self, Progress},
@@ -34,7 +34,7 @@ pub(super) fn rows(
     now: Timestamp,
 ) -> Result<Removed> {
     Progress::read(connection, dataset)?;
-    if archived::has_files(connection, dataset, Span::ALL)? {
+    if archived_files::has_files(connection, dataset, Span::ALL)? {
         return Err(StoreError::ArchiveChanged { dataset });
     }
     cut(connection, dataset, span, now, None)
@@ -50,8 +50,8 @@ pub(super) fn over(
     if progress.revision != deletion.revision {
         return Err(StoreError::ArchiveChanged { dataset });
     }
-    archived::check_stamps(connection, dataset, &deletion.beneath)?;
-    archived::cut(connection, dataset, deletion)?;
+    archived_files::check_stamps(connection, dataset, &deletion.beneath)?;
+    archived_files::cut(connection, dataset, deletion)?;
     progress.newest_archived = deletion.newest_archived;
     progress.save(connection, dataset)?;
     let RowDeletion { span, now, .. } = *deletion;
@@ -94,7 +94,7 @@ pub(super) fn dataset(connection: &Connection, dataset: DatasetId) -> Result<boo
     if !catalog::forget(connection, dataset)? {
         return Ok(false);
     }
-    archived::doom(connection, dataset)?;
+    archived_files::doom(connection, dataset)?;
     connection.run("INSERT INTO doomed (dataset) VALUES (?1)", [dataset.get()])?;
     Ok(true)
 }

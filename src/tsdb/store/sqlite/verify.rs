@@ -9,7 +9,7 @@ use model::{
 use rusqlite::Connection;
 
 use super::{
-    Result, StoreError, archived,
+    Result, StoreError, archived_files,
     bucket_reader::{self, Page},
     catalog,
     chunks::{self, Chunk},
@@ -106,7 +106,7 @@ impl Verifier<'_> {
             }
         }
         if let Some(archive) = self.archive {
-            let months = archived::months(self.connection, dataset, Span::ALL)?;
+            let months = archived_files::months(self.connection, dataset, Span::ALL)?;
             self.report.check_archived(dataset, &months, archive, &rows);
         }
         match catalog::fold(self.connection, dataset)? {
@@ -214,7 +214,7 @@ impl Verifier<'_> {
         for resolution in KEPT {
             let series = SeriesId { dataset, resolution };
             let found = bucket_reader::read(self.connection, series, &Page::all(window))?;
-            let archived = archived::months(self.connection, dataset, window)?;
+            let archived = archived_files::months(self.connection, dataset, window)?;
             let is_archived = |start: Timestamp| {
                 archived.binary_search_by_key(&Month::of(start), |month| month.file.month).is_ok()
             };
