@@ -1,4 +1,4 @@
-//! A client of HTTP/1.1: one connection, one request at a time, with as little overhead as possible.
+//! A minimal HTTP/1.1 client with one connection and one request at a time.
 
 use std::net::SocketAddr;
 
@@ -9,10 +9,10 @@ use tokio::{
 
 use crate::Outcome;
 
-/// Bytes read at a time: as many as the system has ready for a fast answer.
+/// Bytes read at a time, as many as a fast response has ready.
 const READ_BYTES: usize = 256 * 1024;
 
-/// The longest head of an answer.
+/// Maximum length of the head of a response.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// A request, ready to be sent.
@@ -21,7 +21,7 @@ pub(crate) struct Request {
     bytes: Vec<u8>,
 }
 
-/// A whole answer.
+/// A whole response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// The HTTP status.
@@ -30,14 +30,14 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
-/// An answer whose body was counted and discarded.
+/// A response whose body was counted and discarded.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Drained {
     /// The HTTP status.
     pub(crate) status: u16,
     /// Bytes of the body.
     pub(crate) n_bytes: usize,
-    /// How often the marked byte occurred.
+    /// Number of occurrences of the marked byte.
     pub(crate) n_marks: usize,
 }
 
@@ -51,32 +51,32 @@ pub(crate) struct Connection {
 /// The state of reading a body.
 #[derive(Debug)]
 enum Body {
-    /// This many bytes are left.
+    /// Remaining bytes.
     Length(usize),
-    /// In the line with a chunk's size: the part that was read.
+    /// The part of the line with a chunk's size that was read.
     Size(Vec<u8>),
-    /// In a chunk with this many bytes left, including its line end.
+    /// Remaining bytes of a chunk, including its line end.
     Chunk(usize),
-    /// In the trailer: the part of its line that was read.
+    /// The part of a line of the trailer that was read.
     Trailer(Vec<u8>),
     /// The body is complete.
     Done,
 }
 
 impl Request {
-    /// Asks for `path`. Without a key there is no header for it.
+    /// Creates a request for `path`. An empty key is not sent.
     pub(crate) fn get(path: &str, key: &str) -> Self {
         Self::get_with(path, key, "")
     }
 
-    /// Asks for `path` with further `headers`, each ended by a line's end.
+    /// Creates a request for `path` with further `headers`, each with a line end.
     pub(crate) fn get_with(path: &str, key: &str, headers: &str) -> Self {
         let key = header(key);
         let text = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{key}{headers}\r\n");
         Self { bytes: text.into_bytes() }
     }
 
-    /// Sends `body` to `path`.
+    /// Creates a request with `body` to `path`.
     pub(crate) fn post(
         path: &str,
         key: &str,
@@ -98,33 +98,33 @@ fn header(key: &str) -> String {
 }
 
 impl Answer {
-    /// This answer as an error.
+    /// Converts the response to an error.
     pub(crate) fn failed<T>(&self) -> Outcome<T> {
         Err(format!("{}: {}", self.status, String::from_utf8_lossy(&self.body)).into())
     }
 
-    /// This answer, if its status is a success.
+    /// Returns the response if its status is a success.
     pub(crate) fn good(self) -> Outcome<Self> {
         if (200..300).contains(&self.status) { Ok(self) } else { self.failed() }
     }
 }
 
 impl Connection {
-    /// Connects.
+    /// Opens a connection.
     pub(crate) async fn open(address: SocketAddr) -> Outcome<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, received: Vec::with_capacity(READ_BYTES) })
     }
 
-    /// Sends a request, and reads the whole answer.
+    /// Sends a request, and reads the whole response.
     pub(crate) async fn ask(&mut self, request: &Request) -> Outcome<Answer> {
         let mut whole = Vec::new();
         let status = self.exchange(request, &mut |bytes| whole.extend_from_slice(bytes)).await?;
         Ok(Answer { status, body: whole })
     }
 
-    /// Sends a request, and counts the bytes of the answer, and `mark` among them.
+    /// Sends a request, and counts the bytes of the response, and `mark` among them.
     pub(crate) async fn drain(&mut self, request: &Request, mark: u8) -> Outcome<Drained> {
         let mut drained = Drained::default();
         let count = &mut |bytes: &[u8]| {
@@ -135,8 +135,8 @@ impl Connection {
         Ok(drained)
     }
 
-    /// Sends a request whose answer has no end, and hands on what is read until `take` says that it
-    /// is enough. Heads and the sizes of chunks are among it. Returns at the end of the connection.
+    /// Sends a request with an endless response, and passes the received bytes to `take` until it
+    /// returns false. Heads and sizes of chunks are included. Returns at the end of the connection.
     pub(crate) async fn follow(
         mut self,
         request: &Request,
@@ -154,7 +154,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request, and reads nothing. Returns the open connection.
+    /// Sends a request without reading the response. Returns the open connection.
     pub(crate) async fn stall(mut self, request: &Request) -> Outcome<TcpStream> {
         self.stream.write_all(&request.bytes).await?;
         Ok(self.stream)
@@ -170,7 +170,7 @@ impl Connection {
                 break (status, body);
             }
             if self.received.len() > HEAD_BYTES_MAX {
-                return Err("an answer with an endless head".into());
+                return Err("response has an endless head".into());
             }
         };
         loop {
@@ -195,11 +195,11 @@ impl Body {
     fn take(&mut self, mut bytes: &[u8], sink: &mut impl FnMut(&[u8])) -> Outcome<()> {
         while !bytes.is_empty() {
             match self {
-                Self::Done => return Err("more than the answer".into()),
+                Self::Done => return Err("response is too long".into()),
                 Self::Length(left) => {
                     let (body, rest) = bytes.split_at(bytes.len().min(*left));
                     if body.is_empty() {
-                        return Err("more than the answer".into());
+                        return Err("response is too long".into());
                     }
                     sink(body);
                     *left -= body.len();
@@ -241,22 +241,22 @@ impl Body {
     }
 }
 
-/// Appends to `line` up to its end in `bytes`; returns what follows, if the end was found.
+/// Appends the rest of a line to `line`, and returns the bytes after it if its end was found.
 fn line_in<'a>(line: &mut Vec<u8>, bytes: &'a [u8]) -> Option<&'a [u8]> {
     let end = bytes.iter().position(|byte| *byte == b'\n');
     line.extend_from_slice(&bytes[..end.unwrap_or(bytes.len())]);
     end.map(|end| &bytes[end + 1..])
 }
 
-/// How often `mark` occurs in `bytes`.
+/// Counts `mark` in `bytes`.
 pub(crate) fn count_of(bytes: &[u8], mark: u8) -> usize {
     // Sums that fit a byte are vectorized.
     let sum = |part: &[u8]| part.iter().fold(0_u8, |sum, byte| sum + u8::from(*byte == mark));
     bytes.chunks(255).map(|part| usize::from(sum(part))).sum()
 }
 
-/// The status of an answer, the framing of its body and the length of its head, once the head is
-/// complete.
+/// Parses the status of a response, the framing of its body and the length of its head, once the
+/// head is complete.
 fn head(received: &[u8]) -> Outcome<Option<(u16, Body, usize)>> {
     let Some(end) = received.windows(4).position(|bytes| bytes == b"\r\n\r\n") else {
         return Ok(None);
