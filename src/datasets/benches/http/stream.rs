@@ -60,7 +60,7 @@ struct Board {
     n_readers: Vec<AtomicUsize>,
     /// By row: microseconds from `began` until the last got it.
     last_us: Vec<AtomicU64>,
-    /// Readers that were plain that they are connected.
+    /// Number of connected readers.
     n_connected: AtomicUsize,
     /// Rows that some reader got twice.
     n_repeated: AtomicUsize,
