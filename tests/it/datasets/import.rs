@@ -94,7 +94,10 @@ async fn texts_of_numbers_become_numbers_with_a_type_or_null_option() {
     let arguments = ["datasets", "import", "a.ndjson", "--type", "open=float"];
     let output = home.run(&arguments);
     let want = "a.ndjson:2: column open: `inf` is not of type float";
-    assert!(output.code == 1 && output.err.contains(want) && output.err.contains("--null"), "{output:?}");
+    assert!(
+        output.code == 1 && output.err.contains(want) && output.err.contains("--null"),
+        "{output:?}"
+    );
     let output = home.run(&[&arguments[..], &["--null", "inf"]].concat());
     assert_eq!(output.code, 0, "{output:?}");
     let want =
@@ -199,7 +202,10 @@ async fn stopped_import_with_other_options_restarts() {
         home.run(&[&arguments[..], more].concat())
     };
     let output = import(&["--map", "ask=close", "--leave-out", "bid"]);
-    assert!(output.code == 1 && output.err.contains("leave such rows out with --skip-bad"), "{output:?}");
+    assert!(
+        output.code == 1 && output.err.contains("leave such rows out with --skip-bad"),
+        "{output:?}"
+    );
     assert_eq!(service.n_rows("a").await, 4);
     let output = import(&["--map", "bid=close", "--leave-out", "ask"]);
     assert!(output.code == 0 && !output.err.contains("goes on after"), "{output:?}");
@@ -317,7 +323,8 @@ async fn report_has_the_time_column_its_span_and_replaced_rows() {
     home.write("a.csv", &rows([0, 1, 2]));
     home.write("b.csv", &rows([2, 3, 3]));
     let import = |more: &[&str]| {
-        let output = home.run(&[&["datasets", "import", "--dataset", "a", "--json"], more].concat());
+        let output =
+            home.run(&[&["datasets", "import", "--dataset", "a", "--json"], more].concat());
         assert_eq!(output.code, 0, "{output:?}");
         (serde_json::from_str::<Value>(&output.out).unwrap(), output.err)
     };
