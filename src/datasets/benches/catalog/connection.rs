@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::measure::Outcome;
+use test_bench::Outcome;
 
 /// A connection that is reused.
 #[derive(Debug)]

@@ -9,6 +9,6 @@ mod connection;
 mod measure;
 mod names;
 
-fn main() -> measure::Outcome<()> {
+fn main() -> test_bench::Outcome<()> {
     measure::run()
 }

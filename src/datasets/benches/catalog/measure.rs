@@ -1,9 +1,7 @@
 //! Measurements of the bench, and the service.
 
 use std::{
-    env,
-    error::Error,
-    fs,
+    env, fs,
     io::{Write as _, stdout},
     net::SocketAddr,
     path::Path,
@@ -17,12 +15,10 @@ use accounts::{
 use datasets::{DatasetsOptions, DatasetsService, MetadataFilters, POLL_EVERY, ReadOptions};
 use serde_json::Value;
 use task::{clock::Clock, group::Group};
+use test_bench::{Outcome, process::resident_bytes, quantile};
 use tokio::{runtime::Runtime, time::Instant};
 
 use crate::{connection::Connection, names};
-
-/// A figure, or the reason why it could not be measured.
-pub(crate) type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Default number of datasets.
 const DATASETS_DEFAULT: usize = 1_000_000;
@@ -53,7 +49,12 @@ pub(crate) fn run() -> Outcome<()> {
     figures(&mut connection, &keys, n)?;
     let size = fs::metadata(folder.path().join("datasets.sqlite"))?.len();
     print("file", &format!("{} MB", size / 1_000_000), "-", "-")?;
-    print("memory of the process", &format!("{} MB", resident_bytes()? / 1_000_000), "-", "-")?;
+    print(
+        "memory of the process",
+        &format!("{} MB", resident_bytes(std::process::id())? / 1_000_000),
+        "-",
+        "-",
+    )?;
     drop(connection);
     runtime.block_on(group.shutdown());
     let opened = Instant::now();
@@ -198,22 +199,13 @@ fn row(
             count = serde_json::from_slice::<Value>(&body)?["count"].take();
         }
     }
-    times.sort_unstable();
-    let at = |part: usize| times.get(REQUESTS * part / 100).copied().unwrap_or_default();
-    let figure = format!("p50 {:.2?}, p99 {:.2?}, count {count}", at(50), at(99));
-    let met = if at(50) <= BAR { "yes" } else { "NO" };
+    let (p50, p99) = (quantile(&times, 50), quantile(&times, 99));
+    let figure = format!("p50 {p50:.2?}, p99 {p99:.2?}, count {count}");
+    let met = if p50 <= BAR { "yes" } else { "NO" };
     print(what, &figure, &format!("p50 {BAR:?}"), met)
 }
 
 fn print(what: &str, figure: &str, bar: &str, met: &str) -> Outcome<()> {
     writeln!(stdout(), "{what:<44} | {figure:<46} | {bar:<9} | {met}")?;
     Ok(())
-}
-
-/// Returns the resident memory of this process.
-fn resident_bytes() -> Outcome<u64> {
-    let text = fs::read_to_string("/proc/self/status")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()).ok_or("no VmRSS")?;
-    Ok(kib.parse::<u64>()? * 1024)
 }

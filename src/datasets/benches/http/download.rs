@@ -10,9 +10,13 @@ use tokio::{
 
 use crate::{
     Outcome,
-    connection::{Connection, Drained, Request},
     program::{Bench, Loaded},
-    rows::{Row, mib, millions, note, per_second},
+    rows::millions,
+};
+use test_bench::{
+    Row,
+    http::{Connection, Drained, Request},
+    mib, note, per_second,
 };
 
 /// Interval at which the service's memory is sampled.
@@ -114,7 +118,7 @@ pub(crate) async fn gzip(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>
 
 async fn take(bench: &Bench, request: &Request, mark: u8) -> Outcome<Taken> {
     let mut connection: Connection = bench.connect().await?;
-    connection.ask(&Request::get("/health", "")).await?.good()?;
+    connection.send(&Request::get("/health", "")).await?.ok()?;
     let idle = bench.resident_bytes()?;
     let mut most = idle;
     let mut look = interval(LOOK_EVERY);

@@ -16,12 +16,12 @@ use tokio::{sync::Mutex, task::JoinSet, time::Instant};
 
 use crate::{
     Outcome,
-    connection::Request,
     market::{COLUMNS, Market},
     postgres,
     program::Bench,
-    rows::{Options, Row, millions, note, per_second},
+    rows::{Options, millions},
 };
+use test_bench::{Row, http::Request, note, per_second};
 
 /// Rows of a body.
 const BATCH_ROWS: usize = 20_000;
@@ -43,13 +43,13 @@ pub(crate) async fn all(bench: &Bench, options: &Options) -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
     if let Some([plain, keyed]) = copied {
         let value = format!("{}; with a key {}", millions(plain), millions(keyed));
-        rows.push(Row::plain("PostgreSQL, COPY of plain rows", value));
+        rows.push(Row::without_bar("PostgreSQL, COPY of plain rows", value));
     }
     for (form, kind, bar) in BARS {
         let rate = insert(bench, form, kind, n_rows).await?;
         let name = format!("bulk_insert, {form} of {BATCH_ROWS} rows, one client");
         rows.push(match copied {
-            None => Row::plain(&name, millions(rate)),
+            None => Row::without_bar(&name, millions(rate)),
             Some([plain, _]) => {
                 let value = format!("{} / COPY = {:.2}", millions(rate), rate / plain);
                 Row::new(&name, value, &format!("{bar} at least"), rate >= bar * plain)
@@ -80,7 +80,7 @@ async fn insert(bench: &Bench, form: &str, kind: &str, n_rows: usize) -> Outcome
         let (mut connection, requests) = (bench.connect().await?, Arc::clone(&requests));
         clients.spawn(async move {
             while let Some(request) = { requests.lock().await.pop() } {
-                connection.ask(&request).await?.good()?;
+                connection.send(&request).await?.ok()?;
             }
             Ok(())
         });

@@ -4,11 +4,10 @@ use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
     Outcome,
-    connection::Request,
     market::{COLUMNS, Market},
     program::{Bench, Loaded},
-    rows::{note, per_second},
 };
+use test_bench::{http::Request, note, per_second};
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 1_000;
@@ -43,7 +42,7 @@ pub(crate) async fn load(bench: &Bench, n_rows: usize) -> Outcome<Loaded> {
     let (began, cpu) = (Instant::now(), bench.cpu()?);
     let (mut n_done, mut n_batches) = (0, 0);
     while let Some((n_batch, request)) = ready.recv().await {
-        connection.ask(&request).await?.good()?;
+        connection.send(&request).await?.ok()?;
         n_done += n_batch;
         n_batches += 1;
         if n_batches % NOTE_EVERY == 0 {

@@ -5,7 +5,6 @@
 //! this process over plain sockets, to minimize the cost of the client. The bench `figures`
 //! measures the store without HTTP.
 
-mod connection;
 mod download;
 mod formats;
 mod ingest;
@@ -20,10 +19,9 @@ mod stored;
 mod stream;
 mod writers;
 
-use std::{env, error::Error, process::ExitCode};
+use std::{env, process::ExitCode};
 
-/// A figure, or the reason why it could not be measured.
-type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+use test_bench::Outcome;
 
 fn main() -> Outcome<ExitCode> {
     let driver = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

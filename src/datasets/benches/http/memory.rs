@@ -24,10 +24,8 @@ use tokio::{
     process::{Child, Command},
 };
 
-use crate::{
-    Outcome,
-    connection::{Connection, Request},
-};
+use crate::Outcome;
+use test_bench::http::{Connection, Request};
 
 /// Environment variable that makes a process of this program the reference.
 const PART: &str = "FIGURES_MEMORY";
@@ -88,6 +86,6 @@ impl Memory {
 /// Adds `page` to the reference, after its other pages.
 pub(crate) async fn hold(connection: &mut Connection, page: &[u8]) -> Outcome<()> {
     let request = Request::post("/pages/", "", "application/json", page);
-    connection.ask(&request).await?.good()?;
+    connection.send(&request).await?.ok()?;
     Ok(())
 }

@@ -13,11 +13,14 @@ use tokio::{
 
 use crate::{
     Outcome,
-    connection::{Answer, Connection, Request},
     market::{COLUMNS, timestamp_of},
     memory::{Memory, hold},
     program::{Bench, Loaded},
-    rows::{Row, at, float, note},
+};
+use test_bench::{
+    Row,
+    http::{Connection, Request, Response},
+    note, quantile, to_f64,
 };
 
 /// Rows of a page.
@@ -67,7 +70,7 @@ pub(crate) async fn against_memory(bench: &Bench, loaded: &Loaded) -> Outcome<Ve
         // Pages are spread over history, never in the same chunk twice in a row.
         let spread = (page * 79) % N_PAGES;
         let options = page_at(bench, loaded, n_minutes * spread / N_PAGES);
-        let answer = pair.here.ask(&options).await?.good()?;
+        let answer = pair.here.send(&options).await?.ok()?;
         hold(&mut pair.there, &answer.body).await?;
         pages.push((options, Request::get(&format!("/pages/{page}/"), ""), answer.body.len()));
     }
@@ -77,7 +80,7 @@ pub(crate) async fn against_memory(bench: &Bench, loaded: &Loaded) -> Outcome<Ve
     let mut again = Took::default();
     for _ in 0..N_ROUNDS {
         for (options, same, n_bytes) in &pages {
-            let answer = pair.ask(&mut again, options, same).await?;
+            let answer = pair.send(&mut again, options, same).await?;
             if answer.body.len() != *n_bytes {
                 return Err("a page changed between two requests".into());
             }
@@ -87,13 +90,13 @@ pub(crate) async fn against_memory(bench: &Bench, loaded: &Loaded) -> Outcome<Ve
     for page in 0..N_FIRSTS {
         let options = page_at(bench, loaded, (page * APART_ROWS + PAGE_ROWS / 2) % n_minutes);
         let (_, same, _) = &pages[page % N_PAGES];
-        pair.ask(&mut first, &options, same).await?;
+        pair.send(&mut first, &options, same).await?;
     }
     let mut next = Took::default();
     let mut options = page_at(bench, loaded, n_minutes / 3);
     for page in 0..N_FIRSTS {
         let (_, same, _) = &pages[page % N_PAGES];
-        let answer = pair.ask(&mut next, &options, same).await?;
+        let answer = pair.send(&mut next, &options, same).await?;
         options = after(bench, loaded, link(&answer.body)?, page);
     }
     let tight = pair.walk(bench, loaded, n_minutes / 2, &pages).await?;
@@ -111,12 +114,17 @@ pub(crate) async fn against_memory(bench: &Bench, loaded: &Loaded) -> Outcome<Ve
 
 impl Pair {
     /// Sends requests to both, and returns the service's response.
-    async fn ask(&mut self, took: &mut Took, options: &Request, same: &Request) -> Outcome<Answer> {
+    async fn send(
+        &mut self,
+        took: &mut Took,
+        options: &Request,
+        same: &Request,
+    ) -> Outcome<Response> {
         let began = Instant::now();
-        let answer = self.here.ask(options).await?.good()?;
+        let answer = self.here.send(options).await?.ok()?;
         took.ours.push(began.elapsed());
         let began = Instant::now();
-        self.there.ask(same).await?.good()?;
+        self.there.send(same).await?.ok()?;
         took.theirs.push(began.elapsed());
         Ok(answer)
     }
@@ -133,13 +141,13 @@ impl Pair {
         let mut options = page_at(bench, loaded, minute);
         for page in 0..N_FIRSTS {
             let began = Instant::now();
-            let answer = self.here.ask(&options).await?.good()?;
+            let answer = self.here.send(&options).await?.ok()?;
             took.ours.push(began.elapsed());
             options = after(bench, loaded, link(head(&answer.body)?.as_bytes())?, page);
         }
         for page in 0..N_FIRSTS {
             let began = Instant::now();
-            self.there.ask(&pages[page % N_PAGES].1).await?.good()?;
+            self.there.send(&pages[page % N_PAGES].1).await?.ok()?;
             took.theirs.push(began.elapsed());
         }
         Ok(took)
@@ -150,12 +158,12 @@ impl Took {
     fn row(mut self, name: &str) -> Outcome<Row> {
         self.ours.sort_unstable();
         self.theirs.sort_unstable();
-        let (own, other) = (at(&self.ours, 50), at(&self.theirs, 50));
+        let (own, other) = (quantile(&self.ours, 50), quantile(&self.theirs, 50));
         note(&format!(
             "p50 {own:.1?}, p99 {:.1?}; from memory p50 {other:.1?}, p99 {:.1?}; {:.0} requests/s",
-            at(&self.ours, 99),
-            at(&self.theirs, 99),
-            float(self.ours.len()) / self.ours.iter().map(Duration::as_secs_f64).sum::<f64>(),
+            quantile(&self.ours, 99),
+            quantile(&self.theirs, 99),
+            to_f64(self.ours.len()) / self.ours.iter().map(Duration::as_secs_f64).sum::<f64>(),
         ))?;
         let ratio = own.as_secs_f64() / other.as_secs_f64();
         let value = format!("{own:.1?} / {other:.1?} = {ratio:.2}");
@@ -217,7 +225,7 @@ async fn arrive(
             _ = &mut stopped => return Ok(n_rows),
             () = sleep(ROW_EVERY) => {}
         }
-        connection.ask(&row).await?.good()?;
+        connection.send(&row).await?.ok()?;
         n_rows += 1;
     }
 }

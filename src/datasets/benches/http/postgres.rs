@@ -18,13 +18,12 @@ use tokio::{
 };
 
 use crate::{
-    Outcome,
-    connection::Request,
-    ingest,
+    Outcome, ingest,
     market::{COLUMNS, Market},
-    program::{Bench, Usage},
-    rows::{Options, Row, note},
+    program::Bench,
+    rows::Options,
 };
+use test_bench::{Row, http::Request, note, per_second, process::CpuTime};
 
 /// User of the server if the bench runs as root, which `PostgreSQL` refuses: nobody.
 const NOBODY: u32 = 65_534;
@@ -75,7 +74,7 @@ pub(crate) async fn copy(options: &Options, n_rows: usize) -> Outcome<Option<[f6
         session.create(table, key).await?;
         let began = Instant::now();
         session.copy(&format!("COPY {table} FROM STDIN (FORMAT csv)"), &parts).await?;
-        *rate = crate::rows::per_second(parts.len() * PART_ROWS, began.elapsed());
+        *rate = per_second(parts.len() * PART_ROWS, began.elapsed());
     }
     server.stop().await?;
     Ok(Some(rates))
@@ -132,12 +131,12 @@ impl Server {
     /// Returns the processor time of all processes of the server.
     pub(crate) fn cpu(&self) -> Outcome<Duration> {
         let pid = self.running.id().ok_or("the server has ended")?;
-        let of_server = Usage::of(pid)?;
-        let mut cpu = of_server.own + of_server.of_ended;
+        let of_server = CpuTime::of(pid)?;
+        let mut cpu = of_server.own + of_server.of_children;
         for entry in fs::read_dir("/proc")? {
             let Ok(child) = entry?.file_name().to_string_lossy().parse() else { continue };
             // Other processes may exit at any time.
-            if let Ok(usage) = Usage::of(child)
+            if let Ok(usage) = CpuTime::of(child)
                 && usage.parent == pid
             {
                 cpu += usage.own;

@@ -18,8 +18,12 @@ use tokio::{
 
 use crate::{
     Outcome,
-    connection::{Connection, Request},
-    rows::{Options, Row, millions},
+    rows::{Options, millions},
+};
+use test_bench::{
+    Row,
+    http::{Connection, Request},
+    process::{CpuTime, resident_bytes},
 };
 
 /// Time limit for starting and stopping the service.
@@ -27,9 +31,6 @@ const WITHIN: Duration = Duration::from_mins(2);
 
 /// Interval of checks that it has.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-
-/// Clock ticks per second of processor time, the same on all Linux systems.
-const TICKS: u32 = 100;
 
 /// Option that disables rate limits for the bench, if the service has it.
 const UNLIMITED: &str = "--unlimited-loopback";
@@ -49,17 +50,6 @@ pub(crate) struct Bench {
     store: Option<String>,
     /// Core that it runs on; `None` for all cores.
     core: Option<usize>,
-}
-
-/// Processor time of a process.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Usage {
-    /// Parent process.
-    pub(crate) parent: u32,
-    /// Time of the process itself.
-    pub(crate) own: Duration,
-    /// Time of its children that have exited.
-    pub(crate) of_ended: Duration,
 }
 
 /// A filled dataset.
@@ -142,7 +132,7 @@ impl Bench {
         let health = Request::get("/health", "");
         loop {
             if let Ok(mut connection) = Connection::open(self.address).await {
-                let answer = connection.ask(&health).await?;
+                let answer = connection.send(&health).await?;
                 return if answer.status == 200 { Ok(began.elapsed()) } else { answer.failed() };
             }
             let ended = self.running.as_mut().and_then(|child| child.try_wait().transpose());
@@ -180,7 +170,7 @@ impl Bench {
             columns.iter().map(|name| json!({"name": name, "dtype": "float"})).collect();
         let body = json!({"name": name, "columns": columns}).to_string();
         let request = Request::post("/api/datasets/", &self.key, "application/json", &body);
-        let answer = self.connect().await?.ask(&request).await?;
+        let answer = self.connect().await?.send(&request).await?;
         let created: Value = serde_json::from_slice(&answer.body)?;
         Ok(created["id"].as_i64().ok_or_else(|| created.to_string())?)
     }
@@ -192,35 +182,16 @@ impl Bench {
 
     /// Returns the resident memory of the service in bytes.
     pub(crate) fn resident_bytes(&self) -> Outcome<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid()?))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|rest| rest.split_whitespace().next()).ok_or("no VmRSS")?;
-        Ok(kib.parse::<u64>()? * 1024)
+        resident_bytes(self.pid()?)
     }
 
     /// Returns the processor time of the service.
     pub(crate) fn cpu(&self) -> Outcome<Duration> {
-        Ok(Usage::of(self.pid()?)?.own)
+        Ok(CpuTime::of(self.pid()?)?.own)
     }
 
     fn pid(&self) -> Outcome<u32> {
         Ok(self.running.as_ref().and_then(Child::id).ok_or("the service has ended")?)
-    }
-}
-
-impl Usage {
-    /// Reads the processor time of process `pid`.
-    pub(crate) fn of(pid: u32) -> Outcome<Self> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        let (_, fields) = stat.rsplit_once(") ").ok_or("no stat")?;
-        // The first field here is the third, the state.
-        let number = |field: usize| -> Outcome<u32> {
-            Ok(fields.split(' ').nth(field - 3).ok_or("a short stat")?.parse()?)
-        };
-        let time = |ticks: u32| Duration::from_secs(1) * ticks / TICKS;
-        let own = time(number(14)? + number(15)?);
-        let of_ended = time(number(16)? + number(17)?);
-        Ok(Self { parent: number(4)?, own, of_ended })
     }
 }
 

@@ -7,13 +7,16 @@ use std::{thread::available_parallelism, time::Duration};
 use tokio::{task::JoinSet, time::Instant};
 
 use crate::{
-    Outcome,
-    connection::{Connection, Request},
-    ingest,
+    Outcome, ingest,
     page::{PAGE_ROWS, page_of},
     postgres::{self, Server},
     program::{Bench, Loaded},
-    rows::{Options, Row, float, note, per_second},
+    rows::Options,
+};
+use test_bench::{
+    Row,
+    http::{Connection, Request},
+    note, per_second, to_f64,
 };
 
 /// Number of services. On a machine of four cores, one is left for the server and the load.
@@ -115,7 +118,7 @@ impl Load {
             if self.pages == Pages::Cached {
                 let mut connection = service.connect().await?;
                 for page in 0..N_CACHED {
-                    connection.ask(&self.request(page)).await?.good()?;
+                    connection.send(&self.request(page)).await?.ok()?;
                 }
             }
             for _ in 0..CONNECTIONS {
@@ -202,7 +205,7 @@ fn report(pages: Pages, taken: &[Taken; N_SERVICES]) -> Outcome<Vec<Row>> {
     let one = taken[0];
     let mut rows = Vec::new();
     for (n_services, taken) in (1..).zip(taken) {
-        let micros = |time: Duration| time.as_secs_f64() * 1e6 / float(taken.n_pages).max(1.0);
+        let micros = |time: Duration| time.as_secs_f64() * 1e6 / to_f64(taken.n_pages).max(1.0);
         note(&format!(
             "{n_services}: {:.0} pages/s; processor time of a page: {:.0} us in services, {:.0} us in \
              PostgreSQL; {:.2} and {:.2} cores",
@@ -215,7 +218,7 @@ fn report(pages: Pages, taken: &[Taken; N_SERVICES]) -> Outcome<Vec<Row>> {
         if n_services > 1 {
             let ratio = taken.pages_per_second() / one.pages_per_second();
             let name = format!("pages {what} through {n_services} services, one core each / one");
-            rows.push(Row::plain(&name, format!("{ratio:.2}")));
+            rows.push(Row::without_bar(&name, format!("{ratio:.2}")));
         }
     }
     let ratio = taken[N_SERVICES - 1].pages_per_core() / one.pages_per_core();

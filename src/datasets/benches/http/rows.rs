@@ -1,13 +1,12 @@
 //! Selection of figures, and their table.
 
 use std::{
-    io::{self, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
-    time::Duration,
 };
 
 use tempfile::TempDir;
+use test_bench::{Row, exit_code, note, print_table};
 
 use crate::{
     Outcome, download, formats, ingest, page, postgres,
@@ -25,16 +24,6 @@ const NAMES: [&str; 11] = [
 /// Default number of rows of the large dataset.
 const ROWS_DEFAULT: usize = 5_000_000;
 
-/// A line of the table.
-#[derive(Debug)]
-pub(crate) struct Row {
-    name: String,
-    value: String,
-    bar: String,
-    /// `None` without a bar.
-    is_met: Option<bool>,
-}
-
 /// Options of the command line.
 #[derive(Debug)]
 pub(crate) struct Options {
@@ -45,18 +34,6 @@ pub(crate) struct Options {
     pub(crate) program: PathBuf,
     /// Parent of temporary directories; `None` for the system's default.
     pub(crate) folder: Option<PathBuf>,
-}
-
-impl Row {
-    /// Creates a figure with a bar.
-    pub(crate) fn new(name: &str, value: String, bar: &str, is_met: bool) -> Self {
-        Self { name: name.to_owned(), value, bar: bar.to_owned(), is_met: Some(is_met) }
-    }
-
-    /// Creates a figure without a bar.
-    pub(crate) fn plain(name: &str, value: String) -> Self {
-        Self { name: name.to_owned(), value, bar: String::new(), is_met: None }
-    }
 }
 
 impl Options {
@@ -108,11 +85,10 @@ pub(crate) async fn measure(arguments: impl Iterator<Item = String>) -> Outcome<
     let options = Options::read(arguments)?;
     let mut rows = Vec::new();
     if let Err(error) = take(&options, &mut rows).await {
-        rows.push(Row::new("the service", format!("failed: {error}"), "figures", false));
+        rows.push(Row::failed("the service", &error));
     }
-    table(&rows)?;
-    let is_met = rows.iter().all(|row| row.is_met != Some(false));
-    Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    note("")?;
+    Ok(exit_code(print_table(&rows)?))
 }
 
 async fn take(options: &Options, rows: &mut Vec<Row>) -> Outcome<()> {
@@ -146,57 +122,11 @@ async fn take(options: &Options, rows: &mut Vec<Row>) -> Outcome<()> {
 fn push(rows: &mut Vec<Row>, name: &str, taken: Outcome<Vec<Row>>) {
     match taken {
         Ok(taken) => rows.extend(taken),
-        Err(error) => rows.push(Row::new(name, format!("failed: {error}"), "a figure", false)),
+        Err(error) => rows.push(Row::failed(name, &error)),
     }
-}
-
-/// Prints a line about the current measurement.
-pub(crate) fn note(line: &str) -> Outcome<()> {
-    Ok(writeln!(io::stdout(), "{line}")?)
-}
-
-/// Converts a count to a float. Counts are small enough to be exact.
-pub(crate) fn float(n: usize) -> f64 {
-    f64::from(u32::try_from(n / 1000).unwrap_or(u32::MAX)) * 1000.0
-        + f64::from(u32::try_from(n % 1000).unwrap_or_default())
-}
-
-/// Returns a rate per second.
-pub(crate) fn per_second(n: usize, time: Duration) -> f64 {
-    float(n) / time.as_secs_f64().max(1e-9)
 }
 
 /// Formats a rate in millions of rows.
 pub(crate) fn millions(rate: f64) -> String {
     format!("{:.2} M rows/s", rate / 1e6)
-}
-
-/// Converts bytes to MiB.
-pub(crate) fn mib(n_bytes: u64) -> f64 {
-    float(usize::try_from(n_bytes / 1024).unwrap_or_default()) / 1024.0
-}
-
-/// Returns a percentile of `sorted`.
-pub(crate) fn at(sorted: &[Duration], percent: usize) -> Duration {
-    let idx = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
-    sorted.get(idx).copied().unwrap_or_default()
-}
-
-fn table(rows: &[Row]) -> Outcome<()> {
-    let width = |of: fn(&Row) -> &String| {
-        rows.iter().map(|row| of(row).chars().count()).max().unwrap_or_default()
-    };
-    let (names, values, bars) =
-        (width(|row| &row.name), width(|row| &row.value), width(|row| &row.bar));
-    let mut stdout = io::stdout().lock();
-    writeln!(stdout)?;
-    for Row { name, value, bar, is_met } in rows {
-        let verdict = match is_met {
-            Some(true) => "met",
-            Some(false) => "MISSED",
-            None => "",
-        };
-        writeln!(stdout, "{name:names$}  {value:values$}  {bar:bars$}  {verdict}")?;
-    }
-    Ok(())
 }

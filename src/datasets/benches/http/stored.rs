@@ -6,10 +6,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     Outcome,
-    connection::Request,
     program::{Bench, Loaded},
-    rows::{Row, float, mib, note},
 };
+use test_bench::{Row, http::Request, mib, note, to_f64};
 
 /// Maximum bytes per row once cold rows are compacted.
 const DISK_BAR: f64 = 45.0;
@@ -50,7 +49,7 @@ pub(crate) async fn disk(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>
     let pages = pages(bench)?;
     bench.run().await?;
     let per_row =
-        |n_bytes: u64| float(usize::try_from(n_bytes).unwrap_or_default()) / float(loaded.n_rows);
+        |n_bytes: u64| to_f64(usize::try_from(n_bytes).unwrap_or_default()) / to_f64(loaded.n_rows);
     let in_use = pages.n_bytes.saturating_sub(pages.n_free_bytes);
     note(&format!(
         "{:.1} MiB, of which {:.1} MiB are free for later rows, {:.0?} after the last figure",
@@ -72,7 +71,7 @@ pub(crate) async fn open(bench: &mut Bench, loaded: &Loaded) -> Outcome<Vec<Row>
     }
     let path = format!("/api/rows/?dataset={}&limit=1&ordering=-timestamp", loaded.dataset);
     let began = Instant::now();
-    bench.connect().await?.ask(&Request::get(&path, &bench.key)).await?.good()?;
+    bench.connect().await?.send(&Request::get(&path, &bench.key)).await?.ok()?;
     let first = began.elapsed();
     let value = format!("{best:.0?}, then {first:.1?} to the newest row");
     let is_met = best + first <= OPEN_BAR;

@@ -13,12 +13,11 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
 
-use crate::{
-    Outcome,
-    connection::{Connection, Request},
-    market::timestamp_of,
-    program::Bench,
-    rows::{Row, at, float, note},
+use crate::{Outcome, market::timestamp_of, program::Bench};
+use test_bench::{
+    Row,
+    http::{Connection, Request},
+    note, quantile, to_f64,
 };
 
 /// Number of readers.
@@ -177,10 +176,10 @@ async fn fan_out(bench: &Bench) -> Outcome<Row> {
         .collect();
     took.sort_unstable();
     let (n_lost, n_repeated) = (board.n_lost(N_READERS), board.n_repeated.load(Ordering::Relaxed));
-    let (p50, p99) = (at(&took, 50), at(&took, 99));
+    let (p50, p99) = (quantile(&took, 50), quantile(&took, 99));
     note(&format!(
         "{N_ROWS} rows at 10/s to {N_READERS}: {cpu:.1?} of processor time in {:.0} s",
-        float(N_ROWS) / 10.0
+        to_f64(N_ROWS) / 10.0
     ))?;
     let value = format!("p50 {p50:.0?}, p99 {p99:.0?}, {n_lost} lost, {n_repeated} twice");
     let is_met = p99 <= P99_BAR && n_lost == 0 && n_repeated == 0;
@@ -265,7 +264,7 @@ async fn insert(
     let lines = rows.map(line).collect::<Vec<_>>().concat();
     let path = format!("/api/rows/bulk_insert/?dataset={dataset}");
     let request = Request::post(&path, &bench.key, "application/x-ndjson", &lines);
-    writer.ask(&request).await?.good()?;
+    writer.send(&request).await?.ok()?;
     Ok(())
 }
 

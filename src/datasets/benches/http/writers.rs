@@ -7,13 +7,8 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use crate::{
-    Outcome,
-    connection::Request,
-    market::timestamp_of,
-    program::Bench,
-    rows::{Row, at, note, per_second},
-};
+use crate::{Outcome, market::timestamp_of, program::Bench};
+use test_bench::{Row, http::Request, note, per_second, quantile};
 
 /// Number of concurrent writers.
 const N_WRITERS: usize = 64;
@@ -59,8 +54,8 @@ async fn sustained(bench: &Bench, datasets: &[i64], name: &str) -> Outcome<Row> 
                 );
                 let request = Request::post(&path, &key, "application/x-ndjson", &line);
                 let began = Instant::now();
-                let Ok(answer) = timeout_at(end, connection.ask(&request)).await else { break };
-                answer?.good()?;
+                let Ok(answer) = timeout_at(end, connection.send(&request)).await else { break };
+                answer?.ok()?;
                 if began >= counted_from {
                     took.push(began.elapsed());
                 }
@@ -73,7 +68,8 @@ async fn sustained(bench: &Bench, datasets: &[i64], name: &str) -> Outcome<Row> 
         took.extend(writer??);
     }
     took.sort_unstable();
-    let (rate, p50, p99) = (per_second(took.len(), PERIOD), at(&took, 50), at(&took, 99));
+    let (rate, p50, p99) =
+        (per_second(took.len(), PERIOD), quantile(&took, 50), quantile(&took, 99));
     let value = format!("{rate:.0}/s, p50 {p50:.1?}, p99 {p99:.1?}");
     note(&format!("{name}: {value}"))?;
     let is_met = rate >= RATE_BAR && p99 <= P99_BAR;
