@@ -195,7 +195,7 @@ async fn service_checks_keys_on_another_machine_and_fails_closed() {
     // The log line may follow the response.
     let look = || async {
         let log = service.stdout().concat();
-        if log.contains("reach the accounts and keys, which another machine") {
+        if log.contains("accounts are unreachable") {
             Ok(log)
         } else {
             Err(log)
