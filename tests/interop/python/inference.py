@@ -18,6 +18,14 @@ WITHIN_S = 240
 FUNCTIONS = pathlib.Path(__file__).resolve().parents[3] / "assets/functions"
 
 
+def last_close(rows):
+    return rows["close"].iloc[-1]
+
+
+# It works while the other tests run.
+STEADY = triptych.worker(topic=1, model="steady")(last_close)
+
+
 def worker_submits(_):
     calls = []
 
@@ -39,11 +47,18 @@ def worker_submits(_):
         return {"up": 0.5, "down": 0.25, "flat": 0.25}
 
     assert labels.run(limit=1) == 1
-    # It goes on while the other tests run.
-    mine.start()
+    STEADY.start()
 
 
-def worker_is_ranked(stack):
+def worker_goes_on_after_a_restart(_):
+    deadline, n_submitted = time.monotonic() + WITHIN_S, STEADY.n_submitted
+    while STEADY.n_submitted == n_submitted:
+        assert time.monotonic() < deadline, "the worker submitted nothing"
+        time.sleep(0.1)
+    STEADY.stop()
+
+
+def worker_is_ranked(_):
     deadline = time.monotonic() + WITHIN_S
     while "mine" not in list(triptych.leaderboard(1)["name"]):
         assert time.monotonic() < deadline, triptych.leaderboard(1).to_string()
